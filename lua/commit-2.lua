@@ -1,0 +1,41 @@
+-- Writes the entry, ends the lease and wakes those who wait: one atomic step. Accepted from the newest
+-- grant only: a later grant or a purge has raised the fence, or the record is gone.
+--
+-- KEYS 1 record  2 record of its group, or the same
+-- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
+--      7 physical ms  8 key  9 wake-up channel prefix
+-- Reply COMMITTED | FENCED
+
+local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
+local group = KEYS[2]
+local fields = redis.call('HMGET', record, 'fence', 'token', 'stored')
+if fields[1] ~= fence then return 'FENCED' end
+if group ~= record then
+  local stamps = redis.call('HMGET', group, 'purged', 'softened')
+  local stamp = math.max(tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0)
+  if tonumber(fence) <= stamp then return 'FENCED' end
+end
+if fields[2] ~= token then
+  -- Ended already: by this very commit, whose reply was lost, or by the holder's own failure.
+  return fields[3] == fence and 'COMMITTED' or 'FENCED'
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HSET', record, 'frame', ARGV[3], 'stored', fence,
+  'made', string.format('%.0f', now), 'fresh', string.format('%.0f', now + ARGV[4]),
+  'swr', ARGV[5], 'sie', ARGV[6])
+redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure')
+redis.call('PEXPIRE', record, ARGV[7])
+if group ~= record then -- the stamp of a purge has to outlive what it is about
+  redis.call('HSET', group, 'variants', 1)
+  if redis.call('PTTL', group) < tonumber(ARGV[7]) then redis.call('PEXPIRE', group, ARGV[7]) end
+end
+
+for _, field in ipairs(redis.call('HKEYS', record)) do
+  if string.sub(field, 1, 2) == 'w:' then
+    redis.call('HDEL', record, field)
+    redis.pcall('PUBLISH', ARGV[9] .. string.sub(field, 3), ARGV[8])
+  end
+end
+return 'COMMITTED'

@@ -1,0 +1,42 @@
+-- Removes the entry, or makes it stale (soft), and voids every fill in flight: of this key, and by a stamp of all
+-- its variants. Waiters are woken to look again, and every process is told to drop its copies.
+--
+-- KEYS 1 record, of a group if it has variants
+-- ARGV 1 soft (1 or 0)  2 key  3 wake-up channel prefix  4 purge channel
+-- Reply PURGED | UNSTAMPED (no memory for the stamp: variants are as they were)
+--      | UNANNOUNCED (the record is purged, other processes could not be told)
+
+local record, soft = KEYS[1], ARGV[1] == '1'
+local isHash = redis.call('TYPE', record).ok == 'hash'
+local names = isHash and redis.call('HKEYS', record) or {}
+local hasVariants = isHash and redis.call('HEXISTS', record, 'variants') == 1
+local ttl = redis.call('PTTL', record)
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local fields = isHash and redis.call('HMGET', record, 'fence', 'fresh', 'purged', 'softened', 'stored') or {}
+local function number(i) return tonumber(fields[i] or '') or 0 end
+local stamp = string.format('%.0f',
+  math.max(number(1) + 1, number(3) + 1, number(4) + 1, time[1] * 1000000 + time[2]))
+
+local written
+if soft and (fields[1] or hasVariants) then -- also a key that is only being filled
+  written = redis.pcall('HSET', record, 'fence', stamp, 'softened', stamp,
+    'fresh', string.format('%.0f', math.min(number(2), now)), 'softened_at', string.format('%.0f', now))
+  redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')
+elseif not soft then
+  redis.call('DEL', record) -- a commit that finds no record is refused, and no memory is needed
+  if hasVariants then
+    written = redis.pcall('HSET', record, 'purged', stamp, 'fence', stamp, 'variants', 1)
+    if ttl > 0 then redis.call('PEXPIRE', record, ttl) end
+  end
+end
+if type(written) == 'table' and written.err then return 'UNSTAMPED' end
+
+for _, field in ipairs(names) do
+  if string.sub(field, 1, 2) == 'w:' then
+    redis.call('HDEL', record, field)
+    redis.pcall('PUBLISH', ARGV[3] .. string.sub(field, 3), ARGV[2])
+  end
+end
+local told = redis.pcall('PUBLISH', ARGV[4], ARGV[1] .. ARGV[2])
+return type(told) == 'table' and told.err and 'UNANNOUNCED' or 'PURGED'

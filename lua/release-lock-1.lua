@@ -1,0 +1,56 @@
+-- Frees a lock and hands it to the process that has queued longest, in the same step. The receiver gets it
+-- for a short claim and renews if it holds longer, so a dead receiver costs little. Freeing comes first and
+-- needs no memory, so that it works on a server that is full.
+--
+-- KEYS 1 lock
+-- ARGV 1 token  2 fence (*: any)  3 overdue (1: on behalf of a holder whose lease is over)  4 key
+--      5 grant channel prefix  6 claim ms  7 trust receivers (1: PUBLISH counts them all)
+--      8 process to queue again ('': none)  9 its token  10 its lease ms  11 keep ms
+-- Reply {status, now, fence, for ms}
+--   RELEASED with a fence: granted to the process queued again; without: to another for that long, or to nobody
+--   LOST     the lock was not the caller's any more
+
+local lock, process = KEYS[1], ARGV[8]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local fields = redis.call('HMGET', lock, 'token', 'until', 'fence', 'head', 'tail', 'p:' .. process)
+local head, tail = tonumber(fields[4] or '') or 0, tonumber(fields[5] or '') or 0
+local token = fields[1] or ''
+if token ~= ARGV[1] or (ARGV[2] ~= '*' and (fields[3] or '') ~= ARGV[2]) then return {'LOST', now, '', 0} end
+if ARGV[3] == '1' and token ~= '' and now < (tonumber(fields[2] or '') or 0) then return {'LOST', now, '', 0} end
+redis.call('HDEL', lock, 'token', 'until')
+
+if process ~= '' then
+  local place = tonumber(fields[6] or tail)
+  local after = math.max(tail, place + 1)
+  local queued = redis.pcall('HSET', lock, 'q:' .. place, ARGV[9] .. ' ' .. ARGV[10] .. ' ' .. process,
+    'p:' .. process, place, 'tail', after)
+  if not (type(queued) == 'table' and queued.err) then tail = after end
+end
+
+local fence = tonumber(fields[3] or '') or 0
+if not (fence < 9007199254740991) then fence = 0 end
+while head < tail do
+  local entry = redis.call('HGET', lock, 'q:' .. head)
+  redis.call('HDEL', lock, 'q:' .. head)
+  head = head + 1
+  if entry then
+    local next_token, lease_ms, next_process = string.match(entry, '^(%S+) (%d+) (.*)$')
+    local claim = math.min(tonumber(lease_ms), tonumber(ARGV[6]))
+    fence = math.max(fence + 1, time[1] * 1000000 + time[2])
+    local text = string.format('%.0f', fence)
+    redis.call('HDEL', lock, 'p:' .. next_process)
+    local granted = redis.pcall('HSET', lock, 'token', next_token, 'fence', text, 'head', head,
+      'until', string.format('%.0f', now + claim))
+    if type(granted) == 'table' and granted.err then return {'RELEASED', now, '', 0} end
+    local keep = lease_ms + ARGV[11]
+    if redis.call('PTTL', lock) < keep then redis.call('PEXPIRE', lock, keep) end
+    if next_process == process then return {'RELEASED', now, text, claim} end
+    local message = next_token .. ' ' .. text .. ' ' .. string.format('%.0f', now + claim) .. ' ' .. ARGV[4]
+    local receivers = redis.call('PUBLISH', ARGV[5] .. next_process, message)
+    if receivers > 0 or ARGV[7] ~= '1' then return {'RELEASED', now, '', claim} end
+    redis.call('HDEL', lock, 'token', 'until')
+  end
+end
+redis.call('HDEL', lock, 'head', 'tail')
+return {'RELEASED', now, '', 0}

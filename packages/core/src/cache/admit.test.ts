@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import type { RequestView } from '../ports/exchange.ts'
+import { admit } from './admit.ts'
+import { type CacheRules, readCacheOptions } from './cache-options.ts'
+
+type Options = CacheRules<unknown>
+
+const view = (
+  headers: RequestView['headers'] = {},
+  rest: Partial<RequestView> = {},
+): RequestView => ({
+  method: 'GET',
+  scheme: 'http',
+  host: 'example.com',
+  target: '/a?b=1',
+  headers,
+  ...rest,
+})
+const judge = (request: RequestView, options: Options = {}, native: unknown = {}) =>
+  admit(request, native, readCacheOptions(options))
+const reason = (headers: RequestView['headers'], options?: Options) =>
+  judge(view(headers), options)?.reason
+
+describe('who takes part', () => {
+  it.each(['GET', 'HEAD'])('%s does', (method) => {
+    expect(judge(view({}, { method }))).toBeUndefined()
+  })
+
+  it.each([
+    { range: 'bytes=0-1' },
+    { 'if-none-match': '"a"' },
+    { 'if-modified-since': 'Sun, 06 Nov 1994 08:49:37 GMT' },
+    { 'if-range': '"a"' },
+    { 'cache-control': 'no-cache' },
+    { 'cache-control': 'no-store, max-age=0' },
+    { 'cache-control': 'only-if-cached' },
+    { pragma: 'no-cache' },
+    { 'content-length': '0' },
+    { cookie: '' },
+    { cookie: ' ' },
+  ])('a GET with %j does', (headers) => expect(reason(headers)).toBeUndefined())
+
+  it('a target that looks like an authority does, as the path it is', () => {
+    expect(judge(view({}, { target: '//evil/x' }))).toBeUndefined()
+  })
+})
+
+describe('who does not', () => {
+  it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'QUERY', 'PURGE', 'get', ''])(
+    'the method %s',
+    (method) => expect(judge(view({}, { method }))).toEqual({ reason: 'method', fwd: 'method' }),
+  )
+
+  it.each(['*', 'http://evil/x', 'example.com:443', '', '?a=1', '/a#b?c=1', '/a?c=1#b'])(
+    'the target %s',
+    (target) => expect(judge(view({}, { target }))).toEqual({ reason: 'target', fwd: 'bypass' }),
+  )
+
+  it.each([
+    ['upgrade', { upgrade: 'websocket', connection: 'upgrade' }],
+    ['method-override', { 'x-http-method-override': 'DELETE' }],
+    ['request-body', { 'content-length': '1' }],
+    ['request-body', { 'content-length': 'x' }],
+    ['request-body', { 'transfer-encoding': 'chunked' }],
+    ['precondition', { 'if-match': '"a"' }],
+    ['precondition', { 'if-unmodified-since': 'Sun, 06 Nov 1994 08:49:37 GMT' }],
+    ['authorization', { authorization: 'Bearer x' }],
+    ['authorization', { authorization: '' }],
+    ['cookie', { cookie: 'a=1' }],
+  ])('for %s: %j', (expected, headers: RequestView['headers']) => {
+    expect(judge(view(headers))).toEqual({ reason: expected, fwd: 'bypass' })
+  })
+})
+
+describe('credentials', () => {
+  const both = { authorization: 'Bearer x', cookie: 'a=1' }
+
+  it('are ignored where the options say so, each by its own', () => {
+    expect(reason(both, { authorization: 'ignore' })).toBe('cookie')
+    expect(reason(both, { cookies: 'ignore' })).toBe('authorization')
+    expect(reason(both, { cookies: 'ignore', authorization: 'ignore' })).toBeUndefined()
+    expect(reason({ cookie: 'a=1' }, { cookies: { key: ['a'] } })).toBeUndefined()
+  })
+
+  it('take part when the caller is in the key', () => {
+    expect(reason(both, { identity: () => 'me' })).toBeUndefined()
+  })
+
+  it('do not open the door to bodies', () => {
+    expect(reason({ ...both, 'content-length': '3' }, { identity: () => 'me' })).toBe(
+      'request-body',
+    )
+  })
+})
+
+describe('the bypass option', () => {
+  it('is asked last, with the native request', () => {
+    const seen: unknown[] = []
+    const bypass = (native: unknown) => seen.push(native) === 1
+    expect(judge(view({ cookie: 'a=1' }), { bypass }, 'native')?.reason).toBe('cookie')
+    expect(judge(view(), { bypass }, 'native')).toEqual({ reason: 'option', fwd: 'bypass' })
+    expect(judge(view(), { bypass }, 'native')).toBeUndefined()
+    expect(seen).toEqual(['native', 'native'])
+  })
+
+  it('fails the request when it throws or returns a promise', () => {
+    const cause = new Error('boom')
+    const throwing = () => {
+      throw cause
+    }
+    expect(() => judge(view(), { bypass: throwing })).toThrow(
+      expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION', cause }),
+    )
+    const late = (async () => false) as unknown as () => boolean
+    expect(() => judge(view(), { bypass: late })).toThrow(
+      'stampedeCache.bypass: returned a promise',
+    )
+  })
+})

@@ -1,0 +1,295 @@
+import { describe, expect, it } from 'vitest'
+import { LONGEST_MS } from '../options.ts'
+import { readCacheOptions } from './cache-options.ts'
+
+/** The options are whatever a caller without types may pass. */
+const read = (options?: unknown) => readCacheOptions(options as undefined)
+
+function refusal(options: unknown): string {
+  try {
+    read(options)
+  } catch (error) {
+    expect(error).toMatchObject({ name: 'StampedeError', code: 'ERR_STAMPEDE_OPTION' })
+    return (error as Error).message
+  }
+  throw new Error('it was accepted')
+}
+
+const NOT_DURATIONS: ReadonlyArray<[unknown, string]> = [
+  [-1, '-1'],
+  [Number.NaN, 'NaN'],
+  [Number.POSITIVE_INFINITY, 'Infinity'],
+  ['10', '"10"'],
+  [1.5, '1.5'],
+  [LONGEST_MS + 1, String(LONGEST_MS + 1)],
+  [null, 'null'],
+  [true, 'true'],
+  [10n, '10n'],
+]
+
+const DURATIONS = [
+  ['ttlMs', 1],
+  ['staleWhileRevalidateMs', 0],
+  ['staleIfErrorMs', 0],
+  ['negativeTtlMs', 1],
+  ['leaseMs', 100],
+  ['waitMs', 0],
+  ['originTimeoutMs', 1],
+] as const
+
+describe('defaults', () => {
+  it('are these, complete and frozen', () => {
+    const config = read()
+    expect(config).toEqual({
+      ttlMs: undefined,
+      overrideHeaders: false,
+      staleWhileRevalidateMs: 0,
+      staleIfErrorMs: 0,
+      negativeTtlMs: undefined,
+      jitter: 0.1,
+      key: undefined,
+      query: { ignore: [] },
+      vary: [],
+      identity: undefined,
+      authorization: 'bypass',
+      cookies: 'bypass',
+      statuses: new Set([200, 203, 300, 301, 308]),
+      maxBodyBytes: 1024 * 1024,
+      leaseMs: 5_000,
+      waitMs: 30_000,
+      afterWait: 'origin',
+      originTimeoutMs: 30_000,
+      revalidate: 'background',
+      bypass: undefined,
+      cacheName: 'Stampede',
+    })
+    expect(Object.isFrozen(config)).toBe(true)
+  })
+
+  it('hold for options that are there and undefined', () => {
+    const names = Object.keys(read()).filter((name) => !['afterWait', 'cacheName'].includes(name))
+    const unset = Object.fromEntries([...names, 'stampede', 'cacheStatus'].map((name) => [name]))
+    expect(read(unset)).toEqual(read())
+    expect(read({ waitMs: { ms: undefined, fallback: undefined } })).toEqual(read())
+    expect(read({ waitMs: {} })).toEqual(read())
+  })
+})
+
+describe('an unknown option', () => {
+  it.each([
+    ['ttl', 'ttlMs'],
+    ['staleWhileRevalidate', 'staleWhileRevalidateMs'],
+    ['staleIfError', 'staleIfErrorMs'],
+    ['negativeTtl', 'negativeTtlMs'],
+    ['maxBody', 'maxBodyBytes'],
+    ['lease', 'leaseMs'],
+    ['wait', 'waitMs'],
+    ['orginTimeoutMs', 'originTimeoutMs'],
+    ['cookie', 'cookies'],
+    ['overideHeaders', 'overrideHeaders'],
+    ['status', 'statuses'],
+    ['cacheStatuss', 'cacheStatus'],
+    ['stampde', 'stampede'],
+  ])('named %s is answered with %s', (name, near) => {
+    expect(refusal({ [name]: 5 })).toBe(
+      `stampedeCache.${name}: received 5; there is no such option; did you mean ${near}?`,
+    )
+  })
+
+  it('like nothing there is gets the list', () => {
+    expect(refusal({ compress: true })).toContain('known options: stampede, ttlMs, ')
+  })
+
+  it.each([null, 5, 'ttlMs', [], () => {}])('cannot hide in %o', (options) => {
+    expect(refusal(options)).toContain('stampedeCache: received')
+  })
+})
+
+describe.each(DURATIONS)('%s', (name, least) => {
+  it.each(NOT_DURATIONS)('may not be %o', (value, shown) => {
+    expect(refusal({ [name]: value })).toBe(
+      `stampedeCache.${name}: received ${shown}; use a whole number of milliseconds from ${least} to ${LONGEST_MS}`,
+    )
+  })
+
+  it(`may be from ${least}`, () => {
+    expect(read({ [name]: least })[name]).toBe(least)
+    if (least > 0) expect(refusal({ [name]: least - 1 })).toContain(`received ${least - 1};`)
+  })
+
+  it('may be a year', () => expect(read({ [name]: LONGEST_MS })[name]).toBe(LONGEST_MS))
+})
+
+describe('waitMs', () => {
+  it('may say what comes after it', () => {
+    expect(read({ waitMs: 10 })).toMatchObject({ waitMs: 10, afterWait: 'origin' })
+    const told = read({ waitMs: { ms: 10, fallback: 'unavailable' } })
+    expect(told).toMatchObject({ waitMs: 10, afterWait: 'unavailable' })
+    expect(read({ waitMs: { fallback: 'unavailable' } })).toMatchObject({ waitMs: 30_000 })
+  })
+
+  it.each([
+    [{ ms: -1 }, 'stampedeCache.waitMs.ms: received -1; use a whole number'],
+    [{ ms: 10, fallback: 'stale' }, 'stampedeCache.waitMs.fallback: received "stale"; use one of'],
+    [{ ms: 10, fallbck: 'origin' }, 'stampedeCache.waitMs.fallbck: received "origin"; there is no'],
+    [[10], 'stampedeCache.waitMs: received an array of 1'],
+  ])('may not be %j', (waitMs, message) => expect(refusal({ waitMs })).toContain(message))
+})
+
+describe('jitter', () => {
+  it.each([0, 0.25, 0.5])('may be %d', (jitter) => expect(read({ jitter }).jitter).toBe(jitter))
+
+  it.each([-0.1, 0.51, 1, 10, Number.NaN, '0.1', null])('may not be %o', (jitter) => {
+    expect(refusal({ jitter })).toMatch(
+      /^stampedeCache\.jitter: .+; use a number of the lifetime \(a fraction\) from 0 to 0\.5$/,
+    )
+  })
+})
+
+describe.each(['key', 'identity', 'bypass'] as const)('%s', (name) => {
+  it('is a function', () => {
+    const fn = () => 'x'
+    expect(read({ [name]: fn })[name]).toBe(fn)
+  })
+
+  it.each([null, 'url', true, {}])('may not be %o', (value) => {
+    expect(refusal({ [name]: value })).toMatch(
+      new RegExp(`^stampedeCache\\.${name}: .+; use a function$`),
+    )
+  })
+})
+
+describe('overrideHeaders', () => {
+  it.each([true, false])('may be %o', (overrideHeaders) => {
+    expect(read({ overrideHeaders })).toMatchObject({ overrideHeaders })
+  })
+
+  it.each([1, 'true', null])('may not be %o', (overrideHeaders) => {
+    expect(refusal({ overrideHeaders })).toMatch(/^stampedeCache\.overrideHeaders: .+; use true/)
+  })
+})
+
+describe('query', () => {
+  it('may be the parameters that count, also none', () => {
+    expect(read({ query: ['page', 'sort'] }).query).toEqual({ only: ['page', 'sort'] })
+    expect(read({ query: [] }).query).toEqual({ only: [] })
+  })
+
+  it('may be the parameters that do not count', () => {
+    expect(read({ query: { ignore: ['utm_source'] } }).query).toEqual({ ignore: ['utm_source'] })
+  })
+
+  it.each([
+    [[''], 'stampedeCache.query: received an array of 1; use an array of non-empty strings'],
+    [[5], 'stampedeCache.query: received an array of 1'],
+    ['page', 'stampedeCache.query: received "page"'],
+    [null, 'stampedeCache.query: received null'],
+    [{ only: ['a'] }, 'stampedeCache.query.only: received an array of 1; there is no such option'],
+    [{ ignore: 'a' }, 'stampedeCache.query.ignore: received "a"; use an array'],
+    [{}, 'stampedeCache.query.ignore: received undefined; use an array'],
+  ])('may not be %j', (query, message) => expect(refusal({ query })).toContain(message))
+})
+
+describe('vary', () => {
+  it('is lower-case, sorted, and each name once', () => {
+    expect(read({ vary: ['X-B', 'accept', 'x-b'] }).vary).toEqual(['accept', 'x-b'])
+  })
+
+  it.each(['accept', [''], [5], null, {}])('may not be %j', (vary) => {
+    expect(refusal({ vary })).toMatch(/^stampedeCache\.vary: .+; use an array of non-empty/)
+  })
+})
+
+describe('authorization', () => {
+  it.each(['bypass', 'ignore'])('may be %s', (authorization) => {
+    expect(read({ authorization })).toMatchObject({ authorization })
+  })
+
+  it.each(['Ignore', true, null, 'key'])('may not be %o', (authorization) => {
+    expect(refusal({ authorization })).toMatch(
+      /^stampedeCache\.authorization: .+; use one of 'bypass', 'ignore'$/,
+    )
+  })
+})
+
+describe('cookies', () => {
+  it.each(['bypass', 'ignore'])('may be %s', (cookies) => {
+    expect(read({ cookies })).toMatchObject({ cookies })
+  })
+
+  it('may name those in the key, sorted', () => {
+    const key = ['theme', 'currency']
+    expect(read({ cookies: { key } }).cookies).toEqual({ key: ['currency', 'theme'] })
+    expect(key).toEqual(['theme', 'currency'])
+  })
+
+  it.each([
+    ['all', "stampedeCache.cookies: received \"all\"; use 'bypass', 'ignore' or { key:"],
+    [true, 'stampedeCache.cookies: received true'],
+    [null, 'stampedeCache.cookies: received null'],
+    [['theme'], 'stampedeCache.cookies: received an array of 1'],
+    [{}, 'stampedeCache.cookies.key: received undefined; use an array of non-empty strings'],
+    [{ key: 'theme' }, 'stampedeCache.cookies.key: received "theme"'],
+    [{ keys: ['theme'] }, 'stampedeCache.cookies.keys: received an array of 1; there is no such'],
+  ])('may not be %j', (cookies, message) => expect(refusal({ cookies })).toContain(message))
+
+  it('in the key may not be none: that would be to ignore them without saying so', () => {
+    expect(refusal({ cookies: { key: [] } })).toContain('stampedeCache.cookies.key')
+  })
+})
+
+describe('statuses', () => {
+  it('may be any that a handler answers with', () => {
+    expect(read({ statuses: [200, 302, 404] }).statuses).toEqual(new Set([200, 302, 404]))
+    expect(read({ statuses: [] }).statuses).toEqual(new Set())
+  })
+
+  it.each([200, [199], [500], ['200'], [200.5], [Number.NaN], null, { 0: 200 }])(
+    'may not be %o',
+    (statuses) => {
+      expect(refusal({ statuses })).toMatch(
+        /^stampedeCache\.statuses: .+; use an array of statuses from 200 to 499$/,
+      )
+    },
+  )
+})
+
+describe('maxBodyBytes', () => {
+  it('may be nothing', () => expect(read({ maxBodyBytes: 0 }).maxBodyBytes).toBe(0))
+
+  it.each([-1, 1.5, '1mb', Number.POSITIVE_INFINITY, null])('may not be %o', (maxBodyBytes) => {
+    expect(refusal({ maxBodyBytes })).toMatch(
+      /^stampedeCache\.maxBodyBytes: .+; use a whole number of bytes from 0/,
+    )
+  })
+})
+
+describe('revalidate', () => {
+  it.each(['background', 'foreground'])('may be %s', (revalidate) => {
+    expect(read({ revalidate })).toMatchObject({ revalidate })
+  })
+
+  it.each(['behind', true, null])('may not be %o', (revalidate) => {
+    expect(refusal({ revalidate })).toMatch(/^stampedeCache\.revalidate: .+; use one of 'back/)
+  })
+})
+
+describe('cacheStatus', () => {
+  it.each([
+    [true, 'Stampede'],
+    [false, undefined],
+    ['shop', 'shop'],
+    ['shop/1:a', 'shop/1:a'],
+  ])('of %o is the name %s', (cacheStatus, name) => {
+    expect(read({ cacheStatus }).cacheName).toBe(name)
+  })
+
+  it.each(['', '1shop', 'a b', 'a;hit', 'a\r\nb', 'a,b', 'é', null, 5])(
+    'may not be %o',
+    (cacheStatus) => {
+      expect(refusal({ cacheStatus })).toMatch(
+        /^stampedeCache\.cacheStatus: .+; use true, false, or a name/,
+      )
+    },
+  )
+})

@@ -1,0 +1,218 @@
+// The options of stampedeCache: their types, defaults and checks. The result is frozen and complete,
+// so that no stage has to ask what was meant.
+
+import { optionError } from '../errors.ts'
+import {
+  checkNames,
+  readBoolean,
+  readBytes,
+  readChoice,
+  readDurationMs,
+  readFunction,
+  readNumber,
+  readStrings,
+} from '../options.ts'
+
+/**
+ * Options of `stampedeCache`, but for which Stampede to use. Durations are milliseconds. `Native` is what callbacks receive: an Express
+ * request, a Koa context, an IncomingMessage.
+ */
+export interface CacheRules<Native = unknown> {
+  /**
+   * Lifetime of a response that says nothing itself; explicit freshness in the response shortens it.
+   * Without it, only responses with explicit freshness (RFC 9111 §4.2.1) are stored.
+   */
+  ttlMs?: number
+  /** Lets `ttlMs` win over max-age, s-maxage and Expires. Never over no-store, private, no-cache. Default false. */
+  overrideHeaders?: boolean
+  /** How long after going stale an entry is served while one process refreshes it (RFC 5861). Default 0. */
+  staleWhileRevalidateMs?: number
+  /** How long after going stale an entry is served when the origin fails (RFC 5861). Default 0. */
+  staleIfErrorMs?: number
+  /** Lifetime of 404 and 410. Default: they are not stored. */
+  negativeTtlMs?: number
+  /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
+  jitter?: number
+  /** Replaces method, host, path and query in the key. */
+  key?: (request: Native) => string
+  /** Query parameters in the key: only these, or all but these. Default: all. */
+  query?: readonly string[] | { ignore: readonly string[] }
+  /** Request headers always in the key. `Vary` in responses is honoured whether listed here or not. */
+  vary?: readonly string[]
+  /** Puts the caller in the key, and so makes requests with credentials cacheable. */
+  identity?: (request: Native) => string
+  /** Requests with `Authorization`: `bypass` the cache (default), or `ignore` the header. */
+  authorization?: 'bypass' | 'ignore'
+  /** Requests with `Cookie`: `bypass` (default), `ignore` them, or put the named ones in the key. */
+  cookies?: 'bypass' | 'ignore' | { key: readonly string[] }
+  /** Statuses stored when the response gives no explicit freshness. Default 200, 203, 300, 301, 308. */
+  statuses?: readonly number[]
+  /** Largest body stored. Default 1 MiB. */
+  maxBodyBytes?: number
+  /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
+  leaseMs?: number
+  /** How long a request waits for another's fill, and then: `origin` (default) or `unavailable` (503). Default 30 000. */
+  waitMs?: number | { ms: number; fallback: 'origin' | 'unavailable' }
+  /** When a fill is given up: its client goes on waiting, everybody else is told it failed. Default 30 000. */
+  originTimeoutMs?: number
+  /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
+  revalidate?: 'background' | 'foreground'
+  /** Requests for which it returns true go to the app, neither looked up nor stored. */
+  bypass?: (request: Native) => boolean
+  /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
+  cacheStatus?: boolean | string
+}
+
+/** `CacheRules`, checked and with every default filled in. */
+export interface CacheConfig<Native = unknown> {
+  readonly ttlMs: number | undefined
+  readonly overrideHeaders: boolean
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly negativeTtlMs: number | undefined
+  readonly jitter: number
+  readonly key: ((request: Native) => string) | undefined
+  readonly query: { readonly only: readonly string[] } | { readonly ignore: readonly string[] }
+  /** Lower-case and sorted. */
+  readonly vary: readonly string[]
+  readonly identity: ((request: Native) => string) | undefined
+  readonly authorization: 'bypass' | 'ignore'
+  readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
+  readonly statuses: ReadonlySet<number>
+  readonly maxBodyBytes: number
+  readonly leaseMs: number
+  readonly waitMs: number
+  readonly afterWait: 'origin' | 'unavailable'
+  readonly originTimeoutMs: number
+  readonly revalidate: 'background' | 'foreground'
+  readonly bypass: ((request: Native) => boolean) | undefined
+  /** The cache's name in `Cache-Status`; undefined: no field. */
+  readonly cacheName: string | undefined
+}
+
+const WHERE = 'stampedeCache'
+
+const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
+  'stampede',
+  'ttlMs',
+  'overrideHeaders',
+  'staleWhileRevalidateMs',
+  'staleIfErrorMs',
+  'negativeTtlMs',
+  'jitter',
+  'key',
+  'query',
+  'vary',
+  'identity',
+  'authorization',
+  'cookies',
+  'statuses',
+  'maxBodyBytes',
+  'leaseMs',
+  'waitMs',
+  'originTimeoutMs',
+  'revalidate',
+  'bypass',
+  'cacheStatus',
+]
+
+export const DEFAULT_LEASE_MS = 5_000
+export const DEFAULT_WAIT_MS = 30_000
+export const DEFAULT_ORIGIN_TIMEOUT_MS = 30_000
+export const DEFAULT_JITTER = 0.1
+
+/** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */
+export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheConfig<Native> {
+  const bag = checkNames(WHERE, options, NAMES)
+  const wait = readWait(bag.waitMs)
+  return Object.freeze({
+    ttlMs: readDurationMs(WHERE, bag, 'ttlMs', 1),
+    overrideHeaders: readBoolean(WHERE, bag, 'overrideHeaders') ?? false,
+    staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
+    staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    negativeTtlMs: readDurationMs(WHERE, bag, 'negativeTtlMs', 1),
+    jitter: readJitter(WHERE, bag),
+    key: readFunction(WHERE, bag, 'key') as CacheConfig<Native>['key'],
+    query: readQuery(bag.query),
+    vary: readVary(bag.vary),
+    identity: readFunction(WHERE, bag, 'identity') as CacheConfig<Native>['identity'],
+    authorization: readChoice(WHERE, bag, 'authorization', ['bypass', 'ignore']) ?? 'bypass',
+    cookies: readCookies(bag.cookies),
+    statuses: readStatuses(bag.statuses),
+    maxBodyBytes: readBytes(WHERE, bag, 'maxBodyBytes') ?? 1024 * 1024,
+    leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
+    waitMs: wait.ms,
+    afterWait: wait.fallback,
+    originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
+    revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
+    bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
+    cacheName: readCacheName(bag.cacheStatus),
+  })
+}
+
+export function readJitter(where: string, bag: Readonly<Record<string, unknown>>): number {
+  const rule = { min: 0, max: 0.5, unit: 'the lifetime (a fraction)', fraction: true }
+  return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
+}
+
+function readQuery(value: unknown): CacheConfig['query'] {
+  if (value === undefined) return { ignore: [] }
+  if (Array.isArray(value))
+    return { only: value.length === 0 ? [] : readStrings(`${WHERE}.query`, value) }
+  if (typeof value !== 'object') {
+    throw optionError(`${WHERE}.query`, value, "use ['page'], or { ignore: ['utm_source'] }")
+  }
+  const bag = checkNames(`${WHERE}.query`, value, ['ignore'])
+  return { ignore: readStrings(`${WHERE}.query.ignore`, bag.ignore) }
+}
+
+function readCookies(value: unknown): CacheConfig['cookies'] {
+  if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
+  if (typeof value !== 'object') {
+    throw optionError(`${WHERE}.cookies`, value, "use 'bypass', 'ignore' or { key: ['name'] }")
+  }
+  const bag = checkNames(`${WHERE}.cookies`, value, ['key'])
+  const key = readStrings(`${WHERE}.cookies.key`, bag.key)
+  if (key.length > 0) return { key: [...key].sort() }
+  throw optionError(`${WHERE}.cookies.key`, key, "name a cookie, or use cookies: 'ignore'")
+}
+
+function readStatuses(value: unknown): ReadonlySet<number> {
+  if (value === undefined) return new Set([200, 203, 300, 301, 308])
+  const known = (s: unknown) => Number.isInteger(s) && (s as number) >= 200 && (s as number) <= 499
+  if (Array.isArray(value) && value.every(known)) return new Set(value as number[])
+  throw optionError(`${WHERE}.statuses`, value, 'use an array of statuses from 200 to 499')
+}
+
+function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailable' } {
+  if (typeof value !== 'object' || value === null) {
+    const ms = readDurationMs(WHERE, { waitMs: value }, 'waitMs')
+    return { ms: ms ?? DEFAULT_WAIT_MS, fallback: 'origin' }
+  }
+  const bag = checkNames(`${WHERE}.waitMs`, value, ['ms', 'fallback'])
+  const fallback =
+    readChoice(`${WHERE}.waitMs`, bag, 'fallback', ['origin', 'unavailable']) ?? 'origin'
+  return { ms: readDurationMs(`${WHERE}.waitMs`, bag, 'ms') ?? DEFAULT_WAIT_MS, fallback }
+}
+
+/** The name goes into a header: an RFC 8941 token. */
+function readCacheName(value: unknown): string | undefined {
+  if (value === false) return undefined
+  if (value === undefined || value === true) return 'Stampede'
+  if (typeof value === 'string' && /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/.test(value)) return value
+  throw optionError(`${WHERE}.cacheStatus`, value, 'use true, false, or a name such as "Stampede"')
+}
+
+function readVary(value: unknown): readonly string[] {
+  if (value === undefined) return []
+  const names = readStrings(`${WHERE}.vary`, value)
+  for (const name of names) {
+    if (name !== '*' && /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name)) continue
+    throw optionError(`${WHERE}.vary`, name, "name request headers: ['accept-language']")
+  }
+  return lowerSorted(names)
+}
+
+function lowerSorted(names: readonly string[]): readonly string[] {
+  return [...new Set(names.map((name) => name.toLowerCase()))].sort()
+}

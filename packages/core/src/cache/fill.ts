@@ -1,0 +1,81 @@
+// Stage: runs the origin under a lease and a deadline. The deadline is for everybody else: the leader's
+// own client goes on waiting for its handler.
+
+import type { HeldEntry } from '../entry/entry.ts'
+import { messageOf, originTimeout } from '../errors.ts'
+import { commit, type Shared } from './commit.ts'
+import { type Flight, newToken } from './flight.ts'
+import type { Caller, FillResult, Lead, LeasedFill, Runtime } from './runtime.ts'
+
+export interface Runner {
+  readonly caller: Caller
+  /** Nobody waits for this run: the stale answer went out already. */
+  readonly behind: boolean
+  /** Told when the caller's own run ends, however late. */
+  readonly onOwnEnd: (result: FillResult) => void
+}
+
+export interface Run extends Runner {
+  readonly key: string
+  readonly originTimeoutMs: number
+  /** Empty when there is no lease. */
+  readonly fence: string
+  readonly staleIfError: HeldEntry | undefined
+}
+
+export async function fillAndCommit(
+  rt: Runtime,
+  flight: Flight,
+  leased: LeasedFill,
+  runner: Runner,
+): Promise<Shared> {
+  const { key, policy } = flight
+  const { grant, staleIfError } = leased
+  const { leaseMs, originTimeoutMs } = policy
+  rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
+  const lost = () => rt.events.emit({ type: 'lease.lost', key, fence: grant.fence })
+  const hold = rt.keeper.hold(grant, leaseMs, { lost })
+  const startedAt = rt.clock.now()
+  flight.filling = true
+  flight.startClocks(rt)
+  const result = await fill(rt, {
+    ...runner,
+    key,
+    originTimeoutMs,
+    fence: grant.fence,
+    staleIfError,
+  })
+  // From here on the lease is ended by the commit itself.
+  hold.end()
+  const shared = await commit(rt, flight, leased, result, startedAt)
+  flight.token = newToken()
+  return shared
+}
+
+export function fill(rt: Runtime, run: Run): Promise<FillResult> {
+  const { key, fence, staleIfError, originTimeoutMs, behind, caller } = run
+  rt.events.emit({ type: 'fill.started', key, behind, leased: fence !== '' })
+  return new Promise((resolve) => {
+    const deadline = new AbortController()
+    const timer = rt.clock.setTimer(originTimeoutMs, () => {
+      const error = originTimeout(key, originTimeoutMs)
+      deadline.abort(error)
+      resolve({ type: 'failure', failure: { status: 504, message: error.message }, error })
+    })
+    const lead: Lead = { fence, staleIfError, signal: deadline.signal }
+    void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
+      timer.cancel()
+      resolve(result)
+      run.onOwnEnd(result)
+    })
+  })
+}
+
+/** Callers do not reject; one that does all the same has failed, and takes nobody with it. */
+async function runSafely(run: () => Promise<FillResult>): Promise<FillResult> {
+  try {
+    return await run()
+  } catch (error) {
+    return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
+  }
+}

@@ -1,0 +1,111 @@
+// One key being resolved in this process: everybody who asks for it meanwhile joins and is settled
+// together. A flight leaves the map only if the slot is still its own.
+
+import { randomBytes } from 'node:crypto'
+import type { HeldEntry } from '../entry/entry.ts'
+import type { Timer } from '../ports/clock.ts'
+import type { Caller, Policy, Resolution, Runtime } from './runtime.ts'
+
+export interface Waiter {
+  readonly caller: Caller
+  readonly settle: (resolution: Resolution) => void
+  readonly waitMs: number
+  /** Runs while another fills. */
+  timer: Timer | undefined
+  /** The flight it waits in now. */
+  flight: Flight
+}
+
+export class Flight {
+  readonly key: string
+  readonly policy: Policy
+  /** In order of arrival; the first still waiting leads. */
+  readonly waiters: Set<Waiter> = new Set()
+  /** Set while a refresh runs behind: whoever comes is answered with it at once. */
+  stale: HeldEntry | undefined
+  /** Fills that came to nothing; after a few, everybody runs their own. */
+  abandoned = 0
+  /** The origin is being run, or has just ended; a purge now means that newcomers need a flight of their own. */
+  filling = false
+  /** Names this process's claim to the key until a lease came of it: asked again, it gives the same lease. */
+  token: string = newToken()
+  /** Another fills: the clocks of those who wait are running. */
+  counting = false
+  /** Woken, purged or possibly uninformed since the last lookup was sent. */
+  recheck = false
+  wake: (by: 'wake-up' | 'gap' | 'lost') => void = () => {}
+
+  constructor(key: string, policy: Policy) {
+    this.key = key
+    this.policy = policy
+  }
+
+  /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
+  join(rt: Runtime, caller: Caller, waitMs: number): Promise<Resolution> {
+    return new Promise((resolve) => {
+      const waiter: Waiter = { caller, waitMs, settle: resolve, timer: undefined, flight: this }
+      this.waiters.add(waiter)
+      if (this.counting) startClock(rt, waiter)
+    })
+  }
+
+  /** From now on everybody here waits for another. */
+  startClocks(rt: Runtime): void {
+    this.counting = true
+    for (const waiter of this.waiters) if (waiter.timer === undefined) startClock(rt, waiter)
+  }
+
+  /** Takes the first waiter out, to lead; from now on its `waitMs` does not matter. */
+  takeLeader(): Waiter | undefined {
+    for (const waiter of this.waiters) {
+      this.waiters.delete(waiter)
+      waiter.timer?.cancel()
+      return waiter
+    }
+    return undefined
+  }
+
+  first(): Waiter | undefined {
+    return this.waiters.values().next().value
+  }
+
+  settleAll(resolution: Resolution): void {
+    for (const waiter of this.waiters) {
+      waiter.timer?.cancel()
+      waiter.settle(resolution)
+    }
+    this.waiters.clear()
+  }
+
+  /** Over: nobody can join any more, and everybody is told. */
+  land(flights: Map<string, Flight>, resolution: Resolution): void {
+    this.leave(flights)
+    this.settleAll(resolution)
+  }
+
+  /** Everybody waits in another flight from now on, each with the rest of its own `waitMs`. */
+  moveTo(other: Flight): void {
+    for (const waiter of this.waiters) {
+      waiter.flight = other
+      other.waiters.add(waiter)
+    }
+    this.waiters.clear()
+  }
+
+  leave(flights: Map<string, Flight>): void {
+    if (flights.get(this.key) === this) flights.delete(this.key)
+  }
+}
+
+function startClock(rt: Runtime, waiter: Waiter): void {
+  waiter.timer = rt.clock.setTimer(waiter.waitMs, () => {
+    waiter.flight.waiters.delete(waiter)
+    rt.events.emit({ type: 'wait.timed-out', key: waiter.flight.key })
+    waiter.settle({ type: 'timed-out', staleIfError: undefined })
+  })
+}
+
+/** 128 random bits: nobody else can name, and so end, this claim. */
+export function newToken(): string {
+  return randomBytes(16).toString('base64url')
+}

@@ -1,0 +1,754 @@
+// The journey of a request, over an exchange without a server: what the client gets, and what the app sees.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
+import { createStampede, type Stampede, type StampedeOptions } from '../index.ts'
+import type {
+  Exchange,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+  RequestView,
+} from '../ports/exchange.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+import { FaultyStore, refuse } from '../testing/store-doubles.ts'
+
+/** What one client got. `by`: the cache itself, the app for this cache, or the app as if there were none. */
+interface Got {
+  by?: 'cache' | 'app' | 'bypass'
+  status?: number
+  headers: HeaderList
+  body?: string
+}
+
+interface Answer {
+  status?: number
+  headers?: Record<string, string>
+  body?: string
+}
+
+/** One run of the app for the cache: for a client, or behind. */
+interface Run {
+  readonly request: RequestView
+  readonly behind: boolean
+  answer(answer?: Answer): void
+  /** The head leaves; the body comes with `finish`. */
+  head(answer?: Answer): void
+  finish(): void
+  end(end: OriginEnd): void
+}
+
+let clock: ManualClock
+let store: FaultyStore
+let stampede: Stampede
+let runs: Run[]
+
+beforeEach(() => start())
+afterEach(async () => {
+  await clock.advance(60_000)
+  expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+  expect(clock.timers).toBe(0)
+  await stampede.close()
+})
+
+function start(options: StampedeOptions = {}): void {
+  clock = new ManualClock()
+  store = new FaultyStore()
+  stampede = createStampede({ store, clock, random: () => 0, ...options })
+  runs = []
+}
+
+const cacheWith = (options: CacheOptions<RequestView> = {}) =>
+  createHttpCache<RequestView>({ stampede, ttlMs: 10_000, ...options })
+
+type Asked = Got & { readonly done: Promise<void> }
+
+function ask(
+  cache: HttpCache<RequestView>,
+  headers: RequestView['headers'] = {},
+  rest: Partial<RequestView> = {},
+): Asked {
+  const request: RequestView = {
+    method: 'GET',
+    scheme: 'http',
+    host: 'shop.test',
+    target: '/a',
+    headers,
+    ...rest,
+  }
+  const got: Got & { done: Promise<void> } = { headers: [], done: Promise.resolve() }
+  const take = (by: Got['by'], reply: { status: number; headers: HeaderList; body?: unknown }) => {
+    if (got.by !== undefined) throw new Error('the client was answered twice')
+    const { status, headers, body } = reply
+    Object.assign(got, { by, status, headers })
+    if (body !== undefined) got.body = Buffer.from(body as Uint8Array).toString()
+  }
+  const exchange: Exchange<RequestView> = {
+    request,
+    native: request,
+    bypass: (add) => take('bypass', { status: 200, headers: add }),
+    send: (reply: Reply) => take('cache', reply),
+    runOrigin: (observer) => run(request, observer, false, take),
+    redispatch: (observer) => run(request, observer, true, () => {}),
+  }
+  got.done = (async () => cache.handle(exchange))()
+  return got
+}
+
+function run(
+  request: RequestView,
+  observer: OriginObserver,
+  behind: boolean,
+  take: (by: Got['by'], reply: { status: number; headers: HeaderList; body?: unknown }) => void,
+): Promise<OriginEnd> {
+  return new Promise((end) => {
+    let finish = () => {}
+    const head = ({ status = 200, headers = {}, body = '' }: Answer = {}) => {
+      const list = Object.entries(headers)
+      const decision = observer.onHead({ status, headers: list })
+      if (decision.action === 'replace') {
+        take('cache', decision.reply)
+        end({ type: 'not-captured', reason: 'declined' })
+        return
+      }
+      const bytes = Buffer.from(body)
+      take('app', { status, headers: [...list, ...decision.add], body: bytes })
+      if (!decision.capture) end({ type: 'not-captured', reason: 'declined' })
+      if (bytes.length > observer.maxBodyBytes) end({ type: 'not-captured', reason: 'too-large' })
+      finish = () => end({ type: 'complete', head: { status, headers: list }, body: bytes })
+    }
+    runs.push({
+      request,
+      behind,
+      head,
+      end,
+      finish: () => finish(),
+      answer(answer) {
+        head(answer)
+        finish()
+      },
+    })
+  })
+}
+
+const field = (got: Got, name: string) =>
+  got.headers.filter(([key]) => key === name).map(([, value]) => value)
+const status = (got: Got) => field(got, 'cache-status')[0]
+
+/** Asks, lets the app answer, and waits for the end. */
+async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers = {}, rest = {}) {
+  const got = ask(cache, headers, rest)
+  await settled()
+  runs.at(-1)?.answer(answer)
+  await got.done
+  await settled()
+  return got
+}
+
+describe('a miss', () => {
+  it('is answered by the app, once for all who ask meanwhile', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache), ask(cache)]
+    await settled()
+    expect(runs).toHaveLength(1)
+    runs[0]?.answer({ headers: { 'content-type': 'text/plain' }, body: 'hello' })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by, body }) => [by, body])).toEqual([
+      ['app', 'hello'],
+      ['cache', 'hello'],
+      ['cache', 'hello'],
+    ])
+    expect(all.map(status)).toEqual([
+      'Stampede; fwd=uri-miss; fwd-status=200; stored',
+      'Stampede; fwd=uri-miss; fwd-status=200; ttl=10; collapsed',
+      'Stampede; fwd=uri-miss; fwd-status=200; ttl=10; collapsed',
+    ])
+  })
+
+  it('hands the app the request of the one who leads', async () => {
+    const got = ask(cacheWith(), { accept: 'x' })
+    await settled()
+    expect(runs[0]?.request).toMatchObject({
+      method: 'GET',
+      target: '/a',
+      headers: { accept: 'x' },
+    })
+    runs[0]?.answer()
+    await got.done
+  })
+})
+
+describe('a hit', () => {
+  it('says its age and what is left of it, and runs nothing', async () => {
+    const cache = cacheWith()
+    await fill(cache, { headers: { 'content-type': 'text/plain' }, body: 'hello' })
+    await clock.advance(2_500)
+    const got = ask(cache)
+    expect(got).toMatchObject({ by: 'cache', status: 200, body: 'hello' })
+    expect(got.headers).toEqual([
+      ['content-type', 'text/plain'],
+      ['age', '2'],
+      ['cache-status', 'Stampede; hit; ttl=7'],
+    ])
+    expect(runs).toHaveLength(1)
+  })
+
+  it('is as old as it was when it came, and what it waited here', async () => {
+    const cache = cacheWith()
+    await fill(cache, { headers: { age: '100', 'cache-control': 'max-age=200' } })
+    await clock.advance(3_000)
+    const got = ask(cache)
+    expect(field(got, 'age')).toEqual(['103'])
+    expect(status(got)).toBe('Stampede; hit; ttl=7')
+  })
+
+  it('is a 304 for a client that has it', async () => {
+    const cache = cacheWith()
+    await fill(cache, { headers: { etag: '"1"', 'content-type': 'text/plain' }, body: 'hello' })
+    const got = ask(cache, { 'if-none-match': '"1"' })
+    expect(got).toMatchObject({ by: 'cache', status: 304 })
+    expect(got.body).toBeUndefined()
+    expect(got.headers).toEqual([
+      ['etag', '"1"'],
+      ['age', '0'],
+      ['cache-status', 'Stampede; hit; ttl=10'],
+    ])
+    expect(ask(cache, { 'if-none-match': '"2"' })).toMatchObject({ status: 200, body: 'hello' })
+  })
+
+  it('bears no fields of one connection, one caller or one request', async () => {
+    const cache = cacheWith()
+    await fill(cache, {
+      headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
+    })
+    const names = ask(cache).headers.map(([name]) => name)
+    expect(names).toEqual(['x-kept', 'age', 'cache-status'])
+  })
+
+  it('is not for another path, host, or query', async () => {
+    const cache = cacheWith()
+    await fill(cache)
+    const others = [{ target: '/b' }, { target: '/a?x=1' }, { host: 'other.test' }]
+    const asked = others.map((rest) => ask(cache, {}, rest))
+    await settled()
+    expect(runs).toHaveLength(4)
+    for (const each of runs.slice(1)) each.answer()
+    await Promise.all(asked.map(({ done }) => done))
+  })
+})
+
+describe('Cache-Status', () => {
+  it('has the name that the options gave it', async () => {
+    const cache = cacheWith({ cacheStatus: 'shop' })
+    expect(status(await fill(cache))).toMatch(/^shop; fwd=uri-miss/)
+    expect(status(ask(cache))).toBe('shop; hit; ttl=10')
+  })
+
+  it('is nowhere when it is switched off; Age is', async () => {
+    const cache = cacheWith({ cacheStatus: false })
+    const all = [await fill(cache), ask(cache), ask(cache, {}, { method: 'POST' })]
+    expect(all.flatMap((got) => field(got, 'cache-status'))).toEqual([])
+    expect(field(all[1] as Got, 'age')).toEqual(['0'])
+  })
+})
+
+describe('a bypass', () => {
+  it.each([
+    ['Stampede; fwd=method', {}, { method: 'POST' }],
+    ['Stampede; fwd=bypass; detail=authorization', { authorization: 'Bearer x' }, {}],
+    ['Stampede; fwd=bypass; detail=cookie', { cookie: 'a=1' }, {}],
+    ['Stampede; fwd=bypass; detail=upgrade', { upgrade: 'websocket' }, {}],
+    ['Stampede; fwd=bypass; detail=request-body', { 'content-length': '1' }, {}],
+    ['Stampede; fwd=bypass; detail=precondition', { 'if-match': '"1"' }, {}],
+    ['Stampede; fwd=bypass; detail=target', {}, { target: '*' }],
+    ['Stampede; fwd=bypass; detail=option', {}, { target: '/never' }],
+  ])('says %s, and touches nothing', (text, headers, rest) => {
+    const cache = cacheWith({ bypass: ({ target }) => target === '/never' })
+    const got = ask(cache, headers, rest)
+    expect(got.by).toBe('bypass')
+    expect(status(got)).toBe(text)
+    expect(store.calls).toEqual([])
+  })
+
+  it('is what every request gets once the Stampede is closed', async () => {
+    const cache = cacheWith()
+    await fill(cache)
+    await stampede.close()
+    const got = ask(cache)
+    expect(got.by).toBe('bypass')
+    expect(status(got)).toBe('Stampede; fwd=bypass; detail=closed')
+  })
+
+  it.each(['key', 'identity', 'bypass'] as const)(
+    'does not hide what the option %s throws',
+    async (name) => {
+      const thrown = () => {
+        throw new Error('mine')
+      }
+      const got = ask(cacheWith({ [name]: thrown }))
+      await expect(got.done).rejects.toMatchObject({ code: 'ERR_STAMPEDE_OPTION' })
+      expect(got.by).toBeUndefined()
+    },
+  )
+})
+
+describe('HEAD', () => {
+  const HEAD = { method: 'HEAD' }
+
+  it('is answered from what a GET stored', async () => {
+    const cache = cacheWith()
+    await fill(cache, { headers: { 'x-a': '1' }, body: 'hello' })
+    await clock.advance(1_500)
+    const got = ask(cache, {}, HEAD)
+    await got.done
+    expect(got).toMatchObject({ by: 'cache', status: 200 })
+    expect(field(got, 'x-a')).toEqual(['1'])
+    expect(field(got, 'age')).toEqual(['1'])
+    expect(status(got)).toBe('Stampede; hit; ttl=8')
+    expect(stampede.stats().hits.l1).toBe(1)
+  })
+
+  it('goes to the app when nothing is stored, fills nothing, and takes no lease', async () => {
+    const cache = cacheWith()
+    const got = ask(cache, {}, HEAD)
+    await got.done
+    expect(got.by).toBe('bypass')
+    expect(status(got)).toBe('Stampede; fwd=uri-miss')
+    const get = ask(cache)
+    await settled()
+    expect(runs).toHaveLength(1)
+    runs[0]?.answer()
+    await get.done
+  })
+
+  it('is answered stale within the window, and leaves the refresh to a GET', async () => {
+    const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
+    await fill(cache)
+    await clock.advance(12_000)
+    const got = ask(cache, {}, HEAD)
+    await got.done
+    expect(status(got)).toBe('Stampede; hit; ttl=-2')
+    expect(runs).toHaveLength(1)
+    expect(ask(cache).by).toBe('cache')
+    await settled()
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer()
+    await settled()
+  })
+
+  it('does not end the back-off of a refresh that failed', async () => {
+    const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
+    await fill(cache)
+    await clock.advance(12_000)
+    ask(cache)
+    await settled()
+    runs[1]?.answer({ status: 503 })
+    await settled()
+    await ask(cache, {}, HEAD).done
+    store.calls.length = 0
+    expect(ask(cache).by).toBe('cache')
+    await settled()
+    expect(store.calls).toEqual([])
+  })
+
+  it('gets the variant that a GET with its headers would get', async () => {
+    const cache = cacheWith()
+    const vary = { vary: 'accept-language' }
+    await fill(cache, { headers: { ...vary, 'x-lang': 'de' } }, { 'accept-language': 'de' })
+    await fill(cache, { headers: { ...vary, 'x-lang': 'fr' } }, { 'accept-language': 'fr' })
+    const asked = ['de', 'fr', 'it'].map((lang) => ask(cache, { 'accept-language': lang }, HEAD))
+    await Promise.all(asked.map(({ done }) => done))
+    expect(asked.map((got) => [got.by, field(got, 'x-lang')[0]])).toEqual([
+      ['cache', 'de'],
+      ['cache', 'fr'],
+      ['bypass', undefined],
+    ])
+  })
+
+  it('goes to the app while the store is away', async () => {
+    store.always = refuse
+    const got = ask(cacheWith(), {}, HEAD)
+    await got.done
+    expect(got.by).toBe('bypass')
+  })
+})
+
+describe('Vary', () => {
+  const german = { 'accept-language': 'de' }
+  const french = { 'accept-language': 'fr' }
+  const varying = (body: string): Answer => ({ headers: { vary: 'Accept-Language' }, body })
+
+  it('keeps the answers apart, also the second, and each is a hit afterwards', async () => {
+    const cache = cacheWith()
+    await fill(cache, varying('guten Tag'), german)
+    const second = await fill(cache, varying('bonjour'), french)
+    expect(status(second)).toBe('Stampede; fwd=vary-miss; fwd-status=200; stored')
+    expect(ask(cache, german)).toMatchObject({ by: 'cache', body: 'guten Tag' })
+    expect(ask(cache, french)).toMatchObject({ by: 'cache', body: 'bonjour' })
+    expect(runs).toHaveLength(2)
+  })
+
+  it('never hands an answer to those who waited for it and asked for another', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache, german), ask(cache, french), ask(cache, french), ask(cache, german)]
+    await settled()
+    runs[0]?.answer(varying('guten Tag'))
+    await settled()
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer(varying('bonjour'))
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ body }) => body)).toEqual(['guten Tag', 'bonjour', 'bonjour', 'guten Tag'])
+    expect(all.map((got) => /fwd=[a-z-]+|hit/.exec(status(got) ?? '')?.[0])).toEqual([
+      'fwd=uri-miss',
+      'fwd=vary-miss',
+      'fwd=vary-miss',
+      'fwd=uri-miss',
+    ])
+  })
+
+  it('may name another field in another answer', async () => {
+    const cache = cacheWith()
+    await fill(cache, varying('guten Tag'), german)
+    const dark = { ...french, 'x-theme': 'dark' }
+    const light = { ...french, 'x-theme': 'light' }
+    const both = (body: string) => ({ headers: { vary: 'accept-language, x-theme' }, body })
+    await fill(cache, both('bonjour, noir'), dark)
+    const third = ask(cache, light)
+    await settled()
+    runs[2]?.answer(both('bonjour, clair'))
+    await third.done
+    await settled()
+    expect(third.body).toBe('bonjour, clair')
+    for (const [headers, body] of [
+      [light, 'bonjour, clair'],
+      [dark, 'bonjour, noir'],
+    ] as const) {
+      const got = ask(cache, headers)
+      await settled()
+      const { by } = got
+      if (by === undefined) runs.at(-1)?.answer(both(body))
+      await got.done
+      expect(got.body).toBe(body)
+    }
+  })
+
+  it('is capped: one variant too many goes to the app', async () => {
+    const cache = cacheWith()
+    for (let i = 0; i <= 64; i++) {
+      await fill(cache, varying(String(i)), { 'accept-language': `x-${i}` })
+    }
+    const got = ask(cache, { 'accept-language': 'x-65' })
+    expect(got.by).toBe('bypass')
+    expect(status(got)).toBe('Stampede; fwd=bypass; detail=too-many-variants')
+    expect(ask(cache, { 'accept-language': 'x-64' }).body).toBe('64')
+    expect(ask(cache, { 'accept-language': 'x-0' }).body).toBe('0')
+  })
+
+  it('is no way around a purge of the key of a route: every variant goes', async () => {
+    const cache = cacheWith({ key: () => 'page' })
+    await fill(cache, varying('guten Tag'), german)
+    await fill(cache, varying('bonjour'), french)
+    await stampede.purge({ key: 'page' })
+    const asked = [ask(cache, german), ask(cache, french)]
+    await settled()
+    const served = asked.map(({ body }) => body)
+    for (let i = 2; i < 6; i++) {
+      runs[i]?.answer(varying('new'))
+      await settled()
+    }
+    await Promise.all(asked.map(({ done }) => done))
+    expect(served).toEqual([undefined, undefined])
+  })
+})
+
+describe('what may not be shared', () => {
+  const COOKIE: Answer = { headers: { 'set-cookie': 'a=1' }, body: 'mine' }
+
+  it('is for its own client; all others run the app at once, as soon as its head is seen', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.head(COOKIE)
+    await settled()
+    expect(all.map(({ by }) => by)).toEqual(['app', 'bypass', 'bypass'])
+    expect(all.map(status)).toEqual([
+      'Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie',
+      'Stampede; fwd=uri-miss; detail=set-cookie',
+      'Stampede; fwd=uri-miss; detail=set-cookie',
+    ])
+    expect(field(all[1] as Got, 'set-cookie')).toEqual([])
+    runs[0]?.finish()
+    await all[0]?.done
+  })
+
+  it('is remembered for passMs, and then tried again by one', async () => {
+    const cache = cacheWith()
+    await fill(cache, COOKIE)
+    expect(status(ask(cache))).toBe('Stampede; fwd=uri-miss; detail=hit-for-pass')
+    await clock.advance(9_999)
+    expect(ask(cache).by).toBe('bypass')
+    await clock.advance(1)
+    const again = ask(cache)
+    await settled()
+    runs[1]?.answer({ body: 'ours' })
+    await again.done
+    await settled()
+    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'ours' })
+  })
+
+  it.each([
+    ['too-large', { maxBodyBytes: 3 }, { body: 'four' }],
+    ['private', {}, { headers: { 'cache-control': 'private' } }],
+    ['status', {}, { status: 404 }],
+    ['vary-star', {}, { headers: { vary: '*' } }],
+  ])('includes %s', async (_, options, answer: Answer) => {
+    const cache = cacheWith(options)
+    await fill(cache, answer)
+    expect(ask(cache).by).toBe('bypass')
+  })
+
+  it('does not include what broke off: nothing is remembered of that', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.head({ body: 'half' })
+    runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })
+    await settled()
+    // The next one tries, and is answered whole.
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer({ body: 'whole' })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by }) => by)).toEqual(['app', 'app'])
+    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'whole' })
+  })
+})
+
+describe('an origin that fails', () => {
+  const SIE: CacheOptions<RequestView> = { staleIfErrorMs: 60_000 }
+
+  it.each([500, 502, 503, 504])(
+    'with %d is covered by an older answer, for all who wait',
+    async (failed) => {
+      const cache = cacheWith(SIE)
+      await fill(cache, { body: 'old' })
+      await clock.advance(12_000)
+      const all = [ask(cache), ask(cache)]
+      await settled()
+      runs[1]?.answer({ status: failed, body: 'oops' })
+      await Promise.all(all.map(({ done }) => done))
+      for (const got of all) {
+        expect(got).toMatchObject({ by: 'cache', status: 200, body: 'old' })
+        expect(status(got)).toBe(`Stampede; hit; ttl=-2; detail=stale-if-error/${failed}`)
+        expect(field(got, 'age')).toEqual(['12'])
+      }
+    },
+  )
+
+  it('with 501 is covered for nobody: RFC 5861 does not name it', async () => {
+    const cache = cacheWith(SIE)
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_000)
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[1]?.answer({ status: 501 })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map((got) => got.status)).toEqual([501, 501])
+  })
+
+  it('is not one that says 404: that is an answer', async () => {
+    const cache = cacheWith(SIE)
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_000)
+    const got = await fill(cache, { status: 404, body: 'gone' })
+    expect(got).toMatchObject({ by: 'app', status: 404, body: 'gone' })
+  })
+
+  it('is not covered by what is too old, or was for another client', async () => {
+    const cache = cacheWith({ staleIfErrorMs: 5_000 })
+    await fill(cache, { headers: { vary: 'x-a' }, body: 'old' }, { 'x-a': '1' })
+    await clock.advance(12_000)
+    expect(await fill(cache, { status: 503 }, { 'x-a': '2' })).toMatchObject({ status: 503 })
+    await clock.advance(4_000)
+    expect(await fill(cache, { status: 503 }, { 'x-a': '1' })).toMatchObject({ status: 503 })
+  })
+
+  it('is told to all who waited, with its status and without its body, and to who comes soon', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ status: 502, body: 'secret' })
+    await Promise.all(all.map(({ done }) => done))
+    await settled()
+    await clock.advance(400)
+    const late = ask(cache)
+    await late.done
+    expect(runs).toHaveLength(1)
+    expect(all[0]).toMatchObject({ by: 'app', status: 502, body: 'secret' })
+    for (const got of [all[1] as Got, late]) {
+      expect(got).toMatchObject({ by: 'cache', status: 502 })
+      expect(JSON.parse(got.body ?? '')).toMatchObject({ status: 502, code: 'origin-failed' })
+      expect(field(got, 'retry-after')).toEqual(['1'])
+      expect(field(got, 'cache-control')).toEqual(['no-store'])
+      expect(status(got)).toContain('fwd=uri-miss; fwd-status=502; collapsed')
+    }
+  })
+
+  it('by throwing is shared as the status that the framework makes of it', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.end({ type: 'failed', status: 500, error: new Error('bug') })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all[1]).toMatchObject({ by: 'cache', status: 500 })
+  })
+
+  it('by throwing what is meant as 404 is not a failure of the origin', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.end({ type: 'failed', status: 404, error: new Error('no such product') })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all[1]?.by).toBe('bypass')
+  })
+
+  it('to end is 504 for those who wait; its own client goes on waiting', async () => {
+    const cache = cacheWith({ originTimeoutMs: 3_000 })
+    const all = [ask(cache), ask(cache)]
+    await clock.advance(3_000)
+    expect(all[1]).toMatchObject({ by: 'cache', status: 504 })
+    expect(all[0]?.by).toBeUndefined()
+    runs[0]?.answer({ body: 'late' })
+    await all[0]?.done
+    expect(all[0]).toMatchObject({ by: 'app', body: 'late' })
+  })
+})
+
+describe('waitMs', () => {
+  it.each([
+    ['origin', 'bypass', undefined, 'Stampede; fwd=uri-miss; detail=wait-timeout'],
+    ['unavailable', 'cache', 503, 'Stampede; fwd=uri-miss; collapsed=?0; detail=wait-timeout'],
+  ] as const)(
+    'spent ends as %s, for who waits and not for who leads',
+    async (fallback, by, code, text) => {
+      const cache = cacheWith({ waitMs: { ms: 500, fallback } })
+      const all = [ask(cache), ask(cache)]
+      await clock.advance(500)
+      expect(all.map((got) => got.by)).toEqual([undefined, by])
+      const [, waiter] = all
+      if (code !== undefined) expect(waiter?.status).toBe(code)
+      expect(status(waiter as Got)).toBe(text)
+      if (code !== undefined) expect(field(waiter as Got, 'retry-after')).toEqual(['1'])
+      await clock.advance(1_000)
+      runs[0]?.answer({ body: 'late' })
+      await Promise.all(all.map(({ done }) => done))
+      await settled()
+      expect(ask(cache)).toMatchObject({ by: 'cache', body: 'late' })
+    },
+  )
+})
+
+describe('a stale answer', () => {
+  it('goes out at once, and the app runs behind it, once', async () => {
+    const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_500)
+    const all = [ask(cache), ask(cache)]
+    expect(all.map(({ by, body }) => [by, body])).toEqual([
+      ['cache', 'old'],
+      ['cache', 'old'],
+    ])
+    expect(all.map(status)).toEqual(Array(2).fill('Stampede; hit; ttl=-3'))
+    await settled()
+    expect(runs.map(({ behind }) => behind)).toEqual([false, true])
+    runs[1]?.answer({ body: 'new' })
+    await settled()
+    expect(ask(cache).body).toBe('new')
+  })
+
+  it('in the foreground is for all but the one who refreshes it', async () => {
+    const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_000)
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    expect(all.map(({ by }) => by)).toEqual([undefined, 'cache'])
+    expect(runs[1]?.behind).toBe(false)
+    runs[1]?.answer({ body: 'new' })
+    await all[0]?.done
+    expect(all[0]).toMatchObject({ by: 'app', body: 'new' })
+    expect(status(all[0] as Got)).toBe('Stampede; fwd=stale; fwd-status=200; stored')
+  })
+
+  it('is the answer too when the refresh in the foreground fails', async () => {
+    const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_000)
+    const got = await fill(cache, { status: 503 })
+    expect(got).toMatchObject({ by: 'cache', status: 200, body: 'old' })
+  })
+
+  it('is none for must-revalidate', async () => {
+    const cache = cacheWith({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
+    await fill(cache, { headers: { 'cache-control': 'max-age=10, must-revalidate' }, body: 'old' })
+    await clock.advance(12_000)
+    expect(await fill(cache, { status: 503 })).toMatchObject({ by: 'app', status: 503 })
+  })
+})
+
+describe('without the store', () => {
+  it('the app answers, once for all who ask, and says that it was not stored', async () => {
+    store.always = refuse
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ body: 'v' })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ body }) => body)).toEqual(['v', 'v'])
+    expect(status(all[0] as Got)).toBe(
+      'Stampede; fwd=uri-miss; fwd-status=200; detail=store-unavailable',
+    )
+    expect(runs).toHaveLength(1)
+  })
+
+  it('an older answer still covers a failure', async () => {
+    const cache = cacheWith({ staleIfErrorMs: 60_000 })
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_000)
+    store.always = refuse
+    expect(await fill(cache, { status: 503 })).toMatchObject({ by: 'cache', body: 'old' })
+  })
+})
+
+describe('two caches', () => {
+  it('on one Stampede, one inside the other, answer without waiting for each other', async () => {
+    const inner = cacheWith()
+    const outer = cacheWith()
+    const first = ask(outer)
+    const second = ask(outer)
+    await settled()
+    // The app behind the outer one is the inner one: whoever it passes on asks that at once.
+    const nested = second.done.then(() => ask(inner))
+    runs[0]?.answer({ headers: { 'cache-control': 'private' } })
+    await first.done
+    const third = await nested
+    await third.done
+    expect([second.by, third.by]).toEqual(['bypass', 'bypass'])
+  })
+
+  it('on one Stampede share what has the same key', async () => {
+    await fill(cacheWith(), { body: 'v' })
+    expect(ask(cacheWith())).toMatchObject({ by: 'cache', body: 'v' })
+  })
+
+  it.each([null, {}, 'stampede'])('cannot be made on %o', (wrong) => {
+    const options = { stampede: wrong } as unknown as CacheOptions
+    expect(() => createHttpCache(options)).toThrow('stampedeCache.stampede')
+  })
+
+  it('without a Stampede have one each', async () => {
+    const [one, two] = [createHttpCache<RequestView>({ ttlMs: 1 }), createHttpCache<RequestView>()]
+    expect(ask(one, {}, { method: 'POST' }).by).toBe('bypass')
+    expect(ask(two, {}, { method: 'POST' }).by).toBe('bypass')
+  })
+})

@@ -1,0 +1,176 @@
+// The journey of a cached request: admit, key, resolve (L1, coalesce, lookup-or-lease, fill, commit, wait),
+// respond. Each stage is a file of that name.
+
+import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
+import type { ForwardReason } from '../http/cache-status.ts'
+import { sameSelection } from '../http/vary.ts'
+import type { Exchange } from '../ports/exchange.ts'
+import { admit } from './admit.ts'
+import type { CacheConfig } from './cache-options.ts'
+import { cacheKey } from './key.ts'
+import { peek } from './lookup-or-lease.ts'
+import { resolve } from './resolve.ts'
+import { replyFrom, sharedFailure, statusField, waitedTooLong } from './respond.ts'
+import { runOrigin, staleReply } from './run-origin.ts'
+import type { Caller, FillResult, Lead, Resolution, Runtime } from './runtime.ts'
+import type { VaryIndex } from './vary-index.ts'
+
+/** Everything about one request that the stages after admission need. */
+interface Journey<Native> {
+  readonly rt: Runtime
+  readonly config: CacheConfig<Native>
+  readonly index: VaryIndex
+  readonly exchange: Exchange<Native>
+  readonly plainKey: string
+  /** Finding an answer for other requests teaches what varies, and is tried again with that in the key. */
+  attempts: number
+  /** The end of this client's own run of the app, if it led. */
+  running: Promise<unknown> | undefined
+}
+
+/** Never rejects by itself; throws what the user's `key`, `identity` or `bypass` threw. */
+export function handleCached<Native>(
+  rt: Runtime,
+  config: CacheConfig<Native>,
+  index: VaryIndex,
+  exchange: Exchange<Native>,
+): void | Promise<void> {
+  const { request, native } = exchange
+  const refused = rt.closed ? CLOSED : admit(request, native, config)
+  if (refused !== undefined) return forward(exchange, config, refused.fwd, refused.reason)
+  const plainKey = cacheKey(request, native, config, [])
+  const journey = { rt, config, index, exchange, plainKey, attempts: 0, running: undefined }
+  return attempt(journey)
+}
+
+const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
+
+function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
+  const { rt, config, index, exchange, plainKey } = journey
+  const { request, native } = exchange
+  const names = index.namesFor(plainKey, request.headers)
+  journey.attempts += 1
+  if (names === 'full' || journey.attempts > 3) {
+    return forward(exchange, config, 'bypass', 'too-many-variants')
+  }
+  const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
+  if (request.method === 'HEAD') return answerHead(journey, key)
+  const reason = names.length === 0 ? 'uri-miss' : 'vary-miss'
+  const resolution = resolve(rt, key, config, callerOf(journey, reason))
+  if (!(resolution instanceof Promise)) return answer(journey, names, resolution)
+  return resolution.then((later) => answer(journey, names, later))
+}
+
+function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-miss'): Caller {
+  const { rt, config, exchange } = journey
+  const { request } = exchange
+  const reason = (lead: Lead) => (lead.staleIfError === undefined ? miss : 'stale')
+  return {
+    lead(lead: Lead): Promise<FillResult> {
+      return runOrigin(rt, {
+        request,
+        config,
+        lead,
+        reason: reason(lead),
+        start: (observer) => {
+          const run = exchange.runOrigin(observer)
+          journey.running = run
+          return run
+        },
+      })
+    },
+    refresh: (lead: Lead): Promise<FillResult> =>
+      runOrigin(rt, {
+        request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
+        config,
+        lead,
+        reason: 'stale',
+        start: (observer) => exchange.redispatch(observer),
+      }),
+  }
+}
+
+function answer<Native>(
+  journey: Journey<Native>,
+  names: readonly string[],
+  resolution: Resolution,
+): void | Promise<void> {
+  const { rt, config, exchange } = journey
+  switch (resolution.type) {
+    case 'hit':
+      return answerHit(journey, names, resolution)
+    case 'led':
+      return journey.running?.then(() => undefined)
+    case 'pass':
+      return forward(exchange, config, 'uri-miss', resolution.reason)
+    case 'failed': {
+      const { failure, staleIfError, retryAfterMs } = resolution
+      const stale = staleReply(rt, exchange.request, config, staleIfError, failure.status)
+      return exchange.send(stale ?? sharedFailure(config, failure.status, retryAfterMs))
+    }
+    case 'timed-out':
+      if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config))
+      return forward(exchange, config, 'uri-miss', 'wait-timeout')
+  }
+}
+
+function answerHit<Native>(
+  journey: Journey<Native>,
+  names: readonly string[],
+  { held, stale, from }: Extract<Resolution, { type: 'hit' }>,
+): void | Promise<void> {
+  const { rt, config, exchange, index, plainKey } = journey
+  const { entry } = held
+  if (entry.type !== 'response') return forward(exchange, config, 'bypass', 'not-a-response')
+  if (!sameSelection(entry.vary, exchange.request.headers)) {
+    index.learn(plainKey, names, entry)
+    return attempt(journey)
+  }
+  const now = rt.clock.now()
+  const ttlS = (held.staleAt - now) / 1000
+  const facts =
+    from === 'fill' && !stale
+      ? ({
+          type: 'forward',
+          reason: names.length === 0 ? 'uri-miss' : 'vary-miss',
+          status: entry.status,
+          ttlS,
+          collapsed: true,
+        } as const)
+      : ({ type: 'hit', ttlS } as const)
+  return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
+}
+
+/** RFC 9110 §9.3.2: answered from what a GET stored; a miss goes to the app and fills nothing. */
+async function answerHead<Native>(journey: Journey<Native>, key: string): Promise<void> {
+  const { rt, config, exchange } = journey
+  const held = await peek(rt, key).catch(() => undefined)
+  const stored = held && usable(rt, held, exchange.request.headers)
+  if (held === undefined || stored === undefined) return forward(exchange, config, 'uri-miss')
+  const now = rt.clock.now()
+  const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
+  return exchange.send(replyFrom(exchange.request, config, held, stored, facts, now))
+}
+
+function usable(
+  rt: Runtime,
+  held: HeldEntry,
+  headers: Exchange['request']['headers'],
+): StoredResponse | undefined {
+  const freshness = freshnessAt(held, rt.clock.now())
+  const { entry } = held
+  if (entry.type !== 'response' || (freshness !== 'fresh' && freshness !== 'stale'))
+    return undefined
+  return sameSelection(entry.vary, headers) ? entry : undefined
+}
+
+/** To the app, with a word on why. */
+function forward<Native>(
+  exchange: Exchange<Native>,
+  config: CacheConfig<Native>,
+  reason: ForwardReason,
+  detail?: string,
+): void | Promise<void> {
+  const shown = detail === 'method' ? undefined : detail
+  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }))
+}

@@ -1,0 +1,327 @@
+import querystring from 'node:querystring'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { RequestView } from '../ports/exchange.ts'
+import { type CacheRules, readCacheOptions } from './cache-options.ts'
+import { cacheKey, customKey } from './key.ts'
+
+type Options = CacheRules<unknown>
+
+const view = (target: string, rest: Partial<RequestView> = {}): RequestView => ({
+  method: 'GET',
+  scheme: 'http',
+  host: 'example.com',
+  target,
+  headers: {},
+  ...rest,
+})
+const keyOf = (
+  request: RequestView,
+  options: Options = {},
+  learned: string[] = [],
+  native: unknown = {},
+) => cacheKey(request, native, readCacheOptions(options), learned)
+const key = (target: string, options: Options = {}) => keyOf(view(target), options)
+const withHeaders = (
+  headers: RequestView['headers'],
+  options: Options = {},
+  learned: string[] = [],
+) => keyOf(view('/', { headers }), options, learned)
+
+describe('the URL', () => {
+  it('is readable in the key, each part after its length', () => {
+    expect(key('/a')).toBe('http:GET 4:http11:example.com2:/a0:')
+    expect(key('/a?b=1')).toBe('http:GET 4:http11:example.com2:/a3:b=1')
+  })
+
+  it('is shared by GET and HEAD, and by every case of the host', () => {
+    expect(keyOf(view('/a', { method: 'HEAD', host: 'EXAMPLE.com' }))).toBe(key('/a'))
+  })
+
+  it('differs by scheme, host, port, path and query', () => {
+    const views = [
+      view('/a'),
+      view('/a', { scheme: 'https' }),
+      view('/a', { host: 'example.org' }),
+      view('/a', { host: 'example.com:81' }),
+      view('/A'),
+      view('/a/'),
+      view('/%61'),
+      view('//a'),
+      view('/a?b'),
+      view('/a?b='),
+      view('/a?b=1'),
+      view('/a?b=%31'),
+      view('/a%3Fb=1'),
+    ]
+    expect(new Set(views.map((request) => keyOf(request))).size).toBe(views.length)
+  })
+})
+
+describe('the query', () => {
+  const same = (a: string, b: string, options?: Options) =>
+    key(`/?${a}`, options) === key(`/?${b}`, options)
+
+  it('does not differ by the order of different names', () => {
+    expect(same('a=1&b=2&a=3', 'b=2&a=1&a=3')).toBe(true)
+    expect(same('b=2&%61=1', '%61=1&b=2')).toBe(true)
+  })
+
+  it('is none when nothing is behind the mark', () => {
+    expect(key('/?')).toBe(key('/'))
+    expect(key('/?&')).not.toBe(key('/'))
+  })
+
+  it.each([
+    ['a=1&a=2', 'a=2&a=1'],
+    ['a=1&%61=2', '%61=2&a=1'],
+    ['a[]=1&a=2', 'a=2&a[]=1'],
+    ['a%5B%5D=1&a=2', 'a=2&a%5B%5D=1'],
+    ['[a]=1&a=2', 'a=2&[a]=1'],
+    ['a.b=1&a=2', 'a=2&a.b=1'],
+    ['a+b=1&a%20b=2', 'a%20b=2&a+b=1'],
+    ['a%ff=1&%61%ff=2', '%61%ff=2&a%ff=1'],
+    ['a=1;b=2&b=3', 'b=3&a=1;b=2'],
+    ['a=1', '%61=1'],
+    ['a', 'a='],
+    ['a=1&', 'a=1'],
+  ])('tells %s from %s', (a, b) => expect(same(a, b)).toBe(false))
+
+  it('is left alone beyond a number of parameters', () => {
+    const flood = 'utm=1&'.repeat(1000)
+    const options = { query: { ignore: ['utm'] } }
+    expect(same(`${flood}a=1`, 'a=1', options)).toBe(false)
+    expect(same('utm=1&a=1', 'a=1', options)).toBe(true)
+  })
+
+  it('keeps all but the ignored names, decoded', () => {
+    const options = { query: { ignore: ['utm source', 'x'] } }
+    expect(same('utm+source=1&a=1&%78=3', 'a=1', options)).toBe(true)
+    expect(same('X=1&a=1', 'a=1', options)).toBe(false)
+    expect(same('x=1;a=2', '', options)).toBe(false)
+    expect(same('x=1;x=2', '', options)).toBe(true)
+    expect(same('%ff=1', '', options)).toBe(false)
+  })
+
+  it('keeps only the named names, decoded', () => {
+    const options = { query: ['a', 'b[]'] }
+    expect(same('a=1&c=2&%ff=3', '%61=1', options)).toBe(false)
+    expect(same('a=1&c=2&%ff=3', 'a=1', options)).toBe(true)
+    expect(same('a[x]=1', '', options)).toBe(false)
+    expect(same('b[]=1', '', options)).toBe(false)
+    expect(same('b=1', '', options)).toBe(true)
+    expect(same('c=1;a=2', '', options)).toBe(false)
+    expect(same('c=1', '', { query: [] })).toBe(true)
+  })
+
+  it('has one key only for queries that a parser reads alike', () => {
+    const name = fc.constantFrom(
+      'a',
+      '%61',
+      'b',
+      'a[]',
+      '[a]',
+      'a%ff',
+      '%61%ff',
+      'a;b',
+      '',
+      '+',
+      '%20',
+      '%',
+    )
+    const parameter = fc
+      .tuple(name, fc.constantFrom('', '=', '=1', '=2'))
+      .map((parts) => parts.join(''))
+    const parameters = fc.array(parameter, { maxLength: 5 })
+    const shuffled = parameters.chain((list) =>
+      fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
+    )
+    fc.assert(
+      fc.property(shuffled, ([a, b]) => {
+        if (!same(a.join('&'), b.join('&'))) return
+        const parsed = [a, b].map((list) => ({ ...querystring.parse(list.join('&')) }))
+        expect(parsed[0]).toEqual(parsed[1])
+      }),
+      { numRuns: 1000 },
+    )
+  })
+})
+
+describe('headers', () => {
+  it('count by their meaning, declared or learned', () => {
+    const gzip = { 'accept-encoding': 'gzip, br' }
+    const brotli = { 'accept-encoding': 'br;q=1, gzip' }
+    const learned = ['accept-encoding']
+    expect(withHeaders(gzip, {}, learned)).toBe(withHeaders(brotli, {}, learned))
+    expect(withHeaders(gzip, { vary: ['Accept-Encoding'] })).toBe(withHeaders(gzip, {}, learned))
+    expect(withHeaders(gzip, { vary: learned }, learned)).toBe(withHeaders(gzip, {}, learned))
+    expect(withHeaders({}, {}, learned)).not.toBe(withHeaders(gzip, {}, learned))
+  })
+
+  it('tell absent, empty and a dash apart', () => {
+    const keys = [{}, { 'x-a': '' }, { 'x-a': '-' }].map((h) => withHeaders(h, { vary: ['x-a'] }))
+    expect(new Set(keys).size).toBe(3)
+    expect(withHeaders({})).not.toBe(withHeaders({}, { vary: ['x-a'] }))
+  })
+
+  it('do not run into each other', () => {
+    const options = { vary: ['x-a', 'x-b'] }
+    expect(withHeaders({ 'x-a': '1v3:x-b1:2' }, options)).not.toBe(
+      withHeaders({ 'x-a': '1', 'x-b': '2' }, options),
+    )
+  })
+})
+
+describe('cookies', () => {
+  const options: Options = { cookies: { key: ['lang', 'tier'] } }
+  const cookie = (value: string) => withHeaders({ cookie: value }, options)
+
+  it('count by the named ones only', () => {
+    expect(cookie('_ga=1; lang=de')).toBe(cookie('lang=de; _ga=2'))
+    expect(cookie('_ga=1')).toBe(withHeaders({}, options))
+    expect(cookie('lang=de')).not.toBe(cookie('lang=en'))
+  })
+
+  it.each([
+    ['lang=', ''],
+    ['lang', ''],
+    ['lang', 'lang='],
+    ['lang=de; lang=en', 'lang=en; lang=de'],
+    ['lang=de; lang=en', 'lang=de'],
+    ['lang =de', ''],
+    ['lang=de', 'tier=de'],
+    ['lang=a=b', 'lang=a'],
+    ['lang="de"', 'lang=de'],
+  ])('tell %s from %s', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
+})
+
+describe('callbacks', () => {
+  it('are given the native request; key replaces the URL, and nothing else', () => {
+    const options: Options = { key: (native) => `k${native}`, vary: ['x-a'], identity: () => 'me' }
+    const one = keyOf(view('/a', { headers: { 'x-a': '1' } }), options, [], 7)
+    expect(one).toBe('http:key 3:=k7\u0000v3:x-a1:1i3:=me')
+    const elsewhere = view('/b?c', { host: 'other', scheme: 'https', headers: { 'x-a': '1' } })
+    expect(keyOf(elsewhere, options, [], 7)).toBe(one)
+  })
+
+  it('give a key that can be made again without a request', () => {
+    expect(customKey('a:b')).toBe(key('/', { key: () => 'a:b' }))
+  })
+
+  it('cannot imitate a URL', () => {
+    const imitation = key('/a').slice('http:'.length)
+    expect(key('/', { key: () => imitation })).not.toBe(key('/a'))
+  })
+
+  it('tell callers apart, and nobody from everybody', () => {
+    const identities = ['', 'a', 'b', '\ud800', '\ud801', '"\\ud800"', '\ufffd']
+    const keys = identities.map((identity) => key('/', { identity: () => identity }))
+    const asStored = [...keys, key('/')].map((text) => Buffer.from(text, 'utf8').toString('hex'))
+    expect(new Set(asStored).size).toBe(identities.length + 1)
+  })
+
+  it.each([undefined, null, 42, {}, Promise.resolve('a')])(
+    'fail the request when they return %s',
+    (value) => {
+      const callback = (() => value) as unknown as () => string
+      for (const option of ['key', 'identity'] as const) {
+        expect(() => key('/', { [option]: callback })).toThrow(
+          expect.objectContaining({
+            code: 'ERR_STAMPEDE_OPTION',
+            message: expect.stringMatching(`^stampedeCache.${option}: returned `),
+          }),
+        )
+      }
+    },
+  )
+
+  it('fail the request when they throw, and say why', () => {
+    const cause = new Error('no user')
+    const identity = () => {
+      throw cause
+    }
+    expect(() => key('/', { identity })).toThrow(expect.objectContaining({ cause }))
+  })
+})
+
+describe('every key', () => {
+  // Characters of the key's own syntax, and few others, so that near misses are frequent.
+  const text = fc.oneof(
+    fc.string({ maxLength: 8 }),
+    fc
+      .array(fc.constantFrom('0', '1', '2', ':', '-', 'v', 'c', 'i', 'j', '/', 'a', ' '), {
+        maxLength: 8,
+      })
+      .map((parts) => parts.join('')),
+  )
+  const fieldName = fc.constantFrom('x-a', 'x-b', 'x-c')
+  const tuple = fc.record({
+    scheme: text,
+    host: text.map((host) => host.toLowerCase()),
+    path: text.filter((path) => !path.includes('?')),
+    query: text.filter((query) => !query.includes('&')),
+    // Commas and quotes are what normalisation looks at; it has tests of its own.
+    headers: fc.dictionary(
+      fieldName,
+      text.filter((value) => !value.includes(',')),
+      { noNullPrototype: true },
+    ),
+    learned: fc.uniqueArray(fieldName).map((names) => names.sort()),
+    cookie: text.map((value) => `k=${value.replaceAll(';', '').trim()}`),
+    identity: fc.option(text, { nil: undefined }),
+  })
+  type Tuple = typeof tuple extends fc.Arbitrary<infer T> ? T : never
+
+  const keyOfTuple = (t: Tuple) => {
+    const target = t.query === '' ? t.path : `${t.path}?${t.query}`
+    const { scheme, host, identity } = t
+    const request = {
+      method: 'GET',
+      scheme,
+      host,
+      target,
+      headers: { ...t.headers, cookie: t.cookie },
+    }
+    const caller: Options = identity === undefined ? {} : { identity: () => identity }
+    return keyOf(request, { ...caller, cookies: { key: ['k'] } }, t.learned)
+  }
+  const meaning = ({ headers, ...rest }: Tuple) =>
+    JSON.stringify([
+      rest.scheme,
+      rest.host,
+      rest.path,
+      rest.query,
+      rest.cookie,
+      rest.identity ?? null,
+      rest.learned.map((name) => [name, headers[name] ?? null]),
+    ])
+
+  it('stands for one tuple only', () => {
+    fc.assert(
+      fc.property(tuple, tuple, (a, b) => {
+        expect(keyOfTuple(a) === keyOfTuple(b)).toBe(meaning(a) === meaning(b))
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('changes with any one part of the tuple', () => {
+    fc.assert(
+      fc.property(tuple, tuple, (a, b) => {
+        for (const part of Object.keys(a) as Array<keyof Tuple>) {
+          const mixed = { ...a, [part]: b[part] }
+          expect(keyOfTuple(a) === keyOfTuple(mixed)).toBe(meaning(a) === meaning(mixed))
+        }
+      }),
+    )
+  })
+
+  it('is made of any request without throwing', () => {
+    const options: Options = { query: { ignore: ['a'] }, vary: ['x-a'], cookies: { key: ['k'] } }
+    fc.assert(
+      fc.property(fc.string(), fc.string(), (target, value) => {
+        keyOf(view(target, { headers: { 'x-a': value, cookie: value } }), options)
+      }),
+    )
+  })
+})

@@ -1,0 +1,157 @@
+// Stage 2: the key, under which two requests share an answer. Whatever a handler may tell apart must
+// be apart here. Every part carries its length, so that no part can run into the next one.
+
+import { callbackError, show } from '../errors.ts'
+import { requestField } from '../http/headers.ts'
+import { selectFields } from '../http/vary.ts'
+import type { RequestView } from '../ports/exchange.ts'
+import { escapeKey, VARIANT_MARK } from '../ports/key.ts'
+import type { CacheConfig } from './cache-options.ts'
+
+/** Begins every key of an HTTP response; keys of data begin otherwise. */
+export const HTTP_KEY_PREFIX = 'http:'
+
+/**
+ * RFC 9111 §2 and §4.1. `learnedVary` are the request headers earlier responses named, as
+ * varyNames gives them.
+ * Throws `ERR_STAMPEDE_OPTION` when `key` or `identity` throws or returns no string.
+ */
+export function cacheKey<Native>(
+  request: RequestView,
+  native: Native,
+  config: CacheConfig<Native>,
+  learnedVary: readonly string[],
+): string {
+  const group =
+    config.key === undefined
+      ? HTTP_KEY_PREFIX + urlPart(request, config.query)
+      : customKey(ask('key', config.key, native))
+  let variant = ''
+  if (learnedVary.length > 0 || config.vary.length > 0) {
+    variant += varyPart(union(config.vary, learnedVary), request.headers)
+  }
+  if (typeof config.cookies === 'object') variant += cookiePart(config.cookies.key, request.headers)
+  if (config.identity !== undefined) {
+    variant += `i${callerField(ask('identity', config.identity, native))}`
+  }
+  return variant === '' ? group : group + VARIANT_MARK + variant
+}
+
+/** HEAD is answered from the entry of GET, so both have its key. */
+function urlPart({ scheme, host, target }: RequestView, rule: CacheConfig['query']): string {
+  const mark = target.indexOf('?')
+  const path = mark === -1 ? target : target.slice(0, mark)
+  const query = mark === -1 ? '' : queryPart(target.slice(mark + 1), rule)
+  return `GET ${field(scheme)}${field(host.toLowerCase())}${field(path)}${field(query)}`
+}
+
+function field(text: string): string {
+  return `${text.length}:${text}`
+}
+
+/** A string of the user's code: kept apart from every other, also as UTF-8 and beside NUL. */
+function callerField(text: string): string {
+  return field(escapeKey(text))
+}
+
+function varyPart(names: readonly string[], headers: RequestView['headers']): string {
+  let part = ''
+  for (const [name, value] of selectFields(names, headers)) {
+    part += `v${field(name)}${value === null ? '-' : field(value)}`
+  }
+  return part
+}
+
+function union(configured: readonly string[], learned: readonly string[]): readonly string[] {
+  if (learned.length === 0) return configured
+  if (configured.length === 0) return learned
+  return [...new Set([...configured, ...learned])].sort()
+}
+
+/** RFC 6265 §4.2: every pair of a keyed name, as sent, since parsers differ in which of two they take. */
+function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
+  const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((pair) => pair.trim())
+  let part = ''
+  for (const name of names) {
+    part += `c${field(name)}`
+    for (const pair of pairs) if (pair.split('=', 1)[0]?.trim() === name) part += field(pair)
+  }
+  return part
+}
+
+/** Handlers stop reading at some number of parameters; what is beyond is neither sorted nor dropped. */
+const MOST_PARAMETERS = 100
+
+/**
+ * The query as received, with parameters sorted by the name a parser reads; those of one name stay in
+ * order, because `a=1&%61=2` and `%61=2&a=1` are two different lists. Unsorted where parsers disagree
+ * about names: `;` separates in some, and bad escapes fall together in others.
+ */
+function queryPart(raw: string, rule: CacheConfig['query']): string {
+  const dropsNothing = 'ignore' in rule && rule.ignore.length === 0
+  if (raw === '' || (dropsNothing && !raw.includes('&'))) return raw
+  const texts = raw.split('&')
+  if (texts.length > MOST_PARAMETERS) return raw
+  const kept = dropsNothing ? texts : texts.filter((text) => !isDropped(text, rule))
+  const named: Array<{ text: string; base: string }> = []
+  let inOrder = true
+  let last = ''
+  for (const text of kept) {
+    const name = text.includes(';') ? undefined : decodedName(text)
+    if (name === undefined) return kept.join('&')
+    const base = baseName(name)
+    if (base < last) inOrder = false
+    last = base
+    named.push({ text, base })
+  }
+  if (inOrder) return kept.join('&')
+  named.sort((a, b) => (a.base < b.base ? -1 : Number(a.base > b.base)))
+  return named.map(({ text }) => text).join('&')
+}
+
+/** A parameter is dropped only if no parser could read one in it that counts. */
+function isDropped(text: string, rule: CacheConfig['query']): boolean {
+  if ('ignore' in rule) {
+    return text.split(';').every((piece) => rule.ignore.includes(decodedName(piece) ?? ''))
+  }
+  return !text.split(';').some((piece) => {
+    const name = decodedName(piece)
+    return name !== undefined && (rule.only.includes(name) || rule.only.includes(baseName(name)))
+  })
+}
+
+function decodedName(text: string): string | undefined {
+  const end = text.indexOf('=')
+  const name = end === -1 ? text : text.slice(0, end)
+  if (!name.includes('%') && !name.includes('+')) return name
+  try {
+    return decodeURIComponent(name.replaceAll('+', ' '))
+  } catch {
+    return undefined
+  }
+}
+
+/** `a[]`, `a[b]`, `[a]`, `a.b`: all of them may land in `a`, and then their order counts. */
+function baseName(name: string): string {
+  return /[^[\].=]+/.exec(name)?.[0] ?? ''
+}
+
+function ask<Native>(
+  option: 'key' | 'identity',
+  callback: (request: Native) => string,
+  native: Native,
+): string {
+  let answer: unknown
+  try {
+    answer = callback(native)
+  } catch (cause) {
+    throw callbackError(option, 'threw', cause)
+  }
+  if (typeof answer === 'string') return answer
+  throw callbackError(option, `returned ${show(answer)}; return a string for every request it sees`)
+}
+
+/** The key of a route whose `key` option returned `text`, when nothing else is in its key. */
+export function customKey(text: string): string {
+  return `${HTTP_KEY_PREFIX}key ${callerField(text)}`
+}

@@ -1,0 +1,219 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import { isNewer, L1, type L1Limits, type L1Slot } from './l1.ts'
+
+const LIMITS = { maxBytes: 100_000, maxEntries: 100, maxEntryBytes: 50_000 }
+
+const create = (limits: L1Limits) => new L1(limits, { now: () => 0 })
+
+const value = (bytes: number): StoredEntry => ({
+  type: 'value',
+  encoding: 'bytes',
+  body: Buffer.alloc(bytes),
+})
+function hold(fence: string, entry: StoredEntry = value(10)): L1Slot {
+  const held: HeldEntry = {
+    entry,
+    fence,
+    bornAt: 0,
+    staleAt: 1_000,
+    revalidateUntil: 1_000,
+    errorUntil: 1_000,
+  }
+  return { type: 'hold', held, checkedAt: 0, askAgainAt: 0 }
+}
+const fenceIn = (l1: L1, key = 'k') => {
+  const slot = l1.get(key)
+  return slot?.type === 'hold' ? slot.held.fence : slot?.type
+}
+
+describe('a write', () => {
+  it('is read back', () => {
+    const l1 = create(LIMITS)
+    const slot = hold('5')
+    expect(l1.put('k', slot, l1.sequence())).toBe(true)
+    expect(l1.get('k')).toBe(slot)
+  })
+
+  it('that began before a purge of its key is refused', () => {
+    const l1 = create(LIMITS)
+    const since = l1.sequence()
+    l1.purge('k')
+    expect(l1.put('k', hold('5'), since)).toBe(false)
+    expect(l1.put('k', { type: 'pass', until: 9 }, since)).toBe(false)
+    expect(l1.get('k')).toBeUndefined()
+  })
+
+  it('that began after the purge of its key, or before one of another key, is taken', () => {
+    const l1 = create(LIMITS)
+    l1.purge('k')
+    const since = l1.sequence()
+    l1.purge('other')
+    expect(l1.put('k', hold('5'), since)).toBe(true)
+  })
+
+  it('that began before everything was forgotten is refused', () => {
+    const l1 = create(LIMITS)
+    const since = l1.sequence()
+    l1.flush()
+    expect(l1.put('k', hold('5'), since)).toBe(false)
+    expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
+  })
+
+  it('is refused too when the purge of its key is one of too many to remember', () => {
+    const l1 = create(LIMITS)
+    const since = l1.sequence()
+    l1.purge('k')
+    for (let i = 0; i < 10_000; i++) l1.purge(`other ${i}`)
+    expect(l1.put('k', hold('5'), since)).toBe(false)
+    expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
+  })
+
+  it('with an older fence is refused, with the same or a newer one taken', () => {
+    const l1 = create(LIMITS)
+    const put = (fence: string) => l1.put('k', hold(fence), l1.sequence())
+    expect([put('10'), put('9'), put('10'), put('11'), put('10')]).toEqual([
+      true,
+      false,
+      true,
+      true,
+      false,
+    ])
+    expect(fenceIn(l1)).toBe('11')
+  })
+
+  it('without a fence, made while the store was away, replaces what is there, and is replaced', () => {
+    const l1 = create(LIMITS)
+    l1.put('k', hold('10'), l1.sequence())
+    expect(l1.put('k', hold(''), l1.sequence())).toBe(true)
+    expect(fenceIn(l1)).toBe('')
+    expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
+    expect(fenceIn(l1)).toBe('1')
+  })
+
+  it('of a pass mark replaces an entry, and is replaced by one', () => {
+    const l1 = create(LIMITS)
+    l1.put('k', hold('10'), l1.sequence())
+    expect(l1.put('k', { type: 'pass', until: 9 }, l1.sequence())).toBe(true)
+    expect(fenceIn(l1)).toBe('pass')
+    expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
+    expect(fenceIn(l1)).toBe('1')
+  })
+})
+
+describe('a purge', () => {
+  it('drops one key, a flush all of them', () => {
+    const l1 = create(LIMITS)
+    for (const key of ['a', 'b', 'c']) l1.put(key, hold('1'), l1.sequence())
+    l1.purge('a')
+    expect([fenceIn(l1, 'a'), fenceIn(l1, 'b')]).toEqual([undefined, '1'])
+    l1.flush()
+    expect(l1.size).toEqual({ entries: 0, bytes: 0 })
+  })
+})
+
+describe('the bounds', () => {
+  it('of bytes drop what was used longest ago', () => {
+    const l1 = create({ ...LIMITS, maxBytes: 5_000 })
+    for (const key of ['a', 'b', 'c', 'd']) l1.put(key, hold('1', value(1_000)), l1.sequence())
+    expect(l1.size.bytes).toBeLessThanOrEqual(5_000)
+    expect(fenceIn(l1, 'a')).toBeUndefined()
+    expect(fenceIn(l1, 'd')).toBe('1')
+  })
+
+  it('of entries drop what was used longest ago', () => {
+    const l1 = create({ ...LIMITS, maxEntries: 2 })
+    l1.put('a', hold('1'), l1.sequence())
+    l1.put('b', hold('1'), l1.sequence())
+    l1.get('a')
+    l1.put('c', hold('1'), l1.sequence())
+    expect([fenceIn(l1, 'a'), fenceIn(l1, 'b'), fenceIn(l1, 'c')]).toEqual(['1', undefined, '1'])
+  })
+
+  it('of one entry leave it out, and what it would have replaced', () => {
+    const l1 = create({ ...LIMITS, maxEntryBytes: 1_000 })
+    l1.put('k', hold('1'), l1.sequence())
+    expect(() => l1.put('k', hold('2', value(1_000)), l1.sequence())).not.toThrow()
+    expect(l1.get('k')).toBeUndefined()
+    expect(l1.size).toEqual({ entries: 0, bytes: 0 })
+  })
+
+  it.each([{ maxBytes: 0 }, { maxEntries: 0 }])('of %j switch it off', (none) => {
+    const l1 = create({ ...LIMITS, ...none })
+    expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
+    expect(l1.get('k')).toBeUndefined()
+    expect(l1.size).toEqual({ entries: 0, bytes: 0 })
+  })
+
+  it('keep refusing while it is switched off, because a refusal makes others look again', () => {
+    const l1 = create({ ...LIMITS, maxBytes: 0 })
+    const since = l1.sequence()
+    l1.purge('k')
+    expect(l1.put('k', hold('1'), since)).toBe(false)
+  })
+
+  it('of nothing per entry keep nothing', () => {
+    const l1 = create({ ...LIMITS, maxEntryBytes: 0 })
+    l1.put('k', hold('1'), l1.sequence())
+    expect(l1.get('k')).toBeUndefined()
+  })
+
+  it.each([
+    ['the key', 'k'.repeat(1_000), value(0), 2_000],
+    ['the body', 'k', value(1_000), 1_000],
+    [
+      'the headers',
+      'k',
+      {
+        type: 'response',
+        status: 200,
+        headers: [['x-a', 'v'.repeat(1_000)]],
+        body: Buffer.alloc(0),
+        initialAgeMs: 0,
+        vary: [],
+      },
+      1_000,
+    ],
+    [
+      'the request headers it was chosen by',
+      'k',
+      {
+        type: 'response',
+        status: 200,
+        headers: [],
+        body: Buffer.alloc(0),
+        initialAgeMs: 0,
+        vary: [['accept-language', 'v'.repeat(1_000)]],
+      },
+      1_000,
+    ],
+  ] as Array<[string, string, StoredEntry, number]>)('count %s', (_, key, entry, least) => {
+    const l1 = create(LIMITS)
+    l1.put(key, hold('1', entry), l1.sequence())
+    expect(l1.size.bytes).toBeGreaterThan(least)
+    expect(l1.size.bytes).toBeLessThan(least + 1_000)
+  })
+
+  it('may be as large as the options allow', () => {
+    const most = { maxBytes: 2 ** 40, maxEntries: 1_000_000, maxEntryBytes: 2 ** 40 }
+    expect(create(most).size).toEqual({ entries: 0, bytes: 0 })
+  })
+})
+
+describe('a fence', () => {
+  it('is newer when it is the greater number', () => {
+    const fence = fc.bigInt({ min: 0n, max: 2n ** 70n })
+    fc.assert(
+      fc.property(fence, fence, (a, b) => {
+        expect(isNewer(String(a), String(b))).toBe(a > b)
+      }),
+    )
+  })
+
+  it('that is empty is older than any', () => {
+    expect(isNewer('', '0')).toBe(false)
+    expect(isNewer('0', '')).toBe(true)
+    expect(isNewer('', '')).toBe(false)
+  })
+})

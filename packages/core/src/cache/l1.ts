@@ -1,0 +1,124 @@
+// The in-process tier: an LRU bounded by bytes and entries. Refuses a write that began before a purge of
+// its key was applied here, so that a slow reader cannot bring a purged value back.
+
+import { LRUCache } from 'lru-cache'
+import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
+import { type Clock, systemClock } from '../ports/clock.ts'
+import { groupOf } from '../ports/key.ts'
+import { GroupIndex } from './group-index.ts'
+
+/** Map slot, list links, the held object and its numbers: measured at about this much per entry. */
+const OVERHEAD_BYTES = 400
+
+export interface L1Limits {
+  readonly maxBytes: number
+  readonly maxEntries: number
+  /** An entry larger than this stays in the store only. */
+  readonly maxEntryBytes: number
+}
+
+/** `hold`: an entry, when the store was last asked about it, and from when a stale one may be asked about again. */
+export type L1Slot =
+  | { readonly type: 'hold'; readonly held: HeldEntry; checkedAt: number; askAgainAt: number }
+  | { readonly type: 'pass'; readonly until: number }
+
+export class L1 {
+  readonly #slots: LRUCache<string, L1Slot> | undefined
+  readonly #purges: LRUCache<string, number>
+  readonly #groups = new GroupIndex()
+  readonly #clock: Pick<Clock, 'now'>
+  #sequence = 0
+  /** Purges up to this one are no longer remembered by key. */
+  #forgotten = 0
+
+  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock) {
+    this.#clock = clock
+    const { maxBytes, maxEntries, maxEntryBytes } = limits
+    if (maxBytes > 0 && maxEntries > 0) {
+      this.#slots = new LRUCache<string, L1Slot>({
+        max: maxEntries,
+        maxSize: maxBytes,
+        maxEntrySize: Math.max(1, Math.min(maxEntryBytes, maxBytes)),
+        sizeCalculation: sizeOf,
+        // An entry too large to be taken comes here too, without having been in.
+        dispose: (_slot, key, reason) => {
+          if (reason !== 'set') this.#groups.remove(key)
+        },
+      })
+    }
+    this.#purges = new LRUCache<string, number>({
+      max: 10_000,
+      dispose: (sequence, _key, reason) => {
+        if (reason === 'evict') this.#forgotten = Math.max(this.#forgotten, sequence)
+      },
+    })
+  }
+
+  get size(): { entries: number; bytes: number } {
+    return { entries: this.#slots?.size ?? 0, bytes: this.#slots?.calculatedSize ?? 0 }
+  }
+
+  get(key: string): L1Slot | undefined {
+    return this.#slots?.get(key)
+  }
+
+  /** Take this before reading what will be put. */
+  sequence(): number {
+    return this.#sequence
+  }
+
+  /**
+   * Refused when the key was purged since `since`, or when a newer fence is here and still fresh. An entry
+   * without a fence was made while the store was away; it replaces what is here.
+   */
+  put(key: string, slot: L1Slot, since: number): boolean {
+    const purgedAt = this.#purges.get(groupOf(key)) ?? 0
+    if (since < this.#forgotten || purgedAt > since) return false
+    const present = this.#slots?.peek(key)
+    if (present?.type === 'hold' && slot.type === 'hold' && slot.held.fence !== '') {
+      const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
+      if (isFresh && isNewer(present.held.fence, slot.held.fence)) return false
+    }
+    this.#slots?.set(key, slot)
+    // One that is too large is not taken, and replaces what was there all the same.
+    if (this.#slots?.has(key)) this.#groups.add(key)
+    else this.#groups.remove(key)
+    return true
+  }
+
+  /** Forgets one entry; what is being read of it now may still be put. */
+  drop(key: string): void {
+    this.#slots?.delete(key)
+  }
+
+  /** Forgets a key and its variants, and refuses what was read of them before. */
+  purge(group: string): void {
+    this.#sequence += 1
+    this.#purges.set(group, this.#sequence)
+    for (const key of this.#groups.keysOf(group)) this.#slots?.delete(key)
+  }
+
+  /** Forgets everything, and refuses what is being read now. */
+  flush(): void {
+    this.#sequence += 1
+    this.#forgotten = this.#sequence
+    this.#slots?.clear()
+  }
+}
+
+/** Fences are decimal: the longer is the greater, then digit by digit. An empty one is the oldest. */
+export function isNewer(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length
+}
+
+function sizeOf(slot: L1Slot, key: string): number {
+  let bytes = OVERHEAD_BYTES + key.length * 2
+  if (slot.type === 'pass') return bytes
+  const { entry } = slot.held
+  bytes += entry.body.byteLength
+  if (entry.type === 'response') {
+    for (const [name, value] of entry.headers) bytes += name.length + value.length + 64
+    for (const [name, value] of entry.vary) bytes += name.length + (value?.length ?? 0) + 64
+  }
+  return bytes
+}

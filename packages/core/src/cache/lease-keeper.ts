@@ -1,0 +1,128 @@
+// Renews every lease this process holds, by one timer: each at a third of its length, all that are due
+// in one call. A lease that was lost only forbids the commit; it never cancels an answer.
+
+import { messageOf } from '../errors.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
+import type { Grant } from '../ports/store.ts'
+
+export interface Renewer {
+  renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
+}
+
+export interface HoldHooks {
+  /** Extended by its length, counted from before the renewal was sent: on both clocks, since a machine may sleep. */
+  renewed?(sentAt: { readonly monotonic: number; readonly wall: number }): void
+  /** The store said that it belongs to nobody or to another. */
+  lost?(): void
+}
+
+export interface Hold {
+  /** Stops the renewal. Does not tell the store: what ends the lease does. */
+  end(): void
+}
+
+interface Held extends Hold {
+  readonly grant: Grant
+  readonly leaseMs: number
+  readonly hooks: HoldHooks
+  dueAt: number
+}
+
+export class LeaseKeeper {
+  readonly #renewer: Renewer
+  readonly #clock: Clock
+  readonly #held = new Set<Held>()
+  #timer: Timer | undefined
+  #timerAt = Infinity
+
+  constructor(renewer: Renewer, clock: Clock) {
+    this.#renewer = renewer
+    this.#clock = clock
+  }
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  /** Renews nothing any more. */
+  stop(): void {
+    this.#timer?.cancel()
+    this.#held.clear()
+  }
+
+  grants(): Grant[] {
+    return [...this.#held].map((held) => held.grant)
+  }
+
+  /** `forMs`: how long it is held as yet, if that is not `leaseMs`. */
+  hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
+    const held: Held = {
+      grant,
+      leaseMs,
+      hooks,
+      dueAt: this.#clock.now() + forMs / 3,
+      end: () => this.#held.delete(held),
+    }
+    this.#held.add(held)
+    this.#schedule(held.dueAt)
+    return held
+  }
+
+  #schedule(at: number): void {
+    if (at >= this.#timerAt) return
+    this.#timer?.cancel()
+    this.#timerAt = at
+    this.#timer = this.#clock.setTimer(at - this.#clock.now(), () => {
+      this.#timerAt = Infinity
+      this.#renewDue()
+    })
+  }
+
+  #renewDue(): void {
+    const now = this.#clock.now()
+    const due = [...this.#held].filter((held) => held.dueAt <= now)
+    for (const leaseMs of new Set(due.map((held) => held.leaseMs))) {
+      void this.#renew(
+        due.filter((held) => held.leaseMs === leaseMs),
+        leaseMs,
+      )
+    }
+    let next = Infinity
+    for (const held of this.#held) next = Math.min(next, held.dueAt)
+    this.#schedule(next)
+  }
+
+  /** An error leaves two thirds of the lease for further tries; they come twice as often. */
+  async #renew(due: Held[], leaseMs: number): Promise<void> {
+    const sentAt = { monotonic: this.#clock.now(), wall: this.#clock.wallNow() }
+    for (const held of due) held.dueAt = sentAt.monotonic + leaseMs / 3
+    try {
+      const replies = await this.#renewer.renew(
+        due.map((held) => held.grant),
+        leaseMs,
+      )
+      for (const [i, held] of due.entries()) {
+        if (!this.#held.has(held)) continue
+        if (replies[i] !== true) this.#held.delete(held)
+        this.#tell(held, replies[i] === true, sentAt)
+      }
+    } catch {
+      for (const held of due) held.dueAt = this.#clock.now() + leaseMs / 6
+      this.#schedule(this.#clock.now() + leaseMs / 6)
+    }
+  }
+
+  /** One holder's mistake is not the others' loss. */
+  #tell(
+    { hooks }: Held,
+    isOurs: boolean,
+    sentAt: Parameters<NonNullable<HoldHooks['renewed']>>[0],
+  ): void {
+    try {
+      if (isOurs) hooks.renewed?.(sentAt)
+      else hooks.lost?.()
+    } catch (error) {
+      process.emitWarning(messageOf(error), 'StampedeHookWarning')
+    }
+  }
+}

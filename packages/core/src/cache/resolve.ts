@@ -1,0 +1,206 @@
+// The journey, for a request or a call: L1, coalesce, lookup-or-lease, fill, commit, or wait. Everything
+// after L1 happens once per key and process, however many ask.
+
+import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
+import { keepToOurselves, type Shared } from './commit.ts'
+import { fill, fillAndCommit } from './fill.ts'
+import { Flight } from './flight.ts'
+import { giveBack } from './give-back.ts'
+import { type Found, type Lookup, lookupOrLease } from './lookup-or-lease.ts'
+import { answerStale } from './revalidate.ts'
+import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
+import { waitForHolder } from './wait.ts'
+
+/** While purges are not heard, a copy is trusted for this long after the store was last asked about it. */
+const DEAF_MS = 5_000
+
+/** Answers at once when L1 can; never rejects. */
+export function resolve(
+  rt: Runtime,
+  key: string,
+  policy: Policy,
+  caller: Caller,
+): Resolution | Promise<Resolution> {
+  const slot = rt.l1.get(key)
+  if (slot === undefined) return coalesce(rt, key, policy, caller)
+  const now = rt.clock.now()
+  if (slot.type === 'pass') {
+    if (now < slot.until) return { type: 'pass', reason: 'hit-for-pass' }
+    return coalesce(rt, key, policy, caller)
+  }
+  const { held } = slot
+  if (rt.store.hearing === false && now >= slot.checkedAt + DEAF_MS)
+    return coalesce(rt, key, policy, caller)
+  const freshness = freshnessAt(held, now)
+  if (freshness === 'fresh') return hit(rt, key, held, false, 'l1')
+  if (freshness !== 'stale') return coalesce(rt, key, policy, caller)
+  if (now < slot.askAgainAt || rt.flights.has(key)) return hit(rt, key, held, true, 'l1')
+  if (policy.revalidate === 'foreground') return coalesce(rt, key, policy, caller)
+  takeOff(rt, new Flight(key, policy), caller)
+  return hit(rt, key, held, true, 'l1')
+}
+
+function coalesce(
+  rt: Runtime,
+  key: string,
+  policy: Policy,
+  caller: Caller,
+): Resolution | Promise<Resolution> {
+  const present = rt.flights.get(key)
+  if (present?.stale !== undefined && freshnessAt(present.stale, rt.clock.now()) === 'stale') {
+    return hit(rt, key, present.stale, true, 'l2')
+  }
+  if (present !== undefined) return present.join(rt, caller, policy.waitMs)
+  const flight = new Flight(key, policy)
+  const resolution = flight.join(rt, caller, policy.waitMs)
+  takeOff(rt, flight, undefined)
+  return resolution
+}
+
+/** Starts the flight. With a `refresher`, nobody needs to be waiting. */
+function takeOff(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
+  rt.flights.set(flight.key, flight)
+  void fly(rt, flight, refresher)
+}
+
+/** Ends by leaving the map and settling everybody in one step, so that nobody joins what is over. */
+async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<void> {
+  for (;;) {
+    const shared = await step(rt, flight, refresher)
+    // A purge that came since the look-up: what it found is the past. What was filled is not handed to newcomers anyway.
+    const isPast = flight.recheck && !flight.filling
+    if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
+    flight.filling = false
+    if (flight.waiters.size === 0) return flight.leave(rt.flights)
+  }
+}
+
+/** One look-up, and what follows from it. */
+async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<Shared> {
+  const lookup = await lookUp(rt, flight)
+  if (lookup === undefined) {
+    return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
+  }
+  const { found, since } = lookup
+  if (flight.recheck) {
+    // Whoever waits asks again under the same name, and has the lease still; nobody else would end it.
+    const grant = 'grant' in found ? found.grant : undefined
+    if (grant !== undefined && flight.waiters.size === 0) void giveBack(rt, grant)
+    return 'again'
+  }
+  switch (found.status) {
+    case 'leased':
+      return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
+    case 'busy':
+      if (flight.waiters.size > 0) await waitForHolder(rt, flight, found.busyForMs)
+      return 'again'
+    case 'stale':
+      return answerStale(rt, flight, { ...found, since }, refresher)
+    default:
+      return interpret(rt, flight, found, since)
+  }
+}
+
+/** Undefined when the store cannot be reached. */
+async function lookUp(rt: Runtime, flight: Flight): Promise<Lookup | undefined> {
+  try {
+    return await lookupOrLease(rt, flight)
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
+    return undefined
+  }
+}
+
+/** Everybody gets what the store said: an entry, a pass mark, a failure. */
+function interpret(
+  rt: Runtime,
+  flight: Flight,
+  found: Extract<Found, { status: 'fresh' | 'pass' | 'failed' }>,
+  since: number,
+): Resolution {
+  const { key } = flight
+  if (found.status === 'fresh') {
+    for (let n = flight.waiters.size; n > 0; n--) hit(rt, key, found.held, false, 'l2')
+    return { type: 'hit', held: found.held, stale: false, from: 'l2' }
+  }
+  if (found.status === 'pass') {
+    rt.l1.put(key, { type: 'pass', until: rt.clock.now() + found.forMs }, since)
+    return { type: 'pass', reason: 'hit-for-pass' }
+  }
+  const { failure, forMs, held } = found
+  rt.events.emit({ type: 'failure.shared', key, failure })
+  if (held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale') {
+    return { type: 'hit', held, stale: true, from: 'l2' }
+  }
+  return { type: 'failed', failure, retryAfterMs: forMs, error: undefined, staleIfError: held }
+}
+
+async function fillUnderLease(
+  rt: Runtime,
+  flight: Flight,
+  leased: LeasedFill,
+  refresher: Caller | undefined,
+): Promise<Shared> {
+  const leader = flight.takeLeader()
+  const caller = leader?.caller ?? refresher
+  if (caller === undefined) {
+    await rt.store.fail(leased.grant, undefined, 0).catch(() => {})
+    return 'again'
+  }
+  return fillAndCommit(rt, flight, leased, {
+    caller,
+    behind: leader === undefined,
+    onOwnEnd: (result) => leader?.settle({ type: 'led', result }),
+  })
+}
+
+/** Those who look again may find a newer flight of their key: then they move over. */
+function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
+  if (shared !== 'again') return shared
+  const present = rt.flights.get(flight.key)
+  if (present === undefined) rt.flights.set(flight.key, flight)
+  if (present === undefined || present === flight) return 'again'
+  flight.moveTo(present)
+  if (present.stale !== undefined) {
+    present.settleAll({ type: 'hit', held: present.stale, stale: true, from: 'l2' })
+  }
+  return 'again'
+}
+
+/** The store is away: one origin call per process still, and L1 keeps the result for a moment. */
+async function fillUncoordinated(
+  rt: Runtime,
+  flight: Flight,
+  refresher: Caller | undefined,
+): Promise<Shared> {
+  const leader = flight.takeLeader()
+  const caller = leader?.caller ?? refresher
+  if (caller === undefined) return 'again'
+  const { key, policy } = flight
+  const since = rt.l1.sequence()
+  const slot = rt.l1.get(key)
+  const staleIfError = slot?.type === 'hold' ? slot.held : undefined
+  flight.filling = true
+  flight.startClocks(rt)
+  const result = await fill(rt, {
+    key,
+    caller,
+    originTimeoutMs: policy.originTimeoutMs,
+    fence: '',
+    staleIfError,
+    behind: leader === undefined,
+    onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
+  })
+  return keepToOurselves(rt, flight, result, since, staleIfError)
+}
+
+function hit(
+  rt: Runtime,
+  key: string,
+  held: HeldEntry,
+  stale: boolean,
+  tier: 'l1' | 'l2',
+): Resolution {
+  rt.events.hit(key, tier, stale)
+  return { type: 'hit', held, stale, from: tier }
+}

@@ -1,0 +1,139 @@
+// Stage: runs the app for one request, judges the head of its answer before it leaves, and says what came
+// of it for everybody else. Those who wait are released as soon as the head says that it is not for them.
+
+import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { spread } from '../entry/lifetimes.ts'
+import { storableHeaders } from '../http/headers.ts'
+import { sameSelection, selectFields } from '../http/vary.ts'
+import type {
+  CapturedHead,
+  HeadDecision,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+  RequestView,
+} from '../ports/exchange.ts'
+import type { CacheConfig } from './cache-options.ts'
+import { replyFrom, statusField } from './respond.ts'
+import type { FillResult, Lead, Runtime } from './runtime.ts'
+import { judgeHead, type NotStorable, type Storable } from './storable.ts'
+
+export interface OriginRun {
+  readonly request: RequestView
+  readonly config: CacheConfig<never>
+  readonly lead: Lead
+  /** Why the request goes to the origin, for Cache-Status. */
+  readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
+  /** How to run it: on the client's own response, or on a detached one. */
+  readonly start: (observer: OriginObserver) => Promise<OriginEnd>
+}
+
+/** RFC 5861 §4: the answers that count as an error an older response may stand in for. */
+const COVERED = new Set([500, 502, 503, 504])
+
+export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
+  const { request, config } = run
+  return new Promise((resolve) => {
+    let verdict: Storable | NotStorable | undefined
+    const observer: OriginObserver = {
+      maxBodyBytes: config.maxBodyBytes,
+      onHead(head) {
+        verdict = judgeHead(head, request, config, rt.clock.wallNow())
+        if (!verdict.store) resolve(refused(verdict, head.status))
+        return decide(rt, run, verdict, head)
+      },
+    }
+    const failed = (error: unknown): OriginEnd => ({ type: 'failed', status: 500, error })
+    void run
+      .start(observer)
+      .catch(failed)
+      .then((end) => resolve(resultOf(rt, run, verdict, end)))
+  })
+}
+
+function decide(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: Storable | NotStorable,
+  head: CapturedHead,
+): HeadDecision {
+  if (!verdict.store && verdict.failure) {
+    const reply = staleReply(rt, run.request, run.config, run.lead.staleIfError, head.status)
+    if (reply !== undefined) return { action: 'replace', reply }
+  }
+  // After originTimeoutMs the fill was given up; what comes is this client's only.
+  const stored = verdict.store && run.lead.fence !== '' && !run.lead.signal.aborted
+  const why = run.lead.signal.aborted ? 'origin-timeout' : 'store-unavailable'
+  const detail = verdict.store ? (stored ? undefined : why) : verdict.reason
+  const add = statusField(run.config, {
+    type: 'forward',
+    reason: run.reason,
+    status: head.status,
+    stored: stored || undefined,
+    detail,
+  })
+  return { action: 'send', capture: verdict.store, add }
+}
+
+/** RFC 5861 §4: what to answer with instead of an error, if there is something. */
+export function staleReply(
+  rt: Runtime,
+  request: RequestView,
+  config: CacheConfig<never>,
+  held: HeldEntry | undefined,
+  status: number,
+): Reply | undefined {
+  const now = rt.clock.now()
+  if (!COVERED.has(status)) return undefined
+  if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
+  const { entry } = held
+  if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
+  const ttlS = (held.staleAt - now) / 1000
+  const facts = { type: 'hit', ttlS, detail: `stale-if-error/${status}` } as const
+  return replyFrom(request, config, held, entry, facts, now)
+}
+
+function refused(verdict: NotStorable, status: number): FillResult {
+  const { reason } = verdict
+  if (!verdict.failure) return { type: 'pass', reason, remember: isOfTheResource(reason, status) }
+  const failure = { status, message: `the origin answered ${status}` }
+  return { type: 'failure', failure, error: undefined }
+}
+
+/** An answer such as 401 or 429 may be about this one request; what it says about the resource is nothing. */
+function isOfTheResource(reason: string, status: number): boolean {
+  return reason !== 'status' || status < 400 || status === 404 || status === 410
+}
+
+function resultOf(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: Storable | NotStorable | undefined,
+  end: OriginEnd,
+): FillResult {
+  if (end.type === 'failed') {
+    const { status, error } = end
+    if (status < 500) {
+      return { type: 'pass', reason: 'status', remember: isOfTheResource('status', status) }
+    }
+    const message = `the origin failed with status ${status}`
+    return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
+  }
+  if (end.type === 'not-captured') {
+    if (end.reason === 'incomplete') return { type: 'abandoned' }
+    const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
+    return { type: 'pass', reason, remember: true }
+  }
+  if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
+  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs, varyNames } = verdict
+  const entry: StoredResponse = {
+    type: 'response',
+    status: end.head.status,
+    headers: storableHeaders(end.head.headers),
+    body: end.body,
+    initialAgeMs,
+    vary: selectFields(varyNames, run.request.headers),
+  }
+  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs }
+  return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
+}

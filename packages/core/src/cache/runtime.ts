@@ -1,0 +1,91 @@
+// What every stage of the journey works with: one Stampede's collaborators and counters.
+
+import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { Events } from '../events.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Failure, Grant, Lifetimes, StampedeStore } from '../ports/store.ts'
+import type { Flight } from './flight.ts'
+import type { L1 } from './l1.ts'
+import type { LeaseKeeper } from './lease-keeper.ts'
+
+export interface Runtime {
+  readonly store: StampedeStore
+  readonly l1: L1
+  readonly keeper: LeaseKeeper
+  readonly flights: Map<string, Flight>
+  readonly events: Events
+  readonly clock: Clock
+  readonly random: () => number
+  readonly passMs: number
+  readonly failureBackoffMs: number
+  closed: boolean
+}
+
+/** The timing that one request or call asks for. */
+export interface Policy {
+  readonly leaseMs: number
+  readonly waitMs: number
+  readonly originTimeoutMs: number
+  readonly revalidate: 'background' | 'foreground'
+}
+
+/** What a leader is told when it is asked to run the origin. */
+export interface Lead {
+  /** Empty when the store could not be reached and no lease was given. */
+  readonly fence: string
+  /** May be answered with if the origin fails. */
+  readonly staleIfError: HeldEntry | undefined
+  /** Aborted when `originTimeoutMs` is over. */
+  readonly signal: AbortSignal
+}
+
+/** What came of running the origin, for everybody else. */
+export type FillResult =
+  | { readonly type: 'store'; readonly entry: StoredEntry; readonly lifetimes: Lifetimes }
+  /**
+   * May not be shared: everybody runs their own. Remembered if it is the resource that is so (it sets a cookie, it is
+   * private), and not if it may have been this one request (429, 401): that must not turn the key off for others.
+   */
+  | { readonly type: 'pass'; readonly reason: string; readonly remember: boolean }
+  | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
+  /** Nothing came of it, and nothing is known: the next one tries. */
+  | { readonly type: 'abandoned' }
+
+/** One request or getOrSet call. Neither function ever rejects. */
+export interface Caller {
+  /** Runs the origin and answers this caller with what comes. */
+  lead(lead: Lead): Promise<FillResult>
+  /** Runs the origin for nobody in particular, behind an answer already given. */
+  refresh(lead: Lead): Promise<FillResult>
+}
+
+/** How one request or call ends. */
+export type Resolution =
+  | {
+      readonly type: 'hit'
+      readonly held: HeldEntry
+      readonly stale: boolean
+      /** `fill`: waited for another's fill. */
+      readonly from: 'l1' | 'l2' | 'fill'
+    }
+  /** This caller ran the origin, and has been answered by it. */
+  | { readonly type: 'led'; readonly result: FillResult }
+  /** Not shareable: run your own origin. */
+  | { readonly type: 'pass'; readonly reason: string }
+  | {
+      readonly type: 'failed'
+      readonly failure: Failure
+      readonly retryAfterMs: number
+      /** The error itself, where it happened in this process. */
+      readonly error: unknown
+      readonly staleIfError: HeldEntry | undefined
+    }
+  /** `waitMs` is spent. */
+  | { readonly type: 'timed-out'; readonly staleIfError: HeldEntry | undefined }
+
+export interface LeasedFill {
+  readonly grant: Grant
+  /** L1's sequence before the lookup: a purge since then refuses the L1 write. */
+  readonly since: number
+  readonly staleIfError: HeldEntry | undefined
+}

@@ -1,0 +1,284 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { LONGEST_MS } from '../options.ts'
+import type { HeaderList, RequestView } from '../ports/exchange.ts'
+import { type CacheRules, readCacheOptions } from './cache-options.ts'
+import { judgeHead } from './storable.ts'
+
+type Options = CacheRules<unknown>
+
+const NOW = Date.UTC(2026, 0, 1)
+const REQUEST: RequestView = {
+  method: 'GET',
+  scheme: 'http',
+  host: 'example.com',
+  target: '/',
+  headers: {},
+}
+const TTL: Options = { ttlMs: 10_000 }
+
+const judge = (headers: HeaderList, options: Options = TTL, status = 200, request = REQUEST) =>
+  judgeHead({ status, headers }, request, readCacheOptions(options), NOW)
+const reason = (headers: HeaderList, options?: Options, status?: number) => {
+  const verdict = judge(headers, options, status)
+  return verdict.store ? 'stored' : verdict.reason
+}
+const freshMs = (headers: HeaderList, options?: Options, status?: number) => {
+  const verdict = judge(headers, options, status)
+  return verdict.store ? verdict.freshMs : verdict.reason
+}
+const cc = (value: string): HeaderList => [['cache-control', value]]
+
+describe('the lifetime', () => {
+  it('is ttlMs for a response that says nothing', () => {
+    expect(judge([])).toEqual({
+      store: true,
+      freshMs: 10_000,
+      staleWhileRevalidateMs: 0,
+      staleIfErrorMs: 0,
+      initialAgeMs: 0,
+      varyNames: [],
+    })
+  })
+
+  it('is shortened by the response, never lengthened', () => {
+    expect(freshMs(cc('max-age=5'))).toBe(5_000)
+    expect(freshMs(cc('max-age=60'))).toBe(10_000)
+    expect(freshMs(cc('max-age=60, s-maxage=5'))).toBe(5_000)
+    expect(freshMs([['expires', new Date(NOW + 3_000).toUTCString()]])).toBe(3_000)
+  })
+
+  it('is what the response says without ttlMs', () => {
+    expect(freshMs(cc('max-age=60'), {})).toBe(60_000)
+    expect(freshMs(cc('max-age=0, s-maxage=60'), {})).toBe(60_000)
+    expect(freshMs([], {})).toBe('no-freshness')
+    expect(freshMs(cc('public'), {})).toBe('no-freshness')
+    expect(freshMs([['last-modified', new Date(0).toUTCString()]], {})).toBe('no-freshness')
+  })
+
+  it.each([
+    cc('max-age=0'),
+    cc('max-age=60, s-maxage=0'),
+    cc('max-age=x'),
+    [['expires', '0'] as const],
+  ])('is none for %j, with ttlMs or without', (...headers: HeaderList) => {
+    expect(reason(headers)).toBe('expired')
+    expect(reason(headers, {})).toBe('expired')
+  })
+
+  it('is ttlMs with overrideHeaders', () => {
+    const options = { ...TTL, overrideHeaders: true }
+    expect(freshMs(cc('max-age=0'), options)).toBe(10_000)
+    expect(freshMs(cc('s-maxage=99'), options)).toBe(10_000)
+    expect(freshMs([['expires', '0']], options)).toBe(10_000)
+    expect(freshMs(cc('max-age=60'), { overrideHeaders: true })).toBe(60_000)
+  })
+
+  it('is explicit freshness minus the upstream Age', () => {
+    const aged = (value: string, age: string): HeaderList => [...cc(value), ['age', age]]
+    expect(judge(aged('max-age=60', '50'), {})).toMatchObject({
+      freshMs: 10_000,
+      initialAgeMs: 50_000,
+    })
+    expect(freshMs(aged('max-age=60', '55'))).toBe(5_000)
+    expect(freshMs(aged('max-age=60', '60'))).toBe('expired')
+    expect(freshMs(aged('max-age=60', 'x'), {})).toBe(60_000)
+  })
+
+  it('is ttlMs from now on for an aged response that says nothing', () => {
+    expect(judge([['age', '50']])).toMatchObject({ freshMs: 10_000, initialAgeMs: 50_000 })
+  })
+
+  it('does not overflow', () => {
+    expect(freshMs(cc('max-age=99999999999'), {})).toBe(LONGEST_MS)
+  })
+})
+
+describe('statuses', () => {
+  it.each([500, 501, 502, 503, 504, 599])(
+    '%d is a failure of the origin, and not stored',
+    (status) => {
+      const expected = { store: false, reason: 'server-error', failure: true }
+      expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)
+    },
+  )
+
+  it.each([100, 103, 206, 304, 401, 403, 407, 408, 421, 425, 429])(
+    '%d is never stored',
+    (status) => {
+      const expected = { store: false, reason: 'status', failure: false }
+      expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)
+      if (status >= 200) {
+        const listed = { ...TTL, statuses: [status] }
+        expect(judge(cc('public, max-age=60'), listed, status)).toEqual(expected)
+      }
+    },
+  )
+
+  it.each([200, 203, 300, 301, 308])('%d is stored for ttlMs', (status) => {
+    expect(freshMs([], TTL, status)).toBe(10_000)
+  })
+
+  it.each([201, 202, 204, 302, 303, 307])(
+    '%d is stored with explicit freshness, or when listed',
+    (status) => {
+      expect(reason([], TTL, status)).toBe('status')
+      expect(freshMs(cc('max-age=5'), TTL, status)).toBe(5_000)
+      expect(freshMs([], { ...TTL, statuses: [status] }, status)).toBe(10_000)
+    },
+  )
+
+  it.each([400, 405, 406, 409, 413, 414, 431])('%d is stored only when listed', (status) => {
+    expect(reason(cc('max-age=5'), TTL, status)).toBe('status')
+    expect(freshMs(cc('max-age=5'), { ...TTL, statuses: [status] }, status)).toBe(5_000)
+  })
+
+  it.each([404, 410])('%d has a lifetime of its own', (status) => {
+    const negative = { ...TTL, negativeTtlMs: 2_000 }
+    expect(reason([], TTL, status)).toBe('status')
+    expect(freshMs([], negative, status)).toBe(2_000)
+    expect(freshMs([], { negativeTtlMs: 2_000 }, status)).toBe(2_000)
+    expect(freshMs(cc('max-age=1'), negative, status)).toBe(1_000)
+    expect(freshMs(cc('max-age=5'), negative, status)).toBe(2_000)
+    expect(freshMs(cc('max-age=5'), { ...negative, overrideHeaders: true }, status)).toBe(2_000)
+    expect(freshMs(cc('max-age=0'), { ...negative, overrideHeaders: true }, status)).toBe('expired')
+    expect(freshMs(cc('max-age=5'), TTL, status)).toBe(5_000)
+    expect(freshMs(cc('max-age=50'), TTL, status)).toBe(10_000)
+    expect(freshMs([], { ...TTL, statuses: [status] }, status)).toBe(10_000)
+  })
+})
+
+describe('what forbids storing', () => {
+  const always: Options = { ttlMs: 10_000, overrideHeaders: true, identity: () => 'me' }
+
+  it.each([
+    ['no-store', 'public, max-age=60, no-store'],
+    ['no-store', 'must-understand, no-store'],
+    ['private', 'PRIVATE'],
+    ['private', 'private=""'],
+    ['private', 'max-age=60, private="set-cookie"'],
+    ['no-cache', 'no-cache, max-age=60'],
+    ['no-cache', 'no-cache="set-cookie"'],
+    ['no-store', 'public; no-store'],
+  ])('%s, in: %s', (expected, value) => {
+    expect(reason(cc(value))).toBe(expected)
+    expect(reason(cc(value), always)).toBe(expected)
+  })
+
+  it('a directive on a second line', () => {
+    expect(reason([...cc('public, max-age=60'), ...cc('private')])).toBe('private')
+  })
+
+  it('Set-Cookie, even of a public response', () => {
+    const headers: HeaderList = [...cc('public, max-age=60'), ['set-cookie', 'a=1']]
+    expect(reason(headers)).toBe('set-cookie')
+    expect(reason(headers, always)).toBe('set-cookie')
+    expect(reason([['set-cookie2', '']])).toBe('set-cookie')
+  })
+
+  it('Content-Range', () => {
+    expect(reason([['content-range', 'bytes 0-1/2']])).toBe('content-range')
+  })
+
+  it('Pragma: no-cache, unless there is Cache-Control', () => {
+    expect(reason([['pragma', 'No-Cache']])).toBe('no-cache')
+    expect(reason([['pragma', 'no-cache'], ...cc('max-age=60')])).toBe('stored')
+    expect(reason([['pragma', 'x']])).toBe('stored')
+  })
+
+  it('being the answer to a HEAD', () => {
+    const head = judge(cc('max-age=60'), TTL, 200, { ...REQUEST, method: 'HEAD' })
+    expect(head).toEqual({ store: false, reason: 'method', failure: false })
+  })
+})
+
+describe('Vary', () => {
+  it('gives the names to select by', () => {
+    expect(judge([['vary', 'Accept-Encoding, X-A']])).toMatchObject({
+      store: true,
+      varyNames: ['accept-encoding', 'x-a'],
+    })
+  })
+
+  it('forbids storing as *', () => {
+    expect(
+      reason([
+        ['vary', 'a'],
+        ['vary', 'b, *'],
+      ]),
+    ).toBe('vary-star')
+  })
+
+  it('forbids storing by Cookie, unless the key has it', () => {
+    const headers: HeaderList = [['vary', 'Cookie']]
+    expect(reason(headers)).toBe('vary-cookie')
+    expect(reason(headers, { ...TTL, cookies: 'ignore' })).toBe('vary-cookie')
+    expect(reason(headers, { ...TTL, cookies: { key: ['a'] } })).toBe('stored')
+    expect(reason(headers, { ...TTL, vary: ['Cookie'] })).toBe('stored')
+    expect(reason(headers, { ...TTL, identity: () => 'me' })).toBe('stored')
+  })
+
+  it('forbids storing by Authorization, unless the key has it', () => {
+    const headers: HeaderList = [['vary', 'Authorization']]
+    expect(reason(headers)).toBe('vary-authorization')
+    expect(reason(headers, { ...TTL, authorization: 'ignore' })).toBe('vary-authorization')
+    expect(reason(headers, { ...TTL, vary: ['authorization'] })).toBe('stored')
+    expect(reason(headers, { ...TTL, identity: () => 'me' })).toBe('stored')
+  })
+})
+
+describe('Authorization in the request', () => {
+  it('is no obstacle where the option says to ignore it', () => {
+    const request = { ...REQUEST, headers: { authorization: 'Bearer x' } }
+    expect(judge([], { ...TTL, authorization: 'ignore' }, 200, request).store).toBe(true)
+  })
+})
+
+describe('Access-Control-Allow-Origin', () => {
+  const echoed: HeaderList = [['access-control-allow-origin', 'https://a.example']]
+
+  it('forbids storing when it names an origin that is not in the key', () => {
+    expect(reason(echoed)).toBe('cors-origin')
+    expect(reason([['access-control-allow-origin', 'null']])).toBe('cors-origin')
+  })
+
+  it('is harmless as *, or with the origin in the key', () => {
+    expect(reason([['access-control-allow-origin', '*']])).toBe('stored')
+    expect(reason([...echoed, ['vary', 'Accept, Origin']])).toBe('stored')
+    expect(reason(echoed, { ...TTL, vary: ['Origin'] })).toBe('stored')
+  })
+})
+
+describe('stale windows', () => {
+  const options = { ...TTL, staleWhileRevalidateMs: 1_000, staleIfErrorMs: 2_000 }
+  const windows = (value: string) => {
+    const verdict = judge(cc(value), options)
+    return verdict.store && [verdict.staleWhileRevalidateMs, verdict.staleIfErrorMs]
+  }
+
+  it('are the configured ones, unless the response has its own', () => {
+    expect(windows('max-age=5')).toEqual([1_000, 2_000])
+    expect(windows('max-age=5, stale-while-revalidate=7')).toEqual([7_000, 2_000])
+    expect(windows('max-age=5, stale-if-error=0')).toEqual([1_000, 0])
+    expect(windows('stale-while-revalidate=x')).toEqual([0, 2_000])
+    expect(windows('stale-if-error=99999999999')).toEqual([1_000, LONGEST_MS])
+  })
+
+  it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=5', 's-maxage=5, stale-if-error=9'])(
+    'are none with %s',
+    (value) => expect(windows(value)).toEqual([0, 0]),
+  )
+})
+
+describe('judgeHead', () => {
+  it('never throws, and never stores for no time', () => {
+    const names = ['cache-control', 'expires', 'age', 'vary', 'date', 'pragma'] as const
+    const pair = fc.tuple(fc.constantFrom(...names), fc.string())
+    fc.assert(
+      fc.property(fc.array(pair), fc.integer({ min: 100, max: 599 }), (headers, status) => {
+        const verdict = judge(headers, TTL, status)
+        if (verdict.store) expect(verdict.freshMs).toBeGreaterThan(0)
+      }),
+    )
+  })
+})

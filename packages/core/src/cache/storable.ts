@@ -1,0 +1,175 @@
+// Stage 7: may this response be kept for others, and for how long? Decided on its head alone, before the
+// body leaves. What is refused here reaches its own client untouched.
+
+import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
+import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
+import { headerValue, headerValues } from '../http/headers.ts'
+import { varyNames } from '../http/vary.ts'
+import { LONGEST_MS } from '../options.ts'
+import type { CapturedHead, HeaderList, RequestView } from '../ports/exchange.ts'
+import type { CacheConfig } from './cache-options.ts'
+
+/** Why a response is not kept. */
+export type NotStorableReason =
+  | 'server-error'
+  | 'method'
+  | 'status'
+  | 'set-cookie'
+  | 'no-store'
+  | 'private'
+  | 'no-cache'
+  | 'content-range'
+  | 'endless'
+  | 'too-large'
+  | 'vary-star'
+  | 'vary-cookie'
+  | 'vary-authorization'
+  | 'cors-origin'
+  | 'no-freshness'
+  | 'expired'
+
+export interface Storable {
+  readonly store: true
+  readonly freshMs: number
+  /** Both windows begin when freshness ends. */
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly initialAgeMs: number
+  readonly varyNames: readonly string[]
+}
+
+export interface NotStorable {
+  readonly store: false
+  readonly reason: NotStorableReason
+  /** The origin failed, so an older entry may stand in. */
+  readonly failure: boolean
+}
+
+/** RFC 9111 §3. `wallNow` is Unix time in ms. */
+export function judgeHead<Native>(
+  head: CapturedHead,
+  request: RequestView,
+  config: CacheConfig<Native>,
+  wallNow: number,
+): Storable | NotStorable {
+  if (head.status >= 500) return { store: false, reason: 'server-error', failure: true }
+  const cc = parseCacheControl(headerValues(head.headers, 'cache-control'))
+  const vary = varyNames(head.headers)
+  const explicit = explicitLifetimeMs(cc, head.headers, wallNow)
+  const refused =
+    (request.method === 'GET' ? undefined : 'method') ??
+    statusReason(head.status, explicit !== undefined, config) ??
+    headerReason(head.headers, cc) ??
+    sizeReason(head.headers, config.maxBodyBytes) ??
+    sharingReason(head.headers, vary, config)
+  if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
+
+  const ageMs = initialAgeMs(head.headers)
+  const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
+  if (freshMs === undefined) return refuse('no-freshness')
+  if (freshMs <= 0) return refuse('expired')
+  return {
+    store: true,
+    freshMs,
+    ...staleWindows(cc, config),
+    initialAgeMs: ageMs,
+    varyNames: vary,
+  }
+}
+
+function refuse(reason: NotStorableReason): NotStorable {
+  return { store: false, reason, failure: false }
+}
+
+/** About one caller, one moment or one part; or, as 304, about another response altogether. */
+const NEVER: ReadonlySet<number> = new Set([206, 304, 401, 403, 407, 408, 421, 425, 429])
+
+/** RFC 9110 §15.1, narrowed to statuses that say something about the resource. */
+function statusReason<Native>(
+  status: number,
+  explicit: boolean,
+  config: CacheConfig<Native>,
+): NotStorableReason | undefined {
+  if (status < 200 || NEVER.has(status)) return 'status'
+  if (config.statuses.has(status)) return undefined
+  if (isNegative(status) && config.negativeTtlMs !== undefined) return undefined
+  // Other 4xx blame the request, often a header that is in no key. Express keeps the Cache-Control that
+  // the handler had set before it threw, so explicit freshness says nothing about them.
+  const mayBeExplicit = status < 400 || isNegative(status)
+  return explicit && mayBeExplicit ? undefined : 'status'
+}
+
+function isNegative(status: number): boolean {
+  return status === 404 || status === 410
+}
+
+/** RFC 9111 §3 and §5.4. Set-Cookie is allowed by §7.3, and refused by every careful cache. */
+/** Those who wait for its end would wait for ever. */
+const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
+
+function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason | undefined {
+  if (cc.noStore) return 'no-store'
+  if (cc.private) return 'private'
+  if (cc.noCache) return 'no-cache'
+  const pragma = cc.present ? [] : headerValues(headers, 'pragma')
+  if (parseCacheControl(pragma).noCache) return 'no-cache'
+  if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'
+  if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
+  return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
+}
+
+/** What is said to be too large need not be collected to be found so. */
+function sizeReason(headers: HeaderList, maxBodyBytes: number): NotStorableReason | undefined {
+  const length = Number(headerValue(headers, 'content-length') ?? 0)
+  return length > maxBodyBytes ? 'too-large' : undefined
+}
+
+/** RFC 9111 §4.1: a response chosen by who asked is kept only where the key tells callers apart. */
+function sharingReason<Native>(
+  headers: HeaderList,
+  vary: readonly string[] | '*',
+  config: CacheConfig<Native>,
+): NotStorableReason | undefined {
+  if (vary === '*') return 'vary-star'
+  const inKey = (name: string) => config.identity !== undefined || config.vary.includes(name)
+  const cookiesInKey = typeof config.cookies === 'object' || inKey('cookie')
+  if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'
+  if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'
+  // Fetch §3.3.6: an echoed origin, given to another origin, is refused by the browser.
+  const varies = vary.includes('origin') || config.vary.includes('origin')
+  const origins = headerValues(headers, 'access-control-allow-origin')
+  return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'
+}
+
+/**
+ * RFC 9111 §4.2: how long fresh, counted from now. The configured lifetime begins when the response is
+ * stored; an explicit one began at its first origin, so its Age is taken off.
+ */
+function lifetimeMs<Native>(
+  status: number,
+  explicit: number | undefined,
+  ageMs: number,
+  config: CacheConfig<Native>,
+): number | undefined {
+  const negativeMs = isNegative(status) ? config.negativeTtlMs : undefined
+  const configured = negativeMs ?? config.ttlMs
+  const overrides = config.overrideHeaders && negativeMs === undefined
+  if (configured !== undefined && (explicit === undefined || overrides)) return configured
+  if (explicit === undefined) return undefined
+  // Nothing is kept longer than any option may say.
+  return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
+}
+
+/** RFC 5861 §3 and §4 before configuration, RFC 9111 §4.2.4 before both. */
+function staleWindows<Native>(
+  cc: CacheControl,
+  config: CacheConfig<Native>,
+): Pick<Storable, 'staleWhileRevalidateMs' | 'staleIfErrorMs'> {
+  if (!staleWindowsAllowed(cc)) return { staleWhileRevalidateMs: 0, staleIfErrorMs: 0 }
+  const window = (seconds: number | undefined, configured: number) =>
+    seconds === undefined ? configured : Math.min(seconds * 1000, LONGEST_MS)
+  return {
+    staleWhileRevalidateMs: window(cc.staleWhileRevalidateS, config.staleWhileRevalidateMs),
+    staleIfErrorMs: window(cc.staleIfErrorS, config.staleIfErrorMs),
+  }
+}

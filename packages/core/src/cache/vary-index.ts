@@ -1,0 +1,64 @@
+// Which request headers choose among the answers of a URL, as earlier answers said (RFC 9111 §4.1).
+// The first answer lives under the plain key and names them; requests that it does not match go to a
+// key of their own. A process learns the names once, by finding an answer that is not for it, and from
+// then on goes to the right key directly: one look-up, also for what varies.
+
+import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { StoredResponse } from '../entry/entry.ts'
+import { selectFields } from '../http/vary.ts'
+import type { RequestView } from '../ports/exchange.ts'
+
+/** Selections told apart per URL; a client that makes up more goes to the origin. */
+const MOST_VARIANTS = 64
+/** URLs whose names are remembered. Forgetting one costs one extra look-up. */
+const MOST_URLS = 10_000
+
+interface Learned {
+  readonly names: readonly string[]
+  /** The selection whose answer is under the plain key. */
+  readonly home: string
+  readonly variants: Set<string>
+}
+
+export class VaryIndex {
+  readonly #learned = new LRUCache<string, Learned>({ max: MOST_URLS })
+
+  /** Header names to add to the key of this request; `full`: one variant too many. */
+  namesFor(plainKey: string, headers: RequestView['headers']): readonly string[] | 'full' {
+    if (this.#learned.size === 0) return NONE
+    const learned = this.#learned.get(plainKey)
+    if (learned === undefined) return NONE
+    const selection = selectionOf(learned.names, headers)
+    if (selection === learned.home) return NONE
+    if (!learned.variants.has(selection)) {
+      if (learned.variants.size >= MOST_VARIANTS) return 'full'
+      learned.variants.add(selection)
+    }
+    return learned.names
+  }
+
+  /** An answer was found that is for other requests. `names` are what was in the key that found it. */
+  learn(plainKey: string, names: readonly string[], found: StoredResponse): void {
+    const foundNames = found.vary.map(([name]) => name)
+    const before = this.#learned.get(plainKey)
+    if (names.length > 0 && before !== undefined) {
+      const all = [...new Set([...before.names, ...foundNames])].sort()
+      this.#learned.set(plainKey, { names: all, home: before.home, variants: new Set() })
+    } else {
+      const home = digest(found.vary)
+      this.#learned.set(plainKey, { names: foundNames, home, variants: new Set() })
+    }
+  }
+}
+
+const NONE: readonly string[] = []
+
+/** Hashed: header values are as long as a client likes. */
+function selectionOf(names: readonly string[], headers: RequestView['headers']): string {
+  return digest(selectFields(names, headers))
+}
+
+function digest(selection: StoredResponse['vary']): string {
+  return createHash('sha256').update(JSON.stringify(selection)).digest('base64url')
+}

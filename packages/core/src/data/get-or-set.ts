@@ -1,0 +1,191 @@
+// The same journey for data: a key, a factory, and the value for everybody.
+
+import {
+  DEFAULT_JITTER,
+  DEFAULT_LEASE_MS,
+  DEFAULT_ORIGIN_TIMEOUT_MS,
+  DEFAULT_WAIT_MS,
+  readJitter,
+} from '../cache/cache-options.ts'
+import { resolve } from '../cache/resolve.ts'
+import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
+import type { HeldEntry, StoredValue } from '../entry/entry.ts'
+import { spread } from '../entry/lifetimes.ts'
+import { messageOf, optionError, originFailed, type StampedeError, waitTimeout } from '../errors.ts'
+import { checkNames, readDurationMs } from '../options.ts'
+import { dataKey } from '../ports/key.ts'
+import { decodeValue, encodeValue } from './value.ts'
+
+/** Options of getOrSet. All durations in milliseconds. */
+export interface GetOrSetOptions {
+  /** How long the value is fresh. */
+  ttlMs: number
+  /** How long after that it is still answered with while one process refreshes it. Default 0. */
+  staleWhileRevalidateMs?: number
+  /** How long after that it is answered with when the factory fails. Default 0. */
+  staleIfErrorMs?: number
+  /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
+  jitter?: number
+  /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
+  leaseMs?: number
+  /** How long to wait for another's fill before running the factory oneself. Default 30 000. */
+  waitMs?: number
+  /** When a fill is given up: its caller goes on waiting, everybody else gets an error. Default 30 000. */
+  originTimeoutMs?: number
+}
+
+/** What a factory is given. */
+export interface FactoryContext {
+  /** Fencing token of this fill; empty when the store could not be reached. */
+  readonly fence: string
+  /** Aborted when `originTimeoutMs` is over: the result will not be stored. */
+  readonly signal: AbortSignal
+}
+
+export type Factory<T> = (context: FactoryContext) => T | Promise<T>
+
+interface Plan extends Policy {
+  readonly ttlMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly jitter: number
+}
+
+const WHERE = 'getOrSet'
+const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
+  'ttlMs',
+  'staleWhileRevalidateMs',
+  'staleIfErrorMs',
+  'jitter',
+  'leaseMs',
+  'waitMs',
+  'originTimeoutMs',
+]
+
+export async function getOrSet<T>(
+  rt: Runtime,
+  key: string,
+  factory: Factory<T>,
+  options: GetOrSetOptions,
+): Promise<T> {
+  if (typeof key !== 'string' || key === '') {
+    throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
+  }
+  if (typeof factory !== 'function') {
+    throw optionError(`${WHERE}: factory`, factory, 'use a function that makes the value')
+  }
+  const plan = readPlan(options)
+  const call = new Call(rt, key, factory, plan)
+  const resolution = resolve(rt, dataKey(key), plan, call)
+  return call.answer(resolution instanceof Promise ? await resolution : resolution)
+}
+
+/** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
+class Call<T> implements Caller {
+  readonly #rt: Runtime
+  readonly #key: string
+  readonly #factory: Factory<T>
+  readonly #plan: Plan
+  #staleIfError: HeldEntry | undefined
+
+  constructor(rt: Runtime, key: string, factory: Factory<T>, plan: Plan) {
+    this.#rt = rt
+    this.#key = key
+    this.#factory = factory
+    this.#plan = plan
+  }
+
+  async lead({ fence, signal, staleIfError }: Lead): Promise<FillResult> {
+    this.#staleIfError = staleIfError
+    try {
+      const value = await this.#factory({ fence, signal })
+      const entry = encodeValue(this.#key, value)
+      return { type: 'store', entry, lifetimes: this.#lifetimes() }
+    } catch (error) {
+      return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
+    }
+  }
+
+  refresh(lead: Lead): Promise<FillResult> {
+    return this.lead(lead)
+  }
+
+  async answer(resolution: Resolution): Promise<T> {
+    switch (resolution.type) {
+      case 'hit':
+        return decodeValue<T>(storedValue(resolution.held))
+      case 'led':
+        return this.#own(resolution.result)
+      case 'failed': {
+        const { staleIfError, error, failure } = resolution
+        return this.#coverOr(staleIfError, error ?? originFailed(this.#key, failure.message))
+      }
+      case 'timed-out': {
+        const late = waitTimeout(this.#key, this.#plan.waitMs)
+        return this.#own(
+          await this.lead({ fence: '', staleIfError: undefined, signal: NEVER }),
+          late,
+        )
+      }
+      case 'pass':
+        return this.#own(await this.lead({ fence: '', staleIfError: undefined, signal: NEVER }))
+    }
+  }
+
+  #own(result: FillResult, cause?: StampedeError): T {
+    if (result.type === 'store') return decodeValue<T>(result.entry as StoredValue)
+    if (result.type === 'failure') return this.#coverOr(this.#staleIfError, result.error)
+    throw originFailed(this.#key, result.type, cause)
+  }
+
+  /** RFC 5861 §4: an older value stands in for an error. */
+  #coverOr(held: HeldEntry | undefined, error: unknown): T {
+    const now = this.#rt.clock.now()
+    if (held !== undefined && now < Math.max(held.errorUntil, held.revalidateUntil)) {
+      return decodeValue<T>(storedValue(held))
+    }
+    throw error
+  }
+
+  #lifetimes() {
+    const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, jitter } = this.#plan
+    const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs }
+    return spread(windows, jitter, this.#rt.random)
+  }
+}
+
+const NEVER = new AbortController().signal
+
+function storedValue(held: HeldEntry): StoredValue {
+  if (held.entry.type === 'value') return held.entry
+  throw new TypeError('a response was stored under a data key')
+}
+
+const plans = new WeakMap<GetOrSetOptions, Plan>()
+
+/** Options are usually one constant object: it is checked the first time it is seen. */
+function readPlan(options: GetOrSetOptions): Plan {
+  const known = typeof options === 'object' && options !== null ? plans.get(options) : undefined
+  if (known !== undefined) return known
+  const bag = checkNames(WHERE, options, NAMES)
+  const ttlMs = readDurationMs(WHERE, bag, 'ttlMs', 1)
+  if (ttlMs === undefined) {
+    throw optionError(
+      `${WHERE}.ttlMs`,
+      undefined,
+      'say how long the value is fresh: { ttlMs: 10_000 }',
+    )
+  }
+  const plan: Plan = {
+    ttlMs,
+    staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
+    staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    jitter: bag.jitter === undefined ? DEFAULT_JITTER : readJitter(WHERE, bag),
+    leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
+    waitMs: readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS,
+    originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
+    revalidate: 'background',
+  }
+  if (Object.isFrozen(options)) plans.set(options, plan)
+  return plan
+}

@@ -1,0 +1,77 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeValue, encodeValue } from './value.ts'
+
+describe('a value', () => {
+  it('is read back as JSON makes it', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const read = decodeValue(encodeValue('k', value))
+        expect(JSON.stringify(read)).toBe(JSON.stringify(value))
+      }),
+    )
+  })
+
+  it('is frozen to its depths, and the same object for everybody', () => {
+    const stored = encodeValue('k', { list: [{ deep: { a: 1 } }] })
+    const value = decodeValue<{ list: Array<{ deep: object }> }>(stored)
+    expect(decodeValue(stored)).toBe(value)
+    expect(Object.isFrozen(value)).toBe(true)
+    expect(Object.isFrozen(value.list)).toBe(true)
+    expect(Object.isFrozen(value.list[0]?.deep)).toBe(true)
+  })
+
+  it('may have an array of a million members', () => {
+    const long = Array.from({ length: 1_000_000 }, () => 1)
+    expect(decodeValue<number[]>(encodeValue('k', long))).toHaveLength(1_000_000)
+  })
+
+  it('that another process wrote may be nested deeper than calls may be', () => {
+    const body = Buffer.from(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
+    expect(Object.isFrozen(decodeValue({ type: 'value', encoding: 'json', body }))).toBe(true)
+  })
+
+  it('may have members named like parts of a prototype', () => {
+    const text = '{"__proto__":{"a":1},"constructor":2}'
+    const value = decodeValue<object>(encodeValue('k', JSON.parse(text)))
+    expect(JSON.stringify(value)).toBe(text)
+    expect(value).not.toHaveProperty('a')
+  })
+
+  it.each([
+    [undefined, 'the factory returned undefined, which JSON has no form for; return null'],
+    [() => {}, 'the factory returned function'],
+    [Symbol('s'), 'the factory returned symbol'],
+    [1n, 'the value cannot be written as JSON'],
+  ])('may not be %o', (value, problem) => {
+    expect(() => encodeValue('k', value)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_STAMPEDE_VALUE',
+        message: expect.stringContaining(`getOrSet("k"): ${problem}`),
+      }),
+    )
+  })
+
+  it('may not contain itself', () => {
+    const loop: Record<string, unknown> = {}
+    loop.loop = loop
+    expect(() => encodeValue('k', loop)).toThrow('cannot be written as JSON')
+  })
+})
+
+describe('bytes', () => {
+  it('are copied on the way in and on the way out', () => {
+    const given = new Uint8Array([1, 2])
+    const stored = encodeValue('k', given)
+    given[0] = 9
+    const read = decodeValue<Buffer>(stored)
+    read[1] = 9
+    expect([...decodeValue<Buffer>(stored)]).toEqual([1, 2])
+  })
+
+  it('of a view are only what it shows', () => {
+    const stored = encodeValue('k', Buffer.from('abcdef').subarray(1, 3))
+    expect(String(decodeValue(stored))).toBe('bc')
+    expect(stored.body.buffer.byteLength).toBeLessThan(10)
+  })
+})

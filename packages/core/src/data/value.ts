@@ -1,0 +1,33 @@
+// Values of getOrSet as bytes, and back. Everybody gets what JSON makes of the value, the first caller
+// included, so that a hit and a miss never differ; parsed once per process and frozen, so that nobody
+// can change what others see.
+
+import type { StoredValue } from '../entry/entry.ts'
+import { parseFrozen } from '../entry/frozen-json.ts'
+import { valueError } from '../errors.ts'
+
+/** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`. */
+export function encodeValue(key: string, value: unknown): StoredValue {
+  if (value instanceof Uint8Array) {
+    return { type: 'value', encoding: 'bytes', body: Uint8Array.prototype.slice.call(value) }
+  }
+  let json: string | undefined
+  try {
+    json = JSON.stringify(value)
+  } catch (cause) {
+    throw valueError(key, `the value cannot be written as JSON (${(cause as Error).message})`)
+  }
+  if (json === undefined) {
+    throw valueError(
+      key,
+      `the factory returned ${typeof value}, which JSON has no form for; return null`,
+    )
+  }
+  return { type: 'value', encoding: 'json', body: Buffer.from(json) }
+}
+
+export function decodeValue<T>(stored: StoredValue): T {
+  if (stored.encoding === 'bytes') return Buffer.from(stored.body) as T
+  stored.parsed ??= { value: parseFrozen(stored.body) }
+  return stored.parsed.value as T
+}

@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest'
+import { freshnessAt, type HeldEntry } from './entry.ts'
+
+const held: HeldEntry = {
+  entry: { type: 'value', encoding: 'json', body: Buffer.from('1') },
+  fence: '1',
+  bornAt: 0,
+  staleAt: 100,
+  revalidateUntil: 150,
+  errorUntil: 200,
+}
+
+describe('an entry', () => {
+  it.each([
+    [99, 'fresh'],
+    [100, 'stale'],
+    [149, 'stale'],
+    [150, 'stale-if-error'],
+    [199, 'stale-if-error'],
+    [200, 'expired'],
+  ] as const)('at %d is %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
+
+  it('without windows is fresh or expired, and nothing between', () => {
+    const short = { ...held, revalidateUntil: 100, errorUntil: 100 }
+    expect(freshnessAt(short, 99)).toBe('fresh')
+    expect(freshnessAt(short, 100)).toBe('expired')
+  })
+
+  it('may be longer of use while it is refreshed than when the origin fails', () => {
+    expect(freshnessAt({ ...held, errorUntil: 120 }, 140)).toBe('stale')
+  })
+})

@@ -1,0 +1,189 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { StoredEntry, StoredResponse } from './entry.ts'
+import { decodeFrame, encodeFrame } from './frame.ts'
+
+const response: StoredResponse = {
+  type: 'response',
+  status: 200,
+  headers: [
+    ['content-type', 'text/plain'],
+    ['x-a', 'é\t~'],
+    ['x-a', ''],
+  ],
+  body: Buffer.from('hello'),
+  initialAgeMs: 3_000,
+  vary: [
+    ['accept', 'text/html'],
+    ['origin', null],
+  ],
+}
+
+const comparable = (entry: StoredEntry | undefined) =>
+  entry && {
+    ...entry,
+    body: [...entry.body],
+    headers: undefined,
+    vary: undefined,
+    parsed: undefined,
+  }
+
+const name = fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9a-z]+$/)
+const value = fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]*$/)
+const body = fc.uint8Array({ maxLength: 300 })
+const anyResponse: fc.Arbitrary<StoredResponse> = fc.record({
+  type: fc.constant('response' as const),
+  status: fc.integer({ min: 200, max: 599 }),
+  headers: fc.array(fc.tuple(name, value)),
+  body,
+  initialAgeMs: fc.nat(),
+  vary: fc.array(fc.tuple(name, fc.option(value, { nil: null }))),
+})
+const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
+  anyResponse,
+  fc.record({ type: fc.constant('value' as const), encoding: fc.constant('bytes' as const), body }),
+  fc.record({
+    type: fc.constant('value' as const),
+    encoding: fc.constant('json' as const),
+    body: fc.json().map((json) => Buffer.from(json)),
+  }),
+)
+
+/** A frame whose head is this JSON, otherwise correct. */
+function frameOf(head: unknown): Buffer {
+  const text = Buffer.from(typeof head === 'string' ? head : JSON.stringify(head))
+  const frame = Buffer.alloc(12 + text.length)
+  frame.set([0x53, 1, 1, 0])
+  frame.writeUInt32BE(text.length, 4)
+  frame.set(text, 12)
+  return frame
+}
+
+const HEAD = { s: 200, h: [], a: 0, v: [] }
+
+describe('a frame', () => {
+  it('is read back as what was written, whatever it was', () => {
+    fc.assert(
+      fc.property(anyEntry, (entry) => {
+        const read = decodeFrame(encodeFrame(entry))
+        expect(comparable(read)).toEqual(comparable(entry))
+        if (entry.type !== 'response') return
+        expect(read).toMatchObject({ headers: entry.headers, vary: entry.vary })
+      }),
+    )
+  })
+
+  it('keeps its layout: a change here needs a new version', () => {
+    const frame = encodeFrame({ type: 'value', encoding: 'json', body: Buffer.from('{}') })
+    expect(frame.toString('hex')).toBe('530102000000000000000002' + '7b7d')
+    expect(encodeFrame(response).subarray(12, 30).toString()).toBe('{"s":200,"h":[["co')
+  })
+
+  it('is not read when any part of its end is missing, or more was added', () => {
+    const frame = encodeFrame(response)
+    for (let length = 0; length < frame.length; length++) {
+      expect(decodeFrame(frame.subarray(0, length)), `${length} bytes`).toBeUndefined()
+    }
+    expect(decodeFrame(Buffer.concat([frame, Buffer.alloc(1)]))).toBeUndefined()
+  })
+
+  it('is not read in another version, or with another magic or kind', () => {
+    for (const [at, byte] of [
+      [0, 0x52],
+      [1, 0],
+      [1, 2],
+      [2, 0],
+      [2, 4],
+    ] as const) {
+      const frame = encodeFrame(response)
+      frame[at] = byte
+      expect(decodeFrame(frame), `byte ${at} = ${byte}`).toBeUndefined()
+    }
+  })
+
+  it('made of random bytes is never read, and never throws', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+        expect(decodeFrame(bytes)).toBeUndefined()
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('with any byte changed is read as something valid, or not at all', () => {
+    const frame = encodeFrame(response)
+    fc.assert(
+      fc.property(fc.nat(frame.length - 1), fc.nat(255), (at, byte) => {
+        const changed = Buffer.from(frame)
+        changed[at] = byte
+        const read = decodeFrame(changed)
+        if (read?.type === 'response') {
+          for (const [, text] of read.headers) expect(text).not.toMatch(/[\r\n\0]/)
+          expect(read.status).toBeGreaterThanOrEqual(200)
+        }
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it.each([
+    'no json',
+    '',
+    null,
+    5,
+    [],
+    'null',
+    '"s"',
+    { ...HEAD, s: 199 },
+    { ...HEAD, s: 600 },
+    { ...HEAD, s: 200.5 },
+    { ...HEAD, s: '200' },
+    { ...HEAD, a: -1 },
+    { ...HEAD, a: null },
+    { ...HEAD, h: undefined },
+    { ...HEAD, h: {} },
+    { ...HEAD, h: ['ab'] },
+    { ...HEAD, h: [['a']] },
+    { ...HEAD, h: [['a', 'b', 'c']] },
+    { ...HEAD, h: [['a', 5]] },
+    { ...HEAD, h: [['a', null]] },
+    { ...HEAD, h: [['', 'b']] },
+    { ...HEAD, h: [['A', 'b']] },
+    { ...HEAD, h: [['a b', 'c']] },
+    { ...HEAD, h: [['a:', 'c']] },
+    { ...HEAD, h: [['a\r\n', 'c']] },
+    { ...HEAD, h: [['a', 'b\r\nset-cookie: c']] },
+    { ...HEAD, h: [['a', 'b\nc']] },
+    { ...HEAD, h: [['a', 'b\rc']] },
+    { ...HEAD, h: [['a', 'b\0']] },
+    { ...HEAD, h: [['a', '\x7f']] },
+    { ...HEAD, h: [['a', '☃']] },
+    { ...HEAD, h: [['a', '\ud800']] },
+    { ...HEAD, v: undefined },
+    { ...HEAD, v: [['accept', 5]] },
+    { ...HEAD, v: [['accept', 'a\r\nb']] },
+  ])('with the head %j is not read', (head) => {
+    expect(decodeFrame(frameOf(head))).toBeUndefined()
+  })
+
+  it('is read with the least head there may be', () => {
+    expect(decodeFrame(frameOf(HEAD))).toMatchObject({ status: 200, headers: [], vary: [] })
+  })
+
+  it('does not keep a large read buffer alive for a small body', () => {
+    const frame = encodeFrame(response)
+    const socket = Buffer.alloc(64 * 1024)
+    frame.copy(socket, 1_000)
+    const read = decodeFrame(socket.subarray(1_000, 1_000 + frame.length))
+    expect(read?.body.buffer.byteLength).toBe(5)
+    socket.fill(0)
+    expect(String(read?.body)).toBe('hello')
+  })
+
+  it('is read from any view of bytes', () => {
+    const frame = encodeFrame(response)
+    const plain = new Uint8Array(frame.length + 3)
+    plain.set(frame, 3)
+    expect(comparable(decodeFrame(plain.subarray(3)))).toEqual(comparable(response))
+  })
+})

@@ -1,0 +1,61 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { LONGEST_MS } from '../options.ts'
+import { spread } from './lifetimes.ts'
+
+const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000 }
+
+describe('lifetimes', () => {
+  it('without jitter are what was decided, and a margin', () => {
+    expect(spread(windows, 0, () => 0.9)).toEqual({ ...windows, physicalMs: 16_000 })
+  })
+
+  it('are shortened by up to the jitter, and dropped that much later', () => {
+    expect(spread(windows, 0.1, () => 1)).toEqual({
+      ...windows,
+      freshMs: 9_000,
+      physicalMs: 9_000 + 5_000 + 1_000 + 1_000,
+    })
+  })
+
+  it('use one random number for each of the two', () => {
+    const numbers = [0.5, 0]
+    const { freshMs, physicalMs } = spread(windows, 0.2, () => numbers.shift() ?? Number.NaN)
+    expect([freshMs, physicalMs]).toEqual([9_000, 15_000])
+    expect(numbers).toEqual([])
+  })
+
+  it('are never nothing', () => {
+    const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0 }
+    expect(spread(short, 0.5, () => 1).freshMs).toBe(1)
+  })
+
+  it('are whole, never longer than decided, and end before the store drops the record', () => {
+    const ms = fc.nat(LONGEST_MS)
+    const unit = fc.double({ min: 0, max: 1, noNaN: true })
+    fc.assert(
+      fc.property(
+        ms,
+        ms,
+        ms,
+        fc.double({ min: 0, max: 0.5, noNaN: true }),
+        unit,
+        unit,
+        (fresh, swr, sie, jitter, first, second) => {
+          const numbers = [first, second]
+          const decided = {
+            freshMs: fresh + 1,
+            staleWhileRevalidateMs: swr,
+            staleIfErrorMs: sie,
+          }
+          const lives = spread(decided, jitter, () => numbers.shift() ?? 0)
+          expect(Object.values(lives).every(Number.isSafeInteger)).toBe(true)
+          expect(lives.freshMs).toBeGreaterThan(0)
+          expect(lives.freshMs).toBeLessThanOrEqual(decided.freshMs)
+          expect(lives.physicalMs).toBeGreaterThan(lives.freshMs + Math.max(swr, sie))
+          expect(lives).toMatchObject({ staleWhileRevalidateMs: swr, staleIfErrorMs: sie })
+        },
+      ),
+    )
+  })
+})

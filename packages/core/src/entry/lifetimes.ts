@@ -1,0 +1,30 @@
+// From "fresh for this long, stale for that long" to what is written: jitter on both TTLs, applied at
+// write and bounded, so that keys filled together do not expire together, and readers never disagree.
+
+import type { Lifetimes } from '../ports/store.ts'
+
+/** The store keeps a record a little longer than it may be used, so that a reader never finds half of it. */
+const MARGIN_MS = 1_000
+
+export interface Windows {
+  readonly freshMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+}
+
+/**
+ * The logical TTL is shortened by up to `jitter` of itself (never lengthened: an explicit max-age is a
+ * promise to others). The physical TTL covers the longest stale window and is lengthened by up to
+ * `jitter` of the logical TTL, so that what was filled together is not dropped together either.
+ */
+export function spread(windows: Windows, jitter: number, random: () => number): Lifetimes {
+  const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))
+  const longest = Math.max(windows.staleWhileRevalidateMs, windows.staleIfErrorMs)
+  const extra = Math.round(windows.freshMs * jitter * random())
+  return {
+    freshMs,
+    staleWhileRevalidateMs: windows.staleWhileRevalidateMs,
+    staleIfErrorMs: windows.staleIfErrorMs,
+    physicalMs: freshMs + longest + MARGIN_MS + extra,
+  }
+}

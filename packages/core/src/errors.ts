@@ -1,0 +1,108 @@
+// Every error of the product: one base, a stable code, and a message that names the fix.
+
+export type StampedeErrorCode =
+  | 'ERR_STAMPEDE_OPTION'
+  | 'ERR_STAMPEDE_VALUE'
+  | 'ERR_STAMPEDE_CLOSED'
+  | 'ERR_STAMPEDE_STORE_UNAVAILABLE'
+  | 'ERR_STAMPEDE_ORIGIN_FAILED'
+  | 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
+  | 'ERR_STAMPEDE_WAIT_TIMEOUT'
+
+/** Base of all errors thrown by Stampede. Test `error.code`, which never changes. */
+export class StampedeError extends Error {
+  readonly code: StampedeErrorCode
+
+  constructor(code: StampedeErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'StampedeError'
+    this.code = code
+  }
+}
+
+/** An option is unknown, of the wrong type or out of range. Thrown when something is created. */
+export function optionError(option: string, received: unknown, fix: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_OPTION', `${option}: received ${show(received)}; ${fix}`)
+}
+
+/** A store hears for one: a second user would take the wake-ups of the first. */
+export function storeInUse(user: 'createStampede' | 'createLocks'): StampedeError {
+  const fix =
+    user === 'createLocks' ? 'share the locks that it made' : 'make a store for each Stampede'
+  return optionError(`${user}.store`, 'a store in use', fix)
+}
+
+/** A callback of stampedeCache failed. The request is answered with it: guessing would share a bucket. */
+export function callbackError(
+  option: 'key' | 'identity' | 'bypass',
+  problem: string,
+  cause?: unknown,
+): StampedeError {
+  const options = cause === undefined ? undefined : { cause }
+  const why = cause === undefined ? problem : `${problem}: ${messageOf(cause)}`
+  return new StampedeError('ERR_STAMPEDE_OPTION', `stampedeCache.${option}: ${why}`, options)
+}
+
+export function valueError(key: string, problem: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_VALUE', `getOrSet(${show(key)}): ${problem}`)
+}
+
+export function closedError(): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_CLOSED',
+    'this Stampede was closed; create a new one, or close it after the last request',
+  )
+}
+
+/** The store did not answer in its time budget, refused, or is being left alone by the breaker. */
+export function storeUnavailable(store: string, operation: string, cause?: unknown): StampedeError {
+  const why = cause instanceof Error ? cause.message : 'circuit open'
+  return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${why}`, {
+    cause,
+  })
+}
+
+/** Another caller ran the origin for this key and it failed; the failure is shared, not repeated. */
+export function originFailed(key: string, message: string, cause?: unknown): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_ORIGIN_FAILED',
+    `the origin of ${show(key)} failed: ${message}`,
+    { cause },
+  )
+}
+
+export function originTimeout(key: string, originTimeoutMs: number): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_ORIGIN_TIMEOUT',
+    `the origin of ${show(key)} did not finish within originTimeoutMs (${originTimeoutMs})`,
+  )
+}
+
+export function waitTimeout(key: string, waitMs: number): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_WAIT_TIMEOUT',
+    `${show(key)} was still being filled elsewhere after waitMs (${waitMs})`,
+  )
+}
+
+/** The message of whatever was thrown: anything can be. */
+export function messageOf(error: unknown): string {
+  try {
+    const { message } = Object(error)
+    return (typeof message === 'string' ? message : String(error)).slice(0, 500)
+  } catch {
+    return 'something without a message was thrown'
+  }
+}
+
+/** A received value as a message shows it: short, with strings quoted, so that '5' and 5 differ. */
+export function show(value: unknown): string {
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}...` : value)
+  if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
+  if (typeof value === 'bigint') return `${value}n`
+  if (Array.isArray(value)) return `an array of ${value.length}`
+  if (typeof value === 'object' && value !== null)
+    return `an object (${value.constructor?.name ?? 'null prototype'})`
+  return String(value)
+}

@@ -1,0 +1,112 @@
+// Everything that happens, as one discriminated union: past tense, always with the key. Published on
+// node:diagnostics_channel and to the listeners of one Stampede; tests assert transcripts of it.
+
+import { channel } from 'node:diagnostics_channel'
+import { messageOf } from './errors.ts'
+import type { Failure } from './ports/store.ts'
+
+export type StampedeEvent =
+  | {
+      readonly type: 'hit'
+      readonly key: string
+      readonly tier: 'l1' | 'l2'
+      readonly stale: boolean
+    }
+  | { readonly type: 'lease.granted'; readonly key: string; readonly fence: string }
+  | { readonly type: 'lease.lost'; readonly key: string; readonly fence: string }
+  | { readonly type: 'wait.started'; readonly key: string; readonly busyForMs: number }
+  | {
+      readonly type: 'wait.ended'
+      readonly key: string
+      readonly by: 'wake-up' | 'gap' | 'lost' | 'lease-end'
+    }
+  | { readonly type: 'wait.timed-out'; readonly key: string }
+  | {
+      readonly type: 'fill.started'
+      readonly key: string
+      readonly behind: boolean
+      readonly leased: boolean
+    }
+  | {
+      readonly type: 'fill.committed'
+      readonly key: string
+      readonly fence: string
+      readonly elapsedMs: number
+    }
+  | {
+      readonly type: 'fill.fenced'
+      readonly key: string
+      readonly fence: string
+      readonly elapsedMs: number
+    }
+  | { readonly type: 'fill.passed'; readonly key: string; readonly reason: string }
+  | {
+      readonly type: 'fill.failed'
+      readonly key: string
+      readonly failure: Failure
+      readonly error: unknown
+    }
+  | { readonly type: 'fill.abandoned'; readonly key: string }
+  | { readonly type: 'failure.shared'; readonly key: string; readonly failure: Failure }
+  | { readonly type: 'purged'; readonly key: string; readonly soft: boolean }
+  | { readonly type: 'gap'; readonly key: '' }
+  | {
+      readonly type: 'store.failed'
+      readonly key: string
+      readonly operation: string
+      readonly error: unknown
+    }
+
+export type StampedeEventType = StampedeEvent['type']
+export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
+export type Listener<T extends StampedeEventType> = (event: EventOf<T>) => void
+
+/** The diagnostics channel every event of every Stampede in this process is published on. */
+export const EVENT_CHANNEL = 'stampede:event'
+
+export class Events {
+  readonly #channel = channel(EVENT_CHANNEL)
+  readonly #listeners = new Map<string, Set<(event: StampedeEvent) => void>>()
+  readonly #counts = new Map<StampedeEventType, number>()
+  /** Hits are counted apart: they are the hot path, and stats tell the tiers apart. */
+  readonly hits: { l1: number; l2: number } = { l1: 0, l2: 0 }
+
+  hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
+    this.hits[tier] += 1
+    if (this.#channel.hasSubscribers || this.#listeners.size > 0) {
+      this.emit({ type: 'hit', key, tier, stale })
+    }
+  }
+
+  emit(event: StampedeEvent): void {
+    this.#counts.set(event.type, (this.#counts.get(event.type) ?? 0) + 1)
+    if (this.#channel.hasSubscribers) this.#channel.publish(event)
+    if (this.#listeners.size === 0) return
+    for (const type of [event.type, '*']) {
+      for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
+    }
+  }
+
+  /** Returns the function that takes the listener off again. */
+  on(type: string, listener: (event: StampedeEvent) => void): () => void {
+    const set = this.#listeners.get(type) ?? new Set()
+    this.#listeners.set(type, set.add(listener))
+    return () => {
+      set.delete(listener)
+      if (set.size === 0 && this.#listeners.get(type) === set) this.#listeners.delete(type)
+    }
+  }
+
+  count(type: StampedeEventType): number {
+    return this.#counts.get(type) ?? 0
+  }
+}
+
+/** A listener that throws changes nothing for the request that it listened to. */
+function callSafely(listener: (event: StampedeEvent) => void, event: StampedeEvent): void {
+  try {
+    listener(event)
+  } catch (error) {
+    process.emitWarning(messageOf(error), 'StampedeListenerWarning')
+  }
+}

@@ -1,0 +1,32 @@
+// createHttpCache: what the adapters are built on. Options in, one `handle` out.
+
+import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
+import { handleCached } from './cache/handle-cached.ts'
+import { VaryIndex } from './cache/vary-index.ts'
+import type { Exchange } from './ports/exchange.ts'
+import { createStampede, runtimeOf, type Stampede } from './stampede.ts'
+
+/** Options of `stampedeCache`. */
+export interface CacheOptions<Native = unknown> extends CacheRules<Native> {
+  /** The Stampede to cache in. Default: one of its own, in memory. */
+  stampede?: Stampede
+}
+
+export interface HttpCache<Native = unknown> {
+  /**
+   * Answers the request, or hands it to the app. A promise when that takes time; it rejects, and the call
+   * throws, only with what the user's own callbacks or (through `bypass`) the app threw.
+   */
+  handle(exchange: Exchange<Native>): void | Promise<void>
+}
+
+/** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
+export function createHttpCache<Native = unknown>(
+  options?: CacheOptions<Native>,
+): HttpCache<Native> {
+  const config = readCacheOptions(options)
+  // `null` is a mistake, not a wish for a cache of one's own.
+  const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)
+  const index = new VaryIndex()
+  return { handle: (exchange) => handleCached(rt, config, index, exchange) }
+}

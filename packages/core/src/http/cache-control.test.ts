@@ -1,0 +1,149 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { deltaSeconds, parseCacheControl } from './cache-control.ts'
+
+const parse = (...lines: string[]) => parseCacheControl(lines)
+
+describe('parseCacheControl', () => {
+  it('reads every directive', () => {
+    const line =
+      'no-store, no-cache, private, public, must-revalidate, proxy-revalidate, must-understand, ' +
+      'no-transform, immutable, max-age=1, s-maxage=2, stale-while-revalidate=3, stale-if-error=4'
+    expect(parse(line)).toEqual({
+      present: true,
+      noStore: true,
+      noCache: true,
+      private: true,
+      public: true,
+      mustRevalidate: true,
+      proxyRevalidate: true,
+      mustUnderstand: true,
+      noTransform: true,
+      immutable: true,
+      maxAgeS: 1,
+      sMaxageS: 2,
+      staleWhileRevalidateS: 3,
+      staleIfErrorS: 4,
+    })
+  })
+
+  it('tells no field from an empty one', () => {
+    expect(parse().present).toBe(false)
+    expect(parse('').present).toBe(true)
+    expect(parse('').maxAgeS).toBeUndefined()
+  })
+
+  it('reads names in any case and over several lines', () => {
+    expect(parse('MAX-AGE=10', 'No-Store', 'PuBlIc')).toMatchObject({
+      maxAgeS: 10,
+      noStore: true,
+      public: true,
+    })
+  })
+
+  it.each(['private=""', 'private="x"', 'private="a, b"', 'private=x', 'private, private="a"'])(
+    'reads %s as unqualified private',
+    (line) => expect(parse(line).private).toBe(true),
+  )
+
+  it.each(['no-cache="set-cookie"', 'no-cache=""', 'no-cache=', 'NO-CACHE="a"'])(
+    'reads %s as unqualified no-cache',
+    (line) => expect(parse(line).noCache).toBe(true),
+  )
+
+  it('takes no directive out of a quoted argument', () => {
+    expect(parse('ext="private, no-store", max-age=5')).toMatchObject({
+      private: false,
+      noStore: false,
+      maxAgeS: 5,
+    })
+    expect(parse('ext="a\\", no-store", public')).toMatchObject({ noStore: false, public: true })
+  })
+
+  it.each([
+    '"no-store"',
+    'no-store;',
+    'public; no-store',
+    'public no-store',
+    'no-store=""',
+    ' , no-store , ',
+    'a="b, no-store',
+    'a=", no-store',
+    '=no-store',
+    'no-store*',
+    'max-age=60;no-store',
+    'max-age=60 no-store',
+    '\tno-store',
+  ])('finds no-store in the malformed %s', (line) => expect(parse(line).noStore).toBe(true))
+
+  it.each(['xno-store', 'no-store-x', 'no_store', 'nostore', 'ext=no-store', 'no-\u017ftore'])(
+    'does not find no-store in %s',
+    (line) => expect(parse(line).noStore).toBe(false),
+  )
+
+  it('takes the smallest of repeated numbers', () => {
+    expect(parse('max-age=60, max-age=10', 'max-age=30').maxAgeS).toBe(10)
+    expect(parse('max-age=60, max-age=x').maxAgeS).toBe(0)
+    expect(parse('s-maxage=9, S-MAXAGE=8').sMaxageS).toBe(8)
+  })
+
+  it.each([
+    'max-age',
+    'max-age=',
+    'max-age=-1',
+    'max-age=+1',
+    'max-age=1.5',
+    'max-age=1e3',
+    'max-age=0x10',
+    "max-age='60'",
+    'max-age = 60',
+    'max-age= 60',
+    'max-age="60',
+    'max-age="6 0"',
+    'max-age=\u0661',
+  ])('reads %s as stale', (line) => expect(parse(line).maxAgeS).toBe(0))
+
+  it('reads a quoted number, and leading zeros', () => {
+    expect(parse('max-age="60"').maxAgeS).toBe(60)
+    expect(parse('max-age=0060 , public').maxAgeS).toBe(60)
+  })
+
+  it('clamps what overflows', () => {
+    expect(parse('max-age=99999999999').maxAgeS).toBe(2 ** 31)
+    expect(parse(`s-maxage=${'9'.repeat(5000)}`).sMaxageS).toBe(2 ** 31)
+  })
+
+  it('never throws', () => {
+    const pieces = fc.constantFrom('private', 'max-age', '=', '"', ',', ';', ' ', '\\', '60', 'x')
+    const line = fc.oneof(
+      fc.string(),
+      fc.array(pieces).map((parts) => parts.join('')),
+    )
+    fc.assert(
+      fc.property(fc.array(line), (lines) => {
+        const { maxAgeS } = parseCacheControl(lines)
+        return maxAgeS === undefined || (maxAgeS >= 0 && maxAgeS <= 2 ** 31)
+      }),
+    )
+  })
+
+  it('finds a restrictive directive whatever stands before it on another line', () => {
+    fc.assert(
+      fc.property(fc.string(), (noise) => {
+        for (const name of ['private', 'no-store', 'no-cache']) {
+          const read = parseCacheControl([noise, name])
+          expect(read.private || read.noStore || read.noCache).toBe(true)
+        }
+      }),
+    )
+  })
+})
+
+describe('deltaSeconds', () => {
+  it('knows digits only', () => {
+    expect(deltaSeconds('12')).toBe(12)
+    expect(deltaSeconds('')).toBeUndefined()
+    expect(deltaSeconds('1 ')).toBeUndefined()
+    expect(deltaSeconds(undefined)).toBeUndefined()
+  })
+})

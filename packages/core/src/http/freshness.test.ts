@@ -1,0 +1,163 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { HeaderList } from '../ports/exchange.ts'
+import { parseCacheControl } from './cache-control.ts'
+import {
+  explicitLifetimeMs,
+  initialAgeMs,
+  parseHttpDate,
+  staleWindowsAllowed,
+} from './freshness.ts'
+
+const NOW = Date.UTC(2026, 0, 1)
+const at = (seconds: number) => new Date(NOW + seconds * 1000).toUTCString()
+const lifetime = (cacheControl: string | undefined, headers: HeaderList = []) =>
+  explicitLifetimeMs(
+    parseCacheControl(cacheControl === undefined ? [] : [cacheControl]),
+    headers,
+    NOW,
+  )
+
+describe('explicitLifetimeMs', () => {
+  it('is undefined when the response says nothing', () => {
+    expect(lifetime(undefined)).toBeUndefined()
+    expect(lifetime('public', [['last-modified', at(-1000)]])).toBeUndefined()
+  })
+
+  it('prefers s-maxage to max-age to Expires', () => {
+    const expires: HeaderList = [['expires', at(30)]]
+    expect(lifetime('max-age=10, s-maxage=20', expires)).toBe(20_000)
+    expect(lifetime('max-age=10', expires)).toBe(10_000)
+    expect(lifetime('public', expires)).toBe(30_000)
+    expect(lifetime('max-age=60, s-maxage=0')).toBe(0)
+    expect(lifetime('max-age=x', expires)).toBe(0)
+  })
+
+  it('counts Expires from Date, and from now without a valid one', () => {
+    expect(
+      lifetime(undefined, [
+        ['expires', at(30)],
+        ['date', at(-10)],
+      ]),
+    ).toBe(40_000)
+    expect(
+      lifetime(undefined, [
+        ['expires', at(30)],
+        ['date', 'yesterday'],
+      ]),
+    ).toBe(30_000)
+  })
+
+  it.each(['0', '-1', '', 'now', '2026-01-02', 'Thu, 01 Jan 2099 00:00:00 CET', '4102444800'])(
+    'takes `Expires: %s` for the past',
+    (value) => expect(lifetime(undefined, [['expires', value]])).toBe(0),
+  )
+
+  it('takes the earliest of several Expires', () => {
+    expect(
+      lifetime(undefined, [
+        ['expires', at(30)],
+        ['expires', at(20)],
+      ]),
+    ).toBe(20_000)
+    expect(
+      lifetime(undefined, [
+        ['expires', at(30)],
+        ['expires', '0'],
+      ]),
+    ).toBe(0)
+  })
+
+  it('does not overflow', () => {
+    expect(lifetime('max-age=99999999999')).toBe(2 ** 31 * 1000)
+  })
+})
+
+describe('initialAgeMs', () => {
+  it.each<[string, number]>([
+    ['50', 50_000],
+    ['50, 60', 50_000],
+    [' 7 ', 7_000],
+    ['99999999999', 2 ** 31 * 1000],
+    ['-1', 0],
+    ['1.5', 0],
+    ['x', 0],
+    ['x, 50', 0],
+    ['', 0],
+  ])('reads `Age: %s` as %d ms', (value, expected) => {
+    expect(initialAgeMs([['age', value]])).toBe(expected)
+  })
+
+  it('is 0 without Age, and the first line decides', () => {
+    expect(initialAgeMs([])).toBe(0)
+    expect(
+      initialAgeMs([
+        ['age', '1'],
+        ['age', '9'],
+      ]),
+    ).toBe(1000)
+  })
+})
+
+describe('staleWindowsAllowed', () => {
+  it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=10', 'no-cache', 'no-cache="x"'])(
+    'is false for %s',
+    (line) => expect(staleWindowsAllowed(parseCacheControl([line]))).toBe(false),
+  )
+
+  it('is true otherwise', () => {
+    expect(staleWindowsAllowed(parseCacheControl(['max-age=1, public, immutable']))).toBe(true)
+  })
+})
+
+describe('parseHttpDate', () => {
+  const time = Date.UTC(1994, 10, 6, 8, 49, 37)
+
+  it.each([
+    'Sun, 06 Nov 1994 08:49:37 GMT',
+    'Sunday, 06-Nov-94 08:49:37 GMT',
+    'Sun Nov  6 08:49:37 1994',
+    ' Sun, 06 Nov 1994 08:49:37 GMT\t',
+  ])('reads %s', (text) => expect(parseHttpDate(text)).toBe(time))
+
+  it.each([
+    '',
+    '0',
+    '784111777',
+    '1994-11-06T08:49:37Z',
+    'Sun, 06 Nov 1994 08:49:37',
+    'Sun, 06 Nov 1994 08:49:37 UTC',
+    'Sun, 6 Nov 1994 08:49:37 GMT',
+    'Sun, 31 Feb 1994 08:49:37 GMT',
+    'Sun, 00 Nov 1994 08:49:37 GMT',
+    'Sun, 06 Foo 1994 08:49:37 GMT',
+    'Sun, 06 anF 1994 08:49:37 GMT',
+    'Sun, 06 Nov 1994 24:00:00 GMT',
+    'Sun, 06 Nov 1994 08:60:37 GMT',
+    'sun, 06 nov 1994 08:49:37 gmt',
+    'Sun Nov  0 08:49:37 1994',
+  ])('refuses %s', (text) => expect(parseHttpDate(text)).toBeUndefined())
+
+  it('reads two digits as a year that is not far ahead', () => {
+    expect(parseHttpDate('Friday, 01-Jan-26 00:00:00 GMT')).toBe(Date.UTC(2026, 0, 1))
+    expect(parseHttpDate('Friday, 01-Jan-99 00:00:00 GMT')).toBe(Date.UTC(1999, 0, 1))
+  })
+
+  it('reads back every date that JavaScript writes', () => {
+    const whole = fc.integer({ min: 0, max: 253_402_300_799 }).map((s) => s * 1000)
+    fc.assert(fc.property(whole, (ms) => parseHttpDate(new Date(ms).toUTCString()) === ms))
+  })
+
+  it('never throws', () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        parseHttpDate(text)
+        initialAgeMs([['age', text]])
+        lifetime(text, [
+          ['expires', text],
+          ['date', text],
+        ])
+      }),
+    )
+  })
+})

@@ -1,0 +1,76 @@
+// How long a response says it may be used, and how old it already is. storable.ts turns the answers
+// into lifetimes.
+
+import type { HeaderList } from '../ports/exchange.ts'
+import { type CacheControl, deltaSeconds } from './cache-control.ts'
+import { headerValue, headerValues, trimOws } from './headers.ts'
+
+/** RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires. `wallNow` is Unix time in ms. */
+export function explicitLifetimeMs(
+  cc: CacheControl,
+  headers: HeaderList,
+  wallNow: number,
+): number | undefined {
+  const seconds = cc.sMaxageS ?? cc.maxAgeS
+  return seconds === undefined ? expiresLifetimeMs(headers, wallNow) : seconds * 1000
+}
+
+/** RFC 9111 §5.3: Expires − Date; an invalid date, as in `Expires: 0`, is in the past. */
+function expiresLifetimeMs(headers: HeaderList, wallNow: number): number | undefined {
+  const lines = headerValues(headers, 'expires')
+  if (lines.length === 0) return undefined
+  const earliest = Math.min(...lines.map((line) => parseHttpDate(line) ?? Number.NEGATIVE_INFINITY))
+  const date = parseHttpDate(headerValue(headers, 'date') ?? '') ?? wallNow
+  return Math.max(0, earliest - date)
+}
+
+/** RFC 9111 §5.1: the first member counts, and a malformed Age is no Age. */
+export function initialAgeMs(headers: HeaderList): number {
+  const [first = ''] = (headerValue(headers, 'age') ?? '').split(',')
+  return (deltaSeconds(trimOws(first)) ?? 0) * 1000
+}
+
+/** RFC 9111 §4.2.4: the directives that forbid serving stale, whatever was configured. */
+export function staleWindowsAllowed(cc: CacheControl): boolean {
+  return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
+}
+
+const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec'
+const IMF_FIXDATE = /^[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/
+const RFC850_DATE = /^[A-Z][a-z]{5,8}, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/
+const ASCTIME_DATE = /^[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/
+
+/** RFC 9110 §5.6.7: Unix time in ms. `Date.parse` would read a date into `0` and into much else. */
+export function parseHttpDate(text: string): number | undefined {
+  const value = trimOws(text)
+  const fixed = IMF_FIXDATE.exec(value) ?? RFC850_DATE.exec(value)
+  if (fixed !== null) {
+    const [, day, month, year, hour, minute, second] = fixed
+    return toTime(year, month, day, hour, minute, second)
+  }
+  const [, month, day, hour, minute, second, year] = ASCTIME_DATE.exec(value) ?? []
+  return toTime(year, month, day, hour, minute, second)
+}
+
+function toTime(
+  yearText = '',
+  monthName = '?',
+  ...rest: ReadonlyArray<string | undefined>
+): number | undefined {
+  const [day = 0, hour = 24, minute = 60, second = 61] = rest.map(Number)
+  const month = MONTHS.indexOf(monthName) / 3
+  if (!Number.isInteger(month) || month < 0) return undefined
+  if (hour > 23 || minute > 59 || second > 60) return undefined
+  const time = new Date(0)
+  time.setUTCFullYear(fullYear(yearText), month, day)
+  // A day the month does not have moves the date into the next one.
+  if (time.getUTCMonth() !== month) return undefined
+  return time.setUTCHours(hour, minute, second)
+}
+
+/** RFC 9110 §5.6.7: two digits are never more than about 50 years ahead. */
+function fullYear(text: string): number {
+  const year = Number(text)
+  if (text.length > 2) return year
+  return year < 70 ? 2000 + year : 1900 + year
+}

@@ -1,0 +1,88 @@
+// Reading header fields, and which of them may be replayed to somebody else.
+
+import type { HeaderList } from '../ports/exchange.ts'
+
+/** Request headers as Node gives them: names lower-case, lines joined or listed. */
+export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
+
+/** The value of every line of a field, in order. `name` is lower-case. */
+export function headerValues(headers: HeaderList, name: string): string[] {
+  const values: string[] = []
+  for (const [key, value] of headers) if (key === name) values.push(value)
+  return values
+}
+
+/** The value of the first line of a field. `name` is lower-case. */
+export function headerValue(headers: HeaderList, name: string): string | undefined {
+  for (const [key, value] of headers) if (key === name) return value
+  return undefined
+}
+
+/** A request field as one string; `undefined` when it is absent. `name` is lower-case. */
+export function requestField(headers: RequestHeaders, name: string): string | undefined {
+  // A name out of Vary may be `constructor`, which every plain object has.
+  if (!Object.hasOwn(headers, name)) return undefined
+  const value = headers[name]
+  if (typeof value !== 'object') return value
+  return value.join(name === 'cookie' ? '; ' : ', ')
+}
+
+const NOT_REPLAYED: ReadonlySet<string> = new Set([
+  // Of one connection (RFC 9110 §7.6.1).
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+  // Framing and age are made anew for each answer; Cache-Status tells how that answer came about.
+  'content-length',
+  'age',
+  'cache-status',
+  // Of one caller.
+  'set-cookie',
+  'set-cookie2',
+  // Of one request.
+  'x-request-id',
+  'x-correlation-id',
+  'traceparent',
+  'tracestate',
+  'server-timing',
+])
+
+const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-ratelimit-']
+
+/** RFC 9111 §3.1: the fields kept with an entry. `Date` stays, `Age` counts from it. */
+export function storableHeaders(headers: HeaderList): HeaderList {
+  const listed = connectionListed(headers)
+  return headers.filter(([name]) => {
+    if (NOT_REPLAYED.has(name) || listed.has(name)) return false
+    return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
+  })
+}
+
+/** RFC 9110 §7.6.1: fields that `Connection` names belong to that connection too. */
+function connectionListed(headers: HeaderList): ReadonlySet<string> {
+  const listed = new Set<string>()
+  for (const value of headerValues(headers, 'connection')) {
+    for (const name of value.split(',')) listed.add(trimOws(name).toLowerCase())
+  }
+  return listed
+}
+
+/**
+ * RFC 9110 §5.6.3: strips space and tab only. `trim()` also strips NBSP, and so would make one value
+ * of two; a regular expression for the end is quadratic in what a client may send.
+ */
+export function trimOws(text: string): string {
+  let start = 0
+  let end = text.length
+  while (start < end && isOws(text.charCodeAt(start))) start++
+  while (end > start && isOws(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+function isOws(code: number): boolean {
+  return code === 0x20 || code === 0x09
+}

@@ -1,0 +1,141 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { normaliseField, sameSelection, selectFields, varyNames } from './vary.ts'
+
+const vary = (...lines: string[]) => varyNames(lines.map((line) => ['vary', line] as const))
+
+describe('varyNames', () => {
+  it('is lower-case, sorted and without repetition, over several lines', () => {
+    expect(vary('X-B, Accept', 'x-a,ACCEPT')).toEqual(['accept', 'x-a', 'x-b'])
+  })
+
+  it('is empty without Vary, or with nothing in it', () => {
+    expect(vary()).toEqual([])
+    expect(vary('', ' , ,')).toEqual([])
+  })
+
+  it.each([['*'], ['foo, *'], ['*, foo'], ['foo', '*'], [',*,'], [' *\t'], ['foo', 'bar, *']])(
+    'is * for %j',
+    (...lines) => expect(vary(...lines)).toBe('*'),
+  )
+
+  it.each(['"*"', 'foo bar', 'foo;q=1', 'a=b', 'caf\u00e9'])(
+    'takes the malformed %s for *',
+    (line) => {
+      expect(vary(line)).toBe('*')
+    },
+  )
+
+  it('never throws', () => {
+    fc.assert(fc.property(fc.array(fc.string()), (lines) => void vary(...lines)))
+  })
+})
+
+describe('normaliseField: accept-encoding', () => {
+  const codings = (value: string) => normaliseField('accept-encoding', value)
+
+  it.each([
+    ['gzip, br', 'br, gzip'],
+    ['br,gzip', 'br, gzip'],
+    ['GZIP;q=0.5 , br ; q=1.000', 'br, gzip'],
+    ['gzip, br, gzip', 'br, gzip'],
+    ['gzip, , br', 'br, gzip'],
+    ['gzip, br;q=0', 'gzip'],
+    ['gzip, br;q=0.000', 'gzip'],
+    ['', ''],
+  ])('reads %s as %s', (value, expected) => expect(codings(value)).toBe(expected))
+
+  it('keeps the refusals that say something', () => {
+    expect(codings('gzip, identity;q=0')).toBe('gzip, identity;q=0')
+    expect(codings('gzip, *;q=0')).toBe('gzip, *;q=0')
+    expect(codings('*, gzip;q=0')).toBe('*, gzip;q=0')
+  })
+
+  it.each(['gzip;q=2', 'gzip;q=x', 'gzip;level=1', 'gzip br', 'gzip;q=1;q=0'])(
+    'leaves the malformed %s as it is',
+    (value) => expect(codings(value)).toBe(value),
+  )
+
+  it('leaves a contradiction as it is', () => {
+    expect(codings('gzip,gzip;q=0')).toBe('gzip, gzip;q=0')
+  })
+})
+
+describe('normaliseField: others', () => {
+  it('ignores case and space in accept-language, and keeps order and weights', () => {
+    expect(normaliseField('accept-language', 'de-DE ,en ; q=0.5')).toBe('de-de, en;q=0.5')
+    expect(normaliseField('accept-language', 'en, de')).not.toBe(
+      normaliseField('accept-language', 'de, en'),
+    )
+  })
+
+  it('collapses space around commas only', () => {
+    expect(normaliseField('x-a', 'b ,\ta  c,d')).toBe('b, a  c, d')
+    expect(normaliseField('x-a', 'B')).toBe('B')
+    expect(normaliseField('x-a', '\u00a0b')).toBe('\u00a0b')
+  })
+
+  it('does not touch quoted strings', () => {
+    expect(normaliseField('x-a', '"a , b"')).toBe('"a , b"')
+  })
+
+  it('takes linear time on inner space', () => {
+    const value = `a${' '.repeat(500_000)}b`
+    expect(normaliseField('x-a', value)).toBe(value)
+    expect(normaliseField('accept-encoding', value)).toBe(value)
+  })
+
+  it('never throws, and is idempotent', () => {
+    const name = fc.constantFrom('accept-encoding', 'accept-language', 'x-a')
+    const pieces = fc.constantFrom(
+      'gzip',
+      'br',
+      '*',
+      ';q=0',
+      ';q=1',
+      ',',
+      ' ',
+      '"',
+      ';',
+      'identity',
+    )
+    const value = fc.oneof(
+      fc.string(),
+      fc.array(pieces).map((parts) => parts.join('')),
+    )
+    fc.assert(
+      fc.property(name, value, (field, text) => {
+        const once = normaliseField(field, text)
+        expect(normaliseField(field, once)).toBe(once)
+      }),
+    )
+  })
+})
+
+describe('selection', () => {
+  it('tells absent from empty', () => {
+    expect(selectFields(['a', 'b', 'c'], { a: '1', b: '' })).toEqual([
+      ['a', '1'],
+      ['b', ''],
+      ['c', null],
+    ])
+    expect(sameSelection([['a', null]], {})).toBe(true)
+    expect(sameSelection([['a', null]], { a: '' })).toBe(false)
+    expect(sameSelection([['a', '']], {})).toBe(false)
+  })
+
+  it('does not read what every object has', () => {
+    expect(selectFields(['constructor'], {})).toEqual([['constructor', null]])
+  })
+
+  it('matches by meaning, and only if every field does', () => {
+    const stored = selectFields(['accept-encoding', 'x-a'], {
+      'accept-encoding': 'gzip, br',
+      'x-a': '1',
+    })
+    expect(sameSelection(stored, { 'accept-encoding': 'br;q=0.9, gzip', 'x-a': '1' })).toBe(true)
+    expect(sameSelection(stored, { 'accept-encoding': 'gzip, br', 'x-a': '2' })).toBe(false)
+    expect(sameSelection(stored, { 'accept-encoding': 'gzip, br' })).toBe(false)
+    expect(sameSelection([], { 'x-a': '2' })).toBe(true)
+  })
+})

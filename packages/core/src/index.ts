@@ -1,0 +1,61 @@
+// @stampede/core: the journey, without a framework and without Redis.
+
+export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
+export type { Factory, FactoryContext, GetOrSetOptions } from './data/get-or-set.ts'
+export {
+  optionError,
+  StampedeError,
+  type StampedeErrorCode,
+  show,
+  storeInUse,
+  storeUnavailable,
+} from './errors.ts'
+export {
+  EVENT_CHANNEL,
+  type EventOf,
+  type Listener,
+  type StampedeEvent,
+  type StampedeEventType,
+} from './events.ts'
+// For adapters
+export { type CacheOptions, createHttpCache, type HttpCache } from './http-cache.ts'
+export { type MemoryStoreOptions, memoryStore } from './memory/memory-store.ts'
+export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
+export { type Clock, systemClock, type Timer } from './ports/clock.ts'
+export type {
+  CapturedHead,
+  Exchange,
+  HeadDecision,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+  RequestView,
+} from './ports/exchange.ts'
+export { groupOf } from './ports/key.ts'
+export type {
+  LockHooks,
+  LockRelease,
+  LockReply,
+  LockRequest,
+  LockStore,
+} from './ports/lock-store.ts'
+// For stores
+export type {
+  CommitReply,
+  Failure,
+  Grant,
+  Lifetimes,
+  LookupReply,
+  LookupRequest,
+  StampedeStore,
+  StoredFrame,
+  StoreHooks,
+} from './ports/store.ts'
+export {
+  createStampede,
+  type PurgeTarget,
+  type Stampede,
+  type StampedeStats,
+} from './stampede.ts'
+export type { StampedeOptions } from './stampede-options.ts'

@@ -1,0 +1,132 @@
+// Locks in one process: the protocol of lua/*-lock-1.lua on a Map, with this process as the only one that
+// can queue.
+
+import { storeInUse } from '../errors.ts'
+import type { Grant } from '../ports/grant.ts'
+import type {
+  LockHooks,
+  LockRelease,
+  LockReply,
+  LockRequest,
+  LockStore,
+} from '../ports/lock-store.ts'
+
+interface Lock {
+  fence: number
+  token: string
+  until: number
+  queued: Queued | undefined
+}
+
+interface Queued {
+  readonly token: string
+  readonly leaseMs: number
+}
+
+export class MemoryLocks implements LockStore {
+  readonly name = 'memory'
+  readonly #locks = new Map<string, Lock>()
+  #hooks: LockHooks | undefined
+  #lastFence = 0
+
+  attach(hooks: LockHooks): void {
+    if (this.#hooks !== undefined) throw storeInUse('createLocks')
+    this.#hooks = hooks
+  }
+
+  async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
+    const now = this.#now()
+    const lock = this.#locks.get(key) ?? { fence: 0, token: '', until: 0, queued: undefined }
+    const held = lock.token !== '' && now < lock.until
+    if (held && lock.token === token) return granted(key, lock, now)
+    if (held) {
+      // One place for this process, under the name it asked by last.
+      if (queue) lock.queued = { token, leaseMs }
+      return { status: 'busy', forMs: lock.until - now }
+    }
+    this.#locks.set(key, lock)
+    const next = lock.queued
+    lock.queued = undefined
+    if (next !== undefined && !queue) {
+      // Nobody overtakes those who queue.
+      this.#handOver(key, lock, next, now)
+      return next.token === token
+        ? granted(key, lock, now)
+        : { status: 'busy', forMs: next.leaseMs }
+    }
+    this.#grant(lock, token, now + leaseMs)
+    return granted(key, lock, now)
+  }
+
+  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    const now = this.#now()
+    return grants.map((grant) => {
+      const lock = this.#ours(grant)
+      if (lock !== undefined) lock.until = now + leaseMs
+      return lock !== undefined
+    })
+  }
+
+  async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
+    const { key } = grant
+    const lock = this.#ours(grant)
+    if (lock === undefined) return { status: 'lost' }
+    // One place for this process, under the name it asked by last.
+    const queued = next ?? lock.queued
+    lock.token = ''
+    lock.queued = undefined
+    if (queued === undefined) {
+      this.#locks.delete(key)
+      return { status: 'released' }
+    }
+    const now = this.#now()
+    if (queued !== next) {
+      this.#handOver(key, lock, queued, now)
+      return { status: 'released', busyForMs: queued.leaseMs }
+    }
+    this.#grant(lock, next.token, now + next.leaseMs)
+    return { status: 'released', granted: { grant: grantOf(key, lock), forMs: next.leaseMs } }
+  }
+
+  async leave(key: string): Promise<void> {
+    const lock = this.#locks.get(key)
+    if (lock !== undefined) lock.queued = undefined
+  }
+
+  async close(): Promise<void> {
+    this.#locks.clear()
+  }
+
+  #handOver(key: string, lock: Lock, next: Queued, now: number): void {
+    this.#grant(lock, next.token, now + next.leaseMs)
+    const grant = grantOf(key, lock)
+    queueMicrotask(() => this.#hooks?.onGrant(grant, next.leaseMs))
+  }
+
+  #ours({ key, token, fence }: Grant): Lock | undefined {
+    const lock = this.#locks.get(key)
+    const isNewest = fence === '*' || String(lock?.fence) === fence
+    return lock?.token === token && isNewest ? lock : undefined
+  }
+
+  #grant(lock: Lock, token: string, until: number): void {
+    const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
+    // Rises over a release too, which forgets the lock within the same millisecond.
+    this.#lastFence = Math.max(this.#lastFence + 1, clock)
+    lock.fence = this.#lastFence
+    lock.token = token
+    lock.until = until
+  }
+
+  #now(): number {
+    return this.#hooks?.clock.now() ?? 0
+  }
+}
+
+function granted(key: string, lock: Lock, now: number): LockReply {
+  return { status: 'granted', grant: grantOf(key, lock), forMs: lock.until - now }
+}
+
+function grantOf(key: string, lock: Lock): Grant {
+  return { key, token: lock.token, fence: String(lock.fence) }
+}

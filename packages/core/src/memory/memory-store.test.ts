@@ -1,0 +1,179 @@
+// What the contract in @stampede/testkit does not ask of every store: bounds, options, and one process.
+
+import { describe, expect, it } from 'vitest'
+import type { StampedeStore, StoreHooks } from '../ports/store.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+import { memoryStore } from './memory-store.ts'
+
+const LIFETIMES = {
+  freshMs: 1_000,
+  staleWhileRevalidateMs: 0,
+  staleIfErrorMs: 0,
+  physicalMs: 2_000,
+}
+
+function attach(store: StampedeStore, clock = new ManualClock()) {
+  const wakes: string[] = []
+  const hooks: StoreHooks = {
+    clock,
+    onWake: (key) => void wakes.push(key),
+    onPurge: () => {},
+    onGap: () => {},
+    onLost: () => {},
+    onError: () => {},
+  }
+  store.attach(hooks)
+  return { clock, wakes }
+}
+
+async function lease(store: StampedeStore, key: string, token = 'a') {
+  const reply = await store.lookup(key, { token, leaseMs: 500 })
+  if (!('grant' in reply) || reply.grant === undefined) throw new Error(`got ${reply.status}`)
+  return reply.grant
+}
+
+async function write(store: StampedeStore, key: string, bytes: number) {
+  return store.commit(await lease(store, key), Buffer.alloc(bytes), LIFETIMES)
+}
+
+const has = async (store: StampedeStore, key: string) =>
+  (await store.lookup(key, { token: '', leaseMs: 0 })).status === 'fresh'
+
+describe('maxBytes', () => {
+  it('bounds the frames of all records, and drops what was used longest ago', async () => {
+    const store = memoryStore({ maxBytes: 10_000 })
+    attach(store)
+    for (let i = 0; i < 20; i++) await write(store, `k${i}`, 1_000)
+    const kept = await Promise.all(Array.from({ length: 20 }, (_, i) => has(store, `k${i}`)))
+    expect(kept.lastIndexOf(false)).toBeGreaterThan(10)
+    expect(kept.filter(Boolean).length).toBeGreaterThan(5)
+    expect(kept.filter(Boolean).length).toBeLessThan(10)
+    expect(kept.at(-1)).toBe(true)
+  })
+
+  it('counts a frame that replaces a smaller one', async () => {
+    const store = memoryStore({ maxBytes: 10_000 })
+    const { clock } = attach(store)
+    for (const key of ['a', 'b']) await write(store, key, 10)
+    await clock.advance(1_000)
+    for (const key of ['a', 'b']) await write(store, key, 6_000)
+    expect([await has(store, 'a'), await has(store, 'b')]).toEqual([false, true])
+  })
+
+  it('counts a frame no longer once it was passed on or purged', async () => {
+    const store = memoryStore({ maxBytes: 10_000 })
+    const { clock } = attach(store)
+    await write(store, 'a', 6_000)
+    await clock.advance(1_000)
+    await store.pass(await lease(store, 'a'), 100)
+    await write(store, 'b', 6_000)
+    await store.purge('b', { soft: false })
+    await write(store, 'c', 6_000)
+    expect(await store.lookup('a', { token: '', leaseMs: 0 })).toMatchObject({ status: 'pass' })
+    expect(await has(store, 'c')).toBe(true)
+  })
+
+  it('that one frame exceeds leaves that one out', async () => {
+    const store = memoryStore({ maxBytes: 10_000 })
+    attach(store)
+    await write(store, 'small', 100)
+    await write(store, 'large', 20_000)
+    expect([await has(store, 'small'), await has(store, 'large')]).toEqual([true, false])
+    expect(await store.lookup('large', { token: 'b', leaseMs: 500 })).toMatchObject({
+      status: 'leased',
+    })
+  })
+
+  it('always leaves room for leases, or is refused', async () => {
+    let store: StampedeStore
+    try {
+      store = memoryStore({ maxBytes: 0 })
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'ERR_STAMPEDE_OPTION' })
+      return
+    }
+    attach(store)
+    await lease(store, 'k')
+    expect(await store.lookup('k', { token: 'b', leaseMs: 500 })).toMatchObject({ status: 'busy' })
+  })
+
+  it.each([-1, 1.5, '64mb', Number.NaN, null])('may not be %o', (maxBytes) => {
+    expect(() => memoryStore({ maxBytes: maxBytes as number })).toThrow(/^memoryStore\.maxBytes: /)
+  })
+
+  it('is spelled so', () => {
+    const options = { maxByte: 5 } as object
+    expect(() => memoryStore(options)).toThrow('did you mean maxBytes?')
+  })
+})
+
+describe('fences', () => {
+  it.each(['a purge', 'an eviction'])('rise over %s in the same millisecond', async (loss) => {
+    const store = memoryStore({ maxBytes: 20_000 })
+    attach(store)
+    const first = await lease(store, 'k')
+    if (loss === 'a purge') await store.purge('k', { soft: false })
+    else for (let i = 0; i < 100; i++) await write(store, `other ${i}`, 1_000)
+    const second = await lease(store, 'k', 'b')
+    expect(BigInt(second.fence)).toBeGreaterThan(BigInt(first.fence))
+    expect(await store.commit(second, Buffer.from('new'), LIFETIMES)).toBe('committed')
+    expect(await store.commit(first, Buffer.from('old'), LIFETIMES)).toBe('fenced')
+  })
+})
+
+describe('one store', () => {
+  it('serves one Stampede: a second one would take the wake-ups of the first', () => {
+    const store = memoryStore()
+    attach(store)
+    expect(() => attach(store)).toThrow(expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }))
+  })
+
+  it('forgets everything when it is closed', async () => {
+    const store = memoryStore()
+    attach(store)
+    await write(store, 'k', 10)
+    await store.close()
+    await store.close()
+    expect(await has(store, 'k')).toBe(false)
+  })
+
+  it('wakes once for each time somebody was told to wait', async () => {
+    const store = memoryStore()
+    const { wakes } = attach(store)
+    const first = await lease(store, 'k')
+    await store.lookup('k', { token: 'b', leaseMs: 500 })
+    await store.lookup('k', { token: 'c', leaseMs: 500 })
+    await store.fail(first, undefined, 0)
+    const second = await lease(store, 'k')
+    await store.fail(second, undefined, 0)
+    await settled()
+    expect(wakes).toEqual(['k'])
+  })
+
+  it('wakes those who wait for a stale entry to be refreshed', async () => {
+    const store = memoryStore()
+    const { clock, wakes } = attach(store)
+    const stale = { ...LIFETIMES, staleWhileRevalidateMs: 5_000 }
+    await store.commit(await lease(store, 'k'), Buffer.alloc(1), stale)
+    await clock.advance(1_500)
+    const grant = await lease(store, 'k')
+    const reply = await store.lookup('k', { token: 'b', leaseMs: 500 })
+    expect(reply).toMatchObject({ status: 'stale', busyForMs: 500 })
+    await store.commit(grant, Buffer.alloc(1), stale)
+    await settled()
+    expect(wakes).toEqual(['k'])
+  })
+
+  it('does not let a reader that takes no lease wait to be woken', async () => {
+    const store = memoryStore()
+    const { wakes } = attach(store)
+    const grant = await lease(store, 'k')
+    expect(await store.lookup('k', { token: '', leaseMs: 0 })).toEqual({
+      status: 'busy',
+      busyForMs: 0,
+    })
+    await store.fail(grant, undefined, 0)
+    await settled()
+    expect(wakes).toEqual([])
+  })
+})

@@ -1,0 +1,75 @@
+// One request and its response, as core sees them. The adapters implement it; core decides.
+
+/** Header fields in order, names lower-case; repeated names are repeated pairs. */
+export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
+
+/** Status and headers of a response as its handler made them. */
+export interface CapturedHead {
+  readonly status: number
+  readonly headers: HeaderList
+}
+
+/** What core reads of a request. Header names are lower-case, values as Node joins them. */
+export interface RequestView {
+  readonly method: string
+  /** `http` or `https`, as the framework (and its trust-proxy setting) sees it. */
+  readonly scheme: string
+  /** Authority as the framework (and its trust-proxy setting) sees it, port included. */
+  readonly host: string
+  /** Path and query as received, before any mounting changed them. */
+  readonly target: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+}
+
+/** What core wants done with a response whose head was just seen. */
+export type HeadDecision =
+  /** Let it go to the client with `add` on top of its headers; `capture` says whether to keep its body. */
+  | { readonly action: 'send'; readonly capture: boolean; readonly add: HeaderList }
+  /** Discard it, and answer with this instead (stale-if-error). */
+  | { readonly action: 'replace'; readonly reply: Reply }
+
+export interface OriginObserver {
+  /** Called once, before the head leaves; never throws. */
+  onHead(head: CapturedHead): HeadDecision
+  /** Bodies above this go to the client and are not kept. */
+  readonly maxBodyBytes: number
+}
+
+/** How a run of the origin ended. */
+export type OriginEnd =
+  /** The whole body was seen, and it is as long as its Content-Length said. */
+  | { readonly type: 'complete'; readonly head: CapturedHead; readonly body: Uint8Array }
+  /** Answered, but the body was not kept: `capture: false`, too large, cut off, written around us. */
+  | {
+      readonly type: 'not-captured'
+      readonly reason: 'declined' | 'too-large' | 'incomplete' | 'detached'
+    }
+  /** It threw; `status` is what the framework will answer with. */
+  | { readonly type: 'failed'; readonly status: number; readonly error: unknown }
+
+/** A complete answer written by core: a hit, a 304, a shared failure. */
+export interface Reply {
+  readonly status: number
+  readonly headers: HeaderList
+  readonly body: Uint8Array | undefined
+}
+
+/** `Native` is what the user's own callbacks are given: an Express request, a Koa context. */
+export interface Exchange<Native = unknown> {
+  readonly request: RequestView
+  readonly native: Native
+  /** Hands the request to the app untouched, `add` on top of the response's headers. */
+  bypass(add: HeaderList): void | Promise<void>
+  /**
+   * Runs the app on this client's own response, teeing what it writes; conditional and range headers
+   * are hidden from it. Never rejects. An error of the app still reaches the framework.
+   */
+  runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  /** Answers the client; nothing was sent before. Returns what the adapter must return. */
+  send(reply: Reply): void
+  /**
+   * Runs the same request through the whole app again on a detached request and response, and observes
+   * it where it comes back into this middleware. `failed` if it never got there. Never rejects.
+   */
+  redispatch(observer: OriginObserver): Promise<OriginEnd>
+}

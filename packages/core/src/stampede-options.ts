@@ -1,0 +1,89 @@
+// The options of createStampede: their types, defaults and checks.
+
+import type { L1Limits } from './cache/l1.ts'
+import { optionError } from './errors.ts'
+import { memoryStore } from './memory/memory-store.ts'
+import { checkNames, readBytes, readDurationMs, readFunction, readNumber } from './options.ts'
+import { type Clock, systemClock } from './ports/clock.ts'
+import type { StampedeStore } from './ports/store.ts'
+
+export interface StampedeOptions {
+  /** The shared tier. Default `memoryStore()`: everything in this process, nothing to install. */
+  store?: StampedeStore
+  /** Bounds of the in-process tier. Default 64 MiB, 10 000 entries, 1 MiB an entry. */
+  l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
+  /** How long a key is remembered as not shareable (hit-for-pass). Default 10 000. */
+  passMs?: number
+  /** How long a failure is shared before the origin is tried again. Default 1 000. */
+  failureBackoffMs?: number
+  /** For tests: a clock that can be moved by hand. */
+  clock?: Clock
+  /** For tests: a source of numbers from 0 to 1. */
+  random?: () => number
+}
+
+/** `StampedeOptions`, checked and with every default filled in. */
+export interface StampedeConfig {
+  readonly store: StampedeStore
+  readonly l1: L1Limits
+  readonly passMs: number
+  readonly failureBackoffMs: number
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+const WHERE = 'createStampede'
+const MIB = 1024 * 1024
+const NAMES: ReadonlyArray<keyof StampedeOptions> = [
+  'store',
+  'l1',
+  'passMs',
+  'failureBackoffMs',
+  'clock',
+  'random',
+]
+
+/** Throws `ERR_STAMPEDE_OPTION`. */
+export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
+  const bag = checkNames(WHERE, options, NAMES)
+  return {
+    store: readStore(bag.store),
+    l1: readL1(bag.l1),
+    passMs: readDurationMs(WHERE, bag, 'passMs') ?? 10_000,
+    failureBackoffMs: readDurationMs(WHERE, bag, 'failureBackoffMs') ?? 1_000,
+    clock: readClock(bag.clock),
+    random: (readFunction(WHERE, bag, 'random') as (() => number) | undefined) ?? Math.random,
+  }
+}
+
+function readClock(value: unknown): Clock {
+  if (value === undefined) return systemClock
+  if (has(value, ['now', 'wallNow', 'setTimer'])) return value as Clock
+  throw optionError(`${WHERE}.clock`, value, 'pass an object with now, wallNow and setTimer')
+}
+
+/** Does it have these methods? */
+function has(value: unknown, methods: readonly string[]): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return methods.every((name) => typeof (value as Record<string, unknown>)[name] === 'function')
+}
+
+const L1_DEFAULTS: L1Limits = { maxBytes: 64 * MIB, maxEntries: 10_000, maxEntryBytes: MIB }
+
+function readL1(value: unknown): L1Limits {
+  const where = `${WHERE}.l1`
+  const bag = checkNames(where, value, Object.keys(L1_DEFAULTS))
+  const count = { min: 0, max: 10_000_000, unit: 'entries' }
+  return {
+    maxBytes: readBytes(where, bag, 'maxBytes') ?? L1_DEFAULTS.maxBytes,
+    maxEntries: readNumber(where, bag, 'maxEntries', count) ?? L1_DEFAULTS.maxEntries,
+    maxEntryBytes: readBytes(where, bag, 'maxEntryBytes') ?? L1_DEFAULTS.maxEntryBytes,
+  }
+}
+
+function readStore(value: unknown): StampedeStore {
+  if (value === undefined) return memoryStore()
+  const methods = ['attach', 'lookup', 'commit', 'pass', 'fail', 'renew', 'purge', 'close']
+  if (has(value, methods)) return value as StampedeStore
+  throw optionError(`${WHERE}.store`, value, 'pass memoryStore() or redisStore(redis)')
+}

@@ -1,0 +1,414 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { customKey } from './cache/key.ts'
+import {
+  createStampede,
+  memoryStore,
+  type Stampede,
+  type StampedeOptions,
+  type StampedeStore,
+} from './index.ts'
+import { dataKey } from './ports/key.ts'
+import { runtimeOf } from './stampede.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from './testing/index.ts'
+import { FaultyStore, refuse, sharedStores } from './testing/store-doubles.ts'
+
+/** What getOrSet('k') is kept under. */
+const KEY = dataKey('k')
+
+let clock = new ManualClock()
+let open: Stampede[] = []
+afterEach(async () => {
+  const closed = Promise.all(open.map((stampede) => stampede.close()))
+  await clock.advance(60_000)
+  await closed
+  clock = new ManualClock()
+  open = []
+})
+
+function setUp(options: StampedeOptions = {}) {
+  const store = new FaultyStore()
+  const stampede = createStampede({ store, clock, random: () => 0, ...options })
+  open.push(stampede)
+  const origin = new ScriptedOrigin<unknown>()
+  const get = (more = {}) => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000, ...more })
+  return { store, stampede, origin, get }
+}
+
+describe('createStampede', () => {
+  it('needs no options', async () => {
+    const stampede = createStampede()
+    expect(await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })).toBe(1)
+    await stampede.close()
+  })
+
+  it('takes options that are there and undefined as left out', async () => {
+    const names = ['store', 'l1', 'passMs', 'failureBackoffMs', 'clock', 'random']
+    const stampede = createStampede(Object.fromEntries(names.map((name) => [name])))
+    await stampede.close()
+  })
+
+  it.each([
+    [
+      { sotre: 1 },
+      'createStampede.sotre: received 1; there is no such option; did you mean store?',
+    ],
+    [{ ttlMs: 5 }, 'createStampede.ttlMs: received 5; there is no such option'],
+    [
+      { store: {} },
+      'createStampede.store: received an object (Object); pass memoryStore() or redis',
+    ],
+    [{ store: null }, 'createStampede.store: received null'],
+    [{ store: 'redis://x' }, 'createStampede.store: received "redis://x"'],
+    [{ passMs: -1 }, 'createStampede.passMs: received -1; use a whole number of milliseconds'],
+    [{ failureBackoffMs: '1s' }, 'createStampede.failureBackoffMs: received "1s"'],
+    [{ l1: 5 }, 'createStampede.l1: received 5; pass an object of options'],
+    [
+      { l1: { max: 5 } },
+      'createStampede.l1.max: received 5; there is no such option; did you mean max',
+    ],
+    [
+      { l1: { maxBytes: -1 } },
+      'createStampede.l1.maxBytes: received -1; use a whole number of bytes',
+    ],
+    [
+      { l1: { maxEntries: 1.5 } },
+      'createStampede.l1.maxEntries: received 1.5; use a whole number of',
+    ],
+    [{ l1: { maxEntryBytes: '1mb' } }, 'createStampede.l1.maxEntryBytes: received "1mb"'],
+    [{ clock: {} }, 'createStampede.clock: received an object (Object)'],
+    [{ random: 0.5 }, 'createStampede.random: received 0.5; use a function'],
+    [null, 'createStampede: received null; pass an object of options'],
+  ])('refuses %j', (options, message) => {
+    expect(() => createStampede(options as StampedeOptions)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_STAMPEDE_OPTION',
+        message: expect.stringContaining(message),
+      }),
+    )
+  })
+
+  it('does not take a store in use, which would go deaf for its first user', async () => {
+    const store = memoryStore()
+    const first = createStampede({ store })
+    expect(() => createStampede({ store })).toThrow('createStampede.store')
+    await first.close()
+  })
+
+  it.each([undefined, null, {}, 'stampede'])('is not what %o came from', (value) => {
+    expect(() => runtimeOf(value)).toThrow('stampedeCache.stampede')
+  })
+})
+
+describe('getOrSet', () => {
+  it.each([
+    ['', () => 1, { ttlMs: 5 }, 'getOrSet: key: received ""; use a non-empty string'],
+    [5, () => 1, { ttlMs: 5 }, 'getOrSet: key: received 5'],
+    ['k', 5, { ttlMs: 5 }, 'getOrSet: factory: received 5; use a function'],
+    ['k', () => 1, undefined, 'getOrSet.ttlMs: received undefined; say how long'],
+    ['k', () => 1, {}, 'getOrSet.ttlMs: received undefined'],
+    [
+      'k',
+      () => 1,
+      { ttl: 5 },
+      'getOrSet.ttl: received 5; there is no such option; did you mean ttlMs?',
+    ],
+    [
+      'k',
+      () => 1,
+      { ttlMs: 0 },
+      'getOrSet.ttlMs: received 0; use a whole number of milliseconds from 1',
+    ],
+    ['k', () => 1, { ttlMs: '5' }, 'getOrSet.ttlMs: received "5"'],
+    ['k', () => 1, { ttlMs: 5, jitter: 1 }, 'getOrSet.jitter: received 1'],
+    ['k', () => 1, { ttlMs: 5, leaseMs: 99 }, 'getOrSet.leaseMs: received 99'],
+    ['k', () => 1, null, 'getOrSet: received null'],
+  ] as Array<[unknown, unknown, unknown, string]>)(
+    'rejects, and does not throw, for %o, %o, %j',
+    async (key, factory, options, message) => {
+      const { stampede } = setUp()
+      const call = stampede.getOrSet as (...args: unknown[]) => Promise<unknown>
+      const rejected = call(key, factory, options)
+      await expect(rejected).rejects.toMatchObject({
+        code: 'ERR_STAMPEDE_OPTION',
+        message: expect.stringContaining(message),
+      })
+    },
+  )
+
+  it('checks an object of options again when it was changed since', async () => {
+    const { stampede } = setUp()
+    const options = { ttlMs: 5 }
+    await stampede.getOrSet('a', () => 1, options)
+    options.ttlMs = -1
+    await expect(stampede.getOrSet('b', () => 1, options)).rejects.toThrow('getOrSet.ttlMs')
+  })
+
+  it('hands the factory a fence that rises, and a signal', async () => {
+    const { stampede } = setUp()
+    const fences: bigint[] = []
+    for (let i = 0; i < 3; i++) {
+      await stampede.getOrSet(
+        'k',
+        ({ fence, signal }) => {
+          expect(signal.aborted).toBe(false)
+          fences.push(BigInt(fence))
+          return i
+        },
+        { ttlMs: 1_000 },
+      )
+      await stampede.purge({ key: 'k' })
+    }
+    const [a = 0n, b = 0n, c = 0n] = fences
+    expect(a < b && b < c).toBe(true)
+  })
+})
+
+describe('purge', () => {
+  it.each([
+    [undefined, undefined, 'purge.key: received undefined; name what to purge'],
+    [{}, undefined, 'purge.key: received undefined'],
+    [{ key: '' }, undefined, 'purge.key: received ""'],
+    [{ key: 5 }, undefined, 'purge.key: received 5'],
+    ['k', undefined, 'purge: received "k"; pass an object of options'],
+    [{ ky: 'k' }, undefined, 'purge.ky: received "k"; there is no such option; did you mean key?'],
+    [{ key: 'k' }, { soft: 'yes' }, 'purge.soft: received "yes"; use true or false'],
+    [{ key: 'k' }, { sotf: true }, 'purge.sotf: received true; there is no such option'],
+    [{ key: 'k' }, true, 'purge: received true'],
+  ])('rejects, and does not throw, for %j, %j', async (target, options, message) => {
+    const { stampede, store } = setUp()
+    const purge = stampede.purge as (...args: unknown[]) => Promise<void>
+    const rejected = purge(target, options)
+    await expect(rejected).rejects.toMatchObject({ code: 'ERR_STAMPEDE_OPTION' })
+    await expect(purge(target, options)).rejects.toThrow(message)
+    expect(store.calls).toEqual([])
+  })
+
+  it('drops the key of data and the key of routes of that name', async () => {
+    const { stampede, store } = setUp()
+    await stampede.purge({ key: 'k' })
+    expect(store.calls).toEqual([`purge ${KEY}`, `purge ${customKey('k')}`])
+  })
+
+  it('says that the store could not be told, and holds in this process nevertheless', async () => {
+    const { stampede, store, origin, get } = setUp()
+    const first = get({ ttlMs: 30_000 })
+    await settled()
+    origin.run(0).resolve('old')
+    await first
+    store.next('purge', refuse)
+    await expect(stampede.purge({ key: 'k' })).rejects.toThrow('the store is away')
+    expect(stampede.stats().l1.entries).toBe(0)
+    await expect(stampede.purge({ key: 'k' })).resolves.toBeUndefined()
+  })
+
+  it('of one key leaves the others', async () => {
+    const { stampede } = setUp()
+    await stampede.getOrSet('other', () => 1, { ttlMs: 1_000 })
+    await stampede.purge({ key: 'k' })
+    expect(await stampede.getOrSet('other', () => 2, { ttlMs: 1_000 })).toBe(1)
+  })
+
+  it('when soft makes stale, once and for all processes', async () => {
+    const stores = sharedStores()
+    const [a, b] = [stores.a, stores.b].map((store): Stampede => {
+      const stampede = createStampede({ store, clock, random: () => 0 })
+      open.push(stampede)
+      return stampede
+    })
+    const options = { ttlMs: 30_000, staleWhileRevalidateMs: 30_000 }
+    const at = (stampede: Stampede | undefined, value: string): Promise<string> | undefined =>
+      stampede?.getOrSet('k', () => value, options)
+    await at(a, 'old')
+    await at(b, 'unused')
+    await a?.purge({ key: 'k' }, { soft: true })
+    expect(await at(b, 'new')).toBe('old')
+    await settled()
+    expect(await at(b, 'newer')).toBe('new')
+    expect(await at(a, 'newer')).toBe('new')
+  })
+})
+
+describe('stats', () => {
+  it('count what happened, and tell what is going on', async () => {
+    const { stampede, origin, get, store } = setUp()
+    expect(stampede.stats()).toEqual({
+      hits: { l1: 0, l2: 0 },
+      fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0 },
+      waits: { started: 0, timedOut: 0 },
+      storeFailures: 0,
+      l1: { entries: 0, bytes: 0 },
+      active: { flights: 0, leases: 0 },
+    })
+    const first = get()
+    await settled()
+    expect(stampede.stats().active).toEqual({ flights: 1, leases: 1 })
+    origin.run(0).resolve('v')
+    await first
+    await get()
+    await settled()
+    store.always = refuse
+    const other = stampede.getOrSet('other', origin.factory, { ttlMs: 1_000 })
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    await expect(other).rejects.toThrow('down')
+    const { l1, ...rest } = stampede.stats()
+    expect(rest).toEqual({
+      hits: { l1: 1, l2: 0 },
+      fills: { started: 2, committed: 1, fenced: 0, passed: 0, failed: 1 },
+      waits: { started: 0, timedOut: 0 },
+      storeFailures: 1,
+      active: { flights: 0, leases: 0 },
+    })
+    expect(l1.entries).toBe(1)
+    expect(l1.bytes).toBeGreaterThan(0)
+  })
+})
+
+describe('on', () => {
+  it('tells what happens until it is stopped', async () => {
+    const { stampede } = setUp()
+    const seen: string[] = []
+    const stop = stampede.on('fill.committed', ({ key }) => seen.push(key))
+    await stampede.getOrSet('a', () => 1, { ttlMs: 1_000 })
+    await settled()
+    stop()
+    await stampede.getOrSet('b', () => 1, { ttlMs: 1_000 })
+    await settled()
+    expect(seen).toEqual([dataKey('a')])
+  })
+
+  it('tells of what failed behind the scenes of the store', () => {
+    const { stampede, store } = setUp()
+    const seen: unknown[] = []
+    stampede.on('store.failed', ({ operation, error }) => seen.push([operation, error]))
+    const error = new Error('refused')
+    store.hooks.onError('connect', error)
+    expect(seen).toEqual([['connect', error]])
+    expect(stampede.stats().storeFailures).toBe(1)
+  })
+})
+
+describe('close', () => {
+  it('makes later calls reject', async () => {
+    const { stampede, get } = setUp()
+    await stampede.close()
+    await expect(get()).rejects.toMatchObject({ code: 'ERR_STAMPEDE_CLOSED' })
+    await expect(stampede.purge({ key: 'k' })).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_CLOSED',
+    })
+    expect(stampede.stats().l1.entries).toBe(0)
+  })
+
+  it('may be called again, and then ends when the first call does', async () => {
+    const { stampede, get, origin } = setUp()
+    const first = get()
+    await settled()
+    const order: string[] = []
+    const closings = ['first', 'second'].map((name) =>
+      stampede.close().then(() => order.push(name)),
+    )
+    await settled()
+    expect(order).toEqual([])
+    origin.run(0).resolve('v')
+    await clock.advance(20)
+    await Promise.all(closings)
+    expect(await first).toBe('v')
+  })
+
+  it('lets fills in flight end for a while, and stores them', async () => {
+    const { stampede, get, origin, store } = setUp()
+    const asked = [get(), get()]
+    await settled()
+    const closed = stampede.close()
+    await clock.advance(1_900)
+    origin.run(0).resolve('v')
+    await clock.advance(20)
+    await closed
+    expect(await Promise.all(asked)).toEqual(['v', 'v'])
+    expect(store.calls).toEqual([`lookup ${KEY}`, `renew ${KEY}`, `commit ${KEY}`])
+  })
+
+  it('gives the leases of those that do not end back, and answers who waits', async () => {
+    const { stampede, get, origin, store } = setUp()
+    const leader = get()
+    const follower = get()
+    await settled()
+    const closed = stampede.close()
+    await clock.advance(2_010)
+    await closed
+    expect(store.calls.at(-1)).toBe(`fail ${KEY}`)
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('own')
+    expect(await follower).toBe('own')
+    origin.run(0).resolve('late')
+    expect(await leader).toBe('late')
+  })
+
+  it('leaves no timer behind, and renews no lease, although a fill never ends', async () => {
+    const { stampede, get, store } = setUp()
+    void get({ originTimeoutMs: 60_000 })
+    await settled()
+    const closed = stampede.close()
+    await clock.advance(2_010)
+    await closed
+    store.calls.length = 0
+    await clock.advance(30_000)
+    expect(store.calls).toEqual([])
+    expect(stampede.stats().active.leases).toBe(0)
+  })
+
+  it('does not fail when the store does', async () => {
+    const { stampede, get, store } = setUp()
+    void get().catch(() => {})
+    await settled()
+    store.always = refuse
+    const closed = stampede.close()
+    await clock.advance(2_010)
+    await expect(closed).resolves.toBeUndefined()
+  })
+
+  it('waits for a fill too that a purge voided, since its caller waits for it', async () => {
+    const { stampede, get, origin } = setUp()
+    const leader = get()
+    const follower = get()
+    await settled()
+    await stampede.purge({ key: 'k' })
+    const closed = stampede.close()
+    await clock.advance(2_010)
+    await closed
+    origin.run(0).resolve('late')
+    expect(await leader).toBe('late')
+    await settled()
+    for (const run of origin.runs) run.resolve('own')
+    expect(await follower).toBe('own')
+  })
+
+  it('is heard of by nobody who waits elsewhere', async () => {
+    const stores = sharedStores()
+    const make = (store: StampedeStore) => {
+      const stampede = createStampede({ store, clock, random: () => 0 })
+      open.push(stampede)
+      return stampede
+    }
+    const [a, b] = [make(stores.a), make(stores.b)]
+    const transcript = new Transcript().record(b)
+    const origin = new ScriptedOrigin<unknown>()
+    void a.getOrSet('k', origin.factory, { ttlMs: 1_000, originTimeoutMs: 60_000 })
+    await settled()
+    const waiting = b.getOrSet('k', () => 'mine', { ttlMs: 1_000 })
+    await settled()
+    const closed = a.close()
+    await clock.advance(2_010)
+    await closed
+    expect(await waiting).toBe('mine')
+    await settled()
+    expect(transcript.take()).toEqual([
+      'wait.started',
+      'wait.ended by wake-up',
+      'lease.granted',
+      'fill.started',
+      'fill.committed',
+    ])
+  })
+})

@@ -1,0 +1,163 @@
+// createStampede: one cache for one process, wired to a store. Everything else is given it.
+
+import { onGap, onLostStore, onPurge, onWake } from './cache/hints.ts'
+import { customKey } from './cache/key.ts'
+import { L1 } from './cache/l1.ts'
+import { LeaseKeeper } from './cache/lease-keeper.ts'
+import type { Runtime } from './cache/runtime.ts'
+import { type Factory, type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
+import { closedError, optionError } from './errors.ts'
+import { Events, type Listener, type StampedeEvent, type StampedeEventType } from './events.ts'
+import { checkNames, readBoolean } from './options.ts'
+import { dataKey } from './ports/key.ts'
+import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
+
+/** `key`: of getOrSet, or of a route with the `key` option. */
+export type PurgeTarget = { key: string }
+
+export interface StampedeStats {
+  readonly hits: { readonly l1: number; readonly l2: number }
+  readonly fills: {
+    readonly started: number
+    readonly committed: number
+    readonly fenced: number
+    readonly passed: number
+    readonly failed: number
+  }
+  readonly waits: { readonly started: number; readonly timedOut: number }
+  readonly storeFailures: number
+  readonly l1: { readonly entries: number; readonly bytes: number }
+  /** Keys being resolved now, and leases held now. */
+  readonly active: { readonly flights: number; readonly leases: number }
+}
+
+export interface Stampede {
+  /**
+   * The value of `key`: from L1, from the store, or made by `factory`, once in the whole fleet.
+   * Rejects with the factory's own error, or with a `StampedeError`.
+   */
+  getOrSet<T>(key: string, factory: Factory<T>, options: GetOrSetOptions): Promise<T>
+  /**
+   * Removes what is stored and voids every fill in flight, in the whole fleet; `soft` makes it stale
+   * instead. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told.
+   */
+  purge(target: PurgeTarget, options?: { soft?: boolean }): Promise<void>
+  stats(): StampedeStats
+  /** Calls `listener` for each event of this type, or of every type with `*`. Returns how to stop. */
+  on<T extends StampedeEventType>(type: T, listener: Listener<T>): () => void
+  on(type: '*', listener: (event: StampedeEvent) => void): () => void
+  /** Ends background work, leases and connections. Later calls reject, later requests bypass the cache. */
+  close(): Promise<void>
+}
+
+/** Creates a cache. Throws `ERR_STAMPEDE_OPTION` on an option it does not know or cannot use. */
+export function createStampede(options?: StampedeOptions): Stampede {
+  const rt = createRuntime(options)
+  let closing: Promise<void> | undefined
+  const stampede: Stampede = {
+    async getOrSet(key, factory, getOptions) {
+      if (rt.closed) throw closedError()
+      return getOrSet(rt, key, factory, getOptions)
+    },
+    purge: (target, purgeOptions) => purge(rt, target, purgeOptions),
+    stats: () => stats(rt),
+    on: (type: string, listener: (event: never) => void) =>
+      rt.events.on(type, listener as (event: StampedeEvent) => void),
+    close: () => {
+      closing ??= close(rt)
+      return closing
+    },
+  }
+  runtimes.set(stampede, rt)
+  return stampede
+}
+
+const runtimes = new WeakMap<Stampede, Runtime>()
+
+/** For the middlewares of this package: the stages behind the public face. */
+export function runtimeOf(stampede: unknown): Runtime {
+  const rt = runtimes.get(stampede as Stampede)
+  if (rt !== undefined) return rt
+  throw optionError('stampedeCache.stampede', stampede, 'pass what createStampede() returned')
+}
+
+function createRuntime(options: StampedeOptions | undefined): Runtime {
+  const config = readStampedeOptions(options)
+  const { store, clock } = config
+  const events = new Events()
+  const rt: Runtime = {
+    ...config,
+    events,
+    l1: new L1(config.l1, clock),
+    keeper: new LeaseKeeper(store, clock),
+    flights: new Map(),
+    closed: false,
+  }
+  store.attach({
+    clock,
+    onWake: (key) => onWake(rt, key),
+    onPurge: (key, { soft }) => onPurge(rt, key, soft),
+    onGap: () => onGap(rt),
+    onLost: () => onLostStore(rt),
+    onError: (operation, error) => events.emit({ type: 'store.failed', key: '', operation, error }),
+  })
+  return rt
+}
+
+async function purge(
+  rt: Runtime,
+  target: PurgeTarget,
+  options?: { soft?: boolean },
+): Promise<void> {
+  if (rt.closed) throw closedError()
+  const { key } = checkNames('purge', target, ['key'])
+  if (typeof key !== 'string' || key === '') {
+    throw optionError('purge.key', key, "name what to purge: { key: 'product:42' }")
+  }
+  const soft = readBoolean('purge', checkNames('purge', options, ['soft']), 'soft') ?? false
+  // The store first: a reader that missed L1 in between must not find the old value there.
+  const keys = [dataKey(key), customKey(key)]
+  const told = await Promise.allSettled(keys.map((each) => rt.store.purge(each, { soft })))
+  for (const each of keys) onPurge(rt, each, soft)
+  for (const result of told) if (result.status === 'rejected') throw result.reason
+}
+
+function stats({ events, l1, flights, keeper }: Runtime): StampedeStats {
+  return {
+    hits: { l1: events.hits.l1, l2: events.hits.l2 },
+    fills: {
+      started: events.count('fill.started'),
+      committed: events.count('fill.committed'),
+      fenced: events.count('fill.fenced'),
+      passed: events.count('fill.passed'),
+      failed: events.count('fill.failed'),
+    },
+    waits: { started: events.count('wait.started'), timedOut: events.count('wait.timed-out') },
+    storeFailures: events.count('store.failed'),
+    l1: l1.size,
+    active: { flights: flights.size, leases: keeper.size },
+  }
+}
+
+/** How long close() waits for fills in flight before it gives their leases back. */
+const DRAIN_MS = 2_000
+
+async function close(rt: Runtime): Promise<void> {
+  rt.closed = true
+  // Ours do not keep the process alive, but this must be seen through.
+  const alive = setInterval(() => {}, DRAIN_MS)
+  try {
+    const deadline = rt.clock.now() + DRAIN_MS
+    while (rt.flights.size > 0 && rt.clock.now() < deadline) {
+      await new Promise<void>((resolve) => rt.clock.setTimer(10, resolve))
+    }
+    const leases = rt.keeper.grants()
+    rt.keeper.stop()
+    await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
+    for (const flight of rt.flights.values()) flight.settleAll({ type: 'pass', reason: 'closed' })
+    await rt.store.close()
+    rt.l1.flush()
+  } finally {
+    clearInterval(alive)
+  }
+}

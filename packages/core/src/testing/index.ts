@@ -1,0 +1,5 @@
+// @stampede/core/testing: time, origins and events under a test's control. No test runner inside.
+
+export { ManualClock, settled } from './manual-clock.ts'
+export { type Run, ScriptedOrigin } from './scripted-origin.ts'
+export { Transcript } from './transcript.ts'

@@ -1,0 +1,171 @@
+// Doubles of a store: one that fails as it is told to, and two processes on one memory store.
+
+import { memoryStore } from '../memory/memory-store.ts'
+import type { LockStore } from '../ports/lock-store.ts'
+import type {
+  CommitReply,
+  Failure,
+  Grant,
+  Lifetimes,
+  LookupReply,
+  LookupRequest,
+  StampedeStore,
+  StoreHooks,
+} from '../ports/store.ts'
+
+export type Operation = 'lookup' | 'commit' | 'pass' | 'fail' | 'renew' | 'purge'
+
+/** What becomes of one call; `work` does it on the store behind. */
+export type Fault = (work: () => Promise<unknown>) => Promise<unknown>
+
+/** Nothing is done. */
+export const refuse: Fault = async () => {
+  throw new Error('the store is away')
+}
+
+/** Everything is done, and nobody hears of it. */
+export const loseReply: Fault = async (work) => {
+  await work()
+  throw new Error('the reply was lost')
+}
+
+/** A point that calls wait at until the test opens it. */
+export class Gate {
+  #open: () => void = () => {}
+  readonly #opened = new Promise<void>((resolve) => {
+    this.#open = resolve
+  })
+
+  open(): void {
+    this.#open()
+  }
+
+  /** The work is done at once, and its reply comes when the gate opens. */
+  readonly delayReply: Fault = async (work) => {
+    const reply = await work()
+    await this.#opened
+    return reply
+  }
+
+  /** As `delayReply`, and then the reply is lost. */
+  readonly delayAndLose: Fault = async (work) => {
+    await work()
+    await this.#opened
+    throw new Error('the reply was lost')
+  }
+}
+
+/** Passes calls on to a store, as long as it is not told otherwise. Records them as `operation key`. */
+export class FaultyStore implements StampedeStore {
+  readonly name = 'faulty'
+  readonly locks: LockStore
+  readonly calls: string[] = []
+  /** Holds for every operation that has no fault of its own. */
+  always: Fault | undefined
+  readonly #inner: StampedeStore
+  readonly #faults = new Map<Operation, Fault[]>()
+  #hooks: StoreHooks | undefined
+
+  constructor(inner: StampedeStore = memoryStore()) {
+    this.#inner = inner
+    this.locks = inner.locks
+  }
+
+  /** For the next call of `operation` that has no fault yet. */
+  next(operation: Operation, fault: Fault): this {
+    this.#faults.set(operation, [...(this.#faults.get(operation) ?? []), fault])
+    return this
+  }
+
+  /** Every fault that has not happened yet is off. */
+  heal(): void {
+    this.always = undefined
+    this.#faults.clear()
+  }
+
+  /** What this store would be told by its server. */
+  get hooks(): StoreHooks {
+    if (this.#hooks === undefined) throw new Error('not attached')
+    return this.#hooks
+  }
+
+  attach(hooks: StoreHooks): void {
+    this.#hooks = hooks
+    this.#inner.attach(hooks)
+  }
+
+  lookup(key: string, request: LookupRequest): Promise<LookupReply> {
+    return this.#run('lookup', key, () => this.#inner.lookup(key, request))
+  }
+
+  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+    return this.#run('commit', grant.key, () => this.#inner.commit(grant, frame, lifetimes))
+  }
+
+  pass(grant: Grant, passMs: number): Promise<CommitReply> {
+    return this.#run('pass', grant.key, () => this.#inner.pass(grant, passMs))
+  }
+
+  fail(grant: Grant, failure: Failure | undefined, backoffMs: number): Promise<CommitReply> {
+    return this.#run('fail', grant.key, () => this.#inner.fail(grant, failure, backoffMs))
+  }
+
+  renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    const keys = grants.map(({ key }) => key).join(' ')
+    return this.#run('renew', keys, () => this.#inner.renew(grants, leaseMs))
+  }
+
+  purge(key: string, options: { soft: boolean }): Promise<void> {
+    return this.#run('purge', key, () => this.#inner.purge(key, options))
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close()
+  }
+
+  #run<T>(operation: Operation, key: string, work: () => Promise<T>): Promise<T> {
+    this.calls.push(`${operation} ${key}`)
+    const fault = this.#faults.get(operation)?.shift() ?? this.always
+    return fault === undefined ? work() : (fault(work) as Promise<T>)
+  }
+}
+
+/** Stores of two processes on the same data: both are woken, and each hears of the other's purges. */
+export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
+  const inner = memoryStore()
+  const hooks: StoreHooks[] = []
+  // On another connection than the replies, and after them.
+  const messages = (key: string) => {
+    setImmediate(() => {
+      for (const each of hooks) each.onWake(key)
+    })
+  }
+  let open = 2
+  const member = (): StampedeStore => {
+    let own: StoreHooks | undefined
+    return {
+      name: 'shared',
+      locks: inner.locks,
+      attach(its) {
+        own = its
+        hooks.push(its)
+        if (hooks.length > 1) return
+        inner.attach({ ...its, onWake: (key) => messages(key) })
+      },
+      lookup: (key, request) => inner.lookup(key, request),
+      commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
+      pass: (grant, passMs) => inner.pass(grant, passMs),
+      fail: (grant, failure, backoffMs) => inner.fail(grant, failure, backoffMs),
+      renew: (grants, leaseMs) => inner.renew(grants, leaseMs),
+      async purge(key, options) {
+        await inner.purge(key, options)
+        for (const each of hooks) if (each !== own) each.onPurge(key, options)
+      },
+      async close() {
+        open -= 1
+        if (open === 0) await inner.close()
+      },
+    }
+  }
+  return { a: new FaultyStore(member()), b: new FaultyStore(member()) }
+}
