@@ -1,0 +1,138 @@
+// The two connections of one store, shared by everything that is built on it: commands, with a budget and a
+// breaker, and the subscription. Opened by the first who needs them.
+
+import { randomBytes } from 'node:crypto'
+import { type Clock, groupOf, storeUnavailable } from '@stampede/core'
+import { Breaker } from './breaker.ts'
+import { type Connection, connect, type RedisClient } from './client.ts'
+import type { Names } from './keys.ts'
+import { type ScriptArgument, ScriptRunner, withBudget } from './run-script.ts'
+import type { Script } from './scripts.generated.ts'
+import { ServerClock } from './server-clock.ts'
+import { type Hearer, Subscription } from './subscription.ts'
+
+interface Live {
+  readonly connection: Connection
+  readonly scripts: ScriptRunner
+  readonly subscription: Subscription
+  readonly breaker: Breaker
+  readonly serverClock: ServerClock
+  /** Settles when both connections were first usable. */
+  readonly opened: Promise<unknown>
+}
+
+export class RedisLink {
+  readonly names: Names
+  readonly budgetMs: number
+  /** Names this process in channels and queues. */
+  readonly processId: string = randomBytes(9).toString('base64url')
+  /** PUBLISH counts the receivers of one node only in a cluster. */
+  readonly isCluster: boolean
+  readonly #redis: RedisClient
+  #live: Live | undefined
+  #opened = false
+  #users = 0
+
+  constructor(redis: RedisClient, names: Names, budgetMs: number) {
+    this.#redis = redis
+    this.isCluster = redis.isCluster === true
+    this.names = names
+    this.budgetMs = budgetMs
+  }
+
+  /** Opens the connections if nobody did, and tells `hearer` what is heard on them. */
+  open(clock: Clock, hearer: Hearer): void {
+    this.#users += 1
+    this.#live ??= this.#connect(clock)
+    const { connection, subscription } = this.#live
+    subscription.hearers.add(hearer)
+    connection.on('error', (error: Error) => hearer.onError('connect', error))
+    connection.on('close', () => hearer.onLost())
+  }
+
+  /** Closes the connections when the last who opened them is done. */
+  close(hearer: Hearer): void {
+    const live = this.#live
+    if (live === undefined || !live.subscription.hearers.delete(hearer)) return
+    this.#users -= 1
+    if (this.#users > 0) return
+    live.subscription.close()
+    live.connection.disconnect()
+  }
+
+  get clock(): ServerClock {
+    return this.#need().serverClock
+  }
+
+  /** Whether purges and wake-ups are heard now. */
+  get hearing(): boolean {
+    return this.#live?.subscription.hearing ?? false
+  }
+
+  /** Somebody waits to be woken within `forMs`. */
+  watch(forMs: number): void {
+    this.#live?.subscription.watch(forMs)
+  }
+
+  /** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`; `insist` tries even while the breaker is open. */
+  async run(
+    script: Script,
+    key: string,
+    args: readonly ScriptArgument[],
+    insist = false,
+  ): Promise<unknown> {
+    const { breaker, scripts, opened } = this.#need()
+    if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', script.name)
+    try {
+      // The first operations wait for the first connection, so that a start is not a stampede.
+      if (!this.#opened) await withBudget(this.budgetMs, opened)
+      this.#opened = true
+      const reply = await scripts.run(script, this.#keysOf(script, key), args)
+      breaker.succeeded()
+      return reply
+    } catch (error) {
+      // A server that refuses is there: the breaker is about one that does not answer.
+      if (isReply(error)) breaker.succeeded()
+      else breaker.failed()
+      throw storeUnavailable('redis', script.name, error)
+    }
+  }
+
+  /** Scripts of two keys are given the record of the group, too. */
+  #keysOf(script: Script, key: string): string[] {
+    const record = this.names.record(key)
+    return script.keys === 1 ? [record] : [record, this.names.record(groupOf(key))]
+  }
+
+  #need(): Live {
+    if (this.#live !== undefined) return this.#live
+    throw storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
+  }
+
+  #connect(clock: Clock): Live {
+    const connection = connect(this.#redis, this.budgetMs)
+    const ready = new Promise<void>((resolve) => connection.on('ready', () => resolve()))
+    const subscriber = connect(this.#redis, this.budgetMs)
+    const subscription = new Subscription(
+      subscriber,
+      this.names,
+      this.processId,
+      clock,
+      this.budgetMs,
+    )
+    return {
+      connection,
+      subscription,
+      scripts: new ScriptRunner(connection, this.budgetMs),
+      breaker: new Breaker(clock),
+      serverClock: new ServerClock(clock),
+      opened: Promise.all([ready, subscription.first]),
+    }
+  }
+}
+
+/** What Redis itself said, as opposed to a connection that failed; but not that it is the wrong server, or not ready. */
+function isReply(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'ReplyError') return false
+  return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
+}

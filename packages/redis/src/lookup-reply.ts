@@ -1,0 +1,81 @@
+// The replies of lua/lookup-or-lease-2.lua, read. What comes from the server is checked, not trusted.
+
+import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '@stampede/core'
+
+/** `late`: the script ran after the caller had given up; nothing was done. */
+export type RawLookup = { readonly serverNow: number; readonly reply: LookupReply | 'late' }
+
+export function readLookup(raw: unknown, key: string, request: LookupRequest): RawLookup {
+  if (!Array.isArray(raw)) throw new TypeError('lookup-or-lease: the reply is not an array')
+  const [statusBytes, serverNow, grantBytes] = raw as [Buffer, number, Buffer]
+  const forMs = duration(raw[3])
+  const status = String(statusBytes)
+  if (status === 'LATE') return { serverNow, reply: 'late' }
+  const fence = String(grantBytes)
+  const grant: Grant | undefined = fence === '' ? undefined : { key, token: request.token, fence }
+  const stored = readStored(raw, request)
+  return { serverNow, reply: toReply(status, stored, grant, forMs, raw[9]) }
+}
+
+function toReply(
+  status: string,
+  stored: StoredFrame | 'same' | undefined,
+  grant: Grant | undefined,
+  forMs: number,
+  failure: unknown,
+): LookupReply {
+  if (status === 'FRESH' && stored !== undefined) return { status: 'fresh', stored }
+  if (status === 'PASS') return { status: 'pass', forMs }
+  if (status === 'BUSY') return { status: 'busy', busyForMs: forMs }
+  if (status === 'STALE' && stored !== undefined) {
+    if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }
+    return { status: 'stale', stored, grant, busyForMs: 0 }
+  }
+  if (status === 'LEASED' && grant !== undefined) {
+    return stored ? { status: 'leased', grant, stored } : { status: 'leased', grant }
+  }
+  if (status === 'FAILED') {
+    const shared = { status: 'failed', forMs, failure: readFailure(failure) } as const
+    return stored ? { ...shared, stored } : shared
+  }
+  throw new TypeError(`lookup-or-lease: unknown reply ${status}`)
+}
+
+function readStored(raw: unknown[], request: LookupRequest): StoredFrame | 'same' | undefined {
+  const fence = String(raw[4] ?? '')
+  if (fence === '') return undefined
+  if (fence === request.knownFence) return 'same'
+  return {
+    fence,
+    frame: raw[10] as Buffer,
+    ageMs: duration(raw[5]),
+    freshForMs: signed(raw[6]),
+    staleWhileRevalidateMs: duration(raw[7]),
+    staleIfErrorMs: duration(raw[8]),
+  }
+}
+
+function readFailure(bytes: unknown): Failure {
+  try {
+    const { status, message } = JSON.parse(String(bytes)) as Partial<Failure>
+    if (Number.isInteger(status) && Number(status) >= 500 && Number(status) <= 599) {
+      return { status: Number(status), message: String(message ?? '') }
+    }
+  } catch {
+    // Falls through: whatever was written there, the fill failed.
+  }
+  return { status: 500, message: 'the origin failed' }
+}
+
+/** No duration of ours is longer; what is was not written by us. */
+const LONGEST_MS = 400 * 24 * 3600 * 1000
+
+/** A number of milliseconds whatever was planted in Redis: a broken one is 0, and so is over already. */
+function signed(value: unknown): number {
+  const ms = Number(value)
+  return Number.isFinite(ms) ? Math.min(LONGEST_MS, Math.max(-LONGEST_MS, ms)) : 0
+}
+
+function duration(value: unknown): number {
+  return Math.max(0, signed(value))
+}

@@ -1,0 +1,48 @@
+import { ManualClock } from '@stampede/core/testing'
+import { describe, expect, it } from 'vitest'
+import { ServerClock } from './server-clock.ts'
+
+describe('what is known of the server’s clock', () => {
+  it('is nothing before the first reply: then a command has no last moment', () => {
+    expect(new ServerClock(new ManualClock()).notAfter(250)).toBe(0)
+  })
+
+  it('never says that more of a lease is left than there is', async () => {
+    const clock = new ManualClock()
+    const server = new ServerClock(clock)
+    const sentAt = clock.now()
+    await clock.advance(40)
+    // The server read its clock somewhere in these 40 ms: at the latest just now, at the earliest at once.
+    server.observe(1_000_000, sentAt)
+    expect(server.atLeastUntil(1_000_500)).toBe(460)
+    await clock.advance(100)
+    expect(server.atLeastUntil(1_000_500)).toBe(360)
+  })
+
+  it('gets better with quicker replies, and not worse with slower ones', async () => {
+    const clock = new ManualClock()
+    const server = new ServerClock(clock)
+    let sentAt = clock.now()
+    await clock.advance(40)
+    server.observe(1_000_040, sentAt)
+    sentAt = clock.now()
+    await clock.advance(2)
+    server.observe(1_000_042, sentAt)
+    expect(server.atLeastUntil(1_000_542)).toBe(498)
+    sentAt = clock.now()
+    await clock.advance(300)
+    server.observe(1_000_342, sentAt)
+    expect(server.atLeastUntil(1_000_842)).toBe(498)
+  })
+
+  it('is learned anew when the server’s clock was set', async () => {
+    const clock = new ManualClock()
+    const server = new ServerClock(clock)
+    server.observe(1_000_000, clock.now())
+    server.observe(5_000_000, clock.now())
+    expect(server.atLeastUntil(5_000_100)).toBe(100)
+    server.observe(900_000, clock.now())
+    expect(server.atLeastUntil(900_100)).toBe(100)
+    expect(server.notAfter(250)).toBe(900_250)
+  })
+})

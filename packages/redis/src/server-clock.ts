@@ -1,0 +1,46 @@
+// What this process knows of the server's clock: two bounds from each reply that carries Redis TIME. They
+// are used to refuse commands that run after their caller gave up, and to know how much of a lease that was
+// granted by message is left; never to decide what is fresh.
+
+import type { Clock } from '@stampede/core'
+
+export class ServerClock {
+  readonly #clock: Clock
+  /** Server minus monotonic clock: at least, and at most, this. */
+  #atLeast: number | undefined
+  #atMost = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  now(): number {
+    return this.#clock.now()
+  }
+
+  /** A reply said that the server's clock was `serverNow` between `sentAt` and now. */
+  observe(serverNow: number, sentAt: number): void {
+    const atLeast = serverNow - this.#clock.now()
+    const atMost = serverNow - sentAt
+    const jumped = this.#atLeast !== undefined && (atMost < this.#atLeast || atLeast > this.#atMost)
+    // Bounds only get better, until the two clocks have drifted apart or one was set.
+    if (this.#atLeast === undefined || jumped) {
+      this.#atLeast = atLeast
+      this.#atMost = atMost
+    } else {
+      this.#atLeast = Math.max(this.#atLeast, atLeast)
+      this.#atMost = Math.min(this.#atMost, atMost)
+    }
+  }
+
+  /** Latest moment of the server at which a command sent now is still wanted; 0: not known yet. */
+  notAfter(budgetMs: number): number {
+    if (this.#atLeast === undefined) return 0
+    return Math.ceil(this.#clock.now() + this.#atMost + budgetMs)
+  }
+
+  /** How long until this moment of the server, at the least. */
+  atLeastUntil(serverMs: number): number {
+    return serverMs - (this.#clock.now() + this.#atMost)
+  }
+}

@@ -1,0 +1,151 @@
+// The one subscriber connection of the process: its own wake-up channel and the purge channel, whatever
+// the number of keys and waiters. After a reconnection everything may have been missed, and it says so.
+
+import type { Clock } from '@stampede/core'
+import type { Connection } from './client.ts'
+import type { Names } from './keys.ts'
+import { withBudget } from './run-script.ts'
+
+/** A dead connection is as silent as a quiet one; only a PING tells them apart. */
+const HEARTBEAT_MS = 5_000
+/** How often while somebody waits to be woken. */
+const WATCH_MS = 1_500
+
+/** What is heard, and what is not: the part of a store's hooks that is about messages. */
+export interface Hearer {
+  onWake?(key: string): void
+  onPurge?(key: string, options: { soft: boolean }): void
+  onGrant?(message: string): void
+  onGap(): void
+  onLost(): void
+  onError(operation: string, error: unknown): void
+}
+
+export class Subscription {
+  readonly hearers: Set<Hearer> = new Set()
+  readonly #connection: Connection
+  readonly #names: Names
+  readonly #wakeChannel: string
+  readonly #grantChannel: string
+  readonly #clock: Clock
+  readonly #budgetMs: number
+  readonly #heartbeat: NodeJS.Timeout
+  #watchUntil = 0
+  #watch: NodeJS.Timeout | undefined
+  #closed = false
+  #everSubscribed = false
+  #hearing = false
+  /** Settles with the first subscription. */
+  readonly first: Promise<void>
+  #resolveFirst: () => void = () => {}
+
+  constructor(
+    connection: Connection,
+    names: Names,
+    processId: string,
+    clock: Clock,
+    budgetMs: number,
+  ) {
+    this.#connection = connection
+    this.#names = names
+    this.#wakeChannel = names.wakePrefix + processId
+    this.#grantChannel = names.grantPrefix + processId
+    this.#clock = clock
+    this.#budgetMs = budgetMs
+    this.first = new Promise((resolve) => {
+      this.#resolveFirst = resolve
+    })
+    connection.on('error', (error: Error) => this.#report(error))
+    connection.on('message', (channel: string, message: string) => this.#receive(channel, message))
+    connection.on('ready', () => void this.#subscribe())
+    connection.on('close', () => this.#lost())
+    if (connection.status === 'ready') void this.#subscribe()
+    this.#heartbeat = setInterval(() => void this.#beat(), HEARTBEAT_MS)
+    this.#heartbeat.unref()
+  }
+
+  /** Somebody waits to be woken within `forMs`: until then the connection is looked after closely. */
+  watch(forMs: number): void {
+    this.#watchUntil = Math.max(this.#watchUntil, this.#clock.now() + forMs)
+    if (this.#watch !== undefined) return
+    this.#watch = setInterval(
+      () => {
+        if (this.#clock.now() < this.#watchUntil) void this.#beat()
+        else this.#unwatch()
+      },
+      Math.max(WATCH_MS, 2 * this.#budgetMs),
+    )
+    this.#watch.unref()
+  }
+
+  close(): void {
+    this.#closed = true
+    clearInterval(this.#heartbeat)
+    this.#unwatch()
+    this.#connection.disconnect()
+  }
+
+  /**
+   * ioredis tells of no resubscription, and is `ready` before it: so we subscribe, and then everybody looks again. Tried
+   * until it succeeds: a process that is connected but deaf would not hear of purges, and not know it.
+   */
+  async #subscribe(attempt = 0): Promise<void> {
+    try {
+      await this.#connection.subscribe(
+        this.#wakeChannel,
+        this.#grantChannel,
+        this.#names.purgeChannel,
+      )
+      const mayHaveMissed = this.#everSubscribed || attempt > 0
+      this.#everSubscribed = true
+      this.#hearing = true
+      this.#resolveFirst()
+      if (mayHaveMissed) for (const hearer of this.hearers) hearer.onGap()
+    } catch (error) {
+      this.#report(error)
+      this.#resolveFirst()
+      if (this.#closed || this.#connection.status !== 'ready') return
+      const delayMs = Math.min(10_000, 100 * 2 ** Math.min(attempt, 10))
+      setTimeout(() => void this.#subscribe(attempt + 1), delayMs).unref()
+    }
+  }
+
+  #receive(channel: string, message: string): void {
+    for (const hearer of this.hearers) {
+      if (channel === this.#wakeChannel) hearer.onWake?.(message)
+      else if (channel === this.#grantChannel) hearer.onGrant?.(message)
+      else hearer.onPurge?.(message.slice(1), { soft: message[0] === '1' })
+    }
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#connection.status !== 'ready') return
+    try {
+      await withBudget(this.#budgetMs, this.#connection.ping())
+    } catch {
+      this.#lost()
+      this.#connection.disconnect(true)
+    }
+  }
+
+  /** Whether messages arrive now, as far as is known. */
+  get hearing(): boolean {
+    return this.#hearing
+  }
+
+  #lost(): void {
+    this.#hearing = false
+    if (this.#closed) return
+    for (const hearer of this.hearers) hearer.onLost()
+  }
+
+  #unwatch(): void {
+    clearInterval(this.#watch)
+    this.#watch = undefined
+  }
+
+  #report(error: unknown): void {
+    if (this.#closed) return
+    for (const hearer of this.hearers) hearer.onError('subscribe', error)
+  }
+}

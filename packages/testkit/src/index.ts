@@ -1,0 +1,13 @@
+// @stampede/testkit: what every store must do, as suites that run against each of them.
+
+export { type LockBench, lockStoreContract } from './lock-contract.ts'
+export {
+  Barrier,
+  FaultyLocks,
+  type LockFault,
+  type LockOperation,
+  refused,
+  UnevenClock,
+  unheard,
+} from './lock-doubles.ts'
+export { type StoreBench, storeContract } from './store-contract.ts'

@@ -1,0 +1,389 @@
+// The contract of LockStore, as a suite. Two processes are played by two attached stores on the same data
+// (for the memory store, which serves one process, they are one).
+
+import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+export interface LockBench {
+  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  open(): Promise<{ a: LockStore; b: LockStore }>
+  /** Lets this much time pass for the store. */
+  pass(ms: number): Promise<void>
+  /** The clock the stores are given. Default: the system's. */
+  clock?: LockHooks['clock']
+  close?(): Promise<void>
+}
+
+interface Told {
+  readonly grant: Grant
+  readonly forMs: number
+}
+
+const LEASE_MS = 250
+/** A little longer than the lease. */
+const OVER_MS = 280
+const LONG_MS = 10_000
+
+export function lockStoreContract(name: string, bench: LockBench): void {
+  describe(`${name} keeps the contract of a lock store:`, () => {
+    let a: LockStore
+    let b: LockStore
+    let toldA: Told[]
+    let toldB: Told[]
+
+    beforeEach(async () => {
+      ;({ a, b } = await bench.open())
+      toldA = attach(a, bench)
+      toldB = b === a ? toldA : attach(b, bench)
+    })
+    afterEach(async () => {
+      await a.close()
+      if (b !== a) await b.close()
+      await bench.close?.()
+    })
+
+    const ask = (store: LockStore, token: string, leaseMs = LONG_MS, key = 'k') =>
+      store.acquire(key, { token, leaseMs, queue: false })
+    const queue = (store: LockStore, token: string, leaseMs = LONG_MS, key = 'k') =>
+      store.acquire(key, { token, leaseMs, queue: true })
+    const take = async (store: LockStore, token: string, leaseMs = LONG_MS, key = 'k') => {
+      const reply = await ask(store, token, leaseMs, key)
+      if (reply.status !== 'granted') throw new Error(`got ${reply.status}`)
+      return reply.grant
+    }
+    /** Grants are told on another connection than replies. */
+    const told = (list: () => Told[], count: number) =>
+      expect.poll(() => list().length, { interval: 5, timeout: 2_000 }).toBe(count)
+    const toldOnce = async (list: () => Told[]): Promise<Told> => {
+      await told(list, 1)
+      const [only] = list()
+      if (only === undefined) throw new Error('nothing was told')
+      return only
+    }
+    /** A round trip on both connections after which nothing that was published is still on its way. */
+    const nothingTold = async (list: () => Told[]) => {
+      const before = list().length
+      await take(a, 'echo-1', LONG_MS, 'echo')
+      await queue(a, 'echo-2', LONG_MS, 'echo')
+      await a.release({ key: 'echo', token: 'echo-1', fence: '*' })
+      await told(() => toldA.filter(({ grant }) => grant.key === 'echo'), 1)
+      expect(list().filter(({ grant }) => grant.key !== 'echo')).toHaveLength(before)
+    }
+
+    describe('acquire', () => {
+      it('gives a free lock to one of those who ask', async () => {
+        const replies = await Promise.all([ask(a, '1'), ask(b, '2'), ask(a, '3')])
+        expect(replies.map(({ status }) => status).sort()).toEqual(['busy', 'busy', 'granted'])
+      })
+
+      it('tells the others how long the lease has left', async () => {
+        await take(a, '1', 5_000)
+        const reply = await ask(b, '2')
+        expect(reply.status).toBe('busy')
+        expect(reply.forMs).toBeGreaterThan(3_000)
+        expect(reply.forMs).toBeLessThanOrEqual(5_000)
+      })
+
+      it('gives the same lease to the same token asked again, and does not lengthen it', async () => {
+        const first = await take(a, '1', LEASE_MS)
+        await bench.pass(100)
+        const again = await ask(a, '1', LONG_MS)
+        expect(again).toMatchObject({ status: 'granted', grant: first })
+        expect(again.forMs).toBeLessThanOrEqual(LEASE_MS - 100)
+      })
+
+      it('gives a lock whose lease ran out to the next, with a greater fence', async () => {
+        const first = await take(a, '1', LEASE_MS)
+        await bench.pass(OVER_MS)
+        const second = await take(b, '2')
+        expect(BigInt(second.fence)).toBeGreaterThan(BigInt(first.fence))
+      })
+
+      it('keeps fences rising in the order of grants, also within one moment', async () => {
+        const fences: bigint[] = []
+        for (let i = 0; i < 200; i++) {
+          const grant = await take(i % 2 === 0 ? a : b, String(i))
+          expect(grant.fence).toMatch(/^[1-9]\d*$/)
+          fences.push(BigInt(grant.fence))
+          await (i % 2 === 0 ? a : b).release(grant)
+        }
+        for (const [i, fence] of fences.entries()) {
+          if (i > 0) expect(fence, `grant ${i}`).toBeGreaterThan(fences[i - 1] ?? 0n)
+        }
+      })
+
+      it('does not mix keys up, whatever is in them', async () => {
+        const keys = [
+          'a',
+          'a b',
+          '{a}',
+          'a:b',
+          'ä\n"\0',
+          ' ',
+          'x'.repeat(10_000),
+          'x'.repeat(10_001),
+        ]
+        const grants = []
+        for (const [i, key] of keys.entries())
+          grants.push(await take(a, `first-${i}`, LONG_MS, key))
+        for (const [i, key] of keys.entries()) await queue(b, `next-${i}`, LONG_MS, key)
+        for (const grant of grants) await a.release(grant)
+        await told(() => toldB, keys.length)
+        const heard = toldB.map(({ grant }) => [grant.key, grant.token])
+        expect(heard).toEqual(keys.map((key, i) => [key, `next-${i}`]))
+      })
+    })
+
+    describe('release', () => {
+      it('frees the lock at once', async () => {
+        const grant = await take(a, '1')
+        expect(await a.release(grant)).toEqual({ status: 'released' })
+        await take(b, '2')
+      })
+
+      it('frees it once: the second time it is lost, and the newer holder keeps it', async () => {
+        const grant = await take(a, '1')
+        await a.release(grant)
+        expect(await a.release(grant)).toEqual({ status: 'lost' })
+        const newer = await take(b, '2')
+        expect(await a.release(grant)).toEqual({ status: 'lost' })
+        expect(await b.renew([newer], LONG_MS)).toEqual([true])
+      })
+
+      it('of a lease that ran out is lost if another has the lock, and not if nobody has', async () => {
+        const late = await take(a, '1', LEASE_MS)
+        const alone = await take(a, '2', LEASE_MS, 'other')
+        await bench.pass(OVER_MS)
+        const newer = await take(b, '3')
+        expect(await a.release(late)).toEqual({ status: 'lost' })
+        expect(await a.release(alone)).toEqual({ status: 'released' })
+        expect(await b.renew([newer], LONG_MS)).toEqual([true])
+      })
+
+      it('needs both names of the grant; a fence of * stands for any', async () => {
+        const grant = await take(a, '1')
+        expect(await a.release({ ...grant, fence: '1' })).toEqual({ status: 'lost' })
+        expect(await a.release({ ...grant, token: '2' })).toEqual({ status: 'lost' })
+        expect(await a.release({ ...grant, token: '2', fence: '*' })).toEqual({ status: 'lost' })
+        expect(await a.release({ ...grant, fence: '*' })).toEqual({ status: 'released' })
+        await take(b, '2')
+      })
+    })
+
+    describe('renew', () => {
+      it('keeps a lease, and answers for each grant by itself', async () => {
+        const mine = await take(a, '1', LEASE_MS)
+        const over = await take(a, '2', LEASE_MS, 'overtaken')
+        await bench.pass(150)
+        expect(await a.renew([mine], LEASE_MS)).toEqual([true])
+        await bench.pass(150)
+        await take(b, '3', LONG_MS, 'overtaken')
+        expect(await ask(b, '4')).toMatchObject({ status: 'busy' })
+        const unknown = { ...mine, key: 'never locked' }
+        expect(await a.renew([over, mine, unknown], LONG_MS)).toEqual([false, true, false])
+      })
+
+      it('revives a lease that ran out while nobody wanted the lock', async () => {
+        const grant = await take(a, '1', LEASE_MS)
+        await bench.pass(OVER_MS)
+        expect(await a.renew([grant], LONG_MS)).toEqual([true])
+        expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
+      })
+
+      it('does not bring a released lock back', async () => {
+        const grant = await take(a, '1')
+        await a.release(grant)
+        expect(await a.renew([grant], LONG_MS)).toEqual([false])
+        await take(b, '2')
+      })
+    })
+
+    describe('the queue', () => {
+      it('hands the lock over in the release: one who queued is told, once, with a greater fence', async () => {
+        const first = await take(a, '1')
+        expect(await queue(b, '2', 5_000)).toMatchObject({ status: 'busy' })
+        expect(await a.release(first)).toEqual({
+          status: 'released',
+          busyForMs: expect.any(Number),
+        })
+        const { grant, forMs } = await toldOnce(() => toldB)
+        expect(grant).toMatchObject({ key: 'k', token: '2' })
+        expect(BigInt(grant.fence)).toBeGreaterThan(BigInt(first.fence))
+        expect(forMs).toBeGreaterThan(500)
+        expect(forMs).toBeLessThanOrEqual(5_000)
+        expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
+        await nothingTold(() => toldB.filter((each) => each.grant.key === 'k'))
+      })
+
+      it('what was handed over is a lease like any other', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2')
+        await a.release(first)
+        const { grant } = await toldOnce(() => toldB)
+        expect(await b.acquire('k', { token: '2', leaseMs: LONG_MS, queue: true })).toMatchObject({
+          status: 'granted',
+          grant,
+        })
+        expect(await b.renew([grant], LONG_MS)).toEqual([true])
+        expect(await b.release(grant)).toEqual({ status: 'released' })
+        await take(a, '3')
+      })
+
+      it('is not joined by those who did not ask for it', async () => {
+        const first = await take(a, '1')
+        await ask(b, '2')
+        await a.release(first)
+        await take(a, '3')
+        await nothingTold(() => toldB)
+      })
+
+      it('has one place for a process, however often it asks', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2')
+        await queue(b, '2')
+        await a.release(first)
+        const { grant } = await toldOnce(() => toldB)
+        await b.release(grant)
+        await take(a, '3')
+        await nothingTold(() => toldB.filter((each) => each.grant.key === 'k'))
+      })
+
+      it('comes before whoever asks now, when the lease of a silent holder runs out', async () => {
+        await take(a, 'silent', LEASE_MS)
+        await queue(b, 'queued')
+        await bench.pass(OVER_MS)
+        expect(await ask(a, 'barging')).toMatchObject({ status: 'busy' })
+        const { grant } = await toldOnce(() => toldB)
+        expect(grant.token).toBe('queued')
+        expect(await b.renew([grant], LONG_MS)).toEqual([true])
+      })
+
+      it('gives the lock of a silent holder to one who queued and asks again', async () => {
+        const silent = await take(a, 'silent', LEASE_MS)
+        await queue(b, 'queued')
+        await bench.pass(OVER_MS)
+        const reply = await queue(b, 'queued')
+        if (reply.status !== 'granted') throw new Error(`got ${reply.status}`)
+        expect(BigInt(reply.grant.fence)).toBeGreaterThan(BigInt(silent.fence))
+        expect(await a.release(silent)).toEqual({ status: 'lost' })
+        expect(await b.renew([reply.grant], LONG_MS)).toEqual([true])
+      })
+
+      it('tells the one who releases how long the next has the lock, to begin with', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2', 5_000)
+        const { busyForMs = 0 } = await a.release(first)
+        expect(busyForMs).toBeGreaterThan(500)
+        expect(busyForMs).toBeLessThanOrEqual(5_000)
+      })
+
+      it('knows a process by the name it asked under last', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2')
+        await queue(b, '3')
+        await a.release(first)
+        const { grant } = await toldOnce(() => toldB)
+        expect(grant.token).toBe('3')
+        expect(await b.renew([grant], LONG_MS)).toEqual([true])
+      })
+
+      it('gives the lock of a silent holder to one who queued and asks under a new name', async () => {
+        await take(a, 'silent', LEASE_MS)
+        await queue(b, '2')
+        await bench.pass(OVER_MS)
+        const reply = await queue(b, '3')
+        if (reply.status !== 'granted') throw new Error(`got ${reply.status}`)
+        expect(await b.renew([reply.grant], LONG_MS)).toEqual([true])
+        await b.release(reply.grant)
+        await take(a, '4')
+      })
+
+      it('is left by a process that no longer waits; leaving twice changes nothing', async () => {
+        const first = await take(a, '1')
+        await b.leave('k')
+        await queue(b, '2')
+        await b.leave('k')
+        await b.leave('k')
+        await a.release(first)
+        await take(a, '3')
+        await nothingTold(() => toldB)
+      })
+
+      it('is not left by what was granted already', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2')
+        await a.release(first)
+        const { grant } = await toldOnce(() => toldB)
+        await b.leave('k')
+        expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
+        expect(await b.release(grant)).toEqual({ status: 'released' })
+      })
+    })
+
+    describe('release and queue again', () => {
+      it('gets the lock back in the reply when nobody else waits', async () => {
+        const first = await take(a, '1')
+        const { status, granted } = await a.release(first, { token: '2', leaseMs: 5_000 })
+        expect(status).toBe('released')
+        if (granted === undefined) throw new Error('nothing came back')
+        expect(granted.grant).toMatchObject({ key: 'k', token: '2' })
+        expect(BigInt(granted.grant.fence)).toBeGreaterThan(BigInt(first.fence))
+        expect(granted.forMs).toBeGreaterThan(500)
+        expect(await a.renew([first, granted.grant], LONG_MS)).toEqual([false, true])
+        await nothingTold(() => toldA)
+      })
+
+      it('takes no place in the queue of a lock that was lost', async () => {
+        const late = await take(a, '1', LEASE_MS)
+        await bench.pass(OVER_MS)
+        const newer = await take(b, '2')
+        expect(await a.release(late, { token: '3', leaseMs: LONG_MS })).toEqual({ status: 'lost' })
+        await b.release(newer)
+        await take(b, '4')
+        await nothingTold(() => toldA)
+      })
+
+      it('goes behind those who queued before', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2')
+        const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })
+        if (a === b) {
+          // One process has one place, and had it already: it is known by its new name.
+          expect(granted?.grant.token).toBe('3')
+          return
+        }
+        expect(granted).toBeUndefined()
+        const { grant: second } = await toldOnce(() => toldB)
+        expect(second.token).toBe('2')
+        const { status } = await b.release(second, { token: '4', leaseMs: LONG_MS })
+        expect(status).toBe('released')
+        const { grant: third } = await toldOnce(() => toldA)
+        expect(third.token).toBe('3')
+        await a.release(third)
+        await told(() => toldB, 2)
+        expect(toldB[1]?.grant.token).toBe('4')
+      })
+
+      it('grants under a name that the store knows, also to a process that queued under another', async () => {
+        const first = await take(a, '1')
+        await queue(a, '2')
+        const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })
+        const { grant } = granted ?? (await toldOnce(() => toldA))
+        expect(await a.renew([grant], LONG_MS)).toEqual([true])
+        expect(await a.release(grant)).toEqual({ status: 'released' })
+      })
+    })
+  })
+}
+
+function attach(store: LockStore, bench: LockBench): Told[] {
+  const told: Told[] = []
+  store.attach({
+    clock: bench.clock ?? systemClock,
+    onGrant: (grant, forMs) => void told.push({ grant, forMs }),
+    onGap: () => {},
+    onLost: () => {},
+    onError: () => {},
+  })
+  return told
+}
