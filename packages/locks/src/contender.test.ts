@@ -1,0 +1,433 @@
+// The races between what is asked, what is replied and what is told, each as a script: the store does
+// nothing but what a test says.
+
+import type {
+  Grant,
+  LockHooks,
+  LockRelease,
+  LockReply,
+  LockRequest,
+  LockStore,
+} from '@stampede/core'
+import { settled } from '@stampede/core/testing'
+import { UnevenClock } from '@stampede/testkit'
+import { describe, expect, it } from 'vitest'
+import { createLocks } from './create-locks.ts'
+import type { Lease } from './lease.ts'
+
+interface Call {
+  readonly text: string
+  readonly request?: LockRequest
+  readonly grant?: Grant
+  readonly next?: { token: string; leaseMs: number } | undefined
+  answer(reply: unknown): void
+  fail(error: Error): void
+}
+
+class ScriptedLocks implements LockStore {
+  readonly name = 'scripted'
+  readonly calls: Call[] = []
+  hooks!: LockHooks
+
+  attach(hooks: LockHooks): void {
+    this.hooks = hooks
+  }
+
+  acquire(_key: string, request: LockRequest): Promise<LockReply> {
+    return this.#call({ text: 'acquire', request })
+  }
+
+  renew(): Promise<boolean[]> {
+    return this.#call({ text: 'renew' })
+  }
+
+  release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
+    const text = next === undefined ? 'release' : 'release and queue'
+    return this.#call({ text, grant, next })
+  }
+
+  leave(): Promise<void> {
+    return this.#call({ text: 'leave' })
+  }
+
+  async close(): Promise<void> {}
+
+  /** What was asked since the last call of this. */
+  take(): string[] {
+    const texts = this.calls.slice(this.#taken).map(({ text }) => text)
+    this.#taken = this.calls.length
+    return texts
+  }
+  #taken = 0
+
+  #call<T>(call: Omit<Call, 'answer' | 'fail'>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.calls.push({ ...call, answer: (reply) => resolve(reply as T), fail: reject })
+    })
+  }
+}
+
+function setUp() {
+  const clock = new UnevenClock()
+  const store = new ScriptedLocks()
+  const locks = createLocks({ store: { locks: store }, clock, random: () => 0, leaseMs: 3_000 })
+  let fence = 100
+  const granted = (token: string): Grant => ({ key: 'job', token, fence: String(++fence) })
+  const last = (): Call => {
+    const call = store.calls.at(-1)
+    if (call === undefined) throw new Error('nothing was asked')
+    return call
+  }
+  const tokenOf = (call: Call): string => call.request?.token ?? call.next?.token ?? ''
+  const reply = async (call: Call, answer: unknown) => {
+    call.answer(answer)
+    await settled()
+  }
+  const busy = (call: Call, forMs = 3_000) => reply(call, { status: 'busy', forMs })
+  const grantBy = async (call: Call, forMs = 3_000): Promise<Grant> => {
+    const grant = granted(tokenOf(call))
+    await reply(call, { status: 'granted', grant, forMs })
+    return grant
+  }
+  const wait = () => {
+    const waiter: { lease?: Lease; error?: unknown } = {}
+    const promise = locks.acquire('job', { waitMs: 100_000 })
+    promise.then(
+      (lease) => {
+        waiter.lease = lease
+      },
+      (error: unknown) => {
+        waiter.error = error
+      },
+    )
+    return waiter
+  }
+  return { clock, store, locks, granted, last, tokenOf, reply, busy, grantBy, wait }
+}
+
+describe('a grant', () => {
+  it('that is told by the reply and by a message is one lease, and is not given away', async () => {
+    const { store, last, busy, grantBy, wait, clock } = setUp()
+    const first = wait()
+    await busy(last())
+    await clock.advance(3_005)
+    const grant = await grantBy(last())
+    expect(first.lease?.fence).toBe(BigInt(grant.fence))
+    store.take()
+    store.hooks.onGrant(grant, 2_000)
+    await settled()
+    expect(store.take()).toEqual([])
+    expect(first.lease?.remainingMs()).toBeGreaterThan(0)
+  })
+
+  it('that is told by the reply of a release and by a message is one lease', async () => {
+    const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    void first.lease?.release()
+    const grant = granted(tokenOf(last()))
+    await reply(last(), { status: 'released', granted: { grant, forMs: 2_000 } })
+    expect(second.lease?.fence).toBe(BigInt(grant.fence))
+    store.take()
+    store.hooks.onGrant(grant, 2_000)
+    await settled()
+    expect(store.take()).toEqual([])
+  })
+
+  it('that overtakes the reply "busy" is given as soon as the reply is there', async () => {
+    const { store, last, granted, busy, wait, tokenOf } = setUp()
+    const first = wait()
+    const asked = last()
+    const grant = granted(tokenOf(asked))
+    store.hooks.onGrant(grant, 2_000)
+    await busy(asked)
+    expect(store.take()).toEqual(['acquire'])
+    expect(first.lease?.fence).toBe(BigInt(grant.fence))
+  })
+
+  it('that overtakes the reply of the release that queued again is not given away', async () => {
+    const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    void first.lease?.release()
+    const releasing = last()
+    expect(releasing.text).toBe('release and queue')
+    const grant = granted(tokenOf(releasing))
+    store.take()
+    store.hooks.onGrant(grant, 2_000)
+    await settled()
+    expect(store.take()).toEqual([])
+    await reply(releasing, { status: 'released' })
+    // Given from what was heard, or asked for again under the same name: both are right.
+    if (second.lease === undefined) {
+      expect(store.take()).toEqual(['acquire'])
+      expect(tokenOf(last())).toBe(grant.token)
+      await reply(last(), { status: 'granted', grant, forMs: 1_999 })
+    }
+    expect(second.lease?.fence).toBe(BigInt(grant.fence))
+  })
+
+  it('for a waiter that left is passed on in one command', async () => {
+    const { store, last, granted, busy, locks, tokenOf } = setUp()
+    const abort = new AbortController()
+    const waiting = locks.acquire('job', { signal: abort.signal }).catch(() => {})
+    const asked = last()
+    await busy(asked)
+    abort.abort()
+    await waiting
+    store.take()
+    const grant = granted(tokenOf(asked))
+    store.hooks.onGrant(grant, 2_000)
+    await settled()
+    expect(store.take()).toEqual(['release'])
+    expect(last().grant).toEqual(grant)
+  })
+
+  it('for nobody is passed on', async () => {
+    const { store, granted, last } = setUp()
+    const grant = granted('unknown')
+    store.hooks.onGrant(grant, 2_000)
+    expect(store.take()).toEqual(['release'])
+    expect(last().grant).toEqual(grant)
+    last().fail(new Error('the store is away'))
+    await settled()
+  })
+
+  it('that is heard too late is no lease: the waiter goes on waiting', async () => {
+    const { store, last, granted, busy, wait, tokenOf } = setUp()
+    const first = wait()
+    await busy(last())
+    store.take()
+    store.hooks.onGrant(granted(tokenOf(last())), -500)
+    await settled()
+    expect(first).toEqual({})
+    expect(store.take()).toContain('acquire')
+  })
+
+  it('whose reply came too late is no lease: the waiter goes on waiting', async () => {
+    const { last, grantBy, wait, clock, store } = setUp()
+    const first = wait()
+    clock.block(3_500)
+    await grantBy(last())
+    expect(first).toEqual({})
+    expect(store.take().filter((text) => text === 'acquire').length).toBeGreaterThan(1)
+  })
+})
+
+describe('a lease that was lost', () => {
+  it('and is released late leaves the newer lease of this process alone', async () => {
+    const { store, last, granted, grantBy, wait, clock, reply } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    const third = wait()
+    clock.block(3_100)
+    expect(() => first.lease?.assertHeld()).toThrow()
+    await grantBy(last())
+    expect(second.lease?.remainingMs()).toBeGreaterThan(0)
+    store.take()
+    void first.lease?.release()
+    expect(last().text).toMatch(/^release/)
+    await reply(last(), { status: 'lost' })
+    // The second holds, the third waits here for its release: there is nothing to ask.
+    expect(store.take().filter((text) => text === 'acquire')).toEqual([])
+    void second.lease?.release()
+    const releasing = last()
+    expect(releasing.text).toBe('release and queue')
+    const next = granted(releasing.next?.token ?? '')
+    await reply(releasing, { status: 'released', granted: { grant: next, forMs: 2_000 } })
+    expect(third.lease?.fence).toBe(BigInt(next.fence))
+  })
+
+  it('and is released late does not cost those who wait their turn', async () => {
+    const { store, last, granted, grantBy, busy, wait, clock, reply, tokenOf } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    clock.block(3_100)
+    expect(() => first.lease?.assertHeld()).toThrow()
+    const queuedAs = tokenOf(last())
+    await busy(last())
+    void first.lease?.release()
+    const releasing = last()
+    const grant = granted(queuedAs)
+    // The store frees it and hands it to this process: in the reply if it queued again, else by message.
+    if (releasing.next === undefined) {
+      await reply(releasing, { status: 'released' })
+      store.hooks.onGrant(grant, 2_000)
+    } else {
+      await reply(releasing, { status: 'released', granted: { grant, forMs: 2_000 } })
+    }
+    await settled()
+    expect(second.lease?.fence).toBe(BigInt(grant.fence))
+  })
+})
+
+describe('a lease that was lost, and whose late release fails,', () => {
+  it('leaves those who wait in the queue, under their name', async () => {
+    const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    clock.block(3_100)
+    expect(() => first.lease?.assertHeld()).toThrow()
+    const queuedAs = tokenOf(last())
+    await busy(last())
+    void first.lease?.release()
+    store.take()
+    last().fail(new Error('the store is away'))
+    await settled()
+    expect(store.take()).toEqual([])
+    const grant = granted(queuedAs)
+    store.hooks.onGrant(grant, 2_000)
+    await settled()
+    expect(second.lease?.fence).toBe(BigInt(grant.fence))
+  })
+
+  it('does not make this process deaf for those who came since', async () => {
+    const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
+    const first = wait()
+    await grantBy(last())
+    clock.block(3_100)
+    expect(() => first.lease?.assertHeld()).toThrow()
+    await settled()
+    const second = wait()
+    const queuedAs = tokenOf(last())
+    await busy(last())
+    void first.lease?.release()
+    last().fail(new Error('the store is away'))
+    await settled()
+    const grant = granted(queuedAs)
+    store.hooks.onGrant(grant, 2_000)
+    await settled()
+    expect(second.lease?.fence).toBe(BigInt(grant.fence))
+  })
+})
+
+describe('a release whose answer is lost', () => {
+  it('asks again under the name that it queued, so that a turn it was given is found', async () => {
+    const { store, last, grantBy, wait, tokenOf } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    void first.lease?.release()
+    const releasing = last()
+    store.take()
+    releasing.fail(new Error('the reply was lost'))
+    await settled()
+    expect(store.take()).toEqual(['acquire'])
+    expect(tokenOf(last())).toBe(tokenOf(releasing))
+    await grantBy(last())
+    expect(second.lease).toBeDefined()
+  })
+})
+
+describe('a release whose answer is lost while the last who waits gives up', () => {
+  it('leaves the queue, and whoever comes next may wait again', async () => {
+    const { store, last, grantBy, wait, locks } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const abort = new AbortController()
+    const second = locks.acquire('job', { signal: abort.signal }).catch(() => {})
+    void first.lease?.release()
+    const releasing = last()
+    expect(releasing.text).toBe('release and queue')
+    abort.abort()
+    await second
+    store.take()
+    releasing.fail(new Error('the reply was lost'))
+    await settled()
+    expect(store.take()).toHaveLength(1)
+    const third = wait()
+    expect(store.take()).toEqual(['acquire'])
+    await grantBy(last())
+    expect(third.lease).toBeDefined()
+  })
+})
+
+describe('a process that waits', () => {
+  it('asks once for all who come together', async () => {
+    const { store, last, busy, wait } = setUp()
+    for (let i = 0; i < 5; i++) wait()
+    await busy(last())
+    expect(store.take()).toEqual(['acquire'])
+  })
+
+  it('asks no more while it is queued, however many come', async () => {
+    const { store, last, busy, wait } = setUp()
+    wait()
+    await busy(last())
+    store.take()
+    for (let i = 0; i < 5; i++) wait()
+    await settled()
+    expect(store.take()).toEqual([])
+  })
+
+  it('queues again in the release, and asks by itself only when the holder is silent', async () => {
+    const { store, last, granted, grantBy, wait, reply, clock } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const second = wait()
+    store.take()
+    void first.lease?.release()
+    await reply(last(), { status: 'released' })
+    expect(store.take()).toEqual(['release and queue'])
+    // Not the whole lease: a dead process may have been handed the lock, for a claim of 2 s.
+    await clock.advance(2_400)
+    expect(store.take()).toEqual([])
+    await clock.advance(200)
+    expect(store.take()).toEqual(['acquire'])
+    const grant = granted(last().request?.token ?? '')
+    await reply(last(), { status: 'granted', grant, forMs: 3_000 })
+    expect(second.lease?.fence).toBe(BigInt(grant.fence))
+  })
+
+  it('whose last waiter gives up during the release leaves the queue', async () => {
+    const { store, last, grantBy, wait, reply, locks } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const abort = new AbortController()
+    const second = locks.acquire('job', { signal: abort.signal }).catch(() => {})
+    void first.lease?.release()
+    const releasing = last()
+    expect(releasing.text).toBe('release and queue')
+    abort.abort()
+    await second
+    store.take()
+    await reply(releasing, { status: 'released' })
+    expect(store.take()).toEqual(['leave'])
+  })
+
+  it('whose last waiter gives up during the release passes on what comes back', async () => {
+    const { store, last, granted, grantBy, wait, reply, locks } = setUp()
+    const first = wait()
+    await grantBy(last())
+    const abort = new AbortController()
+    const second = locks.acquire('job', { signal: abort.signal }).catch(() => {})
+    void first.lease?.release()
+    const releasing = last()
+    abort.abort()
+    await second
+    store.take()
+    const grant = granted(releasing.next?.token ?? '')
+    await reply(releasing, { status: 'released', granted: { grant, forMs: 2_000 } })
+    expect(store.take()).toEqual(['release'])
+    expect(last().grant).toEqual(grant)
+  })
+
+  it('gives the lock to one who comes during the release', async () => {
+    const { store, last, grantBy, wait, reply } = setUp()
+    const first = wait()
+    await grantBy(last())
+    void first.lease?.release()
+    const releasing = last()
+    const second = wait()
+    store.take()
+    await reply(releasing, { status: 'released' })
+    expect(store.take()).toEqual(['acquire'])
+    await grantBy(last())
+    expect(second.lease).toBeDefined()
+  })
+})

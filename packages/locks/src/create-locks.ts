@@ -1,0 +1,263 @@
+// createLocks: distributed locks for what is not a response: jobs, workers, critical sections.
+
+import { LeaseKeeper, optionError } from '@stampede/core'
+import { Contender, type Waiter } from './contender.ts'
+import { type Bench, createLease, track } from './create-lease.ts'
+import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
+import type { Lease } from './lease.ts'
+import { onAbort } from './on-abort.ts'
+import {
+  type AcquireOptions,
+  type AcquirePlan,
+  type LocksConfig,
+  type LocksOptions,
+  readAcquireOptions,
+  readLocksOptions,
+} from './options.ts'
+import { backoffMs } from './poll.ts'
+import { sleep } from './sleep.ts'
+import { now } from './stopwatch.ts'
+import { newToken } from './token.ts'
+
+export interface Locks {
+  /**
+   * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (`waitMs: 0`), `ERR_LOCK_WAIT_TIMEOUT`,
+   * `ERR_LOCK_ABORTED`, `ERR_LOCK_UNAVAILABLE`.
+   */
+  acquire(key: string, options?: AcquireOptions): Promise<Lease>
+  /** Never waits: null when it is busy. Rejects with `ERR_LOCK_UNAVAILABLE` when the store does not answer. */
+  tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null>
+  /**
+   * Runs `fn` with the lock and releases it afterwards. An error of `fn` is what it rejects with; if `fn`
+   * returned after the lease was lost, `ERR_LOCK_LOST` with what it returned as `result`.
+   */
+  run<T>(key: string, fn: (lease: Lease) => T | Promise<T>): Promise<T>
+  run<T>(key: string, options: AcquireOptions, fn: (lease: Lease) => T | Promise<T>): Promise<T>
+  /** Rejects those who wait, and ends the store's connections if nothing else uses them. */
+  close(): Promise<void>
+}
+
+/** Throws `ERR_STAMPEDE_OPTION` on an option it does not know or cannot use. */
+export function createLocks(options: LocksOptions): Locks {
+  return new LockTable(readLocksOptions(options))
+}
+
+const CLOSED = new Error('the locks were closed')
+const RAN_ON = 'the function went on after its lease had ended'
+
+class LockTable implements Locks {
+  readonly #config: LocksConfig
+  readonly #bench: Bench
+  readonly #contenders = new Map<string, Contender>()
+  #closing: Promise<void> | undefined
+
+  constructor(config: LocksConfig) {
+    const { store, clock, random, maxHoldMs, prefix } = config
+    this.#config = config
+    const keeper = new LeaseKeeper(store, clock)
+    const nameOf = (key: string) => key.slice(prefix.length)
+    this.#bench = {
+      store,
+      clock,
+      random,
+      maxHoldMs,
+      keeper,
+      nameOf,
+      held: new Set(),
+      underWay: new Set(),
+    }
+    const askAll = () => {
+      for (const contender of this.#contenders.values()) contender.askAgain()
+    }
+    store.attach({
+      clock,
+      onGrant: (grant, forMs) => {
+        const contender = this.#contenders.get(grant.key)
+        // Nobody here wants it any more: on to the next.
+        if (contender === undefined) void store.release(grant).catch(() => {})
+        else contender.receive(grant, forMs)
+      },
+      onGap: askAll,
+      onLost: askAll,
+      onError: () => {},
+    })
+  }
+
+  async acquire(key: string, options?: AcquireOptions): Promise<Lease> {
+    const plan = readAcquireOptions('acquire', key, options, this.#config)
+    const { within, signal, waitMs } = plan
+    if (signal?.aborted) throw aborted(key, signal.reason)
+    if (within !== undefined) return this.#nest(key, within, plan)
+    if (waitMs === 0) {
+      const lease = await this.#tryOnce(key, plan.leaseMs)
+      if (lease === null) throw busy(key)
+      return lease
+    }
+    return this.#config.wait === 'poll' ? this.#poll(key, plan) : this.#queue(key, plan)
+  }
+
+  async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null> {
+    const { leaseMs } = readAcquireOptions('tryAcquire', key, options, this.#config)
+    return this.#tryOnce(key, leaseMs)
+  }
+
+  async run<T>(
+    key: string,
+    optionsOrFn: AcquireOptions | ((lease: Lease) => T | Promise<T>),
+    maybeFn?: (lease: Lease) => T | Promise<T>,
+  ): Promise<T> {
+    const fn = maybeFn ?? optionsOrFn
+    if (typeof fn !== 'function') throw optionError('run: fn', fn, 'pass the function to run')
+    const lease = await this.acquire(
+      key,
+      maybeFn === undefined ? undefined : (optionsOrFn as AcquireOptions),
+    )
+    try {
+      const result = await fn(lease)
+      if (lease.isLost || (!lease.isReleased && lease.remainingMs() === 0))
+        throw Object.assign(lost(key, RAN_ON), { result })
+      return result
+    } finally {
+      await lease.release()
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    for (const contender of [...this.#contenders.values()]) {
+      for (const waiter of [...contender.waiters]) waiter.abort(CLOSED)
+    }
+    // What was asked for before comes, and is given back.
+    const { underWay } = this.#bench
+    while (underWay.size > 0) await Promise.allSettled(underWay)
+    await Promise.all([...this.#bench.held].map((lease) => lease.release()))
+    await this.#config.store.close()
+  }
+
+  /** Waits in the queue: FIFO among processes, and within this one. */
+  #queue(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
+    this.#assertOpen(key)
+    const { clock } = this.#bench
+    const contender = this.#contender(this.#full(key))
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        timer?.cancel()
+        stop()
+      }
+      const waiter: Waiter = {
+        leaseMs,
+        resolve(lease) {
+          end()
+          resolve(lease)
+        },
+        reject(error) {
+          end()
+          reject(error)
+        },
+        abort: (reason) => giveUp(aborted(key, reason)),
+      }
+      const giveUp = (error: LockError) => {
+        contender.waiters.delete(waiter)
+        waiter.reject(error)
+        contender.leaveIfAlone()
+      }
+      const stop = onAbort(signal, () => giveUp(aborted(key, signal?.reason)))
+      const timer = Number.isFinite(waitMs)
+        ? clock.setTimer(waitMs, () => giveUp(waitTimeout(key, waitMs)))
+        : undefined
+      contender.waiters.add(waiter)
+      contender.pump()
+    })
+  }
+
+  /** Waits by asking again and again. */
+  async #poll(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
+    const { clock, random } = this.#bench
+    const startedAt = clock.now()
+    for (let attempt = 0; ; attempt++) {
+      const lease = await this.#tryOnce(key, leaseMs)
+      if (signal?.aborted) {
+        await lease?.release()
+        throw aborted(key, signal.reason)
+      }
+      if (lease !== null) return lease
+      const leftMs = waitMs - (clock.now() - startedAt)
+      if (leftMs <= 0) throw waitTimeout(key, waitMs)
+      await sleep(clock, Math.min(leftMs, backoffMs(attempt, random)), signal)
+    }
+  }
+
+  async #tryOnce(key: string, leaseMs: number): Promise<Lease | null> {
+    this.#assertOpen(key)
+    const full = this.#full(key)
+    const contender = this.#contenders.get(full)
+    // Nobody who waits here is overtaken, and what this process holds need not be asked for.
+    if (contender !== undefined && (contender.isHolding || contender.waiters.size > 0)) return null
+    const { store, clock } = this.#bench
+    const from = now(clock)
+    try {
+      const asking = store.acquire(full, { token: newToken(), leaseMs, queue: false })
+      const reply = await track(this.#bench, asking)
+      if (reply.status === 'busy') return null
+      if (this.#closing !== undefined) {
+        await track(this.#bench, store.release(reply.grant))
+        throw aborted(key, CLOSED)
+      }
+      const { grant, forMs } = reply
+      return createLease(this.#bench, grant, { from, forMs }, leaseMs, {
+        release: () =>
+          store.release(grant).then(
+            ({ status }) => status,
+            () => 'unknown' as const,
+          ),
+        onLost: () => {},
+      })
+    } catch (error) {
+      if (error instanceof LockError) throw error
+      throw unavailable(key, error)
+    }
+  }
+
+  /** Waits for its siblings no longer than for anything else. */
+  async #nest(key: string, within: Lease, { signal, waitMs }: AcquirePlan): Promise<Lease> {
+    if (within.key !== key) {
+      const fix = `pass a lease of ${key}; this one is of another key`
+      throw optionError('acquire.within', within.key, fix)
+    }
+    if (waitMs === 0) return within.nest()
+    const giveUp = new AbortController()
+    const stop = onAbort(signal, () => giveUp.abort(signal?.reason))
+    const timedOut = waitTimeout(key, waitMs)
+    const timer = Number.isFinite(waitMs)
+      ? this.#bench.clock.setTimer(waitMs, () => giveUp.abort(timedOut))
+      : undefined
+    try {
+      return await within.nestLater(giveUp.signal)
+    } catch (error) {
+      throw giveUp.signal.reason === timedOut ? timedOut : error
+    } finally {
+      timer?.cancel()
+      stop()
+    }
+  }
+
+  #contender(full: string): Contender {
+    const present = this.#contenders.get(full)
+    if (present !== undefined) return present
+    const contender = new Contender(this.#bench, full, () => this.#contenders.delete(full))
+    this.#contenders.set(full, contender)
+    return contender
+  }
+
+  #full(key: string): string {
+    return this.#config.prefix + key
+  }
+
+  #assertOpen(key: string): void {
+    if (this.#closing !== undefined) throw aborted(key, CLOSED)
+  }
+}

@@ -1,0 +1,10 @@
+// @stampede/locks: distributed locks with fencing tokens.
+
+export { createLocks, type Locks } from './create-locks.ts'
+export { LockError, type LockErrorCode } from './errors.ts'
+export { type FencedUpdate, fencedUpdate } from './fencing.ts'
+export { Lease, type Released } from './lease.ts'
+export type { AcquireOptions, LocksOptions } from './options.ts'
+export { createQuorumLocks, type QuorumLease, type QuorumLocks } from './quorum.ts'
+export type { QuorumOptions } from './quorum-options.ts'
+export { createReentrantLock, type ReentrantLock } from './reentrant.ts'

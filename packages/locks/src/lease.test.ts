@@ -1,0 +1,291 @@
+import { UnevenClock } from '@stampede/testkit'
+import { describe, expect, it } from 'vitest'
+import { LockError } from './errors.ts'
+import { Lease, type Released } from './lease.ts'
+import { now } from './stopwatch.ts'
+
+function setUp(leaseMs = 1_000) {
+  const clock = new UnevenClock()
+  const told: string[] = []
+  const lease = new Lease(
+    'job',
+    7n,
+    { from: now(clock), forMs: leaseMs },
+    {
+      clock,
+      async renew() {
+        told.push('renew')
+        lease.extend({ from: now(clock), forMs: leaseMs })
+        return true
+      },
+      async release(): Promise<Released> {
+        told.push('release')
+        return 'released'
+      },
+      onLost: () => void told.push('lost'),
+    },
+  )
+  return { clock, lease, told }
+}
+
+const codeOf = (run: () => unknown): string => {
+  try {
+    run()
+  } catch (error) {
+    if (error instanceof LockError) return error.code
+    throw error
+  }
+  return 'held'
+}
+
+describe('the end of a lease', () => {
+  it('is told by the signal a notice before the term is over, with no answer needed', async () => {
+    const { clock, lease, told } = setUp(1_000)
+    await clock.advance(937)
+    expect(lease.signal.aborted).toBe(false)
+    expect(lease.remainingMs()).toBeGreaterThan(50)
+    await clock.advance(1)
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.signal.reason).toMatchObject({ code: 'ERR_LOCK_LOST', key: 'job' })
+    expect(lease.remainingMs()).toBe(0)
+    expect(told).toEqual(['lost'])
+  })
+
+  it('counts from before the command was sent, not from its answer', async () => {
+    const clock = new UnevenClock()
+    const from = now(clock)
+    await clock.advance(600)
+    const lease = new Lease(
+      'job',
+      7n,
+      { from, forMs: 1_000 },
+      { clock, renew: async () => true, release: async () => 'released', onLost: () => {} },
+    )
+    expect(lease.remainingMs()).toBe(1_000 - 600 - 12)
+    await clock.advance(338)
+    expect(lease.signal.aborted).toBe(true)
+  })
+
+  it('is seen by assertHeld after the event loop was blocked, before any timer ran', () => {
+    const { clock, lease } = setUp(1_000)
+    clock.block(900)
+    expect(codeOf(() => lease.assertHeld())).toBe('held')
+    clock.block(90)
+    expect(lease.signal.aborted).toBe(false)
+    expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.remainingMs()).toBe(0)
+  })
+
+  it('is seen after a suspend, when only the wall clock went on', () => {
+    const { clock, lease } = setUp(1_000)
+    clock.suspend(999)
+    expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
+  })
+
+  it('is not put off when the wall clock is set back', async () => {
+    const { clock, lease } = setUp(1_000)
+    clock.suspend(-3_600_000)
+    expect(codeOf(() => lease.assertHeld())).toBe('held')
+    await clock.advance(999)
+    expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
+  })
+
+  it('is moved by an extension, and by nothing once it was told', async () => {
+    const { clock, lease } = setUp(1_000)
+    await clock.advance(900)
+    lease.extend({ from: now(clock), forMs: 1_000 })
+    await clock.advance(900)
+    expect(lease.signal.aborted).toBe(false)
+    await clock.advance(100)
+    expect(lease.signal.aborted).toBe(true)
+    lease.extend({ from: now(clock), forMs: 1_000 })
+    expect(lease.remainingMs()).toBe(0)
+    expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
+  })
+
+  it('comes at once when the store says that another has it', () => {
+    const { lease, told } = setUp()
+    lease.revoke('another has it')
+    lease.revoke('another has it')
+    expect(lease.signal.reason).toMatchObject({
+      code: 'ERR_LOCK_LOST',
+      message: 'lock "job": another has it',
+    })
+    expect(told).toEqual(['lost'])
+  })
+})
+
+describe('renew', () => {
+  it('extends the lease now', async () => {
+    const { clock, lease } = setUp(1_000)
+    await clock.advance(500)
+    expect(await lease.renew()).toBe(true)
+    expect(lease.remainingMs()).toBe(988)
+  })
+
+  it('is false and asks nobody once the lease is over or released', async () => {
+    const lost = setUp()
+    lost.lease.revoke('gone')
+    expect(await lost.lease.renew()).toBe(false)
+    const released = setUp()
+    await released.lease.release()
+    expect(await released.lease.renew()).toBe(false)
+    expect([...lost.told, ...released.told]).toEqual(['lost', 'release'])
+  })
+})
+
+describe('release', () => {
+  it('ends the lease at once, aborts the signal, and leaves no timer', async () => {
+    const { clock, lease, told } = setUp()
+    const releasing = lease.release()
+    expect(lease.signal.aborted).toBe(true)
+    expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
+    expect(await releasing).toBe('released')
+    expect(told).toEqual(['release'])
+    expect(clock.timers).toBe(0)
+  })
+
+  it('is safe to call twice: one command, and the same answer', async () => {
+    const { clock, lease, told } = setUp()
+    expect(await Promise.all([lease.release(), lease.release()])).toEqual(['released', 'released'])
+    expect(told).toEqual(['release'])
+    const unsure = new Lease(
+      'job',
+      7n,
+      { from: now(clock), forMs: 1_000 },
+      { clock, renew: async () => true, release: async () => 'unknown', onLost: () => {} },
+    )
+    expect(await unsure.release()).toBe('unknown')
+    expect(await unsure.release()).toBe('unknown')
+  })
+
+  it('of a lost lease says so, and still tells the store, which may hold it longer', async () => {
+    const { lease, told } = setUp()
+    lease.revoke('too late')
+    expect(await lease.release()).toBe('lost')
+    expect(told).toEqual(['lost', 'release'])
+  })
+
+  it('is what await using does at the end of the block, also when it throws', async () => {
+    const { lease, told } = setUp()
+    const block = async () => {
+      await using held = lease
+      held.assertHeld()
+      throw new Error('from the block')
+    }
+    await expect(block()).rejects.toThrow('from the block')
+    expect(told).toEqual(['release'])
+  })
+})
+
+describe('a nested lease', () => {
+  it('has the fence and the term of the lease it is nested in, and ends without telling the store', async () => {
+    const { clock, lease, told } = setUp(1_000)
+    await clock.advance(400)
+    const nested = lease.nest()
+    expect([nested.key, nested.fence]).toEqual(['job', 7n])
+    expect(nested.remainingMs()).toBe(lease.remainingMs())
+    expect(await nested.release()).toBe('released')
+    expect(told).toEqual([])
+    expect(codeOf(() => lease.assertHeld())).toBe('held')
+    expect(codeOf(() => nested.assertHeld())).toBe('ERR_LOCK_LOST')
+  })
+
+  it('excludes its siblings until it is released', async () => {
+    const { lease } = setUp()
+    const first = lease.nest()
+    expect(codeOf(() => lease.nest())).toBe('ERR_LOCK_BUSY')
+    await first.release()
+    expect(codeOf(() => lease.nest())).toBe('held')
+  })
+
+  it('can be nested in, and is released inside-out', async () => {
+    const { lease } = setUp()
+    const outer = lease.nest()
+    const inner = outer.nest()
+    expect(codeOf(() => outer.nest())).toBe('ERR_LOCK_BUSY')
+    await inner.release()
+    await outer.nest().release()
+    await outer.release()
+    expect(codeOf(() => lease.nest())).toBe('held')
+  })
+
+  it('is extended with the lease, and its own renew extends the lease', async () => {
+    const { clock, lease } = setUp(1_000)
+    const nested = lease.nest().nest()
+    await clock.advance(500)
+    lease.extend({ from: now(clock), forMs: 1_000 })
+    expect(nested.remainingMs()).toBe(988)
+    await clock.advance(500)
+    expect(await nested.renew()).toBe(true)
+    expect(lease.remainingMs()).toBe(988)
+  })
+
+  it('is lost with the lease it is nested in, however deep', async () => {
+    const { lease } = setUp()
+    const nested = lease.nest()
+    const deeper = nested.nest()
+    lease.revoke('another has it')
+    for (const each of [nested, deeper]) {
+      expect(each.signal.aborted).toBe(true)
+      expect(codeOf(() => each.assertHeld())).toBe('ERR_LOCK_LOST')
+    }
+  })
+
+  it('is lost when the lease it is nested in is released first', async () => {
+    const { lease } = setUp()
+    const detached = lease.nest()
+    await lease.release()
+    expect(codeOf(() => detached.assertHeld())).toBe('ERR_LOCK_LOST')
+    expect(await detached.release()).toBe('lost')
+  })
+
+  it('of an ended lease cannot be had', async () => {
+    const { clock, lease } = setUp(1_000)
+    clock.block(1_000)
+    expect(codeOf(() => lease.nest())).toBe('ERR_LOCK_LOST')
+  })
+})
+
+describe('those who wait for a nested lease', () => {
+  it('enter one after another, in their order', async () => {
+    const { lease } = setUp()
+    const entered: number[] = []
+    const enter = async (n: number) => {
+      await using _ = await lease.nestLater()
+      entered.push(n)
+      await Promise.resolve()
+      expect(entered.at(-1)).toBe(n)
+    }
+    await Promise.all([1, 2, 3, 4].map(enter))
+    expect(entered).toEqual([1, 2, 3, 4])
+  })
+
+  it('are not held up by one that gave up', async () => {
+    const { lease } = setUp()
+    const open = lease.nest()
+    const giveUp = new AbortController()
+    const impatient = lease.nestLater(giveUp.signal)
+    const patient = lease.nestLater()
+    giveUp.abort(new Error('no time'))
+    await expect(impatient).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+    await open.release()
+    const outcome = await Promise.race([
+      patient.then(() => 'entered'),
+      new Promise((resolve) => setImmediate(() => resolve('still waits'))),
+    ])
+    expect(outcome).toBe('entered')
+  })
+
+  it('are all rejected when the lease ends', async () => {
+    const { lease } = setUp()
+    lease.nest()
+    const waiting = [lease.nestLater(), lease.nestLater(), lease.nestLater()]
+    const outcomes = Promise.allSettled(waiting)
+    lease.revoke('another has it')
+    for (const outcome of await outcomes) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'ERR_LOCK_LOST' } })
+    }
+  })
+})

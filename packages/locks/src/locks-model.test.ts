@@ -1,0 +1,389 @@
+// Any schedule of three processes on one lock, over a network that delays and loses: never two holders, fences
+// that rise, and nobody who waits for ever. The server is the protocol of lua/*-lock-1.lua on a few lines.
+
+import type {
+  Grant,
+  LockHooks,
+  LockRelease,
+  LockReply,
+  LockRequest,
+  LockStore,
+} from '@stampede/core'
+import { ManualClock, settled } from '@stampede/core/testing'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { createLocks, type Locks } from './create-locks.ts'
+import type { Lease } from './lease.ts'
+
+const BUDGET_MS = 250
+const CLAIM_MS = 2_000
+const PROCESSES = 3
+
+interface Place {
+  readonly process: Process
+  token: string
+  leaseMs: number
+}
+
+class Server {
+  readonly clock: ManualClock
+  token = ''
+  until = 0
+  fence = 0
+  queue: Place[] = []
+
+  constructor(clock: ManualClock) {
+    this.clock = clock
+  }
+
+  acquire(process: Process, request: LockRequest): LockReply {
+    const { token, leaseMs, queue } = request
+    const now = this.clock.now()
+    const isHeld = this.token !== '' && now < this.until
+    if (isHeld && this.token === token) return this.#granted()
+    if (queue && (isHeld || this.queue.length > 0)) this.#join(process, token, leaseMs)
+    if (isHeld) return { status: 'busy', forMs: this.until - now }
+    if (this.queue.length > 0) {
+      this.#handOver(undefined)
+      return this.acquire(process, request)
+    }
+    this.#grant(token, leaseMs)
+    return this.#granted()
+  }
+
+  renew({ token, fence }: Grant, leaseMs: number): boolean {
+    const isOurs = this.token === token && String(this.fence) === fence
+    if (isOurs) this.until = this.clock.now() + leaseMs
+    return isOurs
+  }
+
+  release(grant: Grant, process: Process, next?: { token: string; leaseMs: number }): LockRelease {
+    const isNewest = grant.fence === '*' || grant.fence === String(this.fence)
+    if (this.token !== grant.token || !isNewest) return { status: 'lost' }
+    if (next !== undefined) this.#join(process, next.token, next.leaseMs)
+    const toItself = this.#handOver(next && process)
+    if (toItself) {
+      const { grant: granted, forMs } = this.#granted()
+      return { status: 'released', granted: { grant: granted, forMs } }
+    }
+    if (this.token === '') return { status: 'released' }
+    return { status: 'released', busyForMs: this.until - this.clock.now() }
+  }
+
+  leave(process: Process): void {
+    this.queue = this.queue.filter((place) => place.process !== process)
+  }
+
+  #join(process: Process, token: string, leaseMs: number): void {
+    const place = this.queue.find((each) => each.process === process)
+    if (place === undefined) this.queue.push({ process, token, leaseMs })
+    else Object.assign(place, { token, leaseMs })
+  }
+
+  /** True: to the process that asks, which learns it from the reply. */
+  #handOver(asking: Process | undefined): boolean {
+    this.token = ''
+    for (let head = this.queue.shift(); head !== undefined; head = this.queue.shift()) {
+      this.#grant(head.token, Math.min(head.leaseMs, CLAIM_MS))
+      if (head.process === asking) return true
+      if (head.process.publish(this.#granted().grant, this.until)) return false
+      this.token = ''
+    }
+    return false
+  }
+
+  #grant(token: string, forMs: number): void {
+    this.fence = Math.max(this.fence + 1, Math.floor(this.clock.wallNow() * 1_000))
+    this.token = token
+    this.until = this.clock.now() + forMs
+  }
+
+  #granted() {
+    const grant = { key: 'job', token: this.token, fence: String(this.fence) }
+    return { status: 'granted', grant, forMs: this.until - this.clock.now() } as const
+  }
+}
+
+interface Trip {
+  readonly thereMs: number
+  readonly backMs: number
+  readonly lost?: 'request' | 'reply' | undefined
+}
+
+const SMOOTH: Trip = { thereMs: 1, backMs: 1 }
+
+/** One process's connections: commands and replies each in order, messages in order of their own. */
+class Process implements LockStore {
+  readonly name = 'network'
+  readonly trips: Trip[] = []
+  messageMs = 1
+  #hooks: LockHooks | undefined
+  #hearing: 'all' | 'nothing, and it is known' | 'nothing' = 'all'
+  readonly #server: Server
+  readonly #lastDue = { there: 0, back: 0, message: 0 }
+
+  constructor(server: Server) {
+    this.#server = server
+  }
+
+  attach(hooks: LockHooks): void {
+    this.#hooks = hooks
+  }
+
+  async acquire(_key: string, request: LockRequest): Promise<LockReply> {
+    const wantedUntil = this.#server.clock.now() + BUDGET_MS
+    try {
+      return await this.#ask(() => {
+        // Not after its caller gave up.
+        if (this.#server.clock.now() > wantedUntil) throw new Error('late')
+        return this.#server.acquire(this, request)
+      })
+    } catch (error) {
+      void this.#undo(request.token, [50, 200, 500, 1_500, 4_000])
+      throw error
+    }
+  }
+
+  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    return this.#ask(() => grants.map((grant) => this.#server.renew(grant, leaseMs)))
+  }
+
+  async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
+    return this.#ask(() => this.#server.release(grant, this, next))
+  }
+
+  async leave(): Promise<void> {
+    return this.#ask(() => this.#server.leave(this))
+  }
+
+  async close(): Promise<void> {}
+
+  /** Whether anybody seemed to listen. */
+  publish(grant: Grant, until: number): boolean {
+    if (this.#hearing === 'nothing, and it is known') return false
+    const { clock } = this.#server
+    this.#after('message', this.messageMs, () => {
+      if (this.#hearing === 'all') this.#hooks?.onGrant(grant, until - clock.now())
+    })
+    return true
+  }
+
+  /** The subscription breaks: at once for the server, or only for us; after a while it is there again. */
+  breakSubscription(isSilent: boolean): void {
+    const { clock } = this.#server
+    this.#hearing = isSilent ? 'nothing' : 'nothing, and it is known'
+    clock.setTimer(isSilent ? 750 : 0, () => this.#hooks?.onLost())
+    clock.setTimer(isSilent ? 900 : 150, () => {
+      this.#hearing = 'all'
+      this.#hooks?.onGap()
+    })
+  }
+
+  async #undo(token: string, delaysMs: readonly number[]): Promise<void> {
+    for (const delayMs of delaysMs) {
+      await new Promise<void>((resolve) => void this.#server.clock.setTimer(delayMs, resolve))
+      const unheard = { key: 'job', token, fence: '*' }
+      if (await this.release(unheard).catch(() => undefined)) return
+    }
+  }
+
+  #ask<T>(work: () => T): Promise<T> {
+    const { thereMs, backMs, lost } = this.trips.shift() ?? SMOOTH
+    return new Promise<T>((resolve, reject) => {
+      const timer = this.#server.clock.setTimer(BUDGET_MS, () => reject(new Error('no answer')))
+      const answer = (settle: () => void) =>
+        this.#after('back', backMs, () => {
+          if (lost === 'reply') return
+          timer.cancel()
+          settle()
+        })
+      this.#after('there', thereMs, () => {
+        if (lost === 'request') return
+        try {
+          const reply = work()
+          answer(() => resolve(reply))
+        } catch (error) {
+          answer(() => reject(error))
+        }
+      })
+    })
+  }
+
+  /** Nothing overtakes what was sent before it the same way. */
+  #after(way: 'there' | 'back' | 'message', delayMs: number, run: () => void): void {
+    const { clock } = this.#server
+    const due = Math.max(clock.now() + delayMs, this.#lastDue[way])
+    this.#lastDue[way] = due
+    clock.setTimer(due - clock.now(), run)
+  }
+}
+
+type Step =
+  | { do: 'acquire'; process: number; leaseMs: number; waitMs: number }
+  | { do: 'try'; process: number }
+  | { do: 'release'; which: number }
+  | { do: 'abort'; which: number }
+  | { do: 'trip'; process: number; trip: Trip }
+  | { do: 'messages'; process: number; ms: number }
+  | { do: 'break'; process: number; isSilent: boolean }
+  | { do: 'advance'; ms: number }
+
+const process = fc.nat(PROCESSES - 1)
+const which = fc.nat(5)
+const delayMs = fc.constantFrom(0, 1, 5, 40, 200, 400)
+const leaseMs = fc.constantFrom(1_000, 3_000)
+const waitMs = fc.constantFrom(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY, 100, 1_500)
+const lost = fc.constantFrom(undefined, undefined, 'request' as const, 'reply' as const)
+
+const schedule: fc.Arbitrary<Step[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 8,
+      arbitrary: fc.record({ do: fc.constant('acquire' as const), process, leaseMs, waitMs }),
+    },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('try' as const), process }) },
+    { weight: 7, arbitrary: fc.record({ do: fc.constant('release' as const), which }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('abort' as const), which }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('trip' as const),
+        process,
+        trip: fc.record({ thereMs: delayMs, backMs: delayMs, lost }),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({ do: fc.constant('messages' as const), process, ms: delayMs }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({ do: fc.constant('break' as const), process, isSilent: fc.boolean() }),
+    },
+    {
+      weight: 9,
+      arbitrary: fc.record({
+        do: fc.constant('advance' as const),
+        ms: fc.constantFrom(1, 2, 3, 20, 60, 300, 1_100, 3_200),
+      }),
+    },
+  ),
+  { minLength: 1, maxLength: 80, size: 'max' },
+)
+
+class World {
+  readonly clock = new ManualClock()
+  readonly problems: string[] = []
+  readonly #server = new Server(this.clock)
+  readonly #processes = Array.from({ length: PROCESSES }, () => new Process(this.#server))
+  readonly #locks: Locks[] = this.#processes.map((locks) =>
+    createLocks({ store: { locks }, clock: this.clock, random: () => 0.5 }),
+  )
+  #held: Lease[] = []
+  readonly #waiting = new Set<AbortController>()
+  #lastFence = 0n
+  #isEnding = false
+
+  async take(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'acquire': {
+        const abort = new AbortController()
+        const { leaseMs, waitMs } = step
+        this.#waiting.add(abort)
+        this.#had(
+          this.#at(step.process).acquire('job', { leaseMs, waitMs, signal: abort.signal }),
+        ).finally(() => this.#waiting.delete(abort))
+        break
+      }
+      case 'try':
+        void this.#had(this.#at(step.process).tryAcquire('job', { leaseMs: 1_000 }))
+        break
+      case 'release':
+        void this.#held.splice(step.which % Math.max(1, this.#held.length), 1)[0]?.release()
+        break
+      case 'abort':
+        ;[...this.#waiting][step.which]?.abort()
+        break
+      case 'trip':
+        this.#processes[step.process]?.trips.push(step.trip)
+        break
+      case 'messages':
+        Object.assign(this.#processes[step.process] ?? {}, { messageMs: step.ms })
+        break
+      case 'break':
+        this.#processes[step.process]?.breakSubscription(step.isSilent)
+        break
+      case 'advance':
+        await this.clock.advance(step.ms)
+    }
+    await settled()
+  }
+
+  /** All is well from here, and whoever has the lock gives it back: then everybody gets it, and soon. */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    for (const process of this.#processes) {
+      process.trips.length = 0
+      process.messageMs = 1
+    }
+    for (const lease of this.#held.splice(0)) void lease.release()
+    const waiting = this.#waiting.size
+    // What a lease that nobody gives back may cost, once for each process; and a hand-over for each waiter.
+    await this.clock.advance(PROCESSES * 3_500 + 10 * waiting)
+    if (this.#waiting.size > 0) {
+      this.problems.push(`${this.#waiting.size} of ${waiting} still wait`)
+    }
+    let isFree = false
+    void this.#had(this.#at(0).acquire('job')).then(() => {
+      isFree = true
+    })
+    await this.clock.advance(3_500)
+    if (!isFree) this.problems.push('the lock is not free')
+    let closed = 0
+    for (const locks of this.#locks) {
+      void locks.close().then(() => {
+        closed += 1
+      })
+    }
+    await this.clock.advance(1_000)
+    if (closed < PROCESSES) this.problems.push(`${PROCESSES - closed} do not close`)
+    await this.clock.advance(20_000)
+    if (this.clock.timers > 0) this.problems.push(`${this.clock.timers} timers are left`)
+  }
+
+  async #had(asked: Promise<Lease | null>): Promise<void> {
+    const lease = await asked.catch((error: { code?: string }) => {
+      if (!/^ERR_LOCK_(ABORTED|WAIT_TIMEOUT|UNAVAILABLE)$/.test(error.code ?? '')) {
+        this.problems.push(String(error))
+      }
+      return null
+    })
+    if (lease === null) return
+    const others = this.#held.filter((each) => each.remainingMs() > 0)
+    if (others.length > 0) this.problems.push(`${lease.fence} and ${others[0]?.fence} at a time`)
+    if (lease.fence <= this.#lastFence)
+      this.problems.push(`${lease.fence} after ${this.#lastFence}`)
+    if (lease.remainingMs() === 0) this.problems.push(`${lease.fence} is over when it is given`)
+    this.#lastFence = lease.fence
+    if (this.#isEnding) void lease.release()
+    else this.#held.push(lease)
+  }
+
+  #at(process: number): Locks {
+    const locks = this.#locks[process]
+    if (locks === undefined) throw new Error(`No process ${process}`)
+    return locks
+  }
+}
+
+it('whatever the schedule, one holds the lock at a time, fences rise, and all who wait get it', async () => {
+  await fc.assert(
+    fc.asyncProperty(schedule, async (steps) => {
+      const world = new World()
+      for (const step of steps) await world.take(step)
+      await world.end()
+      expect(world.problems).toEqual([])
+    }),
+    { numRuns: Number(globalThis.process.env.STAMPEDE_RUNS ?? 300) },
+  )
+}, 60_000)

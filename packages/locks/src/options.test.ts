@@ -1,0 +1,113 @@
+import { memoryStore } from '@stampede/core'
+import { describe, expect, it } from 'vitest'
+import { createLocks } from './create-locks.ts'
+import { createQuorumLocks } from './quorum.ts'
+
+const store = () => memoryStore()
+// What plain JavaScript may pass.
+const make = (options: unknown) => () => createLocks(options as never)
+const makeQuorum = (stores: unknown, options?: unknown) => () =>
+  createQuorumLocks(stores as never, options as never)
+
+describe('createLocks names the option, the value and the fix:', () => {
+  it.each([
+    [undefined, 'createLocks.store: received undefined; pass redisStore(redis) or memoryStore()'],
+    [[], 'createLocks: received'],
+    [{ store: {} }, 'createLocks.store: received'],
+    [{ store: store(), lease: 1 }, 'createLocks.lease: received 1; there is no such option; '],
+    [{ store: store(), leasMs: 1 }, 'did you mean leaseMs?'],
+    [{ store: store(), leaseMs: 49 }, 'createLocks.leaseMs: received 49; use a whole number'],
+    [{ store: store(), leaseMs: '1s' }, 'createLocks.leaseMs: received "1s"; use a whole number'],
+    [{ store: store(), waitMs: -1 }, 'createLocks.waitMs: received -1; use a whole number'],
+    [{ store: store(), maxHoldMs: 0 }, 'createLocks.maxHoldMs: received 0; use a whole number'],
+    [{ store: store(), wait: 'pull' }, 'createLocks.wait: received "pull"; use '],
+    [{ store: store(), prefix: 1 }, "createLocks.prefix: received 1; use a string such as 'jobs:'"],
+  ])('%o', (options, message) => {
+    expect(make(options)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_STAMPEDE_OPTION',
+        message: expect.stringContaining(message),
+      }),
+    )
+  })
+
+  it('and takes undefined for left out, and Infinity for an endless wait', () => {
+    expect(make({ store: store(), leaseMs: undefined, waitMs: Infinity })).not.toThrow()
+  })
+})
+
+describe('acquire names the option, the value and the fix:', () => {
+  const locks = createLocks({ store: store() })
+  const acquire = (key: unknown, options?: unknown) => locks.acquire(key as never, options as never)
+
+  it.each([
+    ['', undefined, 'acquire: key: received ""; use a non-empty string'],
+    [7, undefined, 'acquire: key: received 7; use a non-empty string'],
+    ['k', { leaseMs: 10 }, 'acquire.leaseMs: received 10; use a whole number'],
+    ['k', { waitMs: Number.NaN }, 'acquire.waitMs: received NaN; use a whole number'],
+    ['k', { signal: {} }, 'acquire.signal: received'],
+    ['k', { timeout: 1 }, 'acquire.timeout: received 1; there is no such option'],
+    ['k', { within: {} }, 'acquire.within: received'],
+    ['k', 5, 'acquire: received 5; pass an object of options'],
+  ])('%o %o', async (key, options, message) => {
+    await expect(acquire(key, options)).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_OPTION',
+      message: expect.stringContaining(message),
+    })
+  })
+
+  it('a lease of another key to nest in', async () => {
+    const lease = await locks.acquire('one')
+    await expect(locks.acquire('two', { within: lease })).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_OPTION',
+      message: 'acquire.within: received "one"; pass a lease of two; this one is of another key',
+    })
+    await lease.release()
+  })
+
+  it('a run without a function', async () => {
+    await expect(locks.run('k', {} as never)).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_OPTION',
+      message: expect.stringContaining('run: fn: received'),
+    })
+    expect(await locks.tryAcquire('k')).not.toBeNull()
+  })
+})
+
+describe('tryAcquire', () => {
+  it('never waits, and says so when it is told to', async () => {
+    const locks = createLocks({ store: store() })
+    await expect(locks.tryAcquire('k', { waitMs: 5 } as never)).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_OPTION',
+    })
+  })
+})
+
+describe('one store serves one createLocks', () => {
+  it('and the second says so, instead of taking the grants of the first', () => {
+    const shared = store()
+    createLocks({ store: shared })
+    expect(make({ store: shared })).toThrow(
+      expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }),
+    )
+  })
+})
+
+describe('createQuorumLocks names the option, the value and the fix:', () => {
+  it.each([
+    [undefined, undefined, 'createQuorumLocks: stores: received undefined; pass an array'],
+    [[], undefined, 'createQuorumLocks: stores: received'],
+    [[{}], undefined, 'createQuorumLocks: stores: received'],
+    [[store()], { nodeTimeoutMs: 0 }, 'createQuorumLocks.nodeTimeoutMs: received 0; use a whole'],
+    [[store()], { leaseMs: 1 }, 'createQuorumLocks.leaseMs: received 1; use a whole number'],
+    [[store()], { retryDelay: 1 }, 'did you mean retryDelayMs?'],
+    [[store()], { prefix: 1 }, 'createQuorumLocks.prefix: received 1; use a string'],
+  ])('%o %o', (stores, options, message) => {
+    expect(makeQuorum(stores, options)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_STAMPEDE_OPTION',
+        message: expect.stringContaining(message),
+      }),
+    )
+  })
+})
