@@ -1,0 +1,387 @@
+// stampedeCache in Express 4 and 5, driven by a scripted core: what the port promises, in both.
+
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import type { Exchange, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type { Express, Request, RequestHandler } from 'express'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { fieldOf, rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
+import { isRevalidation, stampedeCache } from './index.ts'
+
+type Script = (exchange: Exchange<Request>, cache: string) => void | Promise<void>
+
+const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+vi.mock('@stampede/core', () => ({
+  createHttpCache: (options?: { cacheStatus?: string }) => ({
+    handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
+  }),
+}))
+
+afterEach(() => {
+  core.script = () => {}
+})
+
+const require = createRequire(import.meta.url)
+const compression: () => RequestHandler = require('compression')
+const FILE = fileURLToPath(import.meta.url)
+const KEEP: OriginObserver = {
+  maxBodyBytes: 1_000_000,
+  onHead: () => ({ action: 'send', capture: true, add: [['cache-status', 'S; fwd=uri-miss']] }),
+}
+const HIT: Reply = {
+  status: 200,
+  headers: [
+    ['content-type', 'text/plain; charset=utf-8'],
+    ['cache-status', 'S; hit'],
+  ],
+  body: Buffer.from('from the cache'),
+}
+
+/** Lets core fill on each request; the ends are collected in order. */
+function fill(observer: OriginObserver = KEEP): { ends: Array<Promise<OriginEnd>> } {
+  const ends: Array<Promise<OriginEnd>> = []
+  core.script = (exchange) => {
+    const end = exchange.runOrigin(observer)
+    ends.push(end)
+    return end.then(() => {})
+  }
+  return { ends }
+}
+
+function textOf(end: OriginEnd | undefined): string {
+  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
+  return Buffer.from(end.body).toString()
+}
+
+const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
+  ['Express 4', require('express4')],
+  ['Express 5', require('express')],
+]
+
+describe.each(VERSIONS)('%s', (version, express) => {
+  const quiet = (): Express => express().set('env', 'test')
+
+  test('describes the request as the client sent it, wherever it is mounted', async () => {
+    const seen: unknown[] = []
+    core.script = (exchange) => {
+      const { headers, ...view } = exchange.request
+      seen.push(view, headers['x-a'], exchange.native.baseUrl)
+      return exchange.bypass([])
+    }
+    const app = quiet()
+    const inner = quiet()
+    inner.use(stampedeCache())
+    inner.get('/b', (_req, res) => void res.send('b'))
+    app.use('/a', inner)
+    await using server = await serve(app)
+    await rawRequest(server.port, '/a/b?x=1&x=2', ['X-A: 1', 'X-Forwarded-Host: evil.test'])
+    const target = '/a/b?x=1&x=2'
+    expect(seen).toEqual([
+      { method: 'GET', scheme: 'http', host: 'shop.test:8080', target },
+      '1',
+      '/a',
+    ])
+  })
+
+  test('believes a proxy only as far as Express does', async () => {
+    const hosts: string[] = []
+    core.script = (exchange) => {
+      hosts.push(`${exchange.request.scheme}://${exchange.request.host}`)
+      return exchange.bypass([])
+    }
+    const app = quiet().set('trust proxy', 'loopback').use(stampedeCache())
+    await using server = await serve(app)
+    const fields = ['X-Forwarded-Host: public.test:444, inner', 'X-Forwarded-Proto: https']
+    await rawRequest(server.port, '/', fields)
+    app.set('trust proxy', '10.0.0.1')
+    await rawRequest(server.port, '/', fields)
+    expect(hosts).toEqual(['https://public.test:444', 'http://shop.test:8080'])
+  })
+
+  test('sends a reply without touching the app', async () => {
+    core.script = (exchange) => exchange.send(HIT)
+    const handler = vi.fn()
+    await using server = await serve(quiet().use(stampedeCache(), handler))
+    const response = await rawRequest(server.port)
+    expect(response.body).toBe('from the cache')
+    expect(fieldOf(response, 'cache-status')).toEqual(['S; hit'])
+    expect(handler).not.toHaveBeenCalled()
+  })
+
+  test('gives a request to the app when the reply is not one that can be sent', async () => {
+    core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
+    const app = quiet().use(stampedeCache(), (_req, res) => void res.send('from the app'))
+    await using server = await serve(app)
+    expect((await rawRequest(server.port)).body).toBe('from the app')
+  })
+
+  test.each([
+    ['implicit', ((_req, res) => void res.send('x')) as RequestHandler],
+    [
+      'writeHead',
+      ((_req, res) => void res.writeHead(200, ['X-A', '1', 'X-A', '2']).end('x')) as RequestHandler,
+    ],
+  ])('adds fields to a bypassed answer (%s)', async (_, handler) => {
+    core.script = (exchange) => exchange.bypass([['cache-status', 'S; fwd=bypass']])
+    const app = quiet().disable('x-powered-by').use(stampedeCache(), handler)
+    await using server = await serve(app)
+    const response = await rawRequest(server.port)
+    expect(fieldOf(response, 'cache-status')).toEqual(['S; fwd=bypass'])
+    if (_ === 'writeHead') expect(fieldOf(response, 'x-a')).toEqual(['1', '2'])
+  })
+
+  const HANDLERS: ReadonlyArray<readonly [string, RequestHandler]> = [
+    ['send', (_req, res) => void res.send('hello')],
+    ['json', (_req, res) => void res.json({ a: 1 })],
+    ['stream', (_req, res) => void Readable.from(['a', 'b']).pipe(res)],
+    ['sendFile', (_req, res) => void res.sendFile(FILE)],
+    ['redirect', (_req, res) => void res.redirect('/x')],
+    ['async', async (_req, res) => void res.type('html').send(await Promise.resolve('<p>'))],
+  ]
+
+  test.each(HANDLERS)('keeps what is sent by %s', async (_, handler) => {
+    const { ends } = fill()
+    await using server = await serve(quiet().use(stampedeCache()).get('/', handler))
+    const response = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
+    expect(textOf(await ends[0])).toBe(await response.text())
+    expect(response.headers.get('cache-status')).toBe('S; fwd=uri-miss')
+  })
+
+  test.each(HANDLERS)('keeps %s uncompressed beneath compression', async (_, handler) => {
+    const { ends } = fill()
+    const app = quiet().use(compression(), stampedeCache()).get('/', handler)
+    await using server = await serve(app)
+    const response = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
+    const end = await ends[0]
+    expect(textOf(end)).toBe(await response.text())
+    expect(JSON.stringify(end)).not.toContain('content-encoding')
+  })
+
+  test('keeps what compression made of it when it stands outside compression', async () => {
+    const { ends } = fill()
+    const app = quiet()
+      .use(stampedeCache(), compression())
+      .get('/', (_req, res) => void res.send('x'.repeat(5_000)))
+    await using server = await serve(app)
+    await (await fetch(`http://127.0.0.1:${server.port}/`)).text()
+    const end = await ends[0]
+    if (end?.type !== 'complete') throw new Error('not complete')
+    expect(end.head.headers).toContainEqual(['vary', 'Accept-Encoding'])
+    expect(end.head.headers.map(([name]) => name)).toContain('content-encoding')
+    expect(end.body.byteLength).toBeLessThan(1_000)
+  })
+
+  test('does not keep the X-Powered-By and the fields of outer middlewares', async () => {
+    const { ends } = fill()
+    const app = quiet().use((_req, res, next) => next(void res.set('X-Request-Id', '7')))
+    app.use(stampedeCache()).get('/', (_req, res) => void res.send('x'))
+    await using server = await serve(app)
+    await rawRequest(server.port)
+    const end = await ends[0]
+    const names = end?.type === 'complete' ? end.head.headers.map(([name]) => name) : []
+    expect(names).not.toContain('x-powered-by')
+    expect(names).not.toContain('x-request-id')
+  })
+
+  test('hides conditions and ranges from the app', async () => {
+    const { ends } = fill()
+    const app = quiet().use(stampedeCache())
+    app.get('/', (_req, res) => void res.set('ETag', '"1"').send('whole'))
+    app.get('/file', (_req, res) => void res.sendFile(FILE))
+    await using server = await serve(app)
+    expect((await rawRequest(server.port, '/', ['If-None-Match: "1"'])).head[0]).toContain('200')
+    expect((await rawRequest(server.port, '/file', ['Range: bytes=0-1'])).head[0]).toContain('200')
+    expect(await Promise.all(ends)).toMatchObject([{ type: 'complete' }, { type: 'complete' }])
+  })
+
+  test('sees an error of the app as the answer that Express gives', async () => {
+    const { ends } = fill()
+    const app = quiet().use(stampedeCache())
+    app.get('/', (_req, _res, next) => next(new Error('broken')))
+    await using server = await serve(app)
+    expect((await rawRequest(server.port)).head[0]).toContain('500')
+    expect(await ends[0]).toMatchObject({ type: 'complete', head: { status: 500 } })
+  })
+
+  test('replaces an error with what core has', async () => {
+    fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+    const app = quiet().use(stampedeCache())
+    app.get('/', (_req, _res, next) => next(new Error('broken')))
+    await using server = await serve(app)
+    const response = await rawRequest(server.port)
+    expect(response.head[0]).toContain('200')
+    expect(response.body).toBe('from the cache')
+    expect(fieldOf(response, 'content-security-policy')).toEqual([])
+  })
+
+  test.each([
+    ['an unknown path', '/unknown', 404],
+    ["next('route')", '/skipped', 203],
+  ])('comes to an end with %s', async (_, path, status) => {
+    const { ends } = fill()
+    const app = quiet()
+    app.use(stampedeCache())
+    app.get('/skipped', (_req, _res, next) => next('route'))
+    app.get('/skipped', (_req, res) => void res.status(203).send('other'))
+    await using server = await serve(app)
+    expect((await rawRequest(server.port, path)).head[0]).toContain(String(status))
+    expect(await ends[0]).toMatchObject({ type: 'complete', head: { status } })
+  })
+
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new Error('core')
+      },
+    ],
+    [
+      'rejects',
+      async () => {
+        throw new Error('core')
+      },
+    ],
+  ] as Array<[string, Script]>)('hands the error on to Express when core %s', async (_, script) => {
+    core.script = script
+    const app = quiet().use(stampedeCache())
+    app.use(
+      ((error, _req, res, _next) =>
+        void res.status(418).send(error.message)) as import('express').ErrorRequestHandler,
+    )
+    await using server = await serve(app)
+    const response = await rawRequest(server.port)
+    expect(response.head[0]).toContain('418')
+    expect(response.body).toBe('core')
+  })
+
+  test('lets a request pass that another cache further out is filling', async () => {
+    const handled: string[] = []
+    core.script = (exchange, cache) => {
+      handled.push(cache)
+      return exchange.runOrigin(KEEP).then(() => {})
+    }
+    const app = quiet().use(stampedeCache({ cacheStatus: 'outer' }))
+    app.get('/', stampedeCache({ cacheStatus: 'inner' }), (_req, res) => void res.send('x'))
+    await using server = await serve(app)
+    expect((await rawRequest(server.port)).body).toBe('x')
+    expect(handled).toEqual(['outer'])
+  })
+
+  test('keeps an answer that comes after the client left', async () => {
+    const { ends } = fill()
+    let answer: () => void = () => {}
+    let closed: Promise<unknown> = Promise.resolve()
+    const app = quiet().use(stampedeCache())
+    const arrived = new Promise<void>((resolve) => {
+      app.get('/', (_req, res) => {
+        closed = once(res, 'close')
+        answer = () => void res.json({ late: true })
+        resolve()
+      })
+    })
+    await using server = await serve(app)
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    await arrived
+    client.destroy()
+    await closed
+    answer()
+    expect(textOf(await ends[0])).toBe('{"late":true}')
+  })
+
+  describe('redispatch', () => {
+    /** Answers each request with HIT, and runs the app again behind the answer. */
+    function refresh(cache = ''): { ends: Array<Promise<OriginEnd>> } {
+      const ends: Array<Promise<OriginEnd>> = []
+      core.script = (exchange, name) => {
+        if (name !== cache) return exchange.bypass([])
+        exchange.send(HIT)
+        ends.push(exchange.redispatch(KEEP))
+      }
+      return { ends }
+    }
+
+    test('runs the whole app again, with its middlewares, as a request of its own', async () => {
+      const { ends } = refresh()
+      const passed: unknown[] = []
+      const app = quiet().set('trust proxy', true)
+      app.use((req, _res, next) => {
+        passed.push([isRevalidation(req), req.method, req.originalUrl, req.ip])
+        next()
+      })
+      const router = quiet()
+      router.use(stampedeCache())
+      router.get('/b', (req, res) => void res.send(`fresh ${req.get('x-a')} ${req.fresh}`))
+      app.use('/a', router)
+      await using server = await serve(app)
+      const fields = ['X-A: 1', 'If-None-Match: "1"', 'X-Forwarded-For: 1.2.3.4']
+      expect((await rawRequest(server.port, '/a/b?x', fields)).body).toBe('from the cache')
+      expect(textOf(await ends[0])).toBe('fresh 1 false')
+      expect(passed).toEqual([
+        [false, 'GET', '/a/b?x', '1.2.3.4'],
+        [true, 'GET', '/a/b?x', '1.2.3.4'],
+      ])
+    })
+
+    test('goes through a cache further out, to the one that ordered it', async () => {
+      const { ends } = refresh('inner')
+      const app = quiet().use(stampedeCache({ cacheStatus: 'outer' }))
+      app.get('/', stampedeCache({ cacheStatus: 'inner' }), (_req, res) => void res.send('fresh'))
+      await using server = await serve(app)
+      await rawRequest(server.port)
+      expect(textOf(await ends[0])).toBe('fresh')
+    })
+
+    test('goes through the same cache mounted twice', async () => {
+      const { ends } = refresh()
+      const cache = stampedeCache()
+      const app = quiet().get('/', cache, cache, (_req, res) => void res.send('fresh'))
+      await using server = await serve(app)
+      await rawRequest(server.port)
+      expect(textOf(await ends[0])).toBe('fresh')
+    })
+
+    test('has failed when the app answers before it comes to the cache', async () => {
+      const { ends } = refresh()
+      let open = true
+      const app = quiet().use((_req, res, next) => (open ? next() : void res.sendStatus(401)))
+      app.get('/', stampedeCache(), (_req, res) => void res.send('fresh'))
+      core.script = (exchange) => {
+        exchange.send(HIT)
+        open = false
+        ends.push(exchange.redispatch(KEEP))
+      }
+      await using server = await serve(app)
+      await rawRequest(server.port)
+      expect(await ends[0]).toMatchObject({ type: 'failed', status: 401 })
+    })
+
+    test('does not run in the async context of the request it follows', async () => {
+      const { ends } = refresh()
+      const context = new AsyncLocalStorage<string>()
+      const app = quiet().use((req, _res, next) =>
+        isRevalidation(req) ? next() : context.run('the client', () => next()),
+      )
+      app.use(stampedeCache()).get('/', (_req, res) => void res.send(`${context.getStore()}`))
+      await using server = await serve(app)
+      await rawRequest(server.port)
+      expect(textOf(await ends[0])).toBe('undefined')
+    })
+
+    test('keeps what a stream behind compression gives', async () => {
+      const { ends } = refresh()
+      const app = quiet().use(compression(), stampedeCache())
+      app.get('/', (_req, res) => void Readable.from(['x'.repeat(3000), 'y']).pipe(res.type('txt')))
+      await using server = await serve(app)
+      await rawRequest(server.port, '/', ['Accept-Encoding: gzip'])
+      expect(textOf(await ends[0])).toBe(`${'x'.repeat(3000)}y`)
+    })
+  })
+
+  test(`is a middleware called stampedeCache (${version})`, () => {
+    expect(stampedeCache()).toHaveProperty('name', 'stampedeCache')
+    expect(stampedeCache()).toHaveLength(3)
+  })
+})

@@ -1,0 +1,42 @@
+// stampedeCache for Express 4 and 5: where Express keeps what the cache must know of a request.
+
+import { type CacheOptions, createHttpCache } from '@stampede/core'
+import { createNodeCache, type Dispatch } from '@stampede/node-http'
+import type { Application, NextFunction, Request, RequestHandler, Response } from 'express'
+
+/**
+ * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
+ * comes after it for the rest. For a whole app, a router or a single route.
+ *
+ * @example
+ * app.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
+ */
+export function stampedeCache(options?: CacheOptions<Request>): RequestHandler {
+  const visit = createNodeCache(createHttpCache<Request>(options))
+  return function stampedeCache(req: Request, res: Response, next: NextFunction): void {
+    visit({
+      req,
+      res,
+      next,
+      native: req,
+      address: { scheme: req.protocol, host: hostOf(req), target: req.originalUrl },
+      dispatch: rootOf(req.app),
+    })
+  }
+}
+
+/** A mounted app is entered from above, through everything that was passed on the way to it. */
+function rootOf(app: Application): Dispatch {
+  let root = app
+  while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application
+  return root
+}
+
+/** Express 4's `req.hostname` drops the port, and two ports are two origins. */
+function hostOf(req: Request): string {
+  const forwarded = req.get('x-forwarded-host')
+  const trusts: (address: string | undefined, hop: number) => boolean =
+    req.app.get('trust proxy fn')
+  if (!forwarded || !trusts(req.socket.remoteAddress, 0)) return req.headers.host ?? ''
+  return (forwarded.split(',')[0] ?? '').trim()
+}

@@ -1,0 +1,545 @@
+// stampedeCache in Koa 2 and 3, driven by a scripted core: what the port promises, in both.
+
+import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import { PassThrough, Readable } from 'node:stream'
+import type { CapturedHead, Exchange, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type Koa from 'koa'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { fieldOf, rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
+import { isRevalidation, stampedeCache } from './index.ts'
+
+type Script = (exchange: Exchange<Koa.Context>, cache: string) => void | Promise<void>
+
+const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+vi.mock('@stampede/core', () => ({
+  createHttpCache: (options?: { cacheStatus?: string }) => ({
+    handle: (exchange: Exchange<Koa.Context>) => core.script(exchange, options?.cacheStatus ?? ''),
+  }),
+}))
+
+afterEach(() => {
+  core.script = () => {}
+})
+
+const require = createRequire(import.meta.url)
+const KEEP: OriginObserver = {
+  maxBodyBytes: 1_000_000,
+  onHead: () => ({ action: 'send', capture: true, add: [['cache-status', 'S; fwd=uri-miss']] }),
+}
+const HIT: Reply = {
+  status: 200,
+  headers: [
+    ['content-type', 'text/html'],
+    ['x-tag', 'a'],
+    ['x-tag', 'b'],
+    ['cache-status', 'S; hit'],
+  ],
+  body: Buffer.from('from the cache'),
+}
+
+function fill(observer: OriginObserver = KEEP): { ends: Array<Promise<OriginEnd>> } {
+  const ends: Array<Promise<OriginEnd>> = []
+  core.script = (exchange) => {
+    const end = exchange.runOrigin(observer)
+    ends.push(end)
+    return end.then(() => {})
+  }
+  return { ends }
+}
+
+function wholeOf(end: OriginEnd | undefined): { head: CapturedHead; text: string } {
+  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
+  return { head: end.head, text: Buffer.from(end.body).toString() }
+}
+
+function headerOf(head: CapturedHead, name: string): string | undefined {
+  return head.headers.find(([n]) => n === name)?.[1]
+}
+
+type Handler = (ctx: Koa.Context) => unknown
+
+function body(make: () => unknown): Handler {
+  return (ctx) => {
+    ctx.body = make()
+  }
+}
+
+const LARGE = 'stampede '.repeat(20_000)
+const BODIES: ReadonlyArray<readonly [string, Handler]> = [
+  ['a string', body(() => 'hello')],
+  ['html', body(() => '<p>hello')],
+  ['an empty string', body(() => '')],
+  ['a Buffer', body(() => Buffer.from('hello'))],
+  ['a stream', body(() => Readable.from([LARGE, LARGE]))],
+  ['an object', body(() => ({ hello: 'world' }))],
+  ['an array', body(() => [1, 2])],
+  ['a number', body(() => 7)],
+  ['a boolean', body(() => true)],
+  ['null', body(() => null)],
+  ['a status alone', (ctx) => Object.assign(ctx, { status: 202 })],
+  ['nothing', () => {}],
+  [
+    'null with a status',
+    (ctx) => {
+      ctx.body = null
+      ctx.status = 200
+    },
+  ],
+  [
+    'a stream with a length and a type',
+    (ctx) => {
+      ctx.type = 'text/csv'
+      ctx.length = 3
+      ctx.body = Readable.from(['a,b'])
+      ctx.length = 3
+    },
+  ],
+  [
+    'a stream without a type',
+    (ctx) => {
+      ctx.body = Readable.from(['a'])
+      ctx.remove('Content-Type')
+    },
+  ],
+  ['a web stream', body(() => new Blob([LARGE]).stream())],
+  ['a Blob', body(() => new Blob(['hello'], { type: 'text/x-a' }))],
+  ['a Response', body(() => new Response('hello', { status: 203, headers: { 'X-A': '1' } }))],
+  ['a redirect', (ctx) => ctx.redirect('/elsewhere')],
+]
+
+const VERSIONS: ReadonlyArray<readonly [string, typeof Koa]> = [
+  ['Koa 2', require('koa2')],
+  ['Koa 3', require('koa')],
+]
+
+describe.each(VERSIONS)('%s', (version, Application) => {
+  function app(...middlewares: Koa.Middleware[]): Koa {
+    const koa = new Application()
+    koa.silent = true
+    for (const middleware of middlewares) koa.use(middleware)
+    return koa
+  }
+
+  test('describes the request as the client sent it', async () => {
+    const seen: unknown[] = []
+    core.script = (exchange) => {
+      const { headers, ...view } = exchange.request
+      seen.push(view, headers['x-a'])
+      return exchange.bypass([])
+    }
+    await using server = await serve(app(stampedeCache()).callback())
+    await rawRequest(server.port, '/b?x=1&x=2', ['X-A: 1', 'X-Forwarded-Host: evil.test'])
+    const target = '/b?x=1&x=2'
+    expect(seen).toEqual([{ method: 'GET', scheme: 'http', host: 'shop.test:8080', target }, '1'])
+  })
+
+  test('sends a reply with its type and repeated fields, and does not touch the app', async () => {
+    core.script = (exchange) => exchange.send(HIT)
+    const handler = vi.fn()
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    const response = await rawRequest(server.port)
+    expect(response.head[0]).toBe('HTTP/1.1 200 OK')
+    expect(response.body).toBe('from the cache')
+    expect(fieldOf(response, 'content-type')).toEqual(['text/html'])
+    expect(fieldOf(response, 'content-length')).toEqual(['14'])
+    expect(fieldOf(response, 'x-tag')).toEqual(['a', 'b'])
+    expect(handler).not.toHaveBeenCalled()
+  })
+
+  test.each([
+    [{ ...HIT, headers: [] }, [], '14', 'from the cache'],
+    [{ ...HIT, status: 304 }, ['text/html'], undefined, ''],
+    [{ status: 503, headers: [], body: undefined }, [], '0', ''],
+  ] as Array<[Reply, string[], string | undefined, string]>)(
+    'sends the reply %j as it is',
+    async (reply, type, length, text) => {
+      core.script = (exchange) => exchange.send(reply)
+      await using server = await serve(app(stampedeCache()).callback())
+      const response = await rawRequest(server.port)
+      expect(response.head[0]).toContain(String(reply.status))
+      expect(response.body).toBe(text)
+      expect(fieldOf(response, 'content-length')).toEqual(length === undefined ? [] : [length])
+      if (reply.status !== 304) expect(fieldOf(response, 'content-type')).toEqual(type)
+    },
+  )
+
+  test('answers HEAD with the length of the body', async () => {
+    core.script = (exchange) => exchange.send(HIT)
+    await using server = await serve(app(stampedeCache()).callback())
+    const response = await rawRequest(server.port, '/', [], 'HEAD')
+    expect(fieldOf(response, 'content-length')).toEqual(['14'])
+    expect(response.body).toBe('')
+  })
+
+  test('gives a request to the app when the reply is not one that can be sent', async () => {
+    core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
+    const koa = app(
+      stampedeCache(),
+      body(() => 'from the app'),
+    )
+    await using server = await serve(koa.callback())
+    expect((await rawRequest(server.port)).body).toBe('from the app')
+  })
+
+  test.each(BODIES)('keeps %s, and sends what it would send by itself', async (_, handler) => {
+    const { ends } = fill()
+    await using plain = await serve(app(handler).callback())
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    const expected = await rawRequest(plain.port)
+    const response = await rawRequest(server.port)
+    const rest = response.head.filter((line) => !line.startsWith('cache-status'))
+    expect(rest.toSorted()).toEqual(expected.head.toSorted())
+    expect(response.body).toBe(expected.body)
+    expect(fieldOf(response, 'cache-status')).toEqual(['S; fwd=uri-miss'])
+
+    const { head, text } = wholeOf(await ends[0])
+    const real = await fetch(`http://127.0.0.1:${plain.port}/`, { redirect: 'manual' })
+    expect(text).toBe(await real.text())
+    expect(head.status).toBe(real.status)
+    expect(headerOf(head, 'content-type') ?? null).toBe(real.headers.get('content-type'))
+  })
+
+  test.each(BODIES)('answers the same from the cache as the app with %s', async (_, handler) => {
+    const { ends } = fill()
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    const miss = await rawRequest(server.port)
+    const { head, text } = wholeOf(await ends[0])
+    core.script = (exchange) => exchange.send({ ...head, body: Buffer.from(text) })
+    const hit = await rawRequest(server.port)
+    expect(hit.head[0]).toBe(miss.head[0])
+    expect(fieldOf(hit, 'content-type')).toEqual(fieldOf(miss, 'content-type'))
+  })
+
+  test.each(BODIES)('leaves %s alone when core does not want it', async (_, handler) => {
+    const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'send', capture: false, add: [] }) })
+    await using plain = await serve(app(handler).callback())
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    expect(await rawRequest(server.port)).toEqual(await rawRequest(plain.port))
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
+  })
+
+  test.each(BODIES.slice(3, 6))('lets %s pass when it is too large', async (_, handler) => {
+    const { ends } = fill({ ...KEEP, maxBodyBytes: 2 })
+    await using plain = await serve(app(handler).callback())
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    expect((await rawRequest(server.port)).body).toBe((await rawRequest(plain.port)).body)
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'too-large' })
+  })
+
+  test('streams a body while the app makes it', async () => {
+    const { ends } = fill()
+    const source = new PassThrough()
+    const koa = app(
+      stampedeCache(),
+      body(() => source),
+    )
+    await using server = await serve(koa.callback())
+    source.write('first')
+    const reader = (await fetch(`http://127.0.0.1:${server.port}/`)).body?.getReader()
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe('first')
+    source.end('second')
+    expect(wholeOf(await ends[0]).text).toBe('firstsecond')
+  })
+
+  test('does not keep a stream that fails, and breaks the connection off', async () => {
+    const { ends } = fill()
+    const source = new PassThrough()
+    const koa = app(
+      stampedeCache(),
+      body(() => source),
+    )
+    const errors = vi.fn()
+    koa.on('error', errors)
+    await using server = await serve(koa.callback())
+    source.write('first')
+    const response = await fetch(`http://127.0.0.1:${server.port}/`)
+    source.destroy(new Error('disk'))
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
+    if (version === 'Koa 3') await expect(response.text()).rejects.toThrow()
+    // As often as without us: Koa 3 reports the error of a stream once for it and once for its response.
+    expect(errors.mock.calls.map(([error]) => error.message)).toEqual(
+      version === 'Koa 3' ? ['disk', 'disk'] : ['disk'],
+    )
+  })
+
+  test('gives a stream up with its client', async () => {
+    const { ends } = fill()
+    const source = new PassThrough()
+    const koa = app(
+      stampedeCache(),
+      body(() => source),
+    )
+    await using server = await serve(koa.callback())
+    source.write('first')
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    await once(client, 'data')
+    client.destroy()
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
+    expect(source.destroyed).toBe(true)
+  })
+
+  test('keeps no body whose head never left: what layers outside would have put on it is not known', async () => {
+    const { ends } = fill()
+    let answer: () => void = () => {}
+    const gate = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+    let arrived: (ctx: Koa.Context) => void = () => {}
+    const arrival = new Promise<Koa.Context>((resolve) => {
+      arrived = resolve
+    })
+    const koa = app(stampedeCache(), async (ctx) => {
+      arrived(ctx)
+      await gate
+      ctx.body = { late: true }
+    })
+    await using server = await serve(koa.callback())
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    const ctx = await arrival
+    const closed = once(ctx.res, 'close')
+    client.destroy()
+    await closed
+    answer()
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  })
+
+  test('does not keep what a layer outside sets a cookie on afterwards', async () => {
+    const { ends } = fill()
+    const outer = async (ctx: Koa.Context, next: Koa.Next) => {
+      await next()
+      ctx.cookies.set('session', 'a')
+    }
+    const koa = app(outer, stampedeCache(), (ctx) => {
+      ctx.body = 'personal'
+    })
+    await using server = await serve(koa.callback())
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    await once(client, 'data')
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
+  })
+
+  test('does not keep a body that is shorter than its length', async () => {
+    const { ends } = fill()
+    const koa = app(stampedeCache(), (ctx) => {
+      ctx.body = 'short'
+      ctx.length = 100
+    })
+    await using server = await serve(koa.callback())
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    expect(await ends[0]).toBeUndefined()
+    await once(client, 'data')
+    client.destroy()
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  })
+
+  test('does not keep the fields of outer middlewares', async () => {
+    const { ends } = fill()
+    const outer: Koa.Middleware = (ctx, next) => {
+      ctx.set('X-Request-Id', '7')
+      return next()
+    }
+    await using server = await serve(
+      app(
+        outer,
+        stampedeCache(),
+        body(() => 'x'),
+      ).callback(),
+    )
+    expect(fieldOf(await rawRequest(server.port), 'x-request-id')).toEqual(['7'])
+    const { head } = wholeOf(await ends[0])
+    expect(headerOf(head, 'x-request-id')).toBeUndefined()
+    expect(Date.parse(headerOf(head, 'date') ?? '')).not.toBeNaN()
+  })
+
+  test('hides conditions from the app while it runs', async () => {
+    const { ends } = fill()
+    let fresh: boolean | undefined
+    const koa = app(stampedeCache(), (ctx) => {
+      ctx.set('ETag', '"1"')
+      ctx.body = 'whole'
+      fresh = ctx.fresh
+    })
+    await using server = await serve(koa.callback())
+    await rawRequest(server.port, '/', ['If-None-Match: "1"'])
+    expect(fresh).toBe(false)
+    expect(wholeOf(await ends[0]).text).toBe('whole')
+  })
+
+  test.each<[string, Handler]>([
+    [
+      'ctx.respond = false',
+      (ctx) => {
+        ctx.respond = false
+        ctx.res.end('by hand')
+      },
+    ],
+    ['ctx.res.end()', (ctx) => void ctx.res.end('by hand')],
+  ])('lets an answer by %s pass', async (_, handler) => {
+    const { ends } = fill()
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    expect((await rawRequest(server.port)).body).toContain('by hand')
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'detached' })
+  })
+
+  describe('an error of the app', () => {
+    const ERRORS: ReadonlyArray<readonly [string, Handler, number]> = [
+      ['ctx.throw(503)', (ctx) => ctx.throw(503, 'later'), 503],
+      ['ctx.throw(404)', (ctx) => ctx.throw(404), 404],
+      [
+        'an Error',
+        () => {
+          throw new Error('broken')
+        },
+        500,
+      ],
+      [
+        'ENOENT',
+        () => {
+          throw Object.assign(new Error('no file'), { code: 'ENOENT' })
+        },
+        version === 'Koa 2' ? 404 : 500,
+      ],
+    ]
+
+    test.each(ERRORS)('by %s reaches Koa as without us', async (_, handler, status) => {
+      const heads: CapturedHead[] = []
+      const { ends } = fill({
+        ...KEEP,
+        onHead(head) {
+          heads.push(head)
+          return { action: 'send', capture: false, add: [['cache-status', 'S; fwd=uri-miss']] }
+        },
+      })
+      await using plain = await serve(app(handler).callback())
+      await using server = await serve(app(stampedeCache(), handler).callback())
+      const response = await rawRequest(server.port)
+      const rest = response.head.filter((line) => !line.startsWith('cache-status'))
+      expect({ ...response, head: rest }).toEqual(await rawRequest(plain.port))
+      expect(fieldOf(response, 'cache-status')).toHaveLength(1)
+      expect(heads).toEqual([{ status, headers: [] }])
+      expect(await ends[0]).toMatchObject({ type: 'failed', status })
+    })
+
+    test('is replaced by what core has, and still heard of', async () => {
+      const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+      const koa = app(stampedeCache(), (ctx) => {
+        ctx.set('X-Bad', '1')
+        ctx.throw(503)
+      })
+      const errors = vi.fn()
+      koa.on('error', errors)
+      await using server = await serve(koa.callback())
+      const response = await rawRequest(server.port)
+      expect(response.head[0]).toContain('200')
+      expect(response.body).toBe('from the cache')
+      expect(fieldOf(response, 'x-bad')).toEqual([])
+      expect(await ends[0]).toMatchObject({ type: 'failed', status: 503 })
+      expect(errors).toHaveBeenCalledTimes(1)
+    })
+
+    test('given as a body is replaced too', async () => {
+      const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+      const koa = app(stampedeCache(), (ctx) => {
+        ctx.status = 500
+        ctx.body = Readable.from(['oops'])
+      })
+      await using server = await serve(koa.callback())
+      expect((await rawRequest(server.port)).body).toBe('from the cache')
+      expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
+    })
+
+    test('comes through a bypass', async () => {
+      core.script = (exchange) => exchange.bypass([['cache-status', 'S; fwd=bypass']])
+      const koa = app(stampedeCache(), (ctx) => ctx.throw(503))
+      await using server = await serve(koa.callback())
+      const response = await rawRequest(server.port)
+      expect(response.head[0]).toContain('503')
+      expect(fieldOf(response, 'cache-status')).toEqual(['S; fwd=bypass'])
+    })
+  })
+
+  test.each<[string, Script]>([
+    [
+      'throws',
+      () => {
+        throw new Error('core')
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('core'))],
+  ])('hands the error on to Koa when core %s', async (_, script) => {
+    core.script = script
+    await using server = await serve(app(stampedeCache()).callback())
+    expect((await rawRequest(server.port)).head[0]).toContain('500')
+  })
+
+  test('answers before core has done its work behind the fill', async () => {
+    let finish: () => void = () => {}
+    core.script = async (exchange) => {
+      await exchange.runOrigin(KEEP)
+      await new Promise<void>((resolve) => {
+        finish = resolve
+      })
+    }
+    await using server = await serve(
+      app(
+        stampedeCache(),
+        body(() => 'x'),
+      ).callback(),
+    )
+    expect((await rawRequest(server.port)).body).toBe('x')
+    finish()
+  })
+
+  test('lets a request pass that another cache further out is filling', async () => {
+    const handled: string[] = []
+    core.script = (exchange, cache) => {
+      handled.push(cache)
+      return exchange.runOrigin(KEEP).then(() => {})
+    }
+    const [outer, inner] = ['outer', 'inner'].map((cacheStatus) => stampedeCache({ cacheStatus }))
+    if (outer === undefined || inner === undefined) throw new Error('two are needed')
+    await using server = await serve(
+      app(
+        outer,
+        inner,
+        body(() => 'x'),
+      ).callback(),
+    )
+    expect((await rawRequest(server.port)).body).toBe('x')
+    expect(handled).toEqual(['outer'])
+  })
+
+  test.each(BODIES)('redispatches and keeps %s', async (_, handler) => {
+    const ends: Array<Promise<OriginEnd>> = []
+    core.script = (exchange) => {
+      exchange.send(HIT)
+      ends.push(exchange.redispatch(KEEP))
+    }
+    const passed: unknown[] = []
+    const outer: Koa.Middleware = (ctx, next) => {
+      passed.push([isRevalidation(ctx.req), ctx.method, ctx.originalUrl, ctx.ip])
+      return next()
+    }
+    await using server = await serve(app(outer, stampedeCache(), handler).callback())
+    await using plain = await serve(app(handler).callback())
+    expect((await rawRequest(server.port, '/x?y')).body).toBe('from the cache')
+    const real = await fetch(`http://127.0.0.1:${plain.port}/x?y`, { redirect: 'manual' })
+    expect(wholeOf(await ends[0]).text).toBe(await real.text())
+    expect(passed).toEqual([
+      [false, 'GET', '/x?y', '127.0.0.1'],
+      [true, 'GET', '/x?y', '127.0.0.1'],
+    ])
+  })
+
+  test('has failed when a refresh throws', async () => {
+    const ends: Array<Promise<OriginEnd>> = []
+    core.script = (exchange) => {
+      exchange.send(HIT)
+      ends.push(exchange.redispatch(KEEP))
+    }
+    await using server = await serve(app(stampedeCache(), (ctx) => ctx.throw(503)).callback())
+    await rawRequest(server.port)
+    expect(await ends[0]).toMatchObject({ type: 'failed', status: 503 })
+  })
+})

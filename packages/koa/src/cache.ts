@@ -1,0 +1,41 @@
+// stampedeCache for Koa 2 and 3.
+
+import { type CacheOptions, createHttpCache } from '@stampede/core'
+import { type Dispatch, isInsideOrigin, takeRevalidation } from '@stampede/node-http'
+import type Koa from 'koa'
+import { createKoaExchange } from './koa-exchange.ts'
+
+/**
+ * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
+ * comes after it for the rest. For a whole app or a router.
+ *
+ * @example
+ * router.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
+ */
+export function stampedeCache(options?: CacheOptions<Koa.Context>): Koa.Middleware {
+  const cache = createHttpCache<Koa.Context>(options)
+  return async function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+    const revalidation = takeRevalidation(ctx.req, cache)
+    if (revalidation === 'foreign' || isInsideOrigin(ctx.req)) return next()
+    const visit = createKoaExchange(ctx, next, cache, (req, res) => entryOf(ctx.app)(req, res))
+    const { exchange, answered } = visit
+    if (revalidation !== undefined) {
+      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
+    } else {
+      const handled = (async () => cache.handle(exchange))()
+      handled.then(() => visit.close(), visit.close)
+    }
+    return answered
+  }
+}
+
+const entries = new WeakMap<Koa, Dispatch>()
+
+/** One composed callback an app; it sees middlewares that are added later too. */
+function entryOf(app: Koa): Dispatch {
+  const known = entries.get(app)
+  if (known !== undefined) return known
+  const entry = app.callback()
+  entries.set(app, entry)
+  return entry
+}

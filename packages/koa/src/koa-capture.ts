@@ -1,0 +1,104 @@
+// Judging and teeing a Koa response at the layer of our middleware: after `await next()`, when nothing
+// has been written and ctx says what will be.
+//
+// A stream ends with its client: Koa itself destroys it when the response is closed, so such a fill is
+// `incomplete` at once. (A body at hand is whole, but see unlessPersonal in koa-exchange.ts.)
+
+import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import {
+  applyFields,
+  type FieldMap,
+  fieldsOf,
+  isSendable,
+  storedHead,
+  teeStream,
+  toHeaderList,
+} from '@stampede/node-http'
+import type { Context } from 'koa'
+import { isKoa3, type KoaBody, readKoaBody } from './koa-body.ts'
+
+/** What came of it: how the run ends, perhaps later, or the answer to give instead. */
+export type KoaCapture =
+  | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
+  | { readonly type: 'replaced'; readonly reply: Reply }
+
+/** `outer` are the fields that were set before the origin ran. */
+export function captureContext(
+  ctx: Context,
+  observer: OriginObserver,
+  outer: FieldMap,
+): KoaCapture {
+  if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return not('detached')
+  const body = readKoaBody(ctx)
+  const fields = fieldsOf(ctx.res.getHeaders())
+  if (body.kind === 'bytes' && body.type !== undefined) fields.set('content-type', [body.type])
+  const { status } = ctx
+  const decision = observer.onHead({ status, headers: toHeaderList(fields) })
+  if (decision.action === 'replace') {
+    if (isSendable(decision.reply)) return { type: 'replaced', reply: decision.reply }
+    return not('declined')
+  }
+  applyFields(ctx.res, decision.add)
+  if (!decision.capture || body.kind === 'unknown') return not('declined')
+  const head = storedHead(status, fields, outer)
+  return { type: 'ends', end: keepBody(ctx, body, head, observer.maxBodyBytes) }
+}
+
+function keepBody(
+  ctx: Context,
+  body: Exclude<KoaBody, { kind: 'unknown' }>,
+  head: CapturedHead,
+  maxBytes: number,
+): Promise<OriginEnd> | OriginEnd {
+  if (body.kind === 'blob') return keepBlob(body.blob, head, maxBytes)
+  if (body.kind === 'stream') return keepStream(ctx, body.source, head, maxBytes)
+  if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
+  const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
+  // Koa sets the length of JSON itself, over whatever the app said.
+  return json ? { type: 'complete', head, body: own(body.bytes) } : whole(head, own(body.bytes))
+}
+
+/** The app may go on using its buffer. */
+function own(bytes: Uint8Array): Uint8Array {
+  return Buffer.from(bytes)
+}
+
+async function keepBlob(blob: Blob, head: CapturedHead, maxBytes: number): Promise<OriginEnd> {
+  if (blob.size > maxBytes) return { type: 'not-captured', reason: 'too-large' }
+  try {
+    return whole(head, new Uint8Array(await blob.arrayBuffer()))
+  } catch {
+    return { type: 'not-captured', reason: 'incomplete' }
+  }
+}
+
+async function keepStream(
+  ctx: Context,
+  source: Parameters<typeof teeStream>[0],
+  head: CapturedHead,
+  maxBytes: number,
+): Promise<OriginEnd> {
+  const length = ctx.res.getHeader('Content-Length')
+  const type = ctx.res.getHeader('Content-Type')
+  // Koa 2 has answered the error of the source already, and reports that of its successor once more.
+  const tee = isKoa3(ctx)
+    ? teeStream(source, maxBytes)
+    : teeStream(source, maxBytes, (stream) => stream.destroy())
+  ctx.body = tee.stream
+  if (length !== undefined) ctx.res.setHeader('Content-Length', length)
+  if (type === undefined) ctx.res.removeHeader('Content-Type')
+  const end = await tee.ended
+  return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
+}
+
+function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
+  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
+  const cut = declared !== undefined && Number(declared) !== body.byteLength
+  return cut && head.status !== 204 && head.status !== 304
+    ? { type: 'not-captured', reason: 'incomplete' }
+    : { type: 'complete', head, body }
+}
+
+function not(reason: 'declined' | 'detached'): KoaCapture {
+  return { type: 'ends', end: { type: 'not-captured', reason } }
+}

@@ -1,0 +1,166 @@
+// The Exchange port over a Koa context. Koa writes the response only after all middlewares returned, so
+// ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
+
+import { STATUS_CODES } from 'node:http'
+import type { Exchange, HeaderList, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import {
+  addAtHead,
+  type Dispatch,
+  enterOrigin,
+  type FieldMap,
+  fieldsOf,
+  headSent,
+  hideConditionals,
+  readRequest,
+  redispatch,
+  restoreFields,
+} from '@stampede/node-http'
+import type { Context, Next } from 'koa'
+import { isKoa3 } from './koa-body.ts'
+import { captureContext } from './koa-capture.ts'
+import { replyWith } from './koa-reply.ts'
+
+export interface KoaVisit {
+  readonly exchange: Exchange<Context>
+  /** ctx holds the answer. Rejects with what the app threw. */
+  readonly answered: Promise<void>
+  /** Core is done, or failed: nothing more will come for a request that was not even begun. */
+  close(error?: unknown): void
+}
+
+export function createKoaExchange(
+  ctx: Context,
+  next: Next,
+  owner: object,
+  dispatch: Dispatch,
+): KoaVisit {
+  const answer = createAnswer()
+  const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
+  const bypass = (add: HeaderList): Promise<void> => {
+    answer.begun = true
+    addAtHead(ctx.res, add)
+    const passed: Promise<void> = next()
+    passed.then(answer.given, answer.threw)
+    return passed
+  }
+  const exchange: Exchange<Context> = {
+    request: readRequest(ctx.req, address),
+    native: ctx,
+    bypass,
+    runOrigin(observer) {
+      answer.begun = true
+      enterOrigin(ctx.req)
+      return runOrigin(ctx, next, observer, answer)
+    },
+    send(reply) {
+      answer.begun = true
+      if (replyWith(ctx, reply)) answer.given()
+      else bypass([]).catch(() => {})
+    },
+    redispatch: (observer) =>
+      redispatch({ from: ctx.req, target: ctx.originalUrl, owner, observer, dispatch }),
+  }
+  const close = (error?: unknown): void => {
+    if (error !== undefined) answer.threw(error)
+    else if (!answer.begun) answer.given()
+  }
+  return { exchange, answered: answer.promise, close }
+}
+
+async function runOrigin(
+  ctx: Context,
+  next: Next,
+  observer: OriginObserver,
+  answer: Answer,
+): Promise<OriginEnd> {
+  const outer = fieldsOf(ctx.res.getHeaders())
+  const showConditionals = hideConditionals(ctx.req)
+  try {
+    await next()
+  } catch (error) {
+    const failed = failure(ctx, error)
+    if (judgeFailure(ctx, failed, outer, observer)) answer.given()
+    else answer.threw(error)
+    return failed
+  } finally {
+    showConditionals()
+  }
+  try {
+    const capture = captureContext(ctx, observer, outer)
+    if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
+    replaceWith(ctx, capture.reply, outer)
+    return { type: 'not-captured', reason: 'declined' }
+  } catch (error) {
+    // Our own mistake, or a body that throws when it is read: what the app answered stands.
+    return { type: 'failed', status: 500, error }
+  } finally {
+    // Before the end of the capture: a stream ends only after Koa has begun to read it.
+    answer.given()
+  }
+}
+
+/**
+ * Layers outside us act after this one: a session sets its cookie there, and then the answer is one client's. So nothing
+ * is complete before the head has left without one.
+ */
+async function unlessPersonal(
+  ctx: Context,
+  ending: Promise<OriginEnd> | OriginEnd,
+): Promise<OriginEnd> {
+  const sent = headSent(ctx.res)
+  const end = await ending
+  if (end.type !== 'complete') return end
+  if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
+  return ctx.res.hasHeader('set-cookie') ? { type: 'not-captured', reason: 'declined' } : end
+}
+
+interface Answer {
+  begun: boolean
+  readonly promise: Promise<void>
+  readonly given: () => void
+  readonly threw: (error: unknown) => void
+}
+
+function createAnswer(): Answer {
+  let given: () => void = () => {}
+  let threw: (error: unknown) => void = () => {}
+  const promise = new Promise<void>((resolve, reject) => {
+    given = resolve
+    threw = reject
+  })
+  return { begun: false, promise, given, threw }
+}
+
+type Failure = OriginEnd & { readonly type: 'failed' }
+
+/** The status that ctx.onerror will give this error. */
+function failure(ctx: Context, error: unknown): Failure {
+  const said: { status?: unknown; statusCode?: unknown; code?: unknown } = Object(error)
+  const status =
+    said.code === 'ENOENT' && !isKoa3(ctx) ? 404 : Number(said.status || said.statusCode)
+  return { type: 'failed', status: STATUS_CODES[status] === undefined ? 500 : status, error }
+}
+
+/** True if core answers in place of the error, which the app's own 'error' listeners still hear of. */
+function judgeFailure(
+  ctx: Context,
+  { status, error }: Failure,
+  outer: FieldMap,
+  observer: OriginObserver,
+): boolean {
+  if (ctx.headerSent || ctx.respond === false) return false
+  const decision = observer.onHead({ status, headers: [] })
+  if (decision.action === 'send') {
+    addAtHead(ctx.res, decision.add)
+    return false
+  }
+  if (!replaceWith(ctx, decision.reply, outer)) return false
+  if (error instanceof Error && ctx.app.listenerCount('error') > 0)
+    ctx.app.emit('error', error, ctx)
+  return true
+}
+
+function replaceWith(ctx: Context, reply: Reply, outer: FieldMap): boolean {
+  restoreFields(ctx.res, outer)
+  return replyWith(ctx, reply)
+}

@@ -1,0 +1,27 @@
+// Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
+
+import type { Reply } from '@stampede/core'
+import { applyFields, framedHeaders, hasBody, isSendable } from '@stampede/node-http'
+import type { Context } from 'koa'
+
+/** False, and nothing changed, if the reply is not one that can be sent. */
+export function replyWith(ctx: Context, reply: Reply): boolean {
+  if (ctx.headerSent) return true
+  if (!isSendable(reply)) return false
+  ctx.status = reply.status
+  if (!hasBody(reply.status, undefined)) {
+    ctx.body = null
+  } else if (reply.body !== undefined || ctx.method !== 'HEAD') {
+    const typed = ctx.res.hasHeader('Content-Type')
+    ctx.body = toBuffer(reply.body)
+    // What Koa guesses for a Buffer; the type that was stored comes with the headers.
+    if (!typed) ctx.remove('Content-Type')
+  }
+  applyFields(ctx.res, framedHeaders(reply, ctx.method))
+  return true
+}
+
+function toBuffer(body: Uint8Array | undefined): Buffer {
+  if (body === undefined) return Buffer.alloc(0)
+  return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+}

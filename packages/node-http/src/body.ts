@@ -1,0 +1,111 @@
+// Keeping a copy of a body while it goes to the client: bounded, byte for byte, whatever it was
+// written in.
+
+import { finished, PassThrough, Readable } from 'node:stream'
+
+/** Chunks kept so far; over the limit, everything kept is let go and only counting goes on. */
+export interface BodyCollector {
+  /** False once the body is larger than may be kept. Chunks of other types are not counted. */
+  add(chunk: unknown, encoding?: unknown): boolean
+  readonly bytes: number
+  take(): Uint8Array
+  drop(): void
+}
+
+export function createBodyCollector(maxBytes: number): BodyCollector {
+  let chunks: Buffer[] = []
+  let bytes = 0
+  return {
+    add(chunk, encoding) {
+      bytes += byteLength(chunk, encoding)
+      if (bytes > maxBytes) chunks = []
+      else if (isChunk(chunk)) chunks.push(ownBytes(chunk, encoding))
+      return bytes <= maxBytes
+    },
+    get bytes() {
+      return bytes
+    },
+    take: () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
+    drop() {
+      chunks = []
+    },
+  }
+}
+
+function isChunk(chunk: unknown): chunk is string | Uint8Array {
+  return typeof chunk === 'string' || chunk instanceof Uint8Array
+}
+
+/** Always a copy: an app may use its buffer again as soon as write() has returned. */
+function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
+  return typeof chunk === 'string' ? Buffer.from(chunk, encodingOf(encoding)) : Buffer.from(chunk)
+}
+
+function byteLength(chunk: unknown, encoding: unknown): number {
+  if (typeof chunk === 'string') return Buffer.byteLength(chunk, encodingOf(encoding))
+  return chunk instanceof Uint8Array ? chunk.byteLength : 0
+}
+
+function encodingOf(encoding: unknown): BufferEncoding {
+  return typeof encoding === 'string' && Buffer.isEncoding(encoding) ? encoding : 'utf8'
+}
+
+/** How a teed stream ended. */
+export type TeeEnd =
+  | { readonly type: 'whole'; readonly body: Uint8Array }
+  | { readonly type: 'too-large' }
+  | { readonly type: 'incomplete' }
+
+export interface Tee {
+  /** What the client reads instead of the source. */
+  readonly stream: Readable
+  readonly ended: Promise<TeeEnd>
+}
+
+/**
+ * Hands the source on, chunk by chunk, and keeps a copy. It buffers up to `maxBytes` for a slow client,
+ * so that those who wait for the copy do not wait for him; a larger body goes at the client's pace.
+ * `onError` decides how the error of a source reaches the stream (default: it is destroyed with it).
+ */
+export function teeStream(
+  source: Readable | AsyncIterable<unknown>,
+  maxBytes: number,
+  onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
+): Tee {
+  const collector = createBodyCollector(maxBytes)
+  let end: (end: TeeEnd) => void = () => {}
+  const ended = new Promise<TeeEnd>((resolve) => {
+    end = resolve
+  })
+  const stream = new PassThrough({
+    readableHighWaterMark: Math.max(maxBytes, 16 * 1024),
+    transform(chunk, encoding, done) {
+      if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
+      done(null, chunk)
+    },
+    flush(done) {
+      end({ type: 'whole', body: collector.take() })
+      done()
+    },
+  })
+  feed(source instanceof Readable ? source : Readable.from(source), stream, (error) => {
+    collector.drop()
+    end({ type: 'incomplete' })
+    if (error !== undefined) onError(stream, error)
+  })
+  return { stream, ended }
+}
+
+/** What pipeline does, except that the error of a source is handed to `failed` and not to the stream. */
+function feed(source: Readable, stream: PassThrough, failed: (error?: Error) => void): void {
+  // An error before anybody reads the stream must not be an uncaught one; its reader will see it.
+  stream.on('error', () => {})
+  stream.once('close', () => {
+    failed()
+    source.destroy()
+  })
+  finished(source, { writable: false }, (error) => {
+    if (error !== null && error !== undefined && !stream.destroyed) failed(error)
+  })
+  source.pipe(stream)
+}

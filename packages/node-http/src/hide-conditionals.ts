@@ -1,0 +1,48 @@
+// While the origin runs for a filling miss it must not answer 304 or 206: the headers that ask for
+// those are hidden from it. The RequestView keeps the object it was made from, and so still sees them.
+
+import type { IncomingMessage } from 'node:http'
+
+const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
+
+/** Hides them, and returns what puts them back. */
+export function hideConditionals(req: IncomingMessage): () => void {
+  const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
+  if (present.length === 0) return () => {}
+  const { headers, rawHeaders } = req
+  // Distinct values are optional to have: HTTP/2 requests have none.
+  const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
+  const shadows: Record<string, unknown> = {
+    headers: without(headers, present),
+    rawHeaders: withoutRaw(rawHeaders, new Set(present)),
+    ...(distinct && { headersDistinct: without(distinct, present) }),
+  }
+  // Defined on the request itself: on HTTP/2 these are getters without setters.
+  for (const [name, value] of Object.entries(shadows)) define(req, name, value)
+  return () => {
+    // Not the saved object: middlewares may have added to the copy in the meantime.
+    for (const name of present) req.headers[name] ??= headers[name]
+    define(req, 'rawHeaders', rawHeaders)
+    if (distinct) define(req, 'headersDistinct', distinct)
+  }
+}
+
+function define(req: IncomingMessage, name: string, value: unknown): void {
+  Object.defineProperty(req, name, { value, configurable: true, enumerable: true, writable: true })
+}
+
+/** `[name, value, name, value, ...]` without the named fields. */
+export function withoutRaw(raw: readonly string[], names: ReadonlySet<string>): string[] {
+  const left: string[] = []
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const [name = '', value = ''] = [raw[i], raw[i + 1]]
+    if (!names.has(name.toLowerCase())) left.push(name, value)
+  }
+  return left
+}
+
+function without<T extends object>(fields: T, names: readonly string[]): T {
+  const left = { ...fields }
+  for (const name of names) Reflect.deleteProperty(left, name)
+  return left
+}

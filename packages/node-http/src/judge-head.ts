@@ -1,0 +1,60 @@
+// The two moments of a capture at which something is decided: the head, by core, before it leaves; and
+// the end, by the bytes that were seen.
+
+import type { ServerResponse } from 'node:http'
+import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type { BodyCollector } from './body.ts'
+import { type FieldMap, storedHead, toHeaderList } from './header-fields.ts'
+import { addToWriteHead, readWriteHead } from './write-head.ts'
+import { hasBody, isSendable } from './write-response.ts'
+
+export interface JudgedHead {
+  /** What writeHead is to be called with, our fields included. */
+  readonly args: readonly unknown[]
+  /** What a hit replays. */
+  readonly stored: CapturedHead
+  /** Whether the body is wanted. */
+  readonly keep: boolean
+  readonly cookie: boolean
+}
+
+export const NO_HEAD: JudgedHead = {
+  args: [],
+  stored: { status: 0, headers: [] },
+  keep: false,
+  cookie: false,
+}
+
+/** Asks core about the head that writeHead(...args) would send. */
+export function judgeHead(
+  res: ServerResponse,
+  args: readonly unknown[],
+  observer: OriginObserver,
+  outer: FieldMap,
+): JudgedHead | { readonly replacement: Reply } {
+  const { status, fields } = readWriteHead(res, args)
+  const decision = observer.onHead({ status, headers: toHeaderList(fields) })
+  if (decision.action === 'replace' && isSendable(decision.reply)) {
+    return { replacement: decision.reply }
+  }
+  const { capture, add } = decision.action === 'send' ? decision : { capture: false, add: [] }
+  return {
+    args: addToWriteHead(res, args, add),
+    stored: storedHead(status, fields, outer),
+    keep: capture,
+    cookie: fields.has('set-cookie'),
+  }
+}
+
+/** Complete, unless fewer or more bytes were written than declared. */
+export function endOf(
+  head: CapturedHead,
+  body: BodyCollector,
+  method: string | undefined,
+): OriginEnd {
+  if (!hasBody(head.status, method)) return { type: 'complete', head, body: new Uint8Array() }
+  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
+  return declared === undefined || Number(declared) === body.bytes
+    ? { type: 'complete', head, body: body.take() }
+    : { type: 'not-captured', reason: 'incomplete' }
+}

@@ -1,0 +1,98 @@
+// The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Exchange, HttpCache } from '@stampede/core'
+import { captureResponse } from './capture-response.ts'
+import { hideConditionals } from './hide-conditionals.ts'
+import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+import { type RequestAddress, readRequest } from './read-request.ts'
+import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
+import { addAtHead } from './write-head.ts'
+import { writeReply } from './write-response.ts'
+
+/** A request on its way through a framework. */
+export interface NodeVisit<Native> {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  /** Goes on to the app, or tells it of an error. */
+  readonly next: (error?: unknown) => void
+  readonly native: Native
+  readonly address: RequestAddress
+  /** The way into the whole app, for a refresh. */
+  readonly dispatch: Dispatch
+}
+
+interface NodeExchange<Native> extends Exchange<Native> {
+  /** The request was handed to the app, or answered. */
+  readonly begun: boolean
+}
+
+/** What a middleware calls for each request. An error of the cache itself goes to `next`. */
+export function createNodeCache<Native>(
+  cache: HttpCache<Native>,
+): (visit: NodeVisit<Native>) => void {
+  return (visit) => {
+    const { req, next } = visit
+    const revalidation = takeRevalidation(req, cache)
+    if (revalidation === 'foreign' || isInsideOrigin(req)) return next()
+    const exchange = createNodeExchange(visit, cache)
+    if (revalidation !== undefined) {
+      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
+      return
+    }
+    const failed = (error: unknown): void => {
+      // Once the app is at work, a second way into it would answer twice.
+      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
+      else next(error)
+    }
+    try {
+      cache.handle(exchange)?.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+}
+
+export function createNodeExchange<Native>(
+  visit: NodeVisit<Native>,
+  owner: object,
+): NodeExchange<Native> {
+  const { req, res, next, native, address } = visit
+  let begun = false
+  return {
+    request: readRequest(req, address),
+    native,
+    get begun() {
+      return begun
+    },
+    bypass(add) {
+      begun = true
+      addAtHead(res, add)
+      next()
+    },
+    async runOrigin(observer) {
+      begun = true
+      enterOrigin(req)
+      const showConditionals = hideConditionals(req)
+      const ended = captureResponse(res, observer)
+      try {
+        next()
+        return await ended
+      } catch (error) {
+        // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
+        process.nextTick(next, error)
+        return { type: 'failed', status: 500, error }
+      } finally {
+        showConditionals()
+      }
+    },
+    send(reply) {
+      begun = true
+      if (!writeReply(res, reply)) next()
+    },
+    redispatch(observer) {
+      const { dispatch } = visit
+      return redispatch({ from: req, target: address.target, owner, observer, dispatch })
+    },
+  }
+}

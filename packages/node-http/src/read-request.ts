@@ -1,0 +1,30 @@
+// What core reads of a request, taken from an IncomingMessage. Scheme and host are the framework's
+// answer, because only it knows which proxies are trusted.
+
+import type { IncomingMessage } from 'node:http'
+import type { RequestView } from '@stampede/core'
+
+/** The absolute address of a request, as the framework sees it. */
+export interface RequestAddress {
+  readonly scheme: string
+  /** Authority, port included. */
+  readonly host: string
+  /** Path and query as received, before any mounting changed them. */
+  readonly target: string
+}
+
+export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
+  rememberPeer(req)
+  return {
+    method: req.method ?? 'GET',
+    scheme: address.scheme,
+    host: address.host,
+    target: address.target,
+    headers: req.headers,
+  }
+}
+
+/** Node keeps the address of a peer that left only if it was asked for before; a refresh may need it. */
+function rememberPeer(req: IncomingMessage): string | undefined {
+  return req.socket.remoteAddress
+}

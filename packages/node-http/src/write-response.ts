@@ -1,0 +1,66 @@
+// Sending a complete answer of core's on a ServerResponse. Its header fields may come out of a store
+// that others write to, so they are checked before the response is touched.
+
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
+import type { HeaderList, Reply } from '@stampede/core'
+import { applyFields } from './header-fields.ts'
+
+/** The methods to send with; a capturing layer passes those it wraps. */
+export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
+
+const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
+
+/**
+ * Sends the reply. False when it cannot be sent as it is (a field that is no valid header): the response
+ * is untouched then, and the request should go to the app. True if an answer had left before.
+ */
+export function writeReply(res: ServerResponse, reply: Reply, methods: SendMethods = res): boolean {
+  if (res.headersSent || res.writableEnded) return true
+  if (!isSendable(reply)) return false
+  const headers = framedHeaders(reply, res.req.method)
+  res.statusMessage = ''
+  if (res.getHeaderNames().length === 0) {
+    Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
+  } else {
+    applyFields(res, headers)
+    Reflect.apply(methods.writeHead, res, [reply.status])
+  }
+  const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
+  Reflect.apply(methods.end, res, send ? [reply.body] : [])
+  return true
+}
+
+/** Whether Node would accept status and fields. */
+export function isSendable(reply: Reply): boolean {
+  if (!Number.isInteger(reply.status) || reply.status < 200 || reply.status > 599) return false
+  try {
+    for (const [name, value] of reply.headers) {
+      validateHeaderName(name)
+      validateHeaderValue(name, value)
+    }
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The reply's fields with the one framing that fits its body. */
+export function framedHeaders(reply: Reply, method: string | undefined): HeaderList {
+  const fields = reply.headers.filter(([name]) => !FRAMING.has(name))
+  if (reply.status === 204 || reply.status === 304) return fields
+  const declared = reply.headers.find(([name]) => name === 'content-length')
+  if (reply.body === undefined && method === 'HEAD')
+    return declared ? [...fields, declared] : fields
+  return [...fields, ['content-length', String(reply.body?.byteLength ?? 0)]]
+}
+
+export function hasBody(status: number, method: string | undefined): boolean {
+  return method !== 'HEAD' && status !== 204 && status !== 304
+}
+
+/** Stands in for a write or an end that goes nowhere, in a way that lets streams run dry. */
+export function discardWrite<T>(args: readonly unknown[], returned: T): T {
+  const callback = args.findLast((arg) => typeof arg === 'function')
+  if (typeof callback === 'function') process.nextTick(callback)
+  return returned
+}
