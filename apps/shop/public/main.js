@@ -1,0 +1,45 @@
+// Starts the three parts of the page, and keeps the line at its foot up to date.
+
+import { ask } from './api.js'
+import { counted, whole } from './format.js'
+import { startInspector } from './inspector.js'
+import { startShelf } from './shelf.js'
+import { startStampede } from './stampede.js'
+
+/** Shown if the lab refuses to tell, as it does to anybody but its own machine. */
+const UNKNOWN = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
+
+const announce = (text) => {
+  document.querySelector('#announcement').textContent = text
+}
+
+let inspector
+const shelf = startShelf((id) => inspector?.inspect(id))
+startStampede(() => void showAbout())
+const [teas, about] = await Promise.all([shelf, showAbout()])
+inspector = startInspector(about ?? UNKNOWN, teas, announce)
+
+async function showAbout() {
+  const line = document.querySelector('#about')
+  try {
+    const { body } = await ask('/api/lab/stats')
+    line.textContent = describe(body)
+    return body
+  } catch (error) {
+    line.textContent = error.message
+    return undefined
+  }
+}
+
+function describe(about) {
+  const where =
+    about.store === 'memory' ? 'cache in this process' : 'cache in Redis and in this process'
+  const runs = Object.entries(about.originRuns)
+  const sum = (prefix) =>
+    runs.filter(([route]) => route.startsWith(prefix)).reduce((total, [, n]) => total + n, 0)
+  const pool = `PostgreSQL takes ${about.originLatencyMs} ms a query, ${about.databaseConnections} at a time`
+  return (
+    `${about.framework}; ${where}. ${pool}. So far: ${counted(sum('GET /api'), 'query', 'queries')} ` +
+    `behind the cache, ${whole(sum('GET /uncached'))} without it.`
+  )
+}

@@ -1,0 +1,137 @@
+// The stampede: fires it with the cache and without, and puts both outcomes side by side.
+
+import { ask } from './api.js'
+import { counted, duration, whole } from './format.js'
+import { createHerd } from './herd.js'
+
+const form = document.querySelector('#stampede-form')
+const verdict = document.querySelector('#verdict')
+/** How many lines the page has room for; the rest is summed up in the last one. */
+const HISTOGRAM_LINES = 3
+
+/** @param {() => void} onDone called after each stampede */
+export function startStampede(onDone) {
+  const cached = createSide(document.querySelector('.side.cached'))
+  const uncached = createSide(document.querySelector('.side.uncached'))
+  const forget = () => {
+    for (const side of [cached, uncached]) side.expect(orderOf(form).requests)
+  }
+  forget()
+  form.addEventListener('change', forget)
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault()
+    const order = orderOf(form)
+    const controls = [...form.elements]
+    for (const control of controls) control.disabled = true
+    try {
+      forget()
+      say(`${whole(order.requests)} requests, with the cache ...`)
+      const withCache = await fire(cached, { ...order, cached: true })
+      say(`${whole(order.requests)} requests, without the cache ...`)
+      const without = await fire(uncached, { ...order, cached: false })
+      say(compare(withCache, without))
+    } catch (error) {
+      say(error.message, true)
+    } finally {
+      for (const control of controls) control.disabled = false
+      form.querySelector('button').focus({ preventScroll: true })
+      onDone()
+    }
+  })
+}
+
+function orderOf(form) {
+  const data = new FormData(form)
+  return { requests: Number(data.get('requests')), path: String(data.get('path')) }
+}
+
+/** While the answer is on its way, the statistics tell how far it is. */
+async function fire(side, order) {
+  let over = false
+  const watch = async () => {
+    while (!over) {
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      const { body } = await ask('/api/lab/stats')
+      if (!over && body.running !== null) side.progress(body.running)
+    }
+  }
+  // Watching is a courtesy; a failed look must not spoil the run.
+  watch().catch(() => {})
+  try {
+    const { body } = await ask('/api/lab/stampede', { method: 'POST', body: order })
+    side.finish(body)
+    return body
+  } finally {
+    over = true
+  }
+}
+
+function compare(withCache, without) {
+  const requests = counted(withCache.requests, 'request', 'requests')
+  const runs = `${counted(withCache.originRuns, 'query', 'queries')} with the cache, ${whole(without.originRuns)} without`
+  const slowest = `${duration(withCache.maxMs)} with it, ${duration(without.maxMs)} without`
+  const unwell = [withCache, without]
+    .flatMap((run) => Object.entries(run.statuses))
+    .reduce((sum, [status, count]) => (status === '200' ? sum : sum + count), 0)
+  const trouble = unwell === 0 ? '' : ` ${counted(unwell, 'request', 'requests')} failed.`
+  return `${requests}: ${runs}. The slowest visitor waited ${slowest}.${trouble}`
+}
+
+function say(text, trouble = false) {
+  verdict.textContent = text
+  verdict.classList.toggle('trouble', trouble)
+}
+
+function createSide(root) {
+  const find = (name) => root.querySelector(`[data-${name}]`)
+  const herd = createHerd(find('herd'))
+  const write = (name, text) => {
+    find(name).textContent = text
+  }
+  const count = (originRuns, requests) => {
+    write('count', whole(originRuns ?? 0))
+    find('count').classList.toggle('idle', originRuns === undefined)
+    const unit = originRuns === 1 ? 'query' : 'queries'
+    write('unit', `${unit} for ${whole(requests)} requests`)
+  }
+  return {
+    expect(requests) {
+      count(undefined, requests)
+      herd.show({ total: requests, filled: 0, answered: 0 })
+      for (const name of ['p50', 'p99', 'max']) write(name, '\u2013')
+      find('histogram').replaceChildren()
+    },
+    progress({ requests, originRuns, answered }) {
+      count(originRuns, requests)
+      herd.show({ total: requests, filled: originRuns, answered })
+    },
+    finish({ requests, originRuns, p50Ms, p99Ms, maxMs, cacheStatus }) {
+      count(originRuns, requests)
+      herd.show({ total: requests, filled: originRuns, answered: requests })
+      write('p50', duration(p50Ms))
+      write('p99', duration(p99Ms))
+      write('max', duration(maxMs))
+      find('histogram').replaceChildren(...lines(cacheStatus).map((l) => bar(l, requests)))
+    },
+  }
+}
+
+function lines(histogram) {
+  const all = Object.entries(histogram)
+  if (all.length <= HISTOGRAM_LINES) return all
+  const rest = all.slice(HISTOGRAM_LINES - 1).reduce((sum, [, n]) => sum + n, 0)
+  return [...all.slice(0, HISTOGRAM_LINES - 1), ['others', rest]]
+}
+
+function bar([label, count], total) {
+  const item = document.createElement('li')
+  const name = document.createElement('span')
+  name.textContent = label === 'none' ? '(no Cache-Status)' : label
+  name.title = label
+  const number = document.createElement('b')
+  number.textContent = whole(count)
+  const mark = document.createElement('i')
+  mark.style.setProperty('--share', `${(count / total) * 100}%`)
+  item.append(name, number, mark)
+  return item
+}

@@ -1,0 +1,31 @@
+// What the terminal shows once the shop is open: its address, and three things to try.
+
+import { type Settings, withoutPassword } from './settings.ts'
+
+export function banner(framework: string, settings: Settings, port: number): string {
+  const at = `http://localhost:${port}`
+  const store =
+    settings.redisUrl === undefined
+      ? 'in this process (set REDIS_URL to share it)'
+      : `in ${withoutPassword(settings.redisUrl)} and in this process`
+  const post = `curl -s ${at}/api/lab/stampede -H 'content-type: application/json' -d`
+  return `
+The Quiet Cup is open:  ${at}
+
+  ${framework}; cache ${store}; every query takes ${settings.originLatencyMs} ms
+
+Three things to try:
+
+  1. Ask twice, and read Cache-Status: first a miss, then a hit
+     curl -i ${at}/api/products/7
+
+  2. Send 250 requests at once for something nobody has asked for yet, with the cache and without it
+     ${post} '{"requests":250,"path":"/api/products","cached":true}'
+     ${post} '{"requests":250,"path":"/api/products","cached":false}'
+
+  3. Change a price, and ask again until the change shows: fresh, stale once, then new
+     curl -X PUT ${at}/api/products/7 -H 'content-type: application/json' -d '{"priceCents":1234}'
+
+Stop with Ctrl-C.
+`
+}

@@ -1,0 +1,87 @@
+// The lab's handlers: fire a stampede, pull the database's plug, and tell what happened.
+
+import type { IncomingMessage } from 'node:http'
+import { type Answer, answer, json, nothing, Problem } from './answer.ts'
+import type { Target } from './fire.ts'
+import { refuseStrangers } from './lab-guard.ts'
+import { createRunner, type Runner, readOrder } from './lab-run.ts'
+import { readJson, refuseUnknownFields } from './read-json.ts'
+import type { Shop } from './shop.ts'
+
+/** What the page shows of the app it talks to. */
+export interface About {
+  readonly framework: string
+  readonly store: 'memory' | 'Redis'
+  readonly ttlMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  /** `stampede.stats()`. */
+  cacheStats(): unknown
+}
+
+export interface Lab {
+  stats(message: IncomingMessage): Promise<Answer>
+  resetStats(message: IncomingMessage): Promise<Answer>
+  stampede(message: IncomingMessage): Promise<Answer>
+  database(message: IncomingMessage): Promise<Answer>
+}
+
+// Nothing here may be cached, by anyone: every answer is about this very moment.
+const NO_STORE = { 'cache-control': 'no-store' }
+
+export function createLab(shop: Shop, about: About): Lab {
+  const { database, originRuns } = shop
+  const runner = createRunner(originRuns)
+  let since = new Date()
+  return {
+    stats: (message) =>
+      near(message, () => json({ ...describe(shop, about, runner), since }, NO_STORE)),
+    resetStats: (message) =>
+      near(message, () => {
+        originRuns.reset()
+        since = new Date()
+        return nothing()
+      }),
+    stampede: (message) =>
+      near(message, async () => {
+        const order = readOrder(await readJson(message))
+        return json(await runner.run(order, ownAddress(message)), NO_STORE)
+      }),
+    database: (message) =>
+      near(message, async () => {
+        database.connected = readPlug(await readJson(message))
+        return json({ connected: database.connected }, NO_STORE)
+      }),
+  }
+}
+
+/** The answer of `handler`, for callers on this machine. */
+function near(message: IncomingMessage, handler: () => Answer | Promise<Answer>): Promise<Answer> {
+  return answer(() => {
+    refuseStrangers(message)
+    return handler()
+  })
+}
+
+function describe({ database, originRuns }: Shop, { cacheStats, ...fixed }: About, runner: Runner) {
+  return {
+    ...fixed,
+    originLatencyMs: database.latencyMs,
+    databaseConnections: database.connections,
+    databaseConnected: database.connected,
+    originRuns: originRuns.byRoute(),
+    stampede: cacheStats(),
+    running: runner.running() ?? null,
+  }
+}
+
+function readPlug(body: Record<string, unknown>): boolean {
+  refuseUnknownFields(body, ['connected'])
+  if (typeof body.connected === 'boolean') return body.connected
+  throw new Problem(400, 'Bad value', 'connected must be true or false.')
+}
+
+/** Where this very request came in: no name to resolve, no proxy in between. */
+function ownAddress({ socket }: IncomingMessage): Omit<Target, 'path'> {
+  return { host: socket.localAddress ?? '127.0.0.1', port: socket.localPort ?? 0 }
+}

@@ -1,0 +1,62 @@
+// The shop's three queries. Values reach PostgreSQL as parameters only; the order comes from a fixed list.
+
+import type { Database } from './database.ts'
+
+export interface Product {
+  readonly id: number
+  readonly name: string
+  readonly category: string
+  readonly region: string
+  /** For a 100 g tin, in euro cents. */
+  readonly priceCents: number
+  readonly stock: number
+  readonly description: string
+  /** The colour of the tea in the cup. */
+  readonly liquor: string
+  readonly steepCelsius: number
+  readonly steepSeconds: number
+}
+
+export type Sort = 'price' | 'name'
+
+export interface ProductFilter {
+  readonly sort?: Sort | undefined
+  readonly category?: string | undefined
+}
+
+export interface ProductChange {
+  readonly priceCents?: number | undefined
+  readonly stock?: number | undefined
+}
+
+const COLUMNS = `id, name, category, region, price_cents as "priceCents", stock, description, liquor,
+  steep_celsius as "steepCelsius", steep_seconds as "steepSeconds"`
+
+// The id breaks ties, so that a list never changes its order by itself.
+const ORDER: Readonly<Record<Sort, string>> = { price: 'price_cents, id', name: 'name, id' }
+
+export const SORTS: readonly Sort[] = ['price', 'name']
+
+export function listProducts(database: Database, filter: ProductFilter): Promise<Product[]> {
+  const order = filter.sort === undefined ? 'id' : ORDER[filter.sort]
+  const sql = `select ${COLUMNS} from products where $1::text is null or category = $1 order by ${order}`
+  return database.query<Product>(sql, [filter.category ?? null])
+}
+
+export async function findProduct(database: Database, id: number): Promise<Product | undefined> {
+  const rows = await database.query<Product>(`select ${COLUMNS} from products where id = $1`, [id])
+  return rows[0]
+}
+
+/** Changes what is given, and returns the product as it is now; undefined: there is no such product. */
+export async function changeProduct(
+  database: Database,
+  id: number,
+  change: ProductChange,
+): Promise<Product | undefined> {
+  const sql = `update products
+    set price_cents = coalesce($2, price_cents), stock = coalesce($3, stock)
+    where id = $1 returning ${COLUMNS}`
+  const params = [id, change.priceCents ?? null, change.stock ?? null]
+  return (await database.query<Product>(sql, params))[0]
+}

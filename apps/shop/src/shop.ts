@@ -1,0 +1,119 @@
+// The shop's handlers, free of any framework: a request in, an `Answer` out. The two apps route to them.
+
+import type { IncomingMessage } from 'node:http'
+import { type Answer, answer, json, Problem } from './answer.ts'
+import { type Database, openDatabase } from './database.ts'
+import { refuseStrangers } from './lab-guard.ts'
+import { createOriginRuns, type OriginRuns } from './origin-runs.ts'
+import {
+  changeProduct,
+  findProduct,
+  listProducts,
+  type ProductChange,
+  type ProductFilter,
+  SORTS,
+} from './products.ts'
+import { readJson, readWholeNumber, refuseUnknownFields } from './read-json.ts'
+import { CATEGORIES } from './seed.ts'
+import type { Settings } from './settings.ts'
+
+export interface Shop {
+  readonly database: Database
+  readonly originRuns: OriginRuns
+  /** The product routes below `prefix`, which only names them in the statistics. */
+  productsAt(prefix: string): ProductHandlers
+  close(): Promise<void>
+}
+
+export interface ProductHandlers {
+  list(message: IncomingMessage): Promise<Answer>
+  show(message: IncomingMessage, id: string): Promise<Answer>
+  change(message: IncomingMessage, id: string): Promise<Answer>
+}
+
+export async function openShop(settings: Pick<Settings, 'originLatencyMs'>): Promise<Shop> {
+  const database = await openDatabase({ latencyMs: settings.originLatencyMs })
+  return createShop(database)
+}
+
+export function createShop(database: Database): Shop {
+  const originRuns = createOriginRuns()
+  return {
+    database,
+    originRuns,
+    productsAt: (prefix) => productHandlers(database, originRuns, prefix),
+    close: () => database.close(),
+  }
+}
+
+function productHandlers(database: Database, runs: OriginRuns, prefix: string): ProductHandlers {
+  return {
+    list: (message) =>
+      answer(async () => {
+        const query = queryOf(message)
+        const filter = readFilter(query)
+        runs.record(`GET ${prefix}/products`, query.get('run'))
+        return json({ products: await listProducts(database, filter) })
+      }),
+
+    show: (message, id) =>
+      answer(async () => {
+        const number = readId(id)
+        runs.record(`GET ${prefix}/products/:id`, queryOf(message).get('run'))
+        return json((await findProduct(database, number)) ?? noSuchProduct())
+      }),
+
+    change: (message, id) =>
+      answer(async () => {
+        refuseStrangers(message)
+        const number = readId(id)
+        const change = readChange(await readJson(message))
+        runs.record(`PUT ${prefix}/products/:id`, null)
+        return json((await changeProduct(database, number, change)) ?? noSuchProduct())
+      }),
+  }
+}
+
+/** Unknown parameters are ignored; the lab relies on it to make a key that nobody has asked for. */
+function queryOf(message: IncomingMessage): URLSearchParams {
+  const url = message.url ?? ''
+  const start = url.indexOf('?')
+  return new URLSearchParams(start === -1 ? '' : url.slice(start))
+}
+
+function readFilter(query: URLSearchParams): ProductFilter {
+  const sort = query.get('sort')
+  const category = query.get('category')
+  return {
+    sort: sort === null ? undefined : oneOf('sort', sort, SORTS),
+    category: category === null ? undefined : oneOf('category', category, CATEGORIES),
+  }
+}
+
+function oneOf<T extends string>(name: string, value: string, known: readonly T[]): T {
+  const found = known.find((candidate) => candidate === value)
+  if (found !== undefined) return found
+  throw new Problem(400, 'Bad query', `${name} must be one of: ${known.join(', ')}.`)
+}
+
+function readId(text: string): number {
+  if (!/^\d+$/.test(text)) {
+    throw new Problem(400, 'Bad product number', 'A product number has digits only, e.g. 7.')
+  }
+  // PostgreSQL's integer ends before ten digits do; no product has such a number.
+  return text.length > 9 ? 0 : Number(text)
+}
+
+function readChange(body: Record<string, unknown>): ProductChange {
+  refuseUnknownFields(body, ['priceCents', 'stock'])
+  const priceCents = readWholeNumber(body, 'priceCents', 1, 10_000_000)
+  const stock = readWholeNumber(body, 'stock', 0, 1_000_000)
+  if (priceCents === undefined && stock === undefined) {
+    throw new Problem(400, 'Nothing to change', 'Send priceCents, stock, or both.')
+  }
+  return { priceCents, stock }
+}
+
+function noSuchProduct(): never {
+  throw new Problem(404, 'No such product', 'The shop has no product with this number.')
+}

@@ -1,0 +1,71 @@
+// What both shops answer over HTTP: one suite, so that they cannot drift apart. It stands here because
+// neither app is the place for the other's test.
+
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createStampede, type Stampede } from '@stampede/core'
+import request from 'supertest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { createApp as createExpressApp } from '../../shop-express/src/app.ts'
+import { createApp as createKoaApp } from '../../shop-koa/src/app.ts'
+import { type Database, openDatabase } from './database.ts'
+import { type Pages, readPages } from './pages.ts'
+import { drain, listen } from './serve.ts'
+import { createShop, type Shop } from './shop.ts'
+import { labSuite } from './testing/lab-suite.ts'
+import { pageSuite } from './testing/page-suite.ts'
+import { productSuite } from './testing/product-suite.ts'
+
+type Build = (options: { shop: Shop; stampede: Stampede; pages: Pages }) => RequestListener
+
+const FRAMEWORKS: ReadonlyArray<[string, Build]> = [
+  ['Express', (options) => createExpressApp({ ...options, store: 'memory' })],
+  ['Koa', (options) => createKoaApp({ ...options, store: 'memory' }).callback()],
+]
+
+let database: Database
+let pages: Pages
+
+beforeAll(async () => {
+  database = await openDatabase({ latencyMs: 5 })
+  pages = await readPages()
+})
+
+afterAll(() => database.close())
+
+/** A shop on a port of its own; `close` what was opened. */
+async function open(build: Build, on: Database) {
+  const stampede = createStampede()
+  const server = await listen(createServer(build({ shop: createShop(on), stampede, pages })), 0)
+  const close = () => drain(server).then(() => stampede.close())
+  return { server, close }
+}
+
+describe.each(FRAMEWORKS)('the shop on %s', (framework, build) => {
+  let server: Server
+  let close: () => Promise<void>
+
+  beforeAll(async () => {
+    ;({ server, close } = await open(build, database))
+  })
+
+  afterAll(() => close())
+
+  const opened = () => ({ framework, server, database, pages })
+  productSuite(opened)
+  labSuite(opened)
+  pageSuite(opened)
+})
+
+it.each(FRAMEWORKS)('%s tells a broken database apart, without its details', async (_, build) => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const query = () => Promise.reject(new Error('secret of the database'))
+  const { server, close } = await open(build, { ...database, query })
+  for (const path of ['/api/products', '/uncached/api/products']) {
+    const { body, headers } = await request(server).get(path).expect(500)
+    expect(headers['content-type']).toBe('application/problem+json')
+    expect(JSON.stringify(body)).not.toContain('secret')
+  }
+  expect(log).toHaveBeenCalled()
+  log.mockRestore()
+  await close()
+})

@@ -1,0 +1,12 @@
+// What the suites are told of the shop they test.
+
+import type { Server } from 'node:http'
+import type { Database } from '../database.ts'
+import type { Pages } from '../pages.ts'
+
+export interface Opened {
+  readonly framework: string
+  readonly server: Server
+  readonly database: Database
+  readonly pages: Pages
+}

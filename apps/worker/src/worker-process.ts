@@ -1,0 +1,54 @@
+// One worker as a process of its own: takes deliveries until there are no more. Started by crew.ts.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLocks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { createCaller, type Port } from './calls.ts'
+import type { CoordinatorServices } from './coordinator.ts'
+import { createJobs } from './jobs.ts'
+import { remoteLockStore } from './lock-service.ts'
+import { work } from './work.ts'
+
+const { WORKER_NAME: name = '', REDIS_URL, LOCK_PREFIX = '', LEASE_MS, FENCE } = process.env
+
+const port: Port = {
+  send: (message) => void process.send?.(message),
+  onMessage: (listener) => void process.on('message', listener),
+}
+// Without its coordinator a worker has nothing to do, and nobody to tell.
+process.on('disconnect', () => process.exit())
+
+const call = createCaller<CoordinatorServices>(port)
+const redis = REDIS_URL ? new Redis(REDIS_URL, { lazyConnect: true }) : undefined
+const leaseMs = Number(LEASE_MS)
+const locks =
+  redis === undefined
+    ? createLocks({ store: remoteLockStore(call), leaseMs, wait: 'poll' })
+    : createLocks({ store: redisStore(redis, { prefix: LOCK_PREFIX }), leaseMs })
+
+const desk = {
+  name,
+  locks,
+  jobs: createJobs((sql, params) => call('query', sql, params) as Promise<never[]>, {
+    fenced: FENCE !== 'off',
+  }),
+  leaseMs,
+  tell: (step: Parameters<CoordinatorServices['tell']>[1], job: number, fence: bigint) =>
+    call('tell', name, step, job, fence),
+}
+
+for (;;) {
+  const delivery = await call('take', name)
+  if (delivery === undefined) break
+  try {
+    await call('settle', delivery, !(await work(delivery, desk)))
+  } catch (error) {
+    // No lock could be had: somebody else may have more luck, or this worker after a while.
+    await call('trouble', name, delivery.job, error instanceof Error ? error.message : `${error}`)
+    await sleep(leaseMs / 4)
+    await call('settle', delivery, true)
+  }
+}
+await locks.close()
+process.disconnect()
