@@ -1,0 +1,186 @@
+// Holds the structure that ARCHITECTURE.md draws: its map equals the tree, arrows point as drawn, there
+// is no cycle, and adapters stay thin.
+
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+/** Tracked and new files, without what git ignores. */
+const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
+  cwd: ROOT,
+  encoding: 'utf8',
+})
+  .split('\n')
+  .filter((path) => path !== '' && path !== 'packages/redis/src/scripts.generated.ts')
+
+const isTest = (path: string): boolean => /\.test\.ts$/.test(path)
+const isMapped = (path: string): boolean =>
+  /^(lua|packages|apps|test)\/.*\.(ts|lua|mjs|js|css|html)$/.test(path) && !isTest(path)
+const sources = files.filter((path) => /^(packages|apps)\/.*\.ts$/.test(path) && !isTest(path))
+
+interface Import {
+  readonly from: string
+  readonly to: string
+  readonly typeOnly: boolean
+}
+
+function importsOf(from: string): Import[] {
+  const pattern = /^(?:import|export)\s+(type\s)?(?:[^'";]*?\sfrom\s+)?'([^']+)'/gm
+  return [...read(from).matchAll(pattern)].map(([, type, to = '']) => ({
+    from,
+    to: to.startsWith('.') ? normalize(join(dirname(from), to)) : to,
+    typeOnly: type !== undefined,
+  }))
+}
+
+const imports = sources.flatMap(importsOf)
+
+describe('the map in ARCHITECTURE.md', () => {
+  const mapped = [...read('ARCHITECTURE.md').matchAll(/^- `([^`]+)` — (.+)$/gm)]
+
+  it('names every source file, and none that is not there', () => {
+    const named = mapped.map(([, path]) => path).sort()
+    expect(named).toEqual(files.filter(isMapped).sort())
+  })
+
+  it('has one line a file, short enough to be read', () => {
+    for (const [, path, text = ''] of mapped) {
+      expect(text.length, `${path}: ${text}`).toBeLessThanOrEqual(120)
+    }
+  })
+})
+
+describe('packages', () => {
+  const ARROWS: Readonly<Record<string, readonly string[]>> = {
+    core: [],
+    redis: ['core'],
+    locks: ['core'],
+    'node-http': ['core'],
+    express: ['core', 'node-http'],
+    koa: ['core', 'node-http'],
+    testkit: ['core'],
+  }
+
+  it('import each other only along the arrows', () => {
+    for (const { from, to } of imports) {
+      const [, owner = ''] = /^packages\/([^/]+)\//.exec(from) ?? []
+      const [, other] = /^@stampede\/([^/]+)/.exec(to) ?? []
+      if (owner === '' || other === undefined || other === owner) continue
+      expect(ARROWS[owner], `${from} imports ${to}`).toContain(other)
+    }
+  })
+
+  it('declare what they import, and nothing else of ours', () => {
+    for (const [name, arrows] of Object.entries(ARROWS)) {
+      const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`))
+      const ours = Object.keys(dependencies).filter((each) => each.startsWith('@stampede/'))
+      expect(ours.sort()).toEqual(arrows.map((arrow) => `@stampede/${arrow}`).sort())
+    }
+  })
+
+  it('leave no folder by a relative path, and never reach test/ or apps/', () => {
+    for (const { from, to } of imports) {
+      if (to.startsWith('@') || !to.includes('/')) continue
+      const home = from.split('/').slice(0, 2).join('/')
+      if (/^(packages|apps|test)\//.test(to)) expect(to, from).toMatch(new RegExp(`^${home}/`))
+    }
+  })
+
+  it('keep frameworks and Redis out of core, and node:http in node-http', () => {
+    for (const { from, to } of imports) {
+      if (from.startsWith('packages/core/'))
+        expect(to, from).not.toMatch(/express|koa|redis|node:http/)
+    }
+    // Types may be named wherever a framework hands them over; made and wrapped they are in one place.
+    for (const path of sources.filter((each) => /^packages\/(?!node-http)/.test(each))) {
+      expect(read(path), path).not.toMatch(
+        /\b(createServer|new (ServerResponse|IncomingMessage))\b/,
+      )
+      expect(read(path), path).not.toMatch(/\bres\.(writeHead|write|end)\b/)
+    }
+  })
+})
+
+describe('core', () => {
+  /** Higher numbers may import lower ones, and their own. */
+  const RANK: ReadonlyArray<readonly [RegExp, number]> = [
+    [/^packages\/core\/src\/testing\//, 6],
+    [/^packages\/core\/src\/(index|http-cache)\.ts$/, 5],
+    [/^packages\/core\/src\/stampede\.ts$/, 4],
+    [/^packages\/core\/src\/(data|memory)\/|^packages\/core\/src\/stampede-options/, 3],
+    [/^packages\/core\/src\/cache\//, 2],
+    [/^packages\/core\/src\/(http|entry)\//, 1],
+    [/^packages\/core\/src\/(ports\/|errors|events|options)/, 0],
+  ]
+  const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
+
+  it('imports downwards only: journeys, stages, pure rules, ports', () => {
+    for (const { from, to } of imports.filter((each) =>
+      each.from.startsWith('packages/core/src/'),
+    )) {
+      if (!to.startsWith('packages/core/src/')) continue
+      expect(rank(to), `${from} imports ${to}`).toBeLessThanOrEqual(rank(from))
+    }
+  })
+
+  it('keeps http/ and entry/ pure: no clock, no I/O, no process', () => {
+    for (const path of sources.filter((each) => /core\/src\/(http|entry)\//.test(each))) {
+      expect(read(path), path).not.toMatch(
+        /Date\.now|performance\.now|process\.[a-z]+[(.]|setTimeout|node:fs/,
+      )
+    }
+  })
+
+  it('calls the stages of a cached request in the order of the journey', () => {
+    const text = read('packages/core/src/cache/handle-cached.ts')
+    const order = ['admit(', 'cacheKey(', 'resolve(', 'answer(']
+    const places = order.map((call) =>
+      text.indexOf(call, text.indexOf('export function handleCached')),
+    )
+    expect(places).toEqual([...places].sort((a, b) => a - b))
+    expect(places).not.toContain(-1)
+  })
+})
+
+describe('the tree', () => {
+  it('has no import cycle', () => {
+    const edges = new Map<string, string[]>()
+    for (const { from, to, typeOnly } of imports) {
+      if (!typeOnly && /^(packages|apps)\//.test(to))
+        edges.set(from, [...(edges.get(from) ?? []), to])
+    }
+    const done = new Set<string>()
+    const visit = (path: string, trail: readonly string[]): void => {
+      expect(trail, 'an import cycle').not.toContain(path)
+      if (done.has(path)) return
+      for (const next of edges.get(path) ?? []) visit(next, [...trail, path])
+      done.add(path)
+    }
+    for (const path of edges.keys()) visit(path, [])
+  })
+
+  it('keeps adapters thin and files short', () => {
+    for (const path of sources) {
+      const lines = read(path).split('\n').length
+      if (/^packages\/express\//.test(path)) expect(lines, path).toBeLessThanOrEqual(80)
+      // Koa's body is a value until its own respond() runs: teeing it is Koa's business alone.
+      if (/^packages\/koa\//.test(path)) expect(lines, path).toBeLessThanOrEqual(180)
+      // A contract is one suite, read from top to bottom.
+      if (!/^packages\/testkit\//.test(path)) expect(lines, path).toBeLessThanOrEqual(300)
+    }
+  })
+
+  it('keeps each script within 60 lines of code, with a header that names keys, arguments and replies', () => {
+    for (const path of files.filter((each) => each.endsWith('.lua'))) {
+      const text = read(path)
+      const code = text.split('\n').filter((line) => !/^\s*(--.*)?$/.test(line))
+      expect(code.length, path).toBeLessThanOrEqual(60)
+      expect(text, path).toMatch(/^-- .*\n[\s\S]*-- KEYS[\s\S]*-- ARGV[\s\S]*-- Reply/)
+    }
+  })
+})

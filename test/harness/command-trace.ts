@@ -1,0 +1,62 @@
+// Every command that reaches a server, with its sender, by MONITOR: exact where statistics are not,
+// because Redis marks what a script calls.
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { isConnectionSetUp } from './command-stats.ts'
+import { askRedis } from './redis-wire.ts'
+import { waitUntil } from './wait-until.ts'
+
+export interface TracedCommand {
+  readonly name: string
+  readonly from: 'client' | 'script'
+  /** `host:port` of the client's end; `lua` for a script. */
+  readonly sender: string
+  /** The command as MONITOR writes it, arguments quoted. */
+  readonly text: string
+}
+
+export interface CommandTrace {
+  /** Everything up to this moment, in the server's order. */
+  stop(): Promise<readonly TracedCommand[]>
+}
+
+/** Starts tracing; once the promise resolves, no later command is missed. */
+export async function traceCommands(address: {
+  host: string
+  port: number
+}): Promise<CommandTrace> {
+  const socket = connect(address)
+  let received = ''
+  socket.setEncoding('utf8')
+  socket.on('data', (chunk) => {
+    received += chunk
+  })
+  socket.on('error', () => socket.destroy())
+  await once(socket, 'connect')
+  socket.write('MONITOR\r\n')
+  await waitUntil('MONITOR is accepted', () => received.includes('+OK\r\n'))
+
+  return {
+    async stop() {
+      // The server writes to its monitors in order: when our mark is there, all before it is too.
+      const mark = randomUUID()
+      await askRedis(address, `ECHO ${mark}`)
+      await waitUntil('the end mark of the trace', () => received.includes(mark))
+      socket.destroy()
+      return received.slice(0, received.indexOf(mark)).split('\r\n').flatMap(parseLine)
+    },
+  }
+}
+
+/** The round trips of a trace: what clients sent, without the set-up of their connections. */
+export function sentByClients(trace: readonly TracedCommand[]): TracedCommand[] {
+  return trace.filter(({ from, name }) => from === 'client' && !isConnectionSetUp(name))
+}
+
+function parseLine(line: string): TracedCommand[] {
+  const match = /^\+[\d.]+ \[\d+ (\S+)\] ("([^"]+)".*)$/.exec(line)
+  if (!match) return []
+  const [, sender = '', text = '', name = ''] = match
+  return [{ name: name.toLowerCase(), from: sender === 'lua' ? 'script' : 'client', sender, text }]
+}

@@ -1,0 +1,109 @@
+// Finds the Redis that the suite runs against: a binary on the PATH, else Docker, else apt as root.
+// It never skips: without a Redis the run fails and says how to mend that. Called once per run.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+
+/** What a test needs to start servers; crosses from global set-up to the workers, so plain data. */
+export type RedisSource =
+  | { readonly kind: 'binary'; readonly path: string }
+  | { readonly kind: 'docker'; readonly image: string }
+
+export interface FoundRedis {
+  readonly source: RedisSource
+  /** One line for people: which server, and how it was found. */
+  readonly description: string
+}
+
+const ways = ['binary', 'docker', 'apt'] as const
+type Way = (typeof ways)[number]
+
+/** Tries the ways in order, or only the one that `STAMPEDE_TEST_REDIS` names. */
+export async function findRedis(env: NodeJS.ProcessEnv = process.env): Promise<FoundRedis> {
+  const forced = forcedWay(env.STAMPEDE_TEST_REDIS)
+  const tried: string[] = []
+  for (const way of forced ? [forced] : ways) {
+    const found = await finders[way](env)
+    if (typeof found !== 'string') return found
+    tried.push(`${way}: ${found}`)
+  }
+  throw new Error(
+    `No Redis for the tests (${tried.join('; ')}). ` +
+      'Install redis-server or valkey-server so that it is on the PATH, or start Docker.',
+  )
+}
+
+// Each finder returns what it found, or the reason why not.
+const finders: Record<Way, (env: NodeJS.ProcessEnv) => Promise<FoundRedis | string>> = {
+  async binary(env) {
+    const path = serverOnPath(env.PATH)
+    if (!path) return 'neither redis-server nor valkey-server is on the PATH'
+    return fromBinary(path, 'from the PATH')
+  },
+
+  async docker(env) {
+    const image = env.STAMPEDE_TEST_REDIS_IMAGE || 'redis:7'
+    try {
+      // Loaded only when needed: it is the slowest import of the suite.
+      const { getContainerRuntimeClient } = await import('testcontainers')
+      const { containerRuntime } = (await getContainerRuntimeClient()).info
+      return {
+        source: { kind: 'docker', image },
+        description: `image ${image} in Docker at ${containerRuntime.host}, by Testcontainers`,
+      }
+    } catch (error) {
+      return `no engine answers (${error instanceof Error ? error.message : String(error)})`
+    }
+  },
+
+  async apt(env) {
+    if (!existsSync('/etc/debian_version')) return 'this is not Debian or Ubuntu'
+    if (process.getuid?.() !== 0) return 'installing a package needs root'
+    console.log('No Redis found: running apt-get update && apt-get install -y redis-server')
+    const failure =
+      aptGet(['update'], env) ??
+      aptGet(['install', '-y', '--no-install-recommends', 'redis-server'], env)
+    if (failure) return failure
+    const path = serverOnPath(env.PATH)
+    return path ? fromBinary(path, 'installed by apt-get') : 'installed, yet not on the PATH'
+  },
+}
+
+function forcedWay(value: string | undefined): Way | undefined {
+  if (!value) return undefined
+  const way = ways.find((known) => known === value)
+  if (!way)
+    throw new Error(`STAMPEDE_TEST_REDIS must be one of ${ways.join(', ')}; it is '${value}'`)
+  return way
+}
+
+function serverOnPath(path = ''): string | undefined {
+  for (const name of ['redis-server', 'valkey-server']) {
+    for (const folder of path.split(delimiter).filter(Boolean)) {
+      const file = join(folder, name)
+      try {
+        accessSync(file, constants.X_OK)
+        return file
+      } catch {
+        // Not here: the next folder.
+      }
+    }
+  }
+  return undefined
+}
+
+function fromBinary(path: string, how: string): FoundRedis {
+  const version = execFileSync(path, ['--version'], { encoding: 'utf8' })
+  const number = /v=(\S+)/.exec(version)?.[1] ?? version.trim()
+  return { source: { kind: 'binary', path }, description: `${path} ${number}, ${how}` }
+}
+
+function aptGet(args: readonly string[], env: NodeJS.ProcessEnv): string | undefined {
+  const { status, stderr, error } = spawnSync('apt-get', args, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...env, DEBIAN_FRONTEND: 'noninteractive' },
+  })
+  if (status === 0) return undefined
+  return `apt-get ${args[0]} failed: ${error?.message ?? stderr.trim()}`
+}

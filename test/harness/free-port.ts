@@ -1,0 +1,24 @@
+// A port for a server that will be killed and started again on it.
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
+
+/**
+ * A port of 127.0.0.1 that nobody listens on. It lies below the range that systems give to outgoing
+ * connections: there, a client that reconnects while the server is away may be given the server's
+ * own port as its source, and then talks to itself.
+ */
+export async function freePort(): Promise<number> {
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const port = randomInt(20_000, 30_000)
+    if (await isFree(port)) return port
+  }
+  throw new Error('No free port between 20000 and 30000 in 50 attempts')
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', () => resolve(false))
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
+  })
+}

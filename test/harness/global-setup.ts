@@ -1,0 +1,15 @@
+// Global set-up of the `redis` project: one Redis is found for the whole run and handed to the tests.
+import type { TestProject } from 'vitest/node'
+import { findRedis, type RedisSource } from './find-redis.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    redisSource: RedisSource
+  }
+}
+
+export async function setup(project: TestProject): Promise<void> {
+  const { source, description } = await findRedis()
+  console.log(`Redis for the tests: ${description}`)
+  project.provide('redisSource', source)
+}

@@ -1,0 +1,63 @@
+// A Redis in a container. Testcontainers has no pause and no kill of its own, and its restart gives
+// up the port, so those go to the engine through the client that Testcontainers found.
+// Unlike a process: if the test process is killed, the container is left to Testcontainers' reaper
+// (no reaper, no clean-up); and with an engine on another machine a port is only assumed to be free.
+import {
+  GenericContainer,
+  getContainerRuntimeClient,
+  type StartedTestContainer,
+} from 'testcontainers'
+import type { RedisHost } from './redis-process.ts'
+
+export async function redisContainer(
+  image: string,
+  port: number,
+  args: readonly string[],
+): Promise<RedisHost> {
+  const client = await getContainerRuntimeClient()
+  let started: StartedTestContainer | undefined
+  let paused = false
+
+  const container = () => {
+    if (!started) throw new Error('The Redis container was not started')
+    return client.container.getById(started.getId())
+  }
+
+  async function resume(): Promise<void> {
+    if (!paused) return
+    await container().unpause()
+    paused = false
+  }
+
+  return {
+    host: client.info.containerRuntime.host,
+    async start() {
+      if (started) return void (await container().start())
+      // A fixed port on the outside: clients find the server where it was after a restart.
+      started = await new GenericContainer(image)
+        .withExposedPorts({ container: 6379, host: port })
+        .withCommand(['redis-server', '--save', '', '--appendonly', 'no', ...args])
+        .start()
+    },
+    // The engine reports a failed start itself.
+    failure: () => undefined,
+    async pause() {
+      await container().pause()
+      paused = true
+    },
+    resume,
+    async kill() {
+      // Engines differ on whether a paused container can be killed.
+      await resume()
+      const { State } = await container().inspect()
+      if (!State.Running) return
+      await container().kill()
+      await container().wait()
+    },
+    async remove() {
+      if (!started) return
+      await resume()
+      await started.stop()
+    },
+  }
+}

@@ -1,0 +1,70 @@
+// A Redis that is a process of this machine, governed by signals.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { guard, signal } from './guard.ts'
+
+/** The life of one server, whatever it runs in. `start` returns before the server is ready. */
+export interface RedisHost {
+  readonly host: string
+  start(): Promise<void>
+  /** Why a started server is no longer there; undefined while it runs. */
+  failure(): string | undefined
+  pause(): Promise<void>
+  resume(): Promise<void>
+  kill(): Promise<void>
+  /** Ends the server and removes what it leaves behind. */
+  remove(): Promise<void>
+}
+
+export function redisProcess(path: string, port: number, args: readonly string[]): RedisHost {
+  let child: ChildProcess | undefined
+  let folder: string | undefined
+  let output = ''
+
+  const running = () => child && child.exitCode === null && child.signalCode === null
+  const send = (name: NodeJS.Signals) => {
+    if (child?.pid !== undefined && running()) signal(child.pid, name)
+  }
+
+  async function kill(): Promise<void> {
+    if (!child || !running()) return
+    const exited = once(child, 'exit')
+    send('SIGKILL')
+    await exited
+  }
+
+  return {
+    host: '127.0.0.1',
+    async start() {
+      folder ??= await mkdtemp(join(tmpdir(), 'stampede-redis-'))
+      output = ''
+      const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder]
+      const memoryOnly = ['--save', '', '--appendonly', 'no']
+      child = spawn(path, [...fixed, ...memoryOnly, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+      const collect = (chunk: Buffer) => {
+        output = (output + chunk).slice(-4_000)
+      }
+      child.stdout?.on('data', collect)
+      child.stderr?.on('data', collect)
+      await once(child, 'spawn')
+      if (child.pid !== undefined) child.once('exit', guard(child.pid))
+    },
+    failure() {
+      return running() ? undefined : `${path} is not running; its last output:\n${output}`
+    },
+    async pause() {
+      send('SIGSTOP')
+    },
+    async resume() {
+      send('SIGCONT')
+    },
+    kill,
+    async remove() {
+      await kill()
+      if (folder) await rm(folder, { recursive: true, force: true })
+    },
+  }
+}

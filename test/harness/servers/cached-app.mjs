@@ -1,0 +1,86 @@
+// A fleet member: an Express or Koa app whose every GET asks the origin of the test, behind the cache.
+// FRAMEWORK, REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
+// @ts-check
+import { createRequire } from 'node:module'
+import { createStampede } from '@stampede/core'
+import { stampedeCache as expressCache } from '@stampede/express'
+import { stampedeCache as koaCache } from '@stampede/koa'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { runMember } from './member.mjs'
+
+const require = createRequire(import.meta.url)
+const { FRAMEWORK = 'express', REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6' } = process.env
+const cache = JSON.parse(process.env.CACHE ?? '{}')
+const store = JSON.parse(process.env.STORE ?? '{}')
+
+const Client = IOREDIS === '5' ? Redis5 : Redis
+const redis = new Client(REDIS_URL, { lazyConnect: true })
+const stampede = createStampede({
+  store: redisStore(redis, store),
+  ...JSON.parse(process.env.STAMPEDE ?? '{}'),
+})
+/** @type {string[]} */
+const events = []
+stampede.on('*', ({ type }) => events.push(type))
+
+// The path is the key, so that a test can purge what it asked for.
+const options = { stampede, ...cache, key: (/** @type {any} */ request) => request.originalUrl }
+
+/** @param {string} target */
+async function ask(target) {
+  const response = await fetch(ORIGIN_URL + target)
+  const headers = [...response.headers].filter(
+    ([name]) => !/^(connection|keep-alive|date|transfer-encoding|content-length)$/.test(name),
+  )
+  return { status: response.status, headers, body: Buffer.from(await response.arrayBuffer()) }
+}
+
+function expressApp() {
+  const app = require(FRAMEWORK)()
+  app.use(expressCache(options))
+  app.get(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
+    try {
+      const { status, headers, body } = await ask(req.originalUrl)
+      res.status(status)
+      for (const [name, value] of headers) res.append(name, value)
+      res.end(body)
+    } catch (error) {
+      next(error)
+    }
+  })
+  return app
+}
+
+function koaApp() {
+  const Koa = require(FRAMEWORK)
+  const app = new Koa()
+  app.silent = true
+  app.use(koaCache(options))
+  app.use(async (/** @type {any} */ ctx) => {
+    const { status, headers, body } = await ask(ctx.originalUrl)
+    ctx.status = status
+    ctx.body = body
+    for (const [name, value] of headers) {
+      if (name === 'set-cookie') ctx.append(name, value)
+      else ctx.set(name, value)
+    }
+  })
+  return app.callback()
+}
+
+await runMember({
+  listener: FRAMEWORK.startsWith('koa') ? koaApp() : expressApp(),
+  async answer({ type, ...message }) {
+    if (type === 'stats') return stampede.stats()
+    if (type === 'events') return events.splice(0)
+    if (type === 'purge')
+      return stampede.purge({ key: message.key }, { soft: message.soft ?? false })
+    throw new Error(`Unknown question ${type}`)
+  },
+  async close() {
+    redis.disconnect()
+    await stampede.close()
+  },
+})

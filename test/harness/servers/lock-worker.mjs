@@ -1,0 +1,104 @@
+// A fleet member that takes locks as the test says, and writes into the witness who is inside.
+// REDIS_URL, WITNESS_URL, IOREDIS, LOCKS (options of createLocks, as JSON) and STORE (of redisStore).
+// @ts-check
+import { createLocks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { runMember } from './member.mjs'
+
+const { REDIS_URL = '', WITNESS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
+const Client = IOREDIS === '5' ? Redis5 : Redis
+const redis = new Client(REDIS_URL, { lazyConnect: true })
+const witness = WITNESS_URL === '' ? undefined : new Client(WITNESS_URL)
+const store = redisStore(redis, JSON.parse(process.env.STORE ?? '{}'))
+const locks = createLocks({ store, ...JSON.parse(process.env.LOCKS ?? '{}') })
+
+/** @typedef {{ fence: string, askedAt: number, hadAt: number }} Had */
+/** @type {Map<string, { lease: Promise<import('@stampede/locks').Lease>, had: Promise<Had>, abort: AbortController }>} */
+const named = new Map()
+
+const clock = () => performance.timeOrigin + performance.now()
+
+/** @param {any} message */
+function begin({ as, key, options = {} }) {
+  const abort = new AbortController()
+  const askedAt = clock()
+  const lease = locks.acquire(key, { ...options, signal: abort.signal })
+  const had = lease.then(({ fence }) => ({ fence: String(fence), askedAt, hadAt: clock() }))
+  // Whoever asks for the outcome is told of the failure.
+  had.catch(() => {})
+  named.set(as, { lease, had, abort })
+}
+
+/** @param {string} as */
+function find(as) {
+  const found = named.get(as)
+  if (found === undefined) throw new Error(`Nothing is called ${as} here`)
+  return found
+}
+
+/** One waiter of a crowd: inside, it says so to the witness, whose order is that of the grants. */
+async function enter(/** @type {any} */ { key, options = {}, holdMs = 0 }) {
+  const askedAt = clock()
+  const lease = await locks.acquire(key, options)
+  const waitedMs = clock() - askedAt
+  await witness?.rpush('log', `enter ${MEMBER_INDEX} ${lease.fence}`)
+  if (holdMs > 0) await new Promise((resolve) => setTimeout(resolve, holdMs))
+  await witness?.rpush('log', `leave ${MEMBER_INDEX} ${lease.fence}`)
+  return { waitedMs, released: await lease.release() }
+}
+
+/** @type {Promise<Array<{ waitedMs: number, released: string }>> | undefined} */
+let crowd
+
+/** @type {Record<string, (message: any) => unknown>} */
+const answers = {
+  /** Begins to wait, and says so at once. */
+  begin,
+  async had({ as }) {
+    return find(as).had
+  },
+  async acquire(message) {
+    begin(message)
+    return find(message.as).had
+  },
+  abort: ({ as }) => find(as).abort.abort(),
+  async release({ as }) {
+    return (await find(as).lease).release()
+  },
+  /** `fence` and what the holder knows of its lease at this moment. */
+  async holds({ as }) {
+    const lease = await find(as).lease
+    return { remainingMs: lease.remainingMs(), aborted: lease.signal.aborted }
+  },
+  crowd(message) {
+    crowd = Promise.all(Array.from({ length: message.waiters }, () => enter(message)))
+    crowd.catch(() => {})
+  },
+  crowded: () => crowd,
+  /** Locks and frees keys of its own one after another for that long; the errors it met. */
+  async toil({ ms, key }) {
+    /** @type {string[]} */
+    const errors = []
+    let rounds = 0
+    for (const until = clock() + ms; clock() < until; rounds++) {
+      await locks.run(key, () => {}).catch((error) => errors.push(String(error)))
+    }
+    return { rounds, errors }
+  },
+}
+
+await runMember({
+  listener: (_req, res) => void res.end(),
+  async answer({ type, ...message }) {
+    const answer = answers[type]
+    if (answer === undefined) throw new Error(`Unknown question ${type}`)
+    return answer(message)
+  },
+  async close() {
+    redis.disconnect()
+    witness?.disconnect()
+    await locks.close()
+  },
+})

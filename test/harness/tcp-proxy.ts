@@ -1,0 +1,135 @@
+// A TCP proxy that misbehaves on demand: stands between a client and a healthy Redis.
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+
+export interface TcpProxy extends AsyncDisposable {
+  readonly port: number
+  readonly url: string
+  /** Open connections through the proxy. */
+  connections(): number
+  /** Resets every open connection; new ones are still accepted. */
+  drop(): void
+  /** New connections are refused; open ones live on. */
+  refuse(): Promise<void>
+  accept(): Promise<void>
+  /** Forwards nothing, in either direction, without closing; new connections are stalled too. */
+  stall(): void
+  /** Forwards again, beginning with what was held back. */
+  flow(): void
+  /** Every later piece of data is forwarded this much later, in each direction; 0 ends it. */
+  delay(ms: number): void
+  stop(): Promise<void>
+}
+
+/** A proxy on a free port of 127.0.0.1 that forwards to `targetPort`. */
+export async function startProxy(targetPort: number, targetHost = '127.0.0.1'): Promise<TcpProxy> {
+  const pairs = new Set<Pair>()
+  const state: ProxyState = { stalled: false, delayMs: 0 }
+
+  const server = createServer((client) => {
+    const pair = forward(client, connect(targetPort, targetHost), state)
+    pairs.add(pair)
+    client.once('close', () => pairs.delete(pair))
+  })
+  const listen = async (port: number) => {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  }
+  await listen(0)
+  const { port } = server.address() as AddressInfo
+
+  // Only closes the listening socket: its callback would wait for the open connections.
+  const refuse = async () => void server.close()
+  const drop = () => {
+    for (const pair of pairs) pair.destroy()
+  }
+  const stop = async () => {
+    drop()
+    await refuse()
+  }
+
+  return {
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    connections: () => pairs.size,
+    drop,
+    refuse,
+    async accept() {
+      if (!server.listening) await listen(port)
+    },
+    stall() {
+      state.stalled = true
+    },
+    flow() {
+      state.stalled = false
+      for (const pair of pairs) pair.pump()
+    },
+    delay(ms) {
+      state.delayMs = ms
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+interface ProxyState {
+  stalled: boolean
+  delayMs: number
+}
+
+interface Pair {
+  pump(): void
+  destroy(): void
+}
+
+function forward(client: Socket, target: Socket, state: ProxyState): Pair {
+  const lanes = [lane(client, target, state), lane(target, client, state)]
+  const destroy = () => {
+    client.resetAndDestroy()
+    target.resetAndDestroy()
+  }
+  for (const socket of [client, target]) {
+    socket.setNoDelay(true)
+    socket.on('error', destroy)
+  }
+  return {
+    pump() {
+      for (const pump of lanes) pump()
+    },
+    destroy,
+  }
+}
+
+// One direction: a queue of data (and, at its end, `undefined`) with the moment each is due.
+function lane(from: Socket, to: Socket, state: ProxyState): () => void {
+  const queue: { data: Buffer | undefined; due: number }[] = []
+  let timer: NodeJS.Timeout | undefined
+
+  function pump(): void {
+    clearTimeout(timer)
+    while (!state.stalled && queue[0]) {
+      const waitMs = queue[0].due - performance.now()
+      if (waitMs > 0) {
+        timer = setTimeout(pump, waitMs)
+        return
+      }
+      const { data } = queue.shift() ?? {}
+      if (to.destroyed) continue
+      if (data) to.write(data)
+      else to.end()
+    }
+  }
+  function enqueue(data: Buffer | undefined): void {
+    // Never before what is already waiting, or a shorter delay would overtake a longer one.
+    const due = Math.max(performance.now() + state.delayMs, queue.at(-1)?.due ?? 0)
+    queue.push({ data, due })
+    pump()
+  }
+
+  from.on('data', enqueue)
+  from.on('end', () => enqueue(undefined))
+  from.on('close', () => {
+    if (to.destroyed) clearTimeout(timer)
+  })
+  return pump
+}

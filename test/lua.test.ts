@@ -1,0 +1,692 @@
+// Every reply of every script in lua/, produced by a direct call on a real server: without the line that gives
+// it, its test fails. States are written into the record by hand where time would have to pass.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import * as generated from '../packages/redis/src/scripts.generated.ts'
+import { type RedisServer, startRedis } from './harness/redis-server.ts'
+
+const { acquireLock, commit, endLease, leaveQueue, lookupOrLease, purge, releaseLock, renew } =
+  generated
+
+type Arguments = ReadonlyArray<string | number>
+
+const KEEP_MS = 60_000
+const CLAIM_MS = 2_000
+const TRUST = 1
+/** In milliseconds of the server: over, and not over for a long time. */
+const PAST = 1
+const FUTURE = 9_000_000_000_000
+
+let server: RedisServer
+let redis: Redis
+let listener: Redis
+/** What was published: `channel message`. */
+let heard: string[] = []
+let tests = 0
+/** Whether the record is of a variant, and its group another. */
+let isVariant = false
+let key: string
+let group: string
+
+beforeAll(async () => {
+  server = await startRedis()
+  redis = new Redis(server.url)
+  listener = new Redis(server.url)
+  listener.on('message', (channel: string, message: string) => heard.push(`${channel} ${message}`))
+})
+afterAll(async () => {
+  redis.disconnect()
+  listener.disconnect()
+  await server.stop()
+})
+beforeEach(() => {
+  tests += 1
+  key = `record ${tests}`
+  group = `group ${tests}`
+  heard = []
+})
+
+const run = (script: generated.Script, args: Arguments, client = redis): Promise<unknown> => {
+  const keys = script.keys === 1 ? [key] : [key, script === commit || isVariant ? group : key]
+  return client.eval(script.source, script.keys, ...keys, ...args)
+}
+const statusOf = async (reply: Promise<unknown>) => ((await reply) as unknown[])[0]
+const record = (fields: Record<string, string | number>) => redis.hset(key, fields)
+const fieldsOf = () => redis.hgetall(key)
+const serverMs = async () => {
+  const [seconds, micros] = await redis.time()
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
+}
+/** A connection of somebody who may do all but that. */
+async function without(...commands: string[]): Promise<Redis> {
+  const name = `user${tests}`
+  await redis.acl(
+    'SETUSER',
+    name,
+    'on',
+    '>pw',
+    '~*',
+    '&*',
+    '+@all',
+    ...commands.map((c) => `-${c}`),
+  )
+  return new Redis(server.url.replace('//', `//${name}:pw@`))
+}
+async function listen(...channels: string[]): Promise<void> {
+  await listener.subscribe(...channels.map((channel) => `${channel} ${tests}`))
+}
+/** Everything that was published before has been heard. */
+async function allHeard(): Promise<string[]> {
+  await listener.subscribe(`echo ${tests}`)
+  await redis.publish(`echo ${tests}`, 'end')
+  await expect.poll(() => heard.at(-1), { interval: 2 }).toBe(`echo ${tests} end`)
+  return heard.slice(0, -1)
+}
+
+describe('the scripts', () => {
+  it('are what lua/ says, each of them tested below', () => {
+    const folder = new URL('../lua/', import.meta.url)
+    const files = readdirSync(folder).filter((file) => file.endsWith('.lua'))
+    const scripts = Object.values(generated).map(({ name, keys }) => `${name}-${keys}.lua`)
+    expect(scripts.sort()).toEqual(files.sort())
+    for (const { name, keys, source } of Object.values(generated)) {
+      expect(readFileSync(new URL(`${name}-${keys}.lua`, folder), 'utf8')).toBe(source)
+    }
+    expect(scripts).toHaveLength(8)
+  })
+})
+
+describe('acquire-lock', () => {
+  const acquire = (token: string, { leaseMs = 5_000, process = '', notAfter = 0 } = {}) =>
+    run(acquireLock, [token, leaseMs, process, notAfter, KEEP_MS])
+
+  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+    const reply = await acquire('t', { notAfter: (await serverMs()) - 1 })
+    expect(reply).toEqual(['LATE', expect.any(Number), '', 0])
+    expect(await fieldsOf()).toEqual({})
+  })
+
+  it('GRANTED before that moment', async () => {
+    const reply = await acquire('t', { notAfter: (await serverMs()) + 10_000 })
+    expect(reply).toEqual(['GRANTED', expect.any(Number), expect.any(String), 5_000])
+  })
+
+  it('GRANTED when it is free: the token, the end, and a fence in whole microseconds', async () => {
+    const before = await serverMs()
+    const [status, now, fence, forMs] = (await acquire('t')) as [string, number, string, number]
+    expect([status, forMs]).toEqual(['GRANTED', 5_000])
+    expect(fence).toMatch(/^\d{16}$/)
+    expect(now).toBeGreaterThanOrEqual(before)
+    expect(Math.floor(Number(fence) / 1_000)).toBe(now)
+    expect(await fieldsOf()).toEqual({ token: 't', until: String(now + 5_000), fence })
+    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('GRANTED above every earlier fence, also when the clock was set back', async () => {
+    const ahead = '8999999999999999'
+    await record({ fence: ahead })
+    expect(await acquire('t')).toEqual(['GRANTED', expect.any(Number), '9000000000000000', 5_000])
+  })
+
+  it('GRANTED again to the token that has it: the same fence, and the time that is left', async () => {
+    const until = (await serverMs()) + 4_000
+    await record({ token: 't', until, fence: '7' })
+    const [status, now, fence, forMs] = (await acquire('t', { leaseMs: 9_000 })) as unknown[]
+    expect([status, fence]).toEqual(['GRANTED', '7'])
+    expect(forMs).toBe(until - Number(now))
+    expect((await fieldsOf()).until).toBe(String(until))
+  })
+
+  it('GRANTED anew to the token that had it, when its lease is over: a greater fence', async () => {
+    await record({ token: 't', until: PAST, fence: '7' })
+    const [status, , fence, forMs] = (await acquire('t')) as unknown[]
+    expect([status, forMs]).toEqual(['GRANTED', 5_000])
+    expect(Number(fence)).toBeGreaterThan(7)
+  })
+
+  it('BUSY while another has it: for how long at most', async () => {
+    const until = (await serverMs()) + 4_000
+    await record({ token: 'other', until, fence: '7' })
+    const [status, now, fence, forMs] = (await acquire('t')) as unknown[]
+    expect([status, fence, forMs]).toEqual(['BUSY', '7', until - Number(now)])
+    expect(await fieldsOf()).toEqual({ token: 'other', until: String(until), fence: '7' })
+  })
+
+  it('BUSY with a place in the queue, one for each process, under its last name', async () => {
+    await record({ token: 'other', until: FUTURE, fence: '7' })
+    for (const [token, process] of [
+      ['t1', 'p1'],
+      ['t2', 'p2'],
+      ['t3', 'p1'],
+    ] as const) {
+      expect(await statusOf(acquire(token, { process }))).toBe('BUSY')
+    }
+    expect(await fieldsOf()).toMatchObject({
+      'q:0': 't3 5000 p1',
+      'q:1': 't2 5000 p2',
+      'p:p1': '0',
+      'p:p2': '1',
+      head: '0',
+      tail: '2',
+    })
+  })
+
+  it('BUSY does not shorten the life of the record: a short wait for a long lease', async () => {
+    await acquire('holder', { leaseMs: 600_000 })
+    await acquire('t', { leaseMs: 1_000, process: 'p' })
+    expect(await redis.pttl(key)).toBeGreaterThan(600_000)
+  })
+
+  it('OVERDUE when the lease is over and others queue: whose it was', async () => {
+    await record({ token: 'dead', until: PAST, fence: '7', 'q:0': 't1 5000 p1', 'p:p1': 0 })
+    await record({ head: 0, tail: 1 })
+    expect(await acquire('t')).toEqual(['OVERDUE', expect.any(Number), '7', 0, 'dead'])
+    expect(await fieldsOf()).toMatchObject({ token: 'dead', fence: '7' })
+  })
+
+  it('OVERDUE also when nobody has it and others queue: nobody is overtaken', async () => {
+    await record({ fence: '7', 'q:0': 't1 5000 p1', 'p:p1': 0, head: 0, tail: 1 })
+    expect(await acquire('t')).toEqual(['OVERDUE', expect.any(Number), '7', 0, ''])
+  })
+})
+
+describe('release-lock', () => {
+  interface Given {
+    fence?: string
+    overdue?: 0 | 1
+    trust?: 0 | 1
+    again?: readonly [process: string, token: string, leaseMs: number]
+    client?: Redis
+  }
+  const release = (token: string, given: Given = {}) => {
+    const { fence = '7', overdue = 0, trust = TRUST, again = ['', '', 0], client = redis } = given
+    const channels = `grant ${tests} `
+    const fixed = [token, fence, overdue, 'the key', channels, CLAIM_MS, trust]
+    return run(releaseLock, [...fixed, ...again, KEEP_MS], client)
+  }
+  const held = (queue: readonly string[] = []) => {
+    const places = queue.flatMap((process, i) => [
+      [`q:${i}`, `t-${process} 5000 ${process}`],
+      [`p:${process}`, i],
+    ])
+    const ends = queue.length === 0 ? {} : { head: 0, tail: queue.length }
+    return record({ token: 't', until: FUTURE, fence: '7', ...Object.fromEntries(places), ...ends })
+  }
+  const listenAs = (process: string) => listener.subscribe(`grant ${tests} ${process}`)
+
+  it('LOST when another has it', async () => {
+    await held()
+    expect(await release('other')).toEqual(['LOST', expect.any(Number), '', 0])
+    expect(await release('t', { fence: '6' })).toEqual(['LOST', expect.any(Number), '', 0])
+    expect(await fieldsOf()).toMatchObject({ token: 't', fence: '7' })
+  })
+
+  it('LOST on behalf of a holder whose lease is not over', async () => {
+    await held()
+    expect(await release('t', { overdue: 1 })).toEqual(['LOST', expect.any(Number), '', 0])
+    expect(await fieldsOf()).toMatchObject({ token: 't' })
+  })
+
+  it('RELEASED on behalf of a holder whose lease is over', async () => {
+    await held()
+    await record({ until: PAST })
+    expect(await release('t', { overdue: 1 })).toEqual(['RELEASED', expect.any(Number), '', 0])
+    expect(await fieldsOf()).toEqual({ fence: '7' })
+  })
+
+  it('RELEASED to nobody: only the fence is remembered', async () => {
+    await held()
+    expect(await release('t')).toEqual(['RELEASED', expect.any(Number), '', 0])
+    expect(await fieldsOf()).toEqual({ fence: '7' })
+  })
+
+  it('RELEASED by the token alone', async () => {
+    await held()
+    expect(await statusOf(release('t', { fence: '*' }))).toBe('RELEASED')
+  })
+
+  it('RELEASED to the head of the queue, who is told; the next stays', async () => {
+    await held(['p1', 'p2'])
+    await listenAs('p1')
+    const [status, now, ...rest] = (await release('t')) as [string, number, string, number]
+    expect([status, ...rest]).toEqual(['RELEASED', '', CLAIM_MS])
+    const { fence, ...fields } = await fieldsOf()
+    const until = String(now + CLAIM_MS)
+    expect(fields).toEqual({
+      token: 't-p1',
+      until,
+      head: '1',
+      tail: '2',
+      'q:1': 't-p2 5000 p2',
+      'p:p2': '1',
+    })
+    expect(Number(fence)).toBeGreaterThan(7)
+    expect(await allHeard()).toEqual([`grant ${tests} p1 t-p1 ${fence} ${until} the key`])
+  })
+
+  it('RELEASED past those who are not there any more, in the same step', async () => {
+    await held(['dead1', 'dead2', 'p3'])
+    await listenAs('p3')
+    expect(await release('t')).toEqual(['RELEASED', expect.any(Number), '', CLAIM_MS])
+    expect(await fieldsOf()).toMatchObject({ token: 't-p3', head: '3' })
+    expect(await allHeard()).toHaveLength(1)
+  })
+
+  it('RELEASED to nobody when all are gone', async () => {
+    await held(['dead1', 'dead2'])
+    expect(await statusOf(release('t'))).toBe('RELEASED')
+    expect(Object.keys(await fieldsOf())).toEqual(['fence'])
+  })
+
+  it('RELEASED over a gap in the queue', async () => {
+    await held(['gone', 'p2'])
+    await redis.hdel(key, 'q:0', 'p:gone')
+    await listenAs('p2')
+    await release('t')
+    expect(await fieldsOf()).toMatchObject({ token: 't-p2', head: '2' })
+  })
+
+  it('RELEASED to a process that nobody seems to hear, where receivers are not counted', async () => {
+    await held(['p1', 'p2'])
+    expect(await release('t', { trust: 0 })).toEqual(['RELEASED', expect.any(Number), '', CLAIM_MS])
+    expect(await fieldsOf()).toMatchObject({ token: 't-p1', head: '1' })
+  })
+
+  it('RELEASED with a fence to the process that queued again, when nobody else did', async () => {
+    await held()
+    const reply = await release('t', { again: ['me', 't2', 1_500] })
+    const [status, now, fence, forMs] = reply as [string, number, string, number]
+    expect([status, forMs]).toEqual(['RELEASED', 1_500])
+    expect(Number(fence)).toBeGreaterThan(7)
+    expect(await fieldsOf()).toMatchObject({ token: 't2', fence, until: String(now + 1_500) })
+    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('RELEASED to another, and queued again behind it', async () => {
+    await held(['p1'])
+    await listenAs('p1')
+    const reply = await release('t', { again: ['me', 't2', 1_500] })
+    expect(reply).toEqual(['RELEASED', expect.any(Number), '', CLAIM_MS])
+    expect(await fieldsOf()).toMatchObject({ token: 't-p1', 'q:1': 't2 1500 me', 'p:me': '1' })
+  })
+
+  it('RELEASED with a fence to the process that queued again, under its new name', async () => {
+    await held(['me'])
+    const [status, , fence] = (await release('t', { again: ['me', 't2', 1_500] })) as unknown[]
+    expect(status).toBe('RELEASED')
+    expect(await fieldsOf()).toMatchObject({ token: 't2', fence })
+    expect(Object.keys(await fieldsOf()).filter((field) => /^[qp]:/.test(field))).toEqual([])
+  })
+
+  it('RELEASED to nobody where the next may not be written down: nobody is told of what is not so', async () => {
+    await held(['p1'])
+    await listenAs('p1')
+    const client = await without('hset')
+    const again = ['me', 't2', 1_500] as const
+    expect(await release('t', { client, again })).toEqual(['RELEASED', expect.any(Number), '', 0])
+    client.disconnect()
+    expect((await fieldsOf()).token).toBeUndefined()
+    expect(await allHeard()).toEqual([])
+  })
+})
+
+describe('leave-queue', () => {
+  const leave = (process: string) => run(leaveQueue, [process])
+  const queued = (...processes: string[]) =>
+    record({
+      head: 0,
+      tail: processes.length,
+      ...Object.fromEntries(
+        processes.flatMap((p, i) => [
+          [`q:${i}`, `t 5000 ${p}`],
+          [`p:${p}`, i],
+        ]),
+      ),
+    })
+
+  it('ABSENT when it is not in the queue', async () => {
+    await queued('p1')
+    expect(await leave('p2')).toBe('ABSENT')
+    expect(await fieldsOf()).toMatchObject({ 'p:p1': '0', tail: '1' })
+  })
+
+  it('LEFT, with no trace of the last one', async () => {
+    await queued('p1', 'p2')
+    expect(await leave('p2')).toBe('LEFT')
+    expect(await fieldsOf()).toEqual({ head: '0', tail: '1', 'q:0': 't 5000 p1', 'p:p1': '0' })
+  })
+
+  it('LEFT, with a gap where others come behind', async () => {
+    await queued('p1', 'p2')
+    expect(await leave('p1')).toBe('LEFT')
+    expect(await fieldsOf()).toEqual({ head: '0', tail: '2', 'q:1': 't 5000 p2', 'p:p2': '1' })
+  })
+})
+
+describe('renew', () => {
+  const extend = (token: string, fence: string) => run(renew, [token, fence, 5_000, KEEP_MS])
+
+  it('LOST when another has it, or nobody', async () => {
+    expect(await extend('t', '7')).toBe('LOST')
+    await record({ token: 't', fence: '7', until: PAST })
+    expect(await extend('other', '7')).toBe('LOST')
+    expect(await extend('t', '6')).toBe('LOST')
+    expect(await fieldsOf()).toEqual({ token: 't', fence: '7', until: String(PAST) })
+  })
+
+  it('RENEWED from now on, also when it had run out', async () => {
+    await record({ token: 't', fence: '7', until: PAST })
+    const before = await serverMs()
+    expect(await extend('t', '7')).toBe('RENEWED')
+    expect(Number((await fieldsOf()).until)).toBeGreaterThanOrEqual(before + 5_000)
+    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('RENEWED does not shorten the life of the record', async () => {
+    await record({ token: 't', fence: '7', until: FUTURE })
+    await redis.pexpire(key, 10 * KEEP_MS)
+    await extend('t', '7')
+    expect(await redis.pttl(key)).toBeGreaterThan(9 * KEEP_MS)
+  })
+
+  it('RENEWED on a server that is full', async () => {
+    await record({ token: 't', fence: '7', until: PAST })
+    await redis.config('SET', 'maxmemory', '1')
+    const reply = await extend('t', '7').finally(() => redis.config('SET', 'maxmemory', '0'))
+    expect(reply).toBe('RENEWED')
+  })
+})
+
+describe('lookup-or-lease', () => {
+  interface Given {
+    leaseMs?: number
+    known?: string
+    unreadable?: string
+    notAfter?: number
+  }
+  const look = (token: string, given: Given = {}) => {
+    const { leaseMs = 5_000, known = '', unreadable = '-', notAfter = 0 } = given
+    return run(lookupOrLease, [token, leaseMs, 'me', known, unreadable, notAfter, 'k', KEEP_MS])
+  }
+  const NOTHING = ['', 0, 0, 0, 0]
+  const entry = async (freshInMs: number, rest: Record<string, string | number> = {}) => {
+    const now = await serverMs()
+    const times = { made: now - 1_000, fresh: now + freshInMs, swr: 3_000, sie: 9_000 }
+    await record({ frame: 'bytes', stored: '5', fence: '5', ...times, ...rest })
+  }
+
+  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+    const reply = await look('t', { notAfter: (await serverMs()) - 1 })
+    expect(reply).toEqual(['LATE', expect.any(Number)])
+    expect(await fieldsOf()).toEqual({})
+  })
+
+  it('LEASED before that moment', async () => {
+    expect(await statusOf(look('t', { notAfter: (await serverMs()) + 10_000 }))).toBe('LEASED')
+  })
+
+  it('LEASED when nothing is there', async () => {
+    const [status, now, fence, ...rest] = (await look('t')) as unknown[]
+    expect(status).toBe('LEASED')
+    expect(rest).toEqual([0, ...NOTHING, '', ''])
+    expect(await fieldsOf()).toEqual({ token: 't', fence, until: String(Number(now) + 5_000) })
+    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('LEASED again to the token that has it', async () => {
+    await record({ token: 't', until: FUTURE, fence: '7' })
+    const [status, , fence] = (await look('t')) as unknown[]
+    expect([status, fence]).toEqual(['LEASED', '7'])
+  })
+
+  it('LEASED with the entry that may stand in for an error', async () => {
+    await entry(-5_000)
+    const reply = (await look('t')) as unknown[]
+    expect(reply[0]).toBe('LEASED')
+    expect(reply.slice(4, 5)).toEqual(['5'])
+    expect(reply[10]).toBe('bytes')
+  })
+
+  it('LEASED without an entry that is past all use', async () => {
+    await entry(-10_000)
+    const reply = (await look('t')) as unknown[]
+    expect(reply[0]).toBe('LEASED')
+    expect(reply.slice(4)).toEqual([...NOTHING, '', ''])
+  })
+
+  it('LEASED instead of what is no record of ours', async () => {
+    await redis.set(key, 'in our way')
+    expect(await statusOf(look('t'))).toBe('LEASED')
+    expect(await redis.type(key)).toBe('hash')
+  })
+
+  it('LEASED instead of a frame that the caller cannot read', async () => {
+    await entry(5_000)
+    const reply = (await look('t', { unreadable: '5' })) as unknown[]
+    expect(reply[0]).toBe('LEASED')
+    expect((await fieldsOf()).frame).toBeUndefined()
+  })
+
+  it('FRESH with the frame and its times', async () => {
+    await entry(5_000)
+    const reply = (await look('t')) as unknown[]
+    expect(reply.slice(0, 1)).toEqual(['FRESH'])
+    expect(reply.slice(2, 5)).toEqual(['', 0, '5'])
+    expect(Number(reply[5])).toBeGreaterThanOrEqual(1_000)
+    expect(Number(reply[6])).toBeGreaterThan(3_000)
+    expect(reply.slice(7)).toEqual([3_000, 9_000, '', 'bytes'])
+  })
+
+  it('FRESH without the frame for a caller that has it', async () => {
+    await entry(5_000)
+    const reply = (await look('t', { known: '5' })) as unknown[]
+    expect([reply[0], reply[4], reply[10]]).toEqual(['FRESH', '5', ''])
+  })
+
+  it('PASS for as long as it is not shareable', async () => {
+    const until = (await serverMs()) + 4_000
+    await record({ pass: until })
+    const [status, now, grant, forMs] = (await look('t')) as unknown[]
+    expect([status, grant, forMs]).toEqual(['PASS', '', until - Number(now)])
+  })
+
+  it('FAILED for the back-off, with the failure', async () => {
+    const until = (await serverMs()) + 4_000
+    await record({ retry: until, failure: 'why' })
+    const reply = (await look('t')) as unknown[]
+    expect([reply[0], reply[3]]).toEqual(['FAILED', until - Number(reply[1])])
+    expect(reply[9]).toBe('why')
+  })
+
+  it('STALE with the grant for the one who is to refresh it', async () => {
+    await entry(-1_000)
+    const reply = (await look('t')) as unknown[]
+    expect([reply[0], reply[3], reply[4]]).toEqual(['STALE', 0, '5'])
+    expect(reply[2]).toBe((await fieldsOf()).fence)
+    expect((await fieldsOf()).token).toBe('t')
+  })
+
+  it('STALE without a grant while another refreshes it', async () => {
+    const until = (await serverMs()) + 4_000
+    await entry(-1_000, { token: 'other', until, fence: '6' })
+    const reply = (await look('t')) as unknown[]
+    expect([reply[0], reply[2], reply[3]]).toEqual(['STALE', '', until - Number(reply[1])])
+    expect(await fieldsOf()).toMatchObject({ 'w:me': '1', token: 'other' })
+  })
+
+  it('STALE to one who only reads', async () => {
+    await entry(-1_000)
+    const reply = (await look('', { leaseMs: 0 })) as unknown[]
+    expect([reply[0], reply[2], reply[3], reply[10]]).toEqual(['STALE', '', 0, 'bytes'])
+    expect((await fieldsOf()).token).toBeUndefined()
+  })
+
+  it('BUSY while another fills it; who asked will be woken', async () => {
+    const until = (await serverMs()) + 4_000
+    await record({ token: 'other', until, fence: '6' })
+    const [status, now, grant, forMs] = (await look('t')) as unknown[]
+    expect([status, grant, forMs]).toEqual(['BUSY', '', until - Number(now)])
+    expect((await fieldsOf())['w:me']).toBe('1')
+  })
+
+  it('BUSY to one who only reads, when there is nothing', async () => {
+    expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
+    expect(await fieldsOf()).toEqual({})
+  })
+
+  describe('of a variant', () => {
+    beforeEach(() => {
+      isVariant = true
+      return () => {
+        isVariant = false
+      }
+    })
+
+    it('LEASED when its group was purged since', async () => {
+      await entry(5_000)
+      await redis.hset(group, 'purged', '5')
+      expect(await statusOf(look('t'))).toBe('LEASED')
+      expect(await redis.hget(group, 'variants')).toBe('1')
+    })
+
+    it('STALE when its group was purged softly since', async () => {
+      await entry(5_000)
+      await redis.hset(group, { softened: '5', softened_at: await serverMs() })
+      expect(await statusOf(look('t'))).toBe('STALE')
+    })
+
+    it('FRESH when it is newer than the purges of its group', async () => {
+      await entry(5_000)
+      await redis.hset(group, { purged: '4', softened: '4', softened_at: PAST })
+      expect(await statusOf(look('t'))).toBe('FRESH')
+    })
+  })
+})
+
+describe('commit', () => {
+  const write = (token: string, fence: string) =>
+    run(commit, [token, fence, 'bytes', 1_000, 2_000, 3_000, 7_000, 'k', `wake ${tests} `])
+
+  it('FENCED when a later grant or a purge has raised the fence', async () => {
+    expect(await write('t', '7')).toBe('FENCED')
+    await record({ token: 't', fence: '8' })
+    expect(await write('t', '7')).toBe('FENCED')
+    expect(await fieldsOf()).toEqual({ token: 't', fence: '8' })
+  })
+
+  it('FENCED when its group was purged since', async () => {
+    await record({ token: 't', fence: '7' })
+    await redis.hset(group, 'purged', '7')
+    expect(await write('t', '7')).toBe('FENCED')
+    expect((await fieldsOf()).frame).toBeUndefined()
+  })
+
+  it('FENCED when its lease was ended without an entry', async () => {
+    await record({ fence: '7' })
+    expect(await write('t', '7')).toBe('FENCED')
+    expect(await fieldsOf()).toEqual({ fence: '7' })
+  })
+
+  it('COMMITTED again when the reply was lost: nothing is written twice', async () => {
+    await record({ fence: '7', stored: '7', frame: 'as it was' })
+    expect(await write('t', '7')).toBe('COMMITTED')
+    expect((await fieldsOf()).frame).toBe('as it was')
+  })
+
+  it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
+    await listen('wake')
+    await listener.subscribe(`wake ${tests} me`)
+    await record({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
+    expect(await write('t', '7')).toBe('COMMITTED')
+    const { made, fresh, ...fields } = await fieldsOf()
+    expect(fields).toEqual({ frame: 'bytes', stored: '7', fence: '7', swr: '2000', sie: '3000' })
+    expect(Number(fresh) - Number(made)).toBe(1_000)
+    expect(await redis.pttl(key)).toBeGreaterThan(5_000)
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
+  })
+})
+
+describe('end-lease', () => {
+  const end = (token: string, fence: string, passMs = 0, backoffMs = 0) =>
+    run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `])
+
+  it('FENCED when it is not the holder', async () => {
+    await record({ token: 't', fence: '7', until: FUTURE })
+    expect(await end('other', '7')).toBe('FENCED')
+    expect(await end('t', '6')).toBe('FENCED')
+    expect((await fieldsOf()).token).toBe('t')
+  })
+
+  it('ENDED as if it had never been, and everybody is woken', async () => {
+    await listener.subscribe(`wake ${tests} me`)
+    await record({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
+    expect(await end('t', '7')).toBe('ENDED')
+    expect(await fieldsOf()).toEqual({ fence: '7' })
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
+  })
+
+  it('ENDED as not shareable: the entry goes too', async () => {
+    await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    expect(await end('t', '7', 4_000)).toBe('ENDED')
+    expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass'])
+    expect(await redis.pttl(key)).toBeGreaterThan(4_000)
+  })
+
+  it('ENDED as failed: the entry stays, and the failure is shared', async () => {
+    await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
+    expect(await fieldsOf()).toMatchObject({ frame: 'bytes', failure: 'why' })
+  })
+})
+
+describe('purge', () => {
+  const drop = (soft: 0 | 1, client = redis) =>
+    run(purge, [soft, 'k', `wake ${tests} `, `purge ${tests}`], client)
+  const listenToAll = () => listener.subscribe(`purge ${tests}`, `wake ${tests} me`)
+
+  it('PURGED: the record goes, whoever waits is woken, all are told', async () => {
+    await listenToAll()
+    await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', 'w:me': 1 })
+    expect(await drop(0)).toBe('PURGED')
+    expect(await redis.exists(key)).toBe(0)
+    expect(await allHeard()).toEqual([`wake ${tests} me k`, `purge ${tests} 0k`])
+  })
+
+  it('PURGED softly: the entry is stale, and the fill in flight is void', async () => {
+    await listenToAll()
+    await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
+    await record({ fresh: FUTURE })
+    expect(await drop(1)).toBe('PURGED')
+    const { fence, fresh, token, frame } = await fieldsOf()
+    expect([frame, token]).toEqual(['bytes', undefined])
+    expect(Number(fence)).toBeGreaterThan(7)
+    expect(Number(fresh)).toBeLessThanOrEqual(await serverMs())
+    expect(await allHeard()).toEqual([`purge ${tests} 1k`])
+  })
+
+  it('PURGED with variants: a stamp stays that is above every fence', async () => {
+    await record({ variants: 1, fence: '7' })
+    expect(await drop(0)).toBe('PURGED')
+    const { purged, fence, variants } = await fieldsOf()
+    expect([fence, variants]).toEqual([purged, '1'])
+    expect(Number(purged)).toBeGreaterThan(7)
+  })
+
+  it('UNSTAMPED when there is no memory for the stamp', async () => {
+    await record({ frame: 'bytes', stored: '5', fence: '7' })
+    await redis.config('SET', 'maxmemory', '1')
+    const reply = await drop(1).finally(() => redis.config('SET', 'maxmemory', '0'))
+    expect(reply).toBe('UNSTAMPED')
+    expect((await fieldsOf()).fence).toBe('7')
+  })
+
+  it('UNANNOUNCED when the other processes cannot be told', async () => {
+    await record({ frame: 'bytes', stored: '5', fence: '7' })
+    const client = await without('publish')
+    expect(await drop(0, client)).toBe('UNANNOUNCED')
+    client.disconnect()
+    expect(await redis.exists(key)).toBe(0)
+  })
+})

@@ -1,0 +1,130 @@
+// A purge of a key reaches every variant of it, in Redis and in the memory of every process.
+
+import { createStampede, memoryStore, type Stampede } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Framework, frameworks, type Says, type Seen } from './harness/apps.ts'
+import { ask } from './harness/load.ts'
+import { type RedisServer, startRedis } from './harness/redis-server.ts'
+
+let server: RedisServer
+beforeAll(async () => {
+  server = await startRedis()
+})
+afterAll(() => server.stop())
+
+let prefixes = 0
+
+/** Two processes on one Redis, played by two Stampedes; or one in memory. */
+function stampedes(where: 'redis' | 'memory'): Stampede[] {
+  if (where === 'memory') return [createStampede({ store: memoryStore() })]
+  prefixes += 1
+  const prefix = `purge${prefixes}`
+  const open = () => new Redis(server.url, { lazyConnect: true })
+  return [1, 2].map(() => createStampede({ store: redisStore(open(), { prefix }) }))
+}
+
+const express = frameworks.find(({ name }) => name === 'Express 5') as Framework
+
+describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
+  /** Ways in which one key has several entries. */
+  it.each<[string, object, (seen: Seen) => Says]>([
+    ['a Vary in the responses', {}, () => ({ headers: { vary: 'X-Lang' } })],
+    ['the vary option', { vary: ['x-lang'] }, () => ({})],
+    ['cookies', { cookies: { key: ['lang'] } }, () => ({})],
+    [
+      'an identity',
+      { identity: (req: { get(name: string): string }) => req.get('x-lang') },
+      () => ({}),
+    ],
+  ])('of a key removes all entries that %s told apart', async (_, options, says) => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const apps = await Promise.all(
+      processes.map((stampede) =>
+        express.start(
+          { stampede, ttlMs: 60_000, key: () => 'page', ...options } as object,
+          (seen) => ({
+            body: `${version} ${String(seen.headers['x-lang'])}`,
+            ...says(seen),
+          }),
+        ),
+      ),
+    )
+    try {
+      const everywhere = async () => {
+        const bodies: string[] = []
+        for (const { url } of apps) {
+          for (const lang of ['de', 'fr', 'it']) {
+            const headers = { 'x-lang': lang, cookie: `lang=${lang}` }
+            const sent = 'cookies' in options ? headers : { 'x-lang': lang }
+            bodies.push((await ask(`${url}/`, { headers: sent })).body)
+          }
+        }
+        return bodies
+      }
+      await everywhere()
+      version = 'new'
+      expect(new Set(await everywhere())).toEqual(new Set(['old de', 'old fr', 'old it']))
+      await processes[0]?.purge({ key: 'page' })
+      const fresh = new Set(['new de', 'new fr', 'new it'])
+      await expect.poll(async () => new Set(await everywhere())).toEqual(fresh)
+    } finally {
+      for (const app of apps) await app[Symbol.asyncDispose]()
+      for (const stampede of processes) await stampede.close()
+    }
+  })
+
+  it('of a variant being filled voids that fill', async () => {
+    const [stampede] = stampedes(where)
+    if (stampede === undefined) throw new Error('no process')
+    let release: (() => void) | undefined
+    let runs = 0
+    const app = await express.start(
+      { stampede, ttlMs: 60_000, key: () => 'page', vary: ['x-lang'] } as object,
+      async () => {
+        runs += 1
+        const body = `run ${runs}`
+        if (runs === 1) await new Promise<void>((resolve) => (release = resolve))
+        return { body }
+      },
+    )
+    const filling = ask(`${app.url}/`)
+    await expect.poll(() => release !== undefined).toBe(true)
+    await stampede.purge({ key: 'page' })
+    release?.()
+    expect((await filling).body).toBe('run 1')
+    expect((await ask(`${app.url}/`)).body).toBe('run 2')
+    expect((await ask(`${app.url}/`)).body).toBe('run 2')
+    await app[Symbol.asyncDispose]()
+    await stampede.close()
+  })
+
+  it('that is soft makes every variant stale', async () => {
+    const [stampede] = stampedes(where)
+    if (stampede === undefined) throw new Error('no process')
+    let runs = 0
+    const options = {
+      stampede,
+      ttlMs: 60_000,
+      staleWhileRevalidateMs: 60_000,
+      key: () => 'page',
+      vary: ['x-lang'],
+    }
+    const app = await express.start(options as object, () => {
+      runs += 1
+      return { body: `run ${runs}` }
+    })
+    const lang = (value: string) => ask(`${app.url}/`, { headers: { 'x-lang': value } })
+    await lang('de')
+    await lang('fr')
+    await stampede.purge({ key: 'page' }, { soft: true })
+    for (const value of ['de', 'fr']) {
+      expect((await lang(value)).headers['cache-status']).toMatch(/hit; ttl=(-\d+|0)$/)
+    }
+    await expect.poll(() => runs).toBe(4)
+    await app[Symbol.asyncDispose]()
+    await stampede.close()
+  })
+})
