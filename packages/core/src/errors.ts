@@ -8,6 +8,12 @@ export type StampedeErrorCode =
   | 'ERR_STAMPEDE_ORIGIN_FAILED'
   | 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
   | 'ERR_STAMPEDE_WAIT_TIMEOUT'
+  | 'ERR_STAMPEDE_LEASE_LOST'
+  | 'ERR_STAMPEDE_BODY_UNSEEN'
+  | 'ERR_STAMPEDE_KEY_REUSED'
+  | 'ERR_STAMPEDE_IN_PROGRESS'
+  | 'ERR_STAMPEDE_UNCERTAIN'
+  | 'ERR_STAMPEDE_NOT_RETAINED'
 
 /** Base of all errors thrown by Stampede. Test `error.code`, which never changes. */
 export class StampedeError extends Error {
@@ -26,25 +32,27 @@ export function optionError(option: string, received: unknown, fix: string): Sta
 }
 
 /** A store hears for one: a second user would take the wake-ups of the first. */
-export function storeInUse(user: 'createStampede' | 'createLocks'): StampedeError {
+export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency'): StampedeError {
   const fix =
     user === 'createLocks' ? 'share the locks that it made' : 'make a store for each Stampede'
   return optionError(`${user}.store`, 'a store in use', fix)
 }
 
-/** A callback of stampedeCache failed. The request is answered with it: guessing would share a bucket. */
+/** A callback failed. The request is answered with it: guessing would share a bucket. */
 export function callbackError(
-  option: 'key' | 'identity' | 'bypass',
+  option: 'key' | 'identity' | 'bypass' | 'idempotency.scope' | 'idempotency.fingerprint',
   problem: string,
   cause?: unknown,
 ): StampedeError {
   const options = cause === undefined ? undefined : { cause }
   const why = cause === undefined ? problem : `${problem}: ${messageOf(cause)}`
-  return new StampedeError('ERR_STAMPEDE_OPTION', `stampedeCache.${option}: ${why}`, options)
+  const where = option.includes('.') ? option : `stampedeCache.${option}`
+  return new StampedeError('ERR_STAMPEDE_OPTION', `${where}: ${why}`, options)
 }
 
-export function valueError(key: string, problem: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_VALUE', `getOrSet(${show(key)}): ${problem}`)
+/** A result that cannot be kept; `where` is what was to keep it. */
+export function valueError(where: string, problem: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_VALUE', `${where}: ${problem}`)
 }
 
 export function closedError(): StampedeError {
@@ -82,6 +90,49 @@ export function waitTimeout(key: string, waitMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_WAIT_TIMEOUT',
     `${show(key)} was still being filled elsewhere after waitMs (${waitMs})`,
+  )
+}
+
+/** The reason of an attempt's `signal`: what it does from now on does not count. */
+export function leaseLost(why: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_LEASE_LOST', `the lease of this attempt is lost: ${why}`)
+}
+
+export function attemptOver(step: string): StampedeError {
+  return leaseLost(`step ${show(step)} was not kept, since another attempt has taken over`)
+}
+
+/** The body was read before idempotency() saw it, and whoever read it left nothing to see. */
+export function bodyUnseen(): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_BODY_UNSEEN',
+    'idempotency: the request has a body that cannot be seen here, so two different requests would look the same; ' +
+      'mount idempotency() before what reads the body, or after a parser that leaves it in req.body ' +
+      '(ctx.request.body), or use the fingerprint option',
+  )
+}
+
+/** `stampede.idempotent`: the key is known with another input. */
+export function keyReused(key: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_KEY_REUSED', `${show(key)} was used with another input`)
+}
+
+export function inProgress(key: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_IN_PROGRESS', `${show(key)} is still being run elsewhere`)
+}
+
+export function outcomeUncertain(key: string): StampedeError {
+  const fix = 'settle it with stampede.idempotency.resolve() or release()'
+  return new StampedeError(
+    'ERR_STAMPEDE_UNCERTAIN',
+    `nobody knows whether ${show(key)} was done; ${fix}`,
+  )
+}
+
+export function notRetained(key: string): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_NOT_RETAINED',
+    `${show(key)} was done; its result was not kept, or cannot be read here`,
   )
 }
 

@@ -49,6 +49,19 @@ export type StampedeEvent =
   | { readonly type: 'fill.abandoned'; readonly key: string }
   | { readonly type: 'failure.shared'; readonly key: string; readonly failure: Failure }
   | { readonly type: 'purged'; readonly key: string; readonly soft: boolean }
+  /** A request or job with an idempotency key was answered, or its handler was started. `key` is the record's. */
+  | {
+      readonly type: 'idempotency.answered'
+      readonly key: string
+      readonly outcome: IdempotencyOutcome
+    }
+  /** An attempt ended; `late`: the store could not be told yet. */
+  | {
+      readonly type: 'idempotency.finished'
+      readonly key: string
+      readonly as: 'completed' | 'released' | 'uncertain'
+      readonly reply: 'finished' | 'resurrected' | 'stale' | 'late'
+    }
   | { readonly type: 'gap'; readonly key: '' }
   | {
       readonly type: 'store.failed'
@@ -56,6 +69,23 @@ export type StampedeEvent =
       readonly operation: string
       readonly error: unknown
     }
+
+/** One for each request or job; bounded, so that it can be a label of a metric. */
+export type IdempotencyOutcome =
+  | 'started'
+  | 'recovered'
+  | 'replayed'
+  | 'replayed-l1'
+  | 'replayed-after-wait'
+  | 'in-progress'
+  | 'key-reused'
+  | 'key-missing'
+  | 'key-invalid'
+  | 'uncertain'
+  | 'not-retained'
+  | 'too-large'
+  | 'unavailable'
+  | 'unprotected'
 
 export type StampedeEventType = StampedeEvent['type']
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>

@@ -13,12 +13,26 @@ export {
 export {
   EVENT_CHANNEL,
   type EventOf,
+  type IdempotencyOutcome,
   type Listener,
   type StampedeEvent,
   type StampedeEventType,
 } from './events.ts'
 // For adapters
 export { type CacheOptions, createHttpCache, type HttpCache } from './http-cache.ts'
+export {
+  createHttpIdempotency,
+  type HttpIdempotency,
+  type IdempotencyOptions,
+} from './http-idempotency.ts'
+export type { Attempt } from './idempotency/attempt.ts'
+export type { AttemptRules, GivenAnswer, Reconciled } from './idempotency/idempotency-options.ts'
+export type {
+  IdempotencyKeyRef,
+  IdempotencyOperator,
+  IdempotencyRecord,
+} from './idempotency/operator.ts'
+export type { IdempotentOptions } from './idempotency/run-idempotent.ts'
 export { type MemoryStoreOptions, memoryStore } from './memory/memory-store.ts'
 export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
@@ -32,6 +46,24 @@ export type {
   Reply,
   RequestView,
 } from './ports/exchange.ts'
+export type {
+  BeginReply,
+  BeginRequest,
+  Fingerprints,
+  Finish,
+  FinishReply,
+  IdempotencyHooks,
+  IdempotencyStore,
+  Inspection,
+  Settlement,
+  SettleReply,
+} from './ports/idempotency-store.ts'
+export type {
+  AttemptEnd,
+  AttemptObserver,
+  IdempotentExchange,
+  RequestBody,
+} from './ports/idempotent-exchange.ts'
 export { groupOf } from './ports/key.ts'
 export type {
   LockHooks,

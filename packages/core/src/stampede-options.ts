@@ -2,6 +2,7 @@
 
 import type { L1Limits } from './cache/l1.ts'
 import { optionError } from './errors.ts'
+import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
 import { memoryStore } from './memory/memory-store.ts'
 import { checkNames, readBytes, readDurationMs, readFunction, readNumber } from './options.ts'
 import { type Clock, systemClock } from './ports/clock.ts'
@@ -16,6 +17,11 @@ export interface StampedeOptions {
   passMs?: number
   /** How long a failure is shared before the origin is tried again. Default 1 000. */
   failureBackoffMs?: number
+  /**
+   * `secret` hashes keys, scopes and requests, so that nobody can guess them from what is stored; `encryptionKeys` seal the
+   * stored answers, the first one for new ones. Strings of 32 characters or more; the same in every process. Default: none.
+   */
+  idempotency?: { secret?: string; encryptionKeys?: readonly string[] }
   /** For tests: a clock that can be moved by hand. */
   clock?: Clock
   /** For tests: a source of numbers from 0 to 1. */
@@ -28,6 +34,7 @@ export interface StampedeConfig {
   readonly l1: L1Limits
   readonly passMs: number
   readonly failureBackoffMs: number
+  readonly idempotency: IdempotencyConfig
   readonly clock: Clock
   readonly random: () => number
 }
@@ -39,6 +46,7 @@ const NAMES: ReadonlyArray<keyof StampedeOptions> = [
   'l1',
   'passMs',
   'failureBackoffMs',
+  'idempotency',
   'clock',
   'random',
 ]
@@ -51,9 +59,35 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
     l1: readL1(bag.l1),
     passMs: readDurationMs(WHERE, bag, 'passMs') ?? 10_000,
     failureBackoffMs: readDurationMs(WHERE, bag, 'failureBackoffMs') ?? 1_000,
+    idempotency: readIdempotency(bag.idempotency),
     clock: readClock(bag.clock),
     random: (readFunction(WHERE, bag, 'random') as (() => number) | undefined) ?? Math.random,
   }
+}
+
+function readIdempotency(value: unknown): IdempotencyConfig {
+  const where = `${WHERE}.idempotency`
+  if (value === undefined) return { secret: '', encryptionKeys: [] }
+  if (typeof value !== 'object' || value === null) throw secretError(where)
+  // No message may show a secret, also not one under a mistyped name.
+  checkNames(where, Object.fromEntries(Object.keys(value).map((name) => [name, HIDDEN])), SECRETS)
+  const { secret = '', encryptionKeys: keys = [] } = value as Record<string, unknown>
+  if (secret !== '' && !isSecret(secret)) throw secretError(`${where}.secret`)
+  if (!Array.isArray(keys) || !keys.every(isSecret)) throw secretError(`${where}.encryptionKeys`)
+  return { secret: String(secret), encryptionKeys: [...keys] }
+}
+
+const SECRETS: ReadonlyArray<keyof IdempotencyConfig> = ['secret', 'encryptionKeys']
+const HIDDEN = '(hidden)'
+const isSecret = (value: unknown): boolean => typeof value === 'string' && value.length >= 32
+
+/** Does not show what was received. */
+function secretError(where: string): Error {
+  return optionError(
+    where,
+    HIDDEN,
+    "give { secret: '…', encryptionKeys: ['…'] } with 32 characters or more each, such as of `openssl rand -hex 32`",
+  )
 }
 
 function readClock(value: unknown): Clock {

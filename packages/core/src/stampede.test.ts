@@ -238,6 +238,7 @@ describe('stats', () => {
       storeFailures: 0,
       l1: { entries: 0, bytes: 0 },
       active: { flights: 0, leases: 0 },
+      idempotency: { running: 0, unstored: 0 },
     })
     const first = get()
     await settled()
@@ -251,7 +252,7 @@ describe('stats', () => {
     await settled()
     origin.run(1).reject(new Error('down'))
     await expect(other).rejects.toThrow('down')
-    const { l1, ...rest } = stampede.stats()
+    const { l1, idempotency, ...rest } = stampede.stats()
     expect(rest).toEqual({
       hits: { l1: 1, l2: 0 },
       fills: { started: 2, committed: 1, fenced: 0, passed: 0, failed: 1 },

@@ -8,6 +8,15 @@ import type { Runtime } from './cache/runtime.ts'
 import { type Factory, type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
 import { closedError, optionError } from './errors.ts'
 import { Events, type Listener, type StampedeEvent, type StampedeEventType } from './events.ts'
+import type { Attempt } from './idempotency/attempt.ts'
+import {
+  closeIdempotency,
+  createIdempotencyRuntime,
+  type IdempotencyConfig,
+  type IdempotencyRuntime,
+} from './idempotency/idempotency-runtime.ts'
+import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
+import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
 import { checkNames, readBoolean } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
@@ -29,6 +38,8 @@ export interface StampedeStats {
   readonly l1: { readonly entries: number; readonly bytes: number }
   /** Keys being resolved now, and leases held now. */
   readonly active: { readonly flights: number; readonly leases: number }
+  /** Handlers at work under an idempotency key, and finished ones the store could not be told of yet. */
+  readonly idempotency: { readonly running: number; readonly unstored: number }
 }
 
 export interface Stampede {
@@ -42,6 +53,17 @@ export interface Stampede {
    * instead. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told.
    */
   purge(target: PurgeTarget, options?: { soft?: boolean }): Promise<void>
+  /**
+   * Runs `work` once for `key` in the whole fleet, and remembers its result: for jobs that are delivered twice. Rejects with what
+   * `work` threw (then it may be run again), or with a `StampedeError`: in progress, another input, uncertain, not retained.
+   */
+  idempotent<T>(
+    key: string,
+    work: (attempt: Attempt) => T | Promise<T>,
+    options?: IdempotentOptions,
+  ): Promise<T>
+  /** For operators: what is known of an idempotency key, and the last word on it. */
+  readonly idempotency: IdempotencyOperator
   stats(): StampedeStats
   /** Calls `listener` for each event of this type, or of every type with `*`. Returns how to stop. */
   on<T extends StampedeEventType>(type: T, listener: Listener<T>): () => void
@@ -60,6 +82,9 @@ export function createStampede(options?: StampedeOptions): Stampede {
       return getOrSet(rt, key, factory, getOptions)
     },
     purge: (target, purgeOptions) => purge(rt, target, purgeOptions),
+    idempotent: async (key, work, jobOptions) =>
+      runIdempotent(idempotencyOf(stampede), key, work, jobOptions),
+    idempotency: createOperator(() => idempotencyOf(stampede)),
     stats: () => stats(rt),
     on: (type: string, listener: (event: never) => void) =>
       rt.events.on(type, listener as (event: StampedeEvent) => void),
@@ -73,16 +98,30 @@ export function createStampede(options?: StampedeOptions): Stampede {
 }
 
 const runtimes = new WeakMap<Stampede, Runtime>()
+const idempotencies = new WeakMap<Runtime, IdempotencyRuntime>()
+const idempotencyConfigs = new WeakMap<Runtime, IdempotencyConfig>()
 
 /** For the middlewares of this package: the stages behind the public face. */
-export function runtimeOf(stampede: unknown): Runtime {
+export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime {
   const rt = runtimes.get(stampede as Stampede)
   if (rt !== undefined) return rt
-  throw optionError('stampedeCache.stampede', stampede, 'pass what createStampede() returned')
+  throw optionError(`${option}.stampede`, stampede, 'pass what createStampede() returned')
+}
+
+/** The part that is about idempotency keys, made when it is first used: most applications have no need of it. */
+export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
+  const rt = runtimeOf(stampede, 'idempotency')
+  const known = idempotencies.get(rt)
+  if (known !== undefined) return known
+  const config = idempotencyConfigs.get(rt)
+  if (rt.closed || config === undefined) throw closedError()
+  const made = createIdempotencyRuntime(rt.store.idempotency, config, rt)
+  idempotencies.set(rt, made)
+  return made
 }
 
 function createRuntime(options: StampedeOptions | undefined): Runtime {
-  const config = readStampedeOptions(options)
+  const { idempotency, ...config } = readStampedeOptions(options)
   const { store, clock } = config
   const events = new Events()
   const rt: Runtime = {
@@ -93,6 +132,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     flights: new Map(),
     closed: false,
   }
+  idempotencyConfigs.set(rt, idempotency)
   store.attach({
     clock,
     onWake: (key) => onWake(rt, key),
@@ -122,7 +162,8 @@ async function purge(
   for (const result of told) if (result.status === 'rejected') throw result.reason
 }
 
-function stats({ events, l1, flights, keeper }: Runtime): StampedeStats {
+function stats(rt: Runtime): StampedeStats {
+  const { events, l1, flights, keeper } = rt
   return {
     hits: { l1: events.hits.l1, l2: events.hits.l2 },
     fills: {
@@ -136,6 +177,10 @@ function stats({ events, l1, flights, keeper }: Runtime): StampedeStats {
     storeFailures: events.count('store.failed'),
     l1: l1.size,
     active: { flights: flights.size, leases: keeper.size },
+    idempotency: {
+      running: idempotencies.get(rt)?.running.size ?? 0,
+      unstored: idempotencies.get(rt)?.unstored.size ?? 0,
+    },
   }
 }
 
@@ -147,6 +192,8 @@ async function close(rt: Runtime): Promise<void> {
   // Ours do not keep the process alive, but this must be seen through.
   const alive = setInterval(() => {}, DRAIN_MS)
   try {
+    const idempotency = idempotencies.get(rt)
+    const drained = idempotency && closeIdempotency(idempotency)
     const deadline = rt.clock.now() + DRAIN_MS
     while (rt.flights.size > 0 && rt.clock.now() < deadline) {
       await new Promise<void>((resolve) => rt.clock.setTimer(10, resolve))
@@ -155,6 +202,7 @@ async function close(rt: Runtime): Promise<void> {
     rt.keeper.stop()
     await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
     for (const flight of rt.flights.values()) flight.settleAll({ type: 'pass', reason: 'closed' })
+    await drained
     await rt.store.close()
     rt.l1.flush()
   } finally {

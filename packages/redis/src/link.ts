@@ -98,6 +98,13 @@ export class RedisLink {
     }
   }
 
+  /** A question about the server itself, as soon as there is a connection; not one that a request waits for. */
+  async ask(command: string, ...args: string[]): Promise<unknown> {
+    const { connection, opened } = this.#need()
+    await opened
+    return withBudget(this.budgetMs, connection.callBuffer(command, ...args))
+  }
+
   /** Scripts of two keys are given the record of the group, too. */
   #keysOf(script: Script, key: string): string[] {
     const record = this.names.record(key)

@@ -5,6 +5,7 @@ import {
   checkNames,
   type Failure,
   type Grant,
+  type IdempotencyStore,
   type Lifetimes,
   type LockStore,
   type LookupReply,
@@ -20,8 +21,10 @@ import type { RedisClient } from './client.ts'
 import { names } from './keys.ts'
 import { RedisLink } from './link.ts'
 import { readLookup } from './lookup-reply.ts'
+import { isIdempotencyRecord, RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
 import { commit, endLease, lookupOrLease, purge, renew } from './scripts.generated.ts'
+import type { Hearer } from './subscription.ts'
 
 export interface RedisStoreOptions {
   /** First part of every key and channel. Default `stampede`. */
@@ -63,12 +66,14 @@ const NOT_PURGED: Readonly<Record<string, string>> = {
 class RedisStore implements StampedeStore {
   readonly name = 'redis'
   readonly locks: LockStore
+  readonly idempotency: IdempotencyStore
   readonly #link: RedisLink
-  #hooks: StoreHooks | undefined
+  #hearer: Hearer | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
     this.locks = new RedisLocks(link)
+    this.idempotency = new RedisIdempotency(link)
   }
 
   get hearing(): boolean {
@@ -76,11 +81,20 @@ class RedisStore implements StampedeStore {
   }
 
   attach(hooks: StoreHooks): void {
-    if (this.#hooks !== undefined) {
+    if (this.#hearer !== undefined) {
       throw storeInUse('createStampede')
     }
-    this.#hooks = hooks
-    this.#link.open(hooks.clock, hooks)
+    this.#hearer = {
+      onWake: (key) => hooks.onWake(key),
+      // The channel also tells of idempotency keys that were settled: nothing of ours.
+      onPurge: (key, options) => {
+        if (!isIdempotencyRecord(key)) hooks.onPurge(key, options)
+      },
+      onGap: () => hooks.onGap(),
+      onLost: () => hooks.onLost(),
+      onError: (operation, error) => hooks.onError(operation, error),
+    }
+    this.#link.open(hooks.clock, this.#hearer)
   }
 
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
@@ -135,7 +149,7 @@ class RedisStore implements StampedeStore {
   }
 
   async close(): Promise<void> {
-    if (this.#hooks !== undefined) this.#link.close(this.#hooks)
+    if (this.#hearer !== undefined) this.#link.close(this.#hearer)
   }
 
   async #lookupOnce(key: string, request: LookupRequest): Promise<LookupReply | 'late'> {

@@ -11,7 +11,14 @@ import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
-import { messageOf, optionError, originFailed, type StampedeError, waitTimeout } from '../errors.ts'
+import {
+  messageOf,
+  optionError,
+  originFailed,
+  type StampedeError,
+  show,
+  waitTimeout,
+} from '../errors.ts'
 import { checkNames, readDurationMs } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
 import { decodeValue, encodeValue } from './value.ts'
@@ -99,7 +106,7 @@ class Call<T> implements Caller {
     this.#staleIfError = staleIfError
     try {
       const value = await this.#factory({ fence, signal })
-      const entry = encodeValue(this.#key, value)
+      const entry = encodeValue(`getOrSet(${show(this.#key)})`, value)
       return { type: 'store', entry, lifetimes: this.#lifetimes() }
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }

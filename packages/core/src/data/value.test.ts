@@ -39,15 +39,15 @@ describe('a value', () => {
   })
 
   it.each([
-    [undefined, 'the factory returned undefined, which JSON has no form for; return null'],
-    [() => {}, 'the factory returned function'],
-    [Symbol('s'), 'the factory returned symbol'],
+    [undefined, 'what was returned is undefined, which JSON has no form for; return null'],
+    [() => {}, 'what was returned is function'],
+    [Symbol('s'), 'what was returned is symbol'],
     [1n, 'the value cannot be written as JSON'],
   ])('may not be %o', (value, problem) => {
     expect(() => encodeValue('k', value)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_VALUE',
-        message: expect.stringContaining(`getOrSet("k"): ${problem}`),
+        message: expect.stringContaining(`k: ${problem}`),
       }),
     )
   })

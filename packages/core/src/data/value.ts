@@ -6,8 +6,8 @@ import type { StoredValue } from '../entry/entry.ts'
 import { parseFrozen } from '../entry/frozen-json.ts'
 import { valueError } from '../errors.ts'
 
-/** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`. */
-export function encodeValue(key: string, value: unknown): StoredValue {
+/** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`, naming `where`. */
+export function encodeValue(where: string, value: unknown): StoredValue {
   if (value instanceof Uint8Array) {
     return { type: 'value', encoding: 'bytes', body: Uint8Array.prototype.slice.call(value) }
   }
@@ -15,12 +15,12 @@ export function encodeValue(key: string, value: unknown): StoredValue {
   try {
     json = JSON.stringify(value)
   } catch (cause) {
-    throw valueError(key, `the value cannot be written as JSON (${(cause as Error).message})`)
+    throw valueError(where, `the value cannot be written as JSON (${(cause as Error).message})`)
   }
   if (json === undefined) {
     throw valueError(
-      key,
-      `the factory returned ${typeof value}, which JSON has no form for; return null`,
+      where,
+      `what was returned is ${typeof value}, which JSON has no form for; return null`,
     )
   }
   return { type: 'value', encoding: 'json', body: Buffer.from(json) }

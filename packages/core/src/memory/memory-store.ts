@@ -5,6 +5,7 @@ import { LRUCache } from 'lru-cache'
 import { GroupIndex } from '../cache/group-index.ts'
 import { storeInUse } from '../errors.ts'
 import { checkNames, readNumber } from '../options.ts'
+import type { IdempotencyStore } from '../ports/idempotency-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
@@ -17,6 +18,7 @@ import type {
   StoredFrame,
   StoreHooks,
 } from '../ports/store.ts'
+import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
 
 interface Record {
@@ -55,6 +57,7 @@ export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
 
 class MemoryStore implements StampedeStore {
   readonly locks: LockStore = new MemoryLocks()
+  readonly idempotency: IdempotencyStore = new MemoryIdempotency()
   readonly name = 'memory'
   readonly #records: LRUCache<string, Record>
   readonly #groups = new GroupIndex()

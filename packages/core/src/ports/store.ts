@@ -3,6 +3,7 @@
 
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
+import type { IdempotencyStore } from './idempotency-store.ts'
 import type { LockStore } from './lock-store.ts'
 
 export type { Grant }
@@ -99,6 +100,8 @@ export interface StampedeStore {
   readonly name: string
   /** Locks on the same server and connections. */
   readonly locks: LockStore
+  /** Records of idempotency keys on the same server and connections. */
+  readonly idempotency: IdempotencyStore
   /**
    * Whether purges made elsewhere are heard now; while not, copies in memory are not trusted for long. Left out by a store
    * that serves one process.

@@ -2,4 +2,5 @@
 
 export { ManualClock, settled } from './manual-clock.ts'
 export { type Run, ScriptedOrigin } from './scripted-origin.ts'
+export { type Answered, type Asked, type Got, ScriptedRequest, send } from './scripted-request.ts'
 export { Transcript } from './transcript.ts'

@@ -12,6 +12,7 @@ import type {
   StampedeStore,
   StoreHooks,
 } from '../ports/store.ts'
+import { FaultyIdempotency, sharedIdempotency } from './idempotency-doubles.ts'
 
 export type Operation = 'lookup' | 'commit' | 'pass' | 'fail' | 'renew' | 'purge'
 
@@ -59,6 +60,7 @@ export class Gate {
 export class FaultyStore implements StampedeStore {
   readonly name = 'faulty'
   readonly locks: LockStore
+  readonly idempotency: FaultyIdempotency
   readonly calls: string[] = []
   /** Holds for every operation that has no fault of its own. */
   always: Fault | undefined
@@ -69,6 +71,7 @@ export class FaultyStore implements StampedeStore {
   constructor(inner: StampedeStore = memoryStore()) {
     this.#inner = inner
     this.locks = inner.locks
+    this.idempotency = new FaultyIdempotency(inner.idempotency)
   }
 
   /** For the next call of `operation` that has no fault yet. */
@@ -140,12 +143,14 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       for (const each of hooks) each.onWake(key)
     })
   }
+  const idempotency = sharedIdempotency(inner.idempotency)
   let open = 2
   const member = (): StampedeStore => {
     let own: StoreHooks | undefined
     return {
       name: 'shared',
       locks: inner.locks,
+      idempotency: idempotency(),
       attach(its) {
         own = its
         hooks.push(its)

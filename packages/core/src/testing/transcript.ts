@@ -38,6 +38,10 @@ function describe(event: StampedeEvent): string {
       return `store.failed ${event.operation}`
     case 'purged':
       return event.soft ? 'purged softly' : 'purged'
+    case 'idempotency.answered':
+      return `answered ${event.outcome}`
+    case 'idempotency.finished':
+      return `finished ${event.as}, ${event.reply}`
     default:
       return event.type
   }

@@ -1,0 +1,27 @@
+-- What is known of a record, for an operator. Writes nothing.
+--
+-- KEYS 1 record
+-- ARGV none
+-- Reply {state, attempt, fence, lease for ms, age ms, keep for ms, frame, name of each step}
+--   state: running | lapsed | completed | released | uncertain | ABSENT | UNKNOWN (not of this layout)
+
+local record = KEYS[1]
+local fields = redis.call('HMGET', record, 'v', 's', 'attempt', 'fence', 'until', 'created', 'frame')
+if redis.call('EXISTS', record) == 0 then return {'ABSENT'} end
+local state = fields[2]
+local isState = state == 'running' or state == 'completed' or state == 'released' or state == 'uncertain'
+local attempt, fence = string.match(fields[3] or '', '^%d+$'), string.match(fields[4] or '', '^%d+$')
+if fields[1] ~= '1' or not (isState and attempt and fence) then return {'UNKNOWN'} end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function number(i) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or 0 end
+local lease_ms = state == 'running' and math.min(math.max(number(5) - now, 0), 1e13) or 0
+if state == 'running' and lease_ms == 0 then state = 'lapsed' end
+local frame = state == 'completed' and fields[7] or ''
+local age_ms = math.max(now - math.min(number(6), now), 0)
+local reply = {state, attempt, fence, lease_ms, age_ms, math.max(0, redis.call('PTTL', record)), frame}
+for _, field in ipairs(redis.call('HKEYS', record)) do
+  if string.sub(field, 1, 2) == 's:' then reply[#reply + 1] = string.sub(field, 3) end
+end
+return reply

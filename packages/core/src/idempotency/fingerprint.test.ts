@@ -1,0 +1,330 @@
+import { gzipSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import type { RequestView } from '../ports/exchange.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { RequestBody } from '../ports/idempotent-exchange.ts'
+import { customFingerprint, type FingerprintMode, fingerprint } from './fingerprint.ts'
+import { KeyedHash } from './keyed-hash.ts'
+
+const names = new KeyedHash('a secret of some length, for tests')
+const JSON_TYPE = 'application/json'
+const FORM_TYPE = 'application/x-www-form-urlencoded'
+const NONE: RequestBody = { type: 'none' }
+
+interface Sent {
+  readonly method?: string
+  readonly target?: string
+  readonly type?: string
+  readonly coding?: string
+  readonly body?: RequestBody
+}
+
+const bytes = (content: string | Uint8Array): RequestBody => ({
+  type: 'bytes',
+  bytes: Buffer.from(content),
+})
+const parsed = (value: unknown): RequestBody => ({ type: 'parsed', value })
+
+function requestOf({ method = 'POST', target = '/orders', type, coding }: Sent): RequestView {
+  const headers = { 'content-type': type, 'content-encoding': coding }
+  return { method, target, scheme: 'http', host: 'shop.test', headers }
+}
+
+function of(sent: Sent, mode: FingerprintMode = 'canonical'): Fingerprints {
+  const prints = fingerprint(names, requestOf(sent), sent.body ?? NONE, mode)
+  if (typeof prints === 'string') throw new Error(prints)
+  return prints
+}
+
+/** As the stores compare them. */
+function same(a: Sent, b: Sent, mode: FingerprintMode = 'canonical'): boolean {
+  const [left, right] = [of(a, mode), of(b, mode)]
+  const exact = left.exact !== '' && left.exact === right.exact
+  return exact || (left.canonical !== '' && left.canonical === right.canonical)
+}
+
+const json = (content: string | Uint8Array): Sent => ({ type: JSON_TYPE, body: bytes(content) })
+const form = (content: string): Sent => ({ type: FORM_TYPE, body: bytes(content) })
+
+describe('method and target', () => {
+  it.each<[Sent, Sent]>([
+    [{ target: '/orders?a=1&b=2' }, { target: '/orders?b=2&a=1' }],
+    [{ target: '/orders?a=1&b=2&a=3' }, { target: '/orders?b=2&a=1&a=3' }],
+    [{ target: '/orders?%61=1&b=2' }, { target: '/orders?b=2&%61=1' }],
+  ])('are the same: %j, %j', (a, b) => {
+    expect(same(a, b)).toBe(true)
+    expect(same(a, b, 'bytes')).toBe(true)
+  })
+
+  it.each<[Sent, Sent]>([
+    [{ method: 'POST' }, { method: 'PATCH' }],
+    [{ target: '/orders' }, { target: '/orders/' }],
+    [{ target: '/orders' }, { target: '/Orders' }],
+    [{ target: '/orders' }, { target: '/orders?' }],
+    [{ target: '/orders?a=1' }, { target: '/orders?a=2' }],
+    [{ target: '/orders?a=1&a=2' }, { target: '/orders?a=2&a=1' }],
+    [{ target: '/orders?a=1&%61=2' }, { target: '/orders?%61=2&a=1' }],
+    [{ target: '/orders?a[]=1&a=2' }, { target: '/orders?a=2&a[]=1' }],
+    [{ target: '/orders?a%5B%5D=1&a=2' }, { target: '/orders?a=2&a%5B%5D=1' }],
+    [{ target: '/orders?a=1+2' }, { target: '/orders?a=1%202' }],
+    [{ target: '/orders?a=1;b=2&c=3' }, { target: '/orders?c=3&a=1;b=2' }],
+    [{ target: '/orders?%ff=1&a=2' }, { target: '/orders?a=2&%ff=1' }],
+    [{ target: `/orders?z&${'a&'.repeat(1_000)}` }, { target: `/orders?${'a&'.repeat(1_000)}z` }],
+    [
+      { type: 'text/plain', body: bytes('a') },
+      { type: JSON_TYPE, body: bytes('a') },
+    ],
+    [{ type: 'text/plain' }, {}],
+    [{ type: '' }, {}],
+    [{ coding: '' }, {}],
+    [
+      { method: 'POSTx', target: '/' },
+      { method: 'POST', target: 'x/' },
+    ],
+  ])('differ: %j, %j', (a, b) => {
+    expect(same(a, b)).toBe(false)
+    expect(same(a, b, 'bytes')).toBe(false)
+  })
+
+  it('compares media types without parameters, in any case', () => {
+    const body = bytes('{"a":1}')
+    expect(same({ type: 'Application/JSON; charset=utf-8', body }, { type: JSON_TYPE, body })).toBe(
+      true,
+    )
+  })
+
+  it('stays the same over versions: otherwise raise VERSION, and say so', () => {
+    const sent = { ...json('{"b":1.0,"a":"\u00e9"}'), target: '/orders?b=1&a=2' }
+    expect([of(sent), customFingerprint(names, requestOf(sent), ['a'])]).toMatchInlineSnapshot(`
+      [
+        {
+          "canonical": "CWs8vkNtxAP4Xq7EYRkwlayDMj9oovld8OSiEBndC0k",
+          "exact": "1Efqa3WPrV5avrK4yUmNAl-814kExuFbPZnzsDDXYLs",
+        },
+        {
+          "canonical": "nuqR6jTqdPUO1_d9QwtcO3tY7SFVpatElgGXkgZDMHk",
+          "exact": "",
+        },
+      ]
+    `)
+  })
+
+  it('keys it all with the secret', () => {
+    expect(fingerprint(new KeyedHash('another'), requestOf({}), NONE, 'canonical')).not.toEqual(
+      of({}),
+    )
+  })
+})
+
+describe('bodies as sent', () => {
+  it.each<[string, Sent, Sent]>([
+    ['order, space, numbers', json('{"a":1,"b":[2.0]}'), json(' {"b":[2],\n"a":1e0}')],
+    ['escapes', json('{"\\u0061":"\\/"}'), json('{"a":"/"}')],
+    ['a byte order mark', json('\ufeff{"a":1}'), json('{"a":1}')],
+    [
+      '+json',
+      { ...json('[1]'), type: 'application/x+json' },
+      { ...json('[1.0]'), type: 'Application/X+JSON' },
+    ],
+    ['a charset', { ...json('[1]'), type: `${JSON_TYPE};charset="UTF-8"` }, json('[1.0]')],
+    ['identity', { ...json('[1]'), coding: 'identity' }, { ...json('[1.0]'), coding: 'Identity' }],
+    ['form fields', form('a=1&b=2&a=3'), form('b=2&a=1&a=3')],
+    ['form fields beyond ASCII', form('\u00e9=1&b=2'), form('b=2&\u00e9=1')],
+  ])('are the same whatever their %s', (_, a, b) => {
+    expect(same(a, b)).toBe(true)
+    expect(same(a, b, 'bytes')).toBe(false)
+    expect(same(a, a, 'bytes')).toBe(true)
+  })
+
+  it.each<[string, Sent, Sent]>([
+    ['amounts', json('{"a":9007199254740992}'), json('{"a":9007199254740993}')],
+    ['lists', json('[1,2]'), json('[2,1]')],
+    ['kinds', json('"1"'), json('1')],
+    ['no body and an empty one', { type: JSON_TYPE }, json('')],
+    ['two bodies that are no JSON', json('{"a":1'), json('{"a": 1')],
+    ['bad UTF-8', json(Buffer.from([0x22, 0xff, 0x22])), json(Buffer.from([0x22, 0xfe, 0x22]))],
+    ['bad UTF-8 and what it is read as', json(Buffer.from([0x22, 0xff, 0x22])), json('"\ufffd"')],
+    ['codings', { ...json('[1]'), coding: 'gzip' }, json('[1]')],
+    ['field values', form('a=1'), form('a=2')],
+    ['field order in a list', form('a=1&a=2'), form('a=2&a=1')],
+    ['text', { type: 'text/plain', body: bytes('a') }, { type: 'text/plain', body: bytes('a ') }],
+    ['a body without a type', { body: bytes('[1]') }, { body: bytes('[1.0]') }],
+    ['UTF-16', { ...json('[1]'), type: `${JSON_TYPE};charset=utf-16` }, json('[1.0]')],
+    [
+      'two charsets',
+      { ...json('[1]'), type: `${JSON_TYPE};charset=utf-8;charset=x` },
+      json('[1.0]'),
+    ],
+  ])('differ by their %s', (_, a, b) => {
+    expect(same(a, b)).toBe(false)
+    expect(same(a, a)).toBe(true)
+    expect(same(a, b, 'bytes')).toBe(false)
+  })
+
+  it.each<[string, Sent, [exact: boolean, canonical: boolean]]>([
+    ['none', {}, [true, true]],
+    ['JSON', json('{}'), [true, true]],
+    ['no JSON', json('{'), [true, false]],
+    ['nested too deep', json('['.repeat(600) + ']'.repeat(600)), [true, false]],
+    ['packed', { ...json(gzipSync('{}')), coding: 'gzip' }, [true, false]],
+    ['text', { type: 'text/plain', body: bytes('{}') }, [true, false]],
+    ['a form', form('a=1'), [true, true]],
+    ['parsed', { type: JSON_TYPE, body: parsed({}) }, [false, true]],
+  ])('are known so far: %s', (_, sent, [exact, canonical]) => {
+    const prints = of(sent)
+    expect([prints.exact !== '', prints.canonical !== '']).toEqual([exact, canonical])
+    expect(prints.exact).not.toBe(prints.canonical)
+    expect(of(sent, 'bytes').canonical).toBe('')
+    expect(of(sent, 'bytes').exact).not.toBe('')
+  })
+})
+
+describe('multipart/form-data', () => {
+  const type = (boundary: string): string => `multipart/form-data; boundary=${boundary}`
+  const content = (boundary: string, parts: readonly string[], end = '\r\n'): string =>
+    [...parts.map((part) => `--${boundary}\r\n${part}\r\n`), `--${boundary}--${end}`].join('')
+  const PARTS = [
+    'Content-Disposition: form-data; name="a"\r\n\r\n1',
+    'Content-Disposition: form-data; name="f"; filename="x"\r\n\r\n\r\n--no\r\n-- \0',
+  ]
+  const sent = (boundary: string, body: string, field = type(boundary)): Sent => ({
+    type: field,
+    body: bytes(body),
+  })
+  const whole = (boundary: string, parts: readonly string[] = PARTS): Sent =>
+    sent(boundary, content(boundary, parts))
+
+  it('is the same with a new boundary', () => {
+    expect(same(whole('----WebKitFormBoundaryA'), whole('----WebKitFormBoundaryB'))).toBe(true)
+    expect(same(whole('A'), sent('A b', content('A b', PARTS), type('"A b"')))).toBe(true)
+    expect(same(whole('A'), sent('B', content('B', PARTS, '')))).toBe(true)
+    expect(same(whole('A', []), whole('B', []))).toBe(true)
+    expect(same(whole('A'), whole('B'), 'bytes')).toBe(false)
+  })
+
+  it.each<[string, Sent]>([
+    ['other content', whole('B', [PARTS[0] as string, `${PARTS[1]}!`])],
+    ['another order', whole('B', [...PARTS].reverse())],
+    ['a part more', whole('B', [...PARTS, ''])],
+    ['parts in one', whole('B', [PARTS.join('\r\n')])],
+    ['a preamble', sent('B', `x\r\n${content('B', PARTS)}`)],
+    ['an epilogue', sent('B', content('B', PARTS, '\r\nx'))],
+    ['no end', sent('B', content('B', PARTS).slice(0, -6))],
+    ['no boundary', sent('B', content('B', PARTS), 'multipart/form-data')],
+    ['an empty boundary', sent('', content('', PARTS), type('""'))],
+    ['two boundaries', sent('B', content('B', PARTS), `${type('B')}; boundary=C`)],
+    ['another boundary than it says', sent('B', content('C', PARTS))],
+    [
+      'a line that begins with the boundary',
+      whole('B', [PARTS[0] as string, `${PARTS[1]}\r\n--Bx`]),
+    ],
+    ['another subtype', sent('B', content('B', PARTS), 'multipart/mixed; boundary=B')],
+  ])('differs by %s', (_, other) => {
+    expect(same(whole('A'), other)).toBe(false)
+    expect(same(other, other)).toBe(true)
+  })
+
+  it('takes linear time', () => {
+    const begun = performance.now()
+    for (const body of ['--A\r\n'.repeat(100_000), `--A${'\r\n--'.repeat(200_000)}`])
+      of(sent('A', body))
+    expect(performance.now() - begun).toBeLessThan(3_000)
+  })
+})
+
+describe('bodies that a parser read', () => {
+  const value = { b: [1.5, 'é', null, { '': true }], a: 'x/y' }
+  const sent = (body: unknown, type = JSON_TYPE): Sent => ({ type, body: parsed(body) })
+
+  it.each([
+    ['{"b":[1.50,"\\u00e9",null,{"":true}],"a":"x\\/y"}'],
+    ['[]'],
+    ['"text"'],
+    ['-0'],
+    ['0.1'],
+    ['1e21'],
+    ['123456789.125e-3'],
+    ['{"__proto__":{"a":1},"10":1,"2":2}'],
+  ])('have the canonical part of the bytes they were: %s', (text) => {
+    expect(of(sent(JSON.parse(text))).canonical).toBe(of(json(text)).canonical)
+    expect(same(sent(JSON.parse(text)), json(text))).toBe(true)
+  })
+
+  it('are compared by their JSON in bytes mode', () => {
+    expect(same(sent(value), sent({ ...value }), 'bytes')).toBe(true)
+    expect(same(sent({ a: 1, b: 2 }), sent({ b: 2, a: 1 }), 'bytes')).toBe(false)
+    expect(same(sent({ a: 1, b: 2 }), sent({ b: 2, a: 1 }))).toBe(true)
+  })
+
+  it.each<[string, unknown, string]>([
+    ['bytes', Buffer.from('[1]'), JSON_TYPE],
+    ['text', 'a body', 'text/plain'],
+    ['a form as text', 'a=1&b=2', FORM_TYPE],
+  ])('are the bytes they were, if they are %s', (_, body, type) => {
+    const raw: Sent = { type, body: bytes(body as string) }
+    for (const mode of ['canonical', 'bytes'] as const) {
+      expect(of(sent(body, type), mode)).toEqual(of(raw, mode))
+    }
+  })
+
+  it('tells a JSON string from the text of it', () => {
+    expect(same(sent('{"a":1}'), json('"{\\"a\\":1}"'))).toBe(true)
+    expect(same(sent('{"a":1}'), sent({ a: 1 }))).toBe(false)
+    expect(same(sent('\ud800'), sent('\ufffd'))).toBe(false)
+  })
+
+  it('goes by the JSON of what is nested deeper than canonical JSON goes', () => {
+    const nested = (depth: number, value: string) =>
+      JSON.parse('['.repeat(depth) + value + ']'.repeat(depth))
+    expect(of(sent(nested(600, '1'))).canonical).toBe('')
+    expect(same(sent(nested(600, '1')), sent(nested(600, '1')))).toBe(true)
+    expect(same(sent(nested(600, '1')), sent(nested(600, '2')))).toBe(false)
+  })
+})
+
+describe('bodies that cannot be told', () => {
+  const told = (body: RequestBody, mode: FingerprintMode) =>
+    fingerprint(names, requestOf({ type: JSON_TYPE }), body, mode)
+  const cycle: unknown[] = []
+  cycle.push(cycle)
+
+  it.each<[string, RequestBody, string]>([
+    ['too large', { type: 'too-large' }, 'too-large'],
+    ['unseen', { type: 'unseen' }, 'unseen'],
+    ['undefined', parsed(undefined), 'unseen'],
+    ['a cycle', parsed(cycle), 'unseen'],
+    ['a bigint', parsed({ a: 1n }), 'unseen'],
+    ['a map', parsed(new Map([['a', 1]])), 'unseen'],
+    ['nested too deep', parsed(JSON.parse('['.repeat(100_000) + ']'.repeat(100_000))), 'too-large'],
+  ])('are not guessed: %s', (_, body, expected) => {
+    expect(told(body, 'canonical')).toBe(expected)
+    expect(told(body, 'bytes')).toBe(expected)
+  })
+})
+
+describe('customFingerprint', () => {
+  const custom = (sent: Sent, value: unknown) => customFingerprint(names, requestOf(sent), value)
+
+  it('goes by the value, method and path', () => {
+    const prints = custom({}, { order: 1, to: 'a' })
+    expect(prints).toEqual({ exact: '', canonical: expect.stringMatching(/^[\w-]{43}$/) })
+    expect(custom({ target: '/orders?x=1', type: JSON_TYPE }, { to: 'a', order: 1 })).toEqual(
+      prints,
+    )
+    expect(custom({}, { order: 2, to: 'a' })).not.toEqual(prints)
+    expect(custom({ method: 'PUT' }, { order: 1, to: 'a' })).not.toEqual(prints)
+    expect(custom({ target: '/other' }, { order: 1, to: 'a' })).not.toEqual(prints)
+  })
+
+  it('is never one that was made of the body', () => {
+    const value = { a: 1 }
+    expect(custom({}, value)?.canonical).not.toBe(of({ body: parsed(value) }).canonical)
+  })
+
+  it.each([[undefined], [1n], [Promise.resolve('a')], [() => 'a']])(
+    'has nothing for %o',
+    (value) => {
+      expect(custom({}, value)).toBeUndefined()
+    },
+  )
+})

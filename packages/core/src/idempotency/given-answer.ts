@@ -1,0 +1,42 @@
+// An answer that somebody else than the handler gives: checked, and made into what is kept.
+
+import { optionError } from '../errors.ts'
+import { checkNames } from '../options.ts'
+import type { HeaderList } from '../ports/exchange.ts'
+import type { GivenAnswer } from './idempotency-options.ts'
+import type { Kept } from './kept-response.ts'
+import { replayableHeaders } from './replayable.ts'
+
+/** Throws `ERR_STAMPEDE_OPTION`. */
+export function keptFrom(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
+  // Whoever forgot to return one, or misspelt a word, did not mean an empty 200.
+  if (answer === undefined)
+    throw optionError(where, answer, 'give an answer: { status: 201, body }')
+  const known = checkNames(where, answer, ['status', 'headers', 'body'])
+  const { status = 200, headers = {}, body } = known as GivenAnswer
+  if (!Number.isInteger(status) || status < 200 || status > 599) {
+    throw optionError(`${where}.status`, status, 'use a status from 200 to 599')
+  }
+  const given: HeaderList = Object.entries(headers).map(
+    ([name, value]) => [name.toLowerCase(), String(value)] as const,
+  )
+  const { bytes, type } = toBytes(where, body)
+  const typed = type !== undefined && !given.some(([name]) => name === 'content-type')
+  const all: HeaderList = typed ? [...given, ['content-type', type]] : given
+  return { type: 'response', status, headers: replayableHeaders(all), body: bytes }
+}
+
+function toBytes(where: string, body: unknown): { bytes: Uint8Array; type?: string } {
+  if (body === undefined) return { bytes: new Uint8Array() }
+  if (body instanceof Uint8Array) return { bytes: body, type: 'application/octet-stream' }
+  if (typeof body === 'string')
+    return { bytes: Buffer.from(body), type: 'text/plain; charset=utf-8' }
+  try {
+    const json: string | undefined = JSON.stringify(body)
+    if (json !== undefined)
+      return { bytes: Buffer.from(json), type: 'application/json; charset=utf-8' }
+  } catch {
+    // Said below.
+  }
+  throw optionError(`${where}.body`, body, 'use text, bytes or a value that JSON can say')
+}

@@ -1,0 +1,202 @@
+// The journey of a request with an idempotency key: key, scope, fingerprint; obtain (this process, the store,
+// waiting); then run the handler under a lease, or replay what it answered.
+
+import { bodyUnseen, callbackError, closedError } from '../errors.ts'
+import type { IdempotencyOutcome } from '../events.ts'
+import { parseIdempotencyKey } from '../http/idempotency-key.ts'
+import type { Reply } from '../ports/exchange.ts'
+import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
+import { type Attempt, type Directed, direct } from './attempt.ts'
+import { customFingerprint, fingerprint } from './fingerprint.ts'
+import { keptFrom } from './given-answer.ts'
+import {
+  type IdempotencyRuleSet,
+  type Reconcile,
+  type Reconciled,
+  scopeText,
+} from './idempotency-options.ts'
+import { type RefusalCode, refuse } from './idempotency-problems.ts'
+import type { IdempotencyRuntime } from './idempotency-runtime.ts'
+import type { Kept } from './kept-response.ts'
+import { type Claim, type Obtained, obtain } from './obtain.ts'
+import { replyFor, type Settled } from './replay.ts'
+import type { Running } from './running.ts'
+import { settleAnswer } from './settle-answer.ts'
+
+interface Journey<Native> {
+  readonly rt: IdempotencyRuntime
+  readonly rules: IdempotencyRuleSet<Native>
+  readonly exchange: IdempotentExchange<Native>
+  /** Hands the attempt to the handler. */
+  readonly attach: (attempt: Attempt) => void
+  /** Of the record; empty before it is known. */
+  key: string
+}
+
+/** Rejects, and throws, only with what the user's own callbacks threw, or when the body cannot be seen. */
+export function handleIdempotent<Native>(
+  rt: IdempotencyRuntime,
+  rules: IdempotencyRuleSet<Native>,
+  exchange: IdempotentExchange<Native>,
+  attach: (attempt: Attempt) => void,
+): void | Promise<void> {
+  if (!rules.methods.has(exchange.request.method)) return exchange.bypass([])
+  const journey = { rt, rules, exchange, attach, key: '' }
+  const field = readKey(rules, exchange)
+  if (field.type === 'key') return identify(journey, field.key)
+  if (field.type === 'missing') {
+    if (!rules.required(exchange.native)) return exchange.bypass([])
+    return answer(journey, 'key-missing', refusal(rules, 'idempotency-key-missing'))
+  }
+  const code = field.type === 'duplicate' ? 'idempotency-key-duplicate' : 'idempotency-key-invalid'
+  const detail = field.type === 'invalid' ? { detail: field.problem } : {}
+  return answer(journey, 'key-invalid', refuse(code, rules.docsUrl, detail))
+}
+
+/** One key under any of its names; under two of them it must be the same. */
+function readKey<Native>(
+  rules: IdempotencyRuleSet<Native>,
+  exchange: IdempotentExchange<Native>,
+): ReturnType<typeof parseIdempotencyKey> {
+  let found: ReturnType<typeof parseIdempotencyKey> = { type: 'missing' }
+  for (const name of rules.headers) {
+    const field = parseIdempotencyKey(exchange.lines(name), rules.strict)
+    if (field.type === 'missing') continue
+    if (field.type !== 'key') return field
+    if (found.type === 'key' && found.key !== field.key) return { type: 'duplicate' }
+    found = field
+  }
+  return found
+}
+
+async function identify<Native>(journey: Journey<Native>, rawKey: string): Promise<void> {
+  const { rt, rules, exchange } = journey
+  const scope = await readScope(rules, exchange.native)
+  const fingerprints = await readFingerprints(journey)
+  if (fingerprints === 'unseen') throw bodyUnseen()
+  if (fingerprints === 'too-large') {
+    return answer(journey, 'too-large', refusal(rules, 'idempotency-request-too-large'))
+  }
+  journey.key = rt.names.recordKey('http', scope, rawKey)
+  return claim(journey, { key: journey.key, fingerprints, policy: rules.policy })
+}
+
+async function readScope<Native>(
+  rules: IdempotencyRuleSet<Native>,
+  native: Native,
+): Promise<string> {
+  const scope = scopeText(await rules.scope(native))
+  if (scope !== undefined) return scope
+  // A shared bucket would answer one user with what another was told.
+  throw callbackError('idempotency.scope', 'it must return a non-empty string or a number')
+}
+
+async function readFingerprints<Native>({
+  rt,
+  rules,
+  exchange,
+}: Journey<Native>): Promise<ReturnType<typeof fingerprint>> {
+  const { request, native } = exchange
+  if (typeof rules.fingerprint !== 'function') {
+    const body = await exchange.readBody(rules.maxRequestBytes)
+    return fingerprint(rt.names, request, body, rules.fingerprint)
+  }
+  const own = customFingerprint(rt.names, request, await rules.fingerprint(native))
+  if (own !== undefined) return own
+  throw callbackError('idempotency.fingerprint', 'it must return a value that JSON can say')
+}
+
+async function claim<Native>(journey: Journey<Native>, claim: Claim): Promise<void> {
+  const { rt, rules, exchange } = journey
+  let obtained: Obtained
+  try {
+    if (rt.closed) throw closedError()
+    obtained = await obtain(rt, claim)
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error })
+    // A process that is being stopped has no business with new work.
+    if (rules.onStoreError === 'reject' || rt.closed) {
+      return answer(journey, 'unavailable', refusal(rules, 'idempotency-store-unavailable'))
+    }
+    report(journey, 'unprotected')
+    journey.attach(direct(rt, claim.key, undefined).attempt)
+    return exchange.bypass([['idempotency-status', 'unprotected']])
+  }
+  if (obtained.type === 'run') return run(journey, obtained.running)
+  return replay(journey, obtained)
+}
+
+function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
+  const { rules, exchange } = journey
+  const { outcome, reply } = replyFor(obtained, rules.docsUrl, exchange.request)
+  answer(journey, outcome, reply)
+}
+
+async function run<Native>(journey: Journey<Native>, running: Running): Promise<void> {
+  const { rt, rules, exchange } = journey
+  const directed = direct(rt, journey.key, running)
+  if (running.isRecovery && rules.reconcile !== undefined) {
+    const found = await reconcile(journey, directed, running, rules.reconcile)
+    if (found !== 'takeover') return settleFound(journey, found, running)
+    if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
+  }
+  report(journey, running.isRecovery ? 'recovered' : 'started')
+  journey.attach(directed.attempt)
+  await exchange.run({
+    maxBodyBytes: rules.maxBodyBytes,
+    patienceMs: rules.policy.maxHoldMs,
+    async onEnd(end) {
+      const outcome = settleAnswer(end, directed.said)
+      if (outcome !== undefined) await running.finish(outcome)
+      else running.abandon('the handler did not answer')
+    },
+  })
+}
+
+/** One that fails leaves everything as it was: the lease runs out, and the next request asks again. */
+async function reconcile<Native>(
+  { exchange }: Journey<Native>,
+  { attempt }: Directed,
+  running: Running,
+  ask: Reconcile<Native>,
+): Promise<Reconciled> {
+  try {
+    return await ask(attempt, exchange.native)
+  } catch (error) {
+    running.abandon('onLeaseExpired failed')
+    throw error
+  }
+}
+
+async function settleFound<Native>(
+  journey: Journey<Native>,
+  found: Exclude<Reconciled, 'takeover'>,
+  running: Running,
+): Promise<void> {
+  if (found === 'uncertain') {
+    await running.finish({ as: 'uncertain' })
+    return replay(journey, { type: 'uncertain' })
+  }
+  let kept: Kept
+  try {
+    kept = keptFrom('idempotency.onLeaseExpired', found)
+  } catch (error) {
+    running.abandon('onLeaseExpired gave no answer')
+    throw error
+  }
+  await running.finish({ as: 'completed', kept })
+  replay(journey, { type: 'done', kept, from: 'store' })
+}
+
+function refusal<Native>(rules: IdempotencyRuleSet<Native>, code: RefusalCode): Reply {
+  return refuse(code, rules.docsUrl)
+}
+
+function answer<Native>(journey: Journey<Native>, outcome: IdempotencyOutcome, reply: Reply): void {
+  report(journey, outcome)
+  journey.exchange.send(reply)
+}
+
+function report<Native>({ rt, key }: Journey<Native>, outcome: IdempotencyOutcome): void {
+  rt.events.emit({ type: 'idempotency.answered', key, outcome })
+}

@@ -1,0 +1,243 @@
+import { describe, expect, it } from 'vitest'
+import { createHttpIdempotency, createStampede } from '../index.ts'
+import { LONGEST_MS } from '../options.ts'
+import { readIdempotencyOptions, readPolicy } from './idempotency-options.ts'
+
+const scope = () => 'user-1'
+/** The options are whatever a caller without types may pass. */
+const read = (options: object = {}) => readIdempotencyOptions({ scope, ...options })
+
+function refusal(make: () => unknown): string {
+  try {
+    make()
+  } catch (error) {
+    expect(error).toMatchObject({ name: 'StampedeError', code: 'ERR_STAMPEDE_OPTION' })
+    return (error as Error).message
+  }
+  throw new Error('it was accepted')
+}
+
+const policy = {
+  leaseMs: 30_000,
+  maxHoldMs: 600_000,
+  retentionMs: 86_400_000,
+  maxAttempts: 3,
+  onLeaseExpired: 'takeover',
+  waitMs: 0,
+  maxWaiters: 100,
+}
+
+describe('defaults', () => {
+  it('are these, complete and frozen', () => {
+    const rules = read()
+    expect(rules).toEqual({
+      scope,
+      required: expect.any(Function),
+      methods: new Set(['POST', 'PATCH']),
+      headers: ['idempotency-key'],
+      strict: false,
+      policy,
+      reconcile: undefined,
+      onStoreError: 'reject',
+      fingerprint: 'canonical',
+      maxRequestBytes: 1024 * 1024,
+      maxBodyBytes: 1024 * 1024,
+      docsUrl: undefined,
+    })
+    expect(rules.required({})).toBe(true)
+    expect(Object.isFrozen(rules)).toBe(true)
+  })
+
+  it('hold for options that are there and undefined', () => {
+    const names = 'leaseMs maxHoldMs retentionMs maxAttempts onBusy methods headers strict'
+    const more = 'onLeaseExpired onStoreError fingerprint maxRequestBytes maxBodyBytes docsUrl'
+    const unset = Object.fromEntries(`${names} ${more} stampede`.split(' ').map((name) => [name]))
+    expect({ ...read(unset), required: 0 }).toEqual({ ...read(), required: 0 })
+    expect(read({ required: undefined }).required({})).toBe(true)
+    expect(read({ onBusy: {} }).policy).toMatchObject({ waitMs: 10_000, maxWaiters: 100 })
+  })
+})
+
+describe('what is given', () => {
+  it('counts', () => {
+    const required = () => false
+    const fingerprint = () => 1
+    const rules = read({
+      required,
+      methods: ['post', 'DELETE'],
+      headers: ['Idempotency-Key', 'X-Request-Key'],
+      strict: true,
+      leaseMs: 100,
+      maxHoldMs: 1_000,
+      retentionMs: 1_000,
+      maxAttempts: 1,
+      onBusy: { waitMs: 5, maxWaiters: 1 },
+      onLeaseExpired: 'uncertain',
+      onStoreError: 'proceed',
+      fingerprint,
+      maxRequestBytes: 0,
+      maxBodyBytes: 0,
+      docsUrl: 'https://shop.test/docs?a=1',
+    })
+    expect(rules).toMatchObject({ required, fingerprint, strict: true, onStoreError: 'proceed' })
+    expect(rules.methods).toEqual(new Set(['POST', 'DELETE']))
+    expect(rules.headers).toEqual(['idempotency-key', 'x-request-key'])
+    expect(rules.policy).toEqual({
+      leaseMs: 100,
+      maxHoldMs: 1_000,
+      retentionMs: 1_000,
+      maxAttempts: 1,
+      onLeaseExpired: 'uncertain',
+      waitMs: 5,
+      maxWaiters: 1,
+    })
+    expect([rules.maxRequestBytes, rules.maxBodyBytes]).toEqual([0, 0])
+    expect(rules.docsUrl).toBe('https://shop.test/docs?a=1')
+  })
+
+  it('may be a wait of ten seconds', () => {
+    expect(read({ onBusy: 'wait' }).policy).toMatchObject({ waitMs: 10_000, maxWaiters: 100 })
+    expect(read({ onBusy: 'reject' }).policy.waitMs).toBe(0)
+  })
+
+  it('may be optional keys', () => {
+    expect(read({ required: false }).required({})).toBe(false)
+  })
+
+  it('may be a function for a lost lease, which takes over before it is asked', () => {
+    const reconcile = () => 'takeover'
+    expect(read({ onLeaseExpired: reconcile })).toMatchObject({
+      reconcile,
+      policy: { onLeaseExpired: 'takeover' },
+    })
+  })
+
+  it('holds a lease for no less than its length', () => {
+    expect(read({ leaseMs: 900_000 }).policy.maxHoldMs).toBe(900_000)
+    expect(refusal(() => read({ leaseMs: 30_000, maxHoldMs: 29_999 }))).toContain('from 30000 to')
+  })
+
+  it('is read for jobs by the same rules', () => {
+    expect(readPolicy('idempotent', {})).toEqual(policy)
+    expect(refusal(() => readPolicy('idempotent', { retentionMs: 1 }))).toMatch(
+      /^idempotent\.retentionMs: received 1; use/,
+    )
+  })
+})
+
+describe('a scope', () => {
+  it.each([undefined, null, 'user', 7, {}])('%j is refused, with an example', (value) => {
+    expect(refusal(() => readIdempotencyOptions({ scope: value }))).toMatch(
+      /^idempotency\.scope: .*: idempotency\(\{ scope: \(req\) => req\.user\.id \}\)$/,
+    )
+  })
+
+  it('is asked for when there are no options at all', () => {
+    for (const options of [{}, undefined]) {
+      expect(refusal(() => createHttpIdempotency(options as never))).toMatch(
+        /^idempotency\.scope: received undefined; say whose keys these are/,
+      )
+    }
+  })
+})
+
+describe('a bad value is named, with what to use', () => {
+  type Case = [name: string, value: unknown, fix: string]
+  const cases = (name: string, fix: string, values: readonly unknown[]): Case[] =>
+    values.map((value) => [name, value, fix])
+  const numbers = (name: string, min: number, max: number, unit: string) =>
+    cases(name, `use a whole number of ${unit} from ${min} to ${max}`, [
+      min - 1,
+      max + 1,
+      min + 0.5,
+      Number.NaN,
+      '10',
+      null,
+      10n,
+    ])
+
+  it.each<Case>([
+    ...numbers('leaseMs', 100, LONGEST_MS, 'milliseconds'),
+    ...numbers('maxHoldMs', 30_000, LONGEST_MS, 'milliseconds'),
+    ...numbers('retentionMs', 1_000, LONGEST_MS, 'milliseconds'),
+    ...numbers('maxAttempts', 1, 1_000, 'attempts'),
+    ...numbers('maxRequestBytes', 0, 2 ** 40, 'bytes'),
+    ...numbers('maxBodyBytes', 0, 2 ** 40, 'bytes'),
+    ...cases('strict', 'use true or false', ['yes', 1, null]),
+    ...cases('required', 'use true, false or a function of', ['yes', 1, null]),
+    ...cases('methods', 'use', ['POST', [], [''], ['PO ST'], [7]]),
+    ...cases('headers', 'use', ['Key', [], [''], ['a b'], ['a:'], ['ä']]),
+    ...cases('onBusy', "use one of 'reject', 'wait'", ['queue', 1, null, true]),
+    ...cases('onLeaseExpired', "use one of 'takeover', 'uncertain'", ['run', 1, null]),
+    ...cases('onStoreError', "use one of 'reject', 'proceed'", ['ignore', 1, null]),
+    ...cases('fingerprint', "use one of 'canonical', 'bytes'", ['json', 1, null]),
+    ...cases('docsUrl', 'use a URL', ['', 'a b', 'a>; rel="x"', 'a\r\nb', 'ä', 7, null]),
+  ])('%s: %s', (name, value, fix) => {
+    const message = refusal(() => read({ [name]: value }))
+    expect(message.startsWith(`idempotency.${name}: received `)).toBe(true)
+    expect(message).toContain(fix)
+  })
+
+  it('within onBusy too', () => {
+    const of = (onBusy: object) => refusal(() => read({ onBusy }))
+    expect(of({ waitMs: -1 })).toMatch(/^idempotency\.onBusy\.waitMs: received -1; use/)
+    expect(of({ maxWaiters: 0 })).toMatch(/^idempotency\.onBusy\.maxWaiters: received 0; use/)
+    expect(of({ wait: 1 })).toBe(
+      'idempotency.onBusy.wait: received 1; there is no such option; did you mean waitMs?',
+    )
+    expect(of([])).toMatch(/pass an object of options/)
+  })
+})
+
+describe('an unknown option', () => {
+  it.each([
+    ['lease', 'leaseMs'],
+    ['retention', 'retentionMs'],
+    ['header', 'headers'],
+    ['onLeaseExpire', 'onLeaseExpired'],
+    ['docUrl', 'docsUrl'],
+    ['Strict', 'strict'],
+  ])('%s is refused: did you mean %s?', (name, meant) => {
+    expect(refusal(() => read({ [name]: 1 }))).toContain(`did you mean ${meant}?`)
+  })
+
+  it.each([[null], ['x'], [[]], [7]])('or %j in place of options', (options) => {
+    expect(refusal(() => readIdempotencyOptions(options))).toMatch(/pass an object of options/)
+  })
+})
+
+describe('a Stampede', () => {
+  it('that is none is refused', () => {
+    for (const stampede of [null, {}, 'redis']) {
+      expect(refusal(() => createHttpIdempotency({ scope, stampede: stampede as never }))).toMatch(
+        /^idempotency\.stampede: received .*; pass what createStampede\(\) returned/,
+      )
+    }
+  })
+
+  it('is made when there is none', async () => {
+    expect(createHttpIdempotency({ scope }).handle).toBeInstanceOf(Function)
+  })
+
+  it.each<[string, object]>([
+    ['secret', { secret: 'hunter2' }],
+    ['secret', { secret: 7_777_777 }],
+    ['encryptionKeys', { encryptionKeys: ['k'.repeat(32), 'hunter2'] }],
+  ])('that was given a weak %s does not print it', (name, idempotency) => {
+    const message = refusal(() => createStampede({ idempotency: idempotency as object }))
+    expect(message).toBe(
+      `createStampede.idempotency.${name}: received "(hidden)"; ` +
+        "give { secret: '…', encryptionKeys: ['…'] } with 32 characters or more each, such as of `openssl rand -hex 32`",
+    )
+  })
+
+  it.each([
+    'hunter2-hunter2-hunter2',
+    { secretKey: 'hunter2-hunter2-hunter2' },
+    { encryptionKeys: 'hunter2-hunter2-hunter2' },
+  ])('that was given secrets in a wrong way does not print them', (idempotency) => {
+    const message = refusal(() => createStampede({ idempotency: idempotency as object }))
+    expect(message).toContain('createStampede.idempotency')
+    expect(message).not.toContain('hunter2')
+  })
+})

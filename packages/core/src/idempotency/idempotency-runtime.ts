@@ -1,0 +1,97 @@
+// What every stage of an idempotent request or job works with.
+
+import { LeaseKeeper } from '../cache/lease-keeper.ts'
+import type { Events } from '../events.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { BeginReply, IdempotencyStore } from '../ports/idempotency-store.ts'
+import { KeyedHash } from './keyed-hash.ts'
+import { Replays } from './replays.ts'
+import type { Running } from './running.ts'
+import { Seal } from './seal.ts'
+import { Unstored } from './unstored.ts'
+import { Waiters } from './waiters.ts'
+
+/** `createStampede({ idempotency })`, checked. */
+export interface IdempotencyConfig {
+  readonly secret: string
+  readonly encryptionKeys: readonly string[]
+}
+
+export interface IdempotencyRuntime {
+  readonly store: IdempotencyStore
+  readonly clock: Clock
+  readonly events: Events
+  readonly keeper: LeaseKeeper
+  readonly names: KeyedHash
+  readonly seal: Seal
+  readonly replays: Replays
+  readonly unstored: Unstored
+  readonly waiters: Waiters
+  /** Attempts of this process, by record. */
+  readonly running: Map<string, Running>
+  /** Questions to the store that are under way, for others who would ask the same. */
+  readonly asking: Map<string, Promise<BeginReply>>
+  closed: boolean
+}
+
+export function createIdempotencyRuntime(
+  store: IdempotencyStore,
+  config: IdempotencyConfig,
+  { clock, events }: { clock: Clock; events: Events },
+): IdempotencyRuntime {
+  const rt: IdempotencyRuntime = {
+    store,
+    clock,
+    events,
+    keeper: new LeaseKeeper(store, clock),
+    names: new KeyedHash(config.secret),
+    seal: new Seal(config.encryptionKeys),
+    replays: new Replays(clock, () => store.hearing !== false),
+    unstored: new Unstored(clock),
+    waiters: new Waiters(clock),
+    running: new Map(),
+    asking: new Map(),
+    closed: false,
+  }
+  store.attach({
+    clock,
+    onWake: (key) => rt.waiters.wake(key),
+    onSettled: (key) => void onSettled(rt, key),
+    onGap: () => {
+      rt.replays.clear()
+      rt.unstored.retryNow()
+      rt.waiters.wakeAll()
+    },
+    onLost: () => rt.waiters.wakeAll(),
+    onError: (operation, error) => events.emit({ type: 'store.failed', key: '', operation, error }),
+  })
+  return rt
+}
+
+/** An operator had the last word on this record. Settles when no attempt of this process stands in its way. */
+export async function onSettled(rt: IdempotencyRuntime, key: string): Promise<void> {
+  rt.replays.delete(key)
+  rt.unstored.retryNow()
+  rt.waiters.wake(key)
+  // Only the store knows whether the attempt is older than the word.
+  await rt.running.get(key)?.verify()
+}
+
+/** How long closing waits for handlers at work. */
+const DRAIN_MS = 2_000
+
+/** Lets attempts at work finish, as far as that is a matter of moments, and tries once more to store what could not be. */
+export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
+  rt.closed = true
+  const deadline = rt.clock.now() + DRAIN_MS
+  rt.unstored.retryNow()
+  const busy = () => rt.running.size + rt.unstored.size + rt.asking.size > 0
+  while (busy() && rt.clock.now() < deadline) {
+    await new Promise<void>((resolve) => rt.clock.setTimer(10, resolve))
+  }
+  for (const running of rt.running.values()) running.abandon('the Stampede was closed')
+  rt.keeper.stop()
+  rt.unstored.stop()
+  rt.waiters.wakeAll()
+  await rt.store.close()
+}

@@ -1,0 +1,125 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { encodeFrame } from '../entry/frame.ts'
+import type { HeaderList } from '../ports/exchange.ts'
+import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
+
+const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
+  type: 'response',
+  status: 201,
+  headers: [
+    ['location', '/orders/1'],
+    ['link', '</a>'],
+    ['link', '</b>'],
+    ['x-latin1', 'caf\u00e9'],
+  ],
+  body: Buffer.from([0, 255, 13, 10]),
+  ...over,
+})
+
+/** With bodies as plain arrays: which class they are of does not count. */
+function plain(kept: Kept | undefined): unknown {
+  if (kept?.type === 'response') return { ...kept, body: [...kept.body] }
+  if (kept?.type === 'value') return [kept.stored.encoding, [...kept.stored.body]]
+  return kept
+}
+
+const returned = (kept: Kept): unknown => plain(decodeKept(encodeKept(kept)))
+const json = (value: unknown): Uint8Array =>
+  Buffer.concat([Buffer.from([2]), Buffer.from(JSON.stringify(value))])
+
+describe('a kept result', () => {
+  it.each<[string, Kept]>([
+    ['a response', response()],
+    ['an empty one', response({ status: 204, headers: [], body: new Uint8Array() })],
+    ['a refusal', response({ status: 422 })],
+    ['a response not retained', { type: 'not-retained', status: 201, location: '/orders/1' }],
+    ['one without location', { type: 'not-retained', status: 200, location: undefined }],
+    [
+      'JSON',
+      { type: 'value', stored: { type: 'value', encoding: 'json', body: Buffer.from('{"a":1}') } },
+    ],
+    [
+      'bytes',
+      { type: 'value', stored: { type: 'value', encoding: 'bytes', body: Buffer.from([0, 1]) } },
+    ],
+  ])('comes back: %s', (_, kept) => {
+    expect(returned(kept)).toEqual(plain(kept))
+  })
+
+  it('has the value read', () => {
+    const body = Buffer.from('{"a":[1]}')
+    const kept = decodeKept(
+      encodeKept({ type: 'value', stored: { type: 'value', encoding: 'json', body } }),
+    )
+    expect(kept?.type === 'value' && kept.stored.parsed).toEqual({ value: { a: [1] } })
+  })
+
+  it('is what a response with those headers and that body would be', () => {
+    const name = fc.string({ unit: fc.constantFrom(...'abc-1'), minLength: 1 })
+    const value = fc.string({ unit: fc.constantFrom(...'a \t\u00e9"') })
+    const headers = fc.array(fc.tuple(name, value))
+    const returns = fc.property(
+      fc.integer({ min: 200, max: 599 }),
+      headers,
+      fc.uint8Array(),
+      (status, ...rest) => {
+        const kept = response({ status, headers: rest[0], body: rest[1] })
+        expect(returned(kept)).toEqual(plain(kept))
+      },
+    )
+    fc.assert(returns, { seed: 7 })
+  })
+})
+
+describe('what a store gives back', () => {
+  const frame = (status: number, headers: unknown): Uint8Array =>
+    encodeKept(response({ status, headers: headers as HeaderList }))
+
+  it.each([
+    ['nothing', Buffer.alloc(0)],
+    ['a kind of the future', Buffer.from([3, 1, 2])],
+    ['a kind alone', Buffer.from([1])],
+    ['a bare frame', encodeFrame({ type: 'value', encoding: 'bytes', body: Buffer.from('a') })],
+    ['a status that is none', frame(99, [])],
+    ['a header of two lines', frame(200, [['x-a', 'b\r\nset-cookie: c']])],
+    ['a name that is none', frame(200, [['X A', 'b']])],
+    ['headers that are none', frame(200, { a: 1 })],
+    ['no JSON', Buffer.from([2, 0x7b])],
+    ['null', json(null)],
+    ['a list', json([])],
+    ['no status', json({ l: '/' })],
+    ['a status as text', json({ s: '200' })],
+    ['a status out of range', json({ s: 600 })],
+    ['a location of two lines', json({ s: 201, l: '/\r\nx: y' })],
+    ['a location that is no text', json({ s: 201, l: null })],
+  ])('is refused: %s', (_, bytes) => {
+    expect(decodeKept(bytes)).toBeUndefined()
+  })
+
+  it('never throws, cut off or changed anywhere', () => {
+    const frames = [
+      encodeKept(response()),
+      encodeKept({ type: 'not-retained', status: 201, location: '/a' }),
+      encodeKept({
+        type: 'value',
+        stored: { type: 'value', encoding: 'json', body: Buffer.from('[1]') },
+      }),
+    ]
+    for (const whole of frames) {
+      for (let at = 0; at < whole.length; at++) {
+        if (whole[0] !== 2 || at > 0) expect(decodeKept(whole.subarray(0, at))).toBeUndefined()
+        for (const flip of [1, 0x80, 0xff]) {
+          const changed = Uint8Array.from(whole)
+          changed[at] = (changed[at] as number) ^ flip
+          decodeKept(changed)
+        }
+      }
+    }
+    const any = fc.property(fc.uint8Array(), fc.constantFrom(1, 2), (rest, kind) => {
+      decodeKept(Uint8Array.from([kind, ...rest]))
+      decodeKept(rest)
+    })
+    fc.assert(any, { seed: 7, numRuns: 1_000 })
+  })
+})

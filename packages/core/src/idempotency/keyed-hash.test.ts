@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { KeyedHash } from './keyed-hash.ts'
+
+const names = new KeyedHash('a secret of some length, for tests')
+const KEY = /^[\w-]{43}$/
+
+describe('KeyedHash', () => {
+  it('keeps its names: records outlive processes and versions', () => {
+    const record = names.recordKey('http', 'alice', 'k-1')
+    expect(record).toBe(
+      new KeyedHash('a secret of some length, for tests').recordKey('http', 'alice', 'k-1'),
+    )
+    expect([
+      record,
+      names.fingerprint(['a', undefined, Buffer.from('b')]),
+      names.childKey(record, 'stripe'),
+    ]).toMatchInlineSnapshot(`
+      [
+        "b23TqLGEwIGDuUkuDBSxT5MQS4CVfWzYLrRKz9OU85U",
+        "Hfi2Wa8eFNsIorJNC_upVoohWOvXDh_wW9ZriwIyLok",
+        "UN6xU51ezn_i7fAVtYMS8rmLm5d_93BnfWyqpUapJ8M",
+      ]
+    `)
+  })
+
+  it('names a record by domain, scope, key and secret', () => {
+    const records = [
+      names.recordKey('http', 'alice', 'k'),
+      names.recordKey('job', 'alice', 'k'),
+      names.recordKey('http', 'bob', 'k'),
+      names.recordKey('http', 'alice', 'K'),
+      names.recordKey('http', 'alicek', ''),
+      names.recordKey('http', '', 'alicek'),
+      names.recordKey('http', 'alice', 'k\0'),
+      new KeyedHash('another secret').recordKey('http', 'alice', 'k'),
+    ]
+    expect(new Set(records).size).toBe(records.length)
+    for (const record of records) expect(record).toMatch(KEY)
+  })
+
+  it('has a domain for each use', () => {
+    expect(names.childKey('http', 'x')).not.toBe(names.fingerprint(['http', 'x']))
+    expect(names.recordKey('http', 'a', 'b')).not.toBe(names.fingerprint(['http', 'a', 'b']))
+  })
+
+  it('gives the next service the same short visible key in every attempt', () => {
+    const record = names.recordKey('http', 'alice', 'k')
+    expect(names.childKey(record, 'stripe')).toBe(names.childKey(record, 'stripe'))
+    expect(names.childKey(record, 'stripe')).not.toBe(names.childKey(record, 'mail'))
+    expect(names.childKey(record, 'x'.repeat(10_000))).toMatch(KEY)
+    expect(names.childKey(record, '')).toMatch(KEY)
+  })
+
+  it.each([
+    [[], [undefined]],
+    [[undefined], ['']],
+    [[''], [new Uint8Array()]],
+    [['a'], [Buffer.from('a')]],
+    [['a'], [Buffer.from('a', 'utf16le')]],
+    [['ab'], ['a', 'b']],
+    [['a', ''], ['a']],
+    [
+      ['a', undefined, 'b'],
+      ['a', 'b', undefined],
+    ],
+    [['\ud800'], ['\ufffd']],
+    [['\u00e9'], ['e\u0301']],
+  ])('tells %j from %j', (a, b) => {
+    expect(names.fingerprint(a)).not.toBe(names.fingerprint(b))
+  })
+
+  it('lets no part run into the next', () => {
+    const part = fc.option(fc.oneof(fc.string({ maxLength: 3 }), fc.uint8Array({ maxLength: 3 })), {
+      nil: undefined,
+    })
+    const parts = fc.array(part, { maxLength: 4 })
+    const plain = (list: readonly unknown[]) =>
+      JSON.stringify(list.map((each) => (each === undefined ? 0 : [typeof each, each])))
+    const apart = fc.property(parts, parts, (a, b) => {
+      expect(names.fingerprint(a) === names.fingerprint(b)).toBe(plain(a) === plain(b))
+    })
+    fc.assert(apart, { seed: 7, numRuns: 1_000 })
+  })
+})

@@ -1,0 +1,161 @@
+// From a key to the right to run it, or to what came of an earlier run: first what this process knows, then one
+// question to the store, then waiting, if that was asked for.
+
+import { randomBytes } from 'node:crypto'
+import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
+import type { IdempotencyRuntime } from './idempotency-runtime.ts'
+import { decodeKept, type Kept } from './kept-response.ts'
+import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
+import type { Waiting } from './waiters.ts'
+
+export interface AttemptPolicy {
+  readonly leaseMs: number
+  /** A lease is not renewed for longer than this. */
+  readonly maxHoldMs: number
+  readonly retentionMs: number
+  readonly maxAttempts: number
+  readonly onLeaseExpired: 'takeover' | 'uncertain'
+  /** How long to wait for a running attempt; 0: not at all. */
+  readonly waitMs: number
+  /** Of one record, in this process. */
+  readonly maxWaiters: number
+}
+
+export interface Claim {
+  /** Of the record: a keyed hash. */
+  readonly key: string
+  readonly fingerprints: Fingerprints
+  readonly policy: AttemptPolicy
+}
+
+export type Obtained =
+  | { readonly type: 'run'; readonly running: Running }
+  | { readonly type: 'done'; readonly kept: Kept; readonly from: 'l1' | 'store' | 'wait' }
+  | { readonly type: 'mismatch' }
+  | { readonly type: 'busy' }
+  | { readonly type: 'uncertain' }
+  /** It completed, and what it answered cannot be read here: of a newer version, or sealed with a key not given. */
+  | { readonly type: 'unreadable' }
+
+/** Rejects when the store is away. */
+export async function obtain(rt: IdempotencyRuntime, claim: Claim): Promise<Obtained> {
+  const { waitMs, maxWaiters } = claim.policy
+  const first = fromMemory(rt, claim)
+  if (first !== undefined && first.type !== 'busy') return first
+  const waiting = waitMs > 0 ? rt.waiters.join(claim.key, maxWaiters) : undefined
+  if (waiting === undefined) return first ?? (await ask(rt, claim, false)).obtained
+  try {
+    return await obtainWaiting(rt, claim, waiting)
+  } finally {
+    waiting.leave()
+  }
+}
+
+async function obtainWaiting(
+  rt: IdempotencyRuntime,
+  claim: Claim,
+  waiting: Waiting,
+): Promise<Obtained> {
+  const deadline = rt.clock.now() + claim.policy.waitMs
+  for (let looks = 0; ; looks++) {
+    const near = fromMemory(rt, claim)
+    // Nothing new begins while the store is being closed.
+    if (near === undefined && looks > 0 && rt.closed) return { type: 'busy' }
+    let answer: Answer
+    try {
+      answer = near ? { obtained: near, forMs: Infinity } : await ask(rt, claim, true)
+    } catch (error) {
+      if (looks === 0) throw error
+      // An attempt was at work when we last heard: `onStoreError: 'proceed'` is not to run another beside it.
+      rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error })
+      return { type: 'busy' }
+    }
+    const { obtained, forMs } = answer
+    if (obtained.type === 'done' && looks > 0) return { ...obtained, from: 'wait' }
+    if (obtained.type !== 'busy') return obtained
+    const leftMs = deadline - rt.clock.now()
+    if (leftMs <= 0 || rt.closed) return obtained
+    // The lease may end without a word: a little later than said, since it was rounded.
+    await waiting.sleep(Math.min(leftMs, forMs + 5))
+  }
+}
+
+/** What this process knows, without asking. */
+function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Obtained | undefined {
+  const done = rt.unstored.get(key) ?? rt.replays.get(key)
+  if (done !== undefined) {
+    if (!matches(done.fingerprints, fingerprints)) return { type: 'mismatch' }
+    return { type: 'done', kept: done.kept, from: 'l1' }
+  }
+  const running = rt.running.get(key)
+  if (running === undefined) return undefined
+  return { type: matches(running.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
+}
+
+/** As the stores do it. */
+function matches(a: Fingerprints, b: Fingerprints): boolean {
+  return (
+    (a.exact !== '' && a.exact === b.exact) || (a.canonical !== '' && a.canonical === b.canonical)
+  )
+}
+
+interface Answer {
+  readonly obtained: Obtained
+  /** How long it stays busy. */
+  readonly forMs: number
+}
+
+const BUSY = { type: 'busy' } as const
+
+/** One question for all who would ask the same at this moment; one of them gets the right to run. */
+async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Answer> {
+  const { exact, canonical } = claim.fingerprints
+  const question = `${claim.key} ${exact} ${canonical} ${wait}`
+  const asked = rt.asking.get(question)
+  if (asked !== undefined) {
+    const reply = await asked
+    return reply.status === 'begun'
+      ? { obtained: { type: 'busy' }, forMs: Infinity }
+      : read(rt, claim, reply)
+  }
+  const sentAt = rt.clock.now()
+  const asking = begin(rt, claim, wait)
+  rt.asking.set(question, asking)
+  try {
+    const reply = await asking
+    if (reply.status !== 'begun') return read(rt, claim, reply)
+    const running = new Running(rt, claim, reply, sentAt)
+    const obtained = (await running.mayStart()) ? { type: 'run' as const, running } : BUSY
+    return { obtained, forMs: 0 }
+  } finally {
+    rt.asking.delete(question)
+  }
+}
+
+function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<BeginReply> {
+  const { leaseMs, retentionMs, maxAttempts, onLeaseExpired } = claim.policy
+  return rt.store.begin(claim.key, {
+    token: randomBytes(16).toString('base64url'),
+    fingerprints: claim.fingerprints,
+    leaseMs,
+    retentionMs,
+    maxAttempts,
+    onLeaseExpired,
+    keepUncertainMs: KEEP_UNCERTAIN_MS,
+    wait,
+  })
+}
+
+function read(
+  rt: IdempotencyRuntime,
+  { key, fingerprints }: Claim,
+  reply: Exclude<BeginReply, { status: 'begun' }>,
+): Answer {
+  if (reply.status === 'busy') return { obtained: { type: 'busy' }, forMs: reply.forMs }
+  if (reply.status !== 'completed') return { obtained: { type: reply.status }, forMs: 0 }
+  const frame = rt.seal.open(key, reply.frame)
+  const kept = frame && decodeKept(frame)
+  if (kept === undefined) return { obtained: { type: 'unreadable' }, forMs: 0 }
+  rt.replays.add(key, { kept, fingerprints }, reply.forMs)
+  return { obtained: { type: 'done', kept, from: 'store' }, forMs: 0 }
+}

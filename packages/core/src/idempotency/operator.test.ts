@@ -1,0 +1,252 @@
+// What an operator can see of a key, and the last word on it.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { IdempotencyBench } from '../testing/idempotency-bench.ts'
+import { refuse } from '../testing/store-doubles.ts'
+
+let bench: IdempotencyBench
+let ask: ReturnType<IdempotencyBench['route']>
+
+beforeEach(() => {
+  bench = new IdempotencyBench()
+  ask = bench.route()
+})
+afterEach(async () => {
+  await bench.clock.advance(700_000)
+  expect(bench.clock.timers).toBe(0)
+  await bench.stampede.close()
+})
+
+const ref = { scope: 'user-1', key: 'k-1' }
+const operator = () => bench.stampede.idempotency
+const inspect = (of: Parameters<ReturnType<typeof operator>['inspect']>[0] = ref) =>
+  operator().inspect(of)
+
+type State = 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
+
+/** Brings the record into a state, by what its handler does. */
+async function make(state: State): Promise<void> {
+  const { attempt, answer, end } = await begin()
+  if (state === 'completed') await answer({ status: 201, body: 'made' })
+  if (state === 'released') await answer({ status: 500 })
+  if (state === 'lapsed') await end({ type: 'unanswered' })
+  if (state === 'lapsed') await bench.clock.advance(30_000)
+  if (state !== 'uncertain') return
+  attempt.uncertain()
+  await answer()
+}
+
+async function begin() {
+  const request = await ask()
+  const { attempt } = request
+  return { attempt, answer: request.answer.bind(request), end: request.end.bind(request) }
+}
+
+describe('inspect', () => {
+  it('knows nothing of a key that nobody used', async () => {
+    expect(await inspect()).toBeUndefined()
+    expect(await inspect('job')).toBeUndefined()
+  })
+
+  it('finds a job by its scope', async () => {
+    const { stampede } = bench
+    await stampede.idempotent('invoice', () => 7, { scope: 'ada' })
+    expect(await inspect({ job: 'invoice', scope: 'ada' })).toMatchObject({ value: 7 })
+    expect(await inspect('invoice')).toBeUndefined()
+    expect(await inspect({ key: 'invoice', scope: 'ada' })).toBeUndefined()
+  })
+
+  it.each<[State, object]>([
+    ['running', { leaseForMs: 30_000, keepForMs: 86_400_000 }],
+    ['lapsed', { leaseForMs: 0, ageMs: 30_000 }],
+    ['completed', { leaseForMs: 0, keepForMs: 86_400_000 }],
+    ['released', { leaseForMs: 0, keepForMs: 86_400_000 }],
+    ['uncertain', { leaseForMs: 0, keepForMs: 604_800_000 }],
+  ])('shows that it is %s', async (state, known) => {
+    await make(state)
+    const record = await inspect()
+    expect(record).toMatchObject({ state, attempt: 1, steps: [], ...known })
+    expect(record?.fence).toBeGreaterThan(0n)
+    expect(record).not.toHaveProperty('frame')
+    expect(record?.response?.status).toBe(state === 'completed' ? 201 : undefined)
+  })
+
+  it('shows the answer, the parts that were done, and the scope by its number', async () => {
+    const request = await ask({ user: 7 })
+    await request.attempt.step('charge', () => 1)
+    await request.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
+    expect(await inspect({ scope: 7, key: 'k-1' })).toMatchObject({
+      steps: ['charge'],
+      response: { status: 201, headers: [['location', '/orders/7']], body: Buffer.from('made') },
+    })
+  })
+
+  it('shows that an answer was not kept, and where it was', async () => {
+    const request = await ask()
+    request.attempt.withoutBody()
+    await request.answer({ status: 201, headers: { location: '/orders/7' } })
+    const headers = [['location', '/orders/7']]
+    expect((await inspect())?.response).toEqual({ status: 201, headers, body: undefined })
+  })
+
+  it('shows the result of a job', async () => {
+    await bench.stampede.idempotent('job', () => ({ id: 7 }))
+    expect(await inspect('job')).toMatchObject({ state: 'completed', value: { id: 7 } })
+  })
+
+  it('shows what is known of one that cannot be read here', async () => {
+    bench = new IdempotencyBench({ idempotency: { encryptionKeys: ['a'.repeat(32)] } })
+    ask = bench.route()
+    await make('completed')
+    bench.rt.seal.open = () => undefined
+    expect(await inspect()).toMatchObject({ state: 'completed', attempt: 1 })
+    expect(await inspect()).not.toHaveProperty('response')
+  })
+})
+
+describe.each(['release', 'resolve'] as const)('%s', (word) => {
+  const say = (options?: { force?: boolean }) =>
+    word === 'release'
+      ? operator().release(ref, options)
+      : operator().resolve(ref, { status: 201, body: { id: 42 } }, options)
+
+  async function expectDone(): Promise<void> {
+    const next = await ask()
+    if (word === 'resolve') return expect(next.got?.body).toBe('{"id":42}')
+    expect(next.isRunning).toBe(true)
+    await next.answer({ status: 500 })
+  }
+
+  it('of a key that nobody used has nothing to settle', async () => {
+    expect(await say()).toBe('absent')
+    expect(await say({ force: true })).toBe('absent')
+  })
+
+  it.each<State>(['lapsed', 'released', 'uncertain'])(
+    'of one that is %s is done',
+    async (state) => {
+      await make(state)
+      expect(await say()).toBe('settled')
+      await expectDone()
+    },
+  )
+
+  it.each<State>(['running', 'completed'])(
+    'of one that is %s must be said aloud',
+    async (state) => {
+      await make(state)
+      expect(await say()).toBe('refused')
+      expect((await inspect())?.state).toBe(state)
+      expect(await say({ force: true })).toBe('settled')
+      await expectDone()
+    },
+  )
+
+  it('voids an attempt at work: its answer reaches its client, and does not count', async () => {
+    const first = await ask()
+    await say({ force: true })
+    expect(first.attempt.signal.aborted).toBe(true)
+    bench.events.take()
+    await first.answer({ body: 'late' })
+    expect(first.got?.body).toBe('late')
+    expect(bench.events.take()).toEqual(['finished completed, stale'])
+    await expectDone()
+  })
+
+  it('rejects when the store is away: then it may not be done', async () => {
+    await make('uncertain')
+    bench.store.next('settle', refuse)
+    await expect(say()).rejects.toThrow('the store is away')
+    expect((await inspect())?.state).toBe('uncertain')
+  })
+
+  it('counts for an answer that this process holds and could not store', async () => {
+    const first = await ask()
+    bench.store.next('finish', refuse)
+    await first.answer({ body: 'made' })
+    expect(await say({ force: true })).toBe('settled')
+    await expectDone()
+  })
+})
+
+describe('resolve', () => {
+  it('gives duplicates the answer, typed as what it is', async () => {
+    const bodies: Array<[unknown, string | undefined, string]> = [
+      ['text', 'text/plain; charset=utf-8', 'text'],
+      [Buffer.from('bytes'), 'application/octet-stream', 'bytes'],
+      [{ id: 42 }, 'application/json; charset=utf-8', '{"id":42}'],
+      [null, 'application/json; charset=utf-8', 'null'],
+      [undefined, undefined, ''],
+    ]
+    await make('uncertain')
+    for (const [body, type, sent] of bodies) {
+      await operator().resolve(ref, { body }, { force: true })
+      const again = await ask()
+      expect(again.got).toMatchObject({ status: 200, body: sent })
+      expect(again.field('content-type')).toBe(type)
+    }
+    const headers = { 'Content-Type': 'application/xml', 'Set-Cookie': 'a=1' }
+    await operator().resolve(ref, { headers, body: '<a/>' }, { force: true })
+    expect((await ask()).got?.headers).toEqual([
+      ['content-type', 'application/xml'],
+      ['idempotency-replayed', 'true'],
+    ])
+  })
+
+  it('gives a job its value', async () => {
+    const job = bench.stampede.idempotent('job', ({ uncertain }) => uncertain())
+    await job
+    expect(await operator().resolve('job', { value: { id: 7 } })).toBe('settled')
+    expect(await bench.stampede.idempotent('job', () => 'again')).toEqual({ id: 7 })
+  })
+
+  it.each<[string, unknown, RegExp]>([
+    ['no answer', undefined, /idempotency\.resolve: received undefined; give an answer/],
+    ['a word', 'done', /idempotency\.resolve: received "done"; pass an object/],
+    ['a status of no answer', { status: 100 }, /resolve\.status: received 100; use a status/],
+    ['a status that is none', { status: '201' }, /resolve\.status: received "201"/],
+    ['a misspelt member', { boddy: 1 }, /resolve\.boddy.*did you mean body\?/],
+    ['the value of a job', { value: 1 }, /resolve\.value/],
+    ['what JSON cannot say', { body: 1n }, /resolve\.body: received 1n; use text, bytes/],
+  ])('refuses %s', async (_, answer, message) => {
+    await make('uncertain')
+    await expect(operator().resolve(ref, answer as object)).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_OPTION',
+      message: expect.stringMatching(message),
+    })
+    expect((await inspect())?.state).toBe('uncertain')
+  })
+
+  it('refuses an answer of a request for a job, and a value that JSON cannot say', async () => {
+    await expect(operator().resolve('job', { status: 200 })).rejects.toThrow('resolve.status')
+    await expect(operator().resolve('job', { value: 1n })).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_VALUE',
+    })
+  })
+})
+
+describe('a key that cannot be used is refused', () => {
+  it.each<[unknown, RegExp]>([
+    [undefined, /key/],
+    ['', /key: received ""/],
+    [7, /key: received 7/],
+    [{ key: 'k-1' }, /or \{ scope, key \}/],
+    [{ key: '', scope: 'a' }, /or \{ scope, key \}/],
+    [{ key: 'k-1', scope: '' }, /or \{ scope, key \}/],
+    [{ key: 'k-1', scope: Number.NaN }, /or \{ scope, key \}/],
+    [{ key: 'k-1', scope: null }, /or \{ scope, key \}/],
+    [{ key: 'k-1', scopes: 'a' }, /did you mean scope\?/],
+  ])('%j', async (key, message) => {
+    const refused = { code: 'ERR_STAMPEDE_OPTION', message: expect.stringMatching(message) }
+    await expect(operator().inspect(key as string)).rejects.toMatchObject(refused)
+    await expect(operator().release(key as string)).rejects.toMatchObject(refused)
+    expect(bench.store.take()).toEqual([])
+  })
+
+  it('and so are options that it does not know', async () => {
+    const release = (options: unknown) => operator().release(ref, options as object)
+    await expect(release({ forced: true })).rejects.toThrow('did you mean force?')
+    await expect(release({ force: 1 })).rejects.toThrow('idempotency.force: received 1; use true')
+    await expect(release(true)).rejects.toThrow('pass an object of options')
+  })
+})

@@ -1,0 +1,130 @@
+// The answer to a duplicate. What is refused, and how, is in idempotency-problems.test.ts.
+
+import { gzipSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import type { HeaderList, RequestView } from '../ports/exchange.ts'
+import type { Kept } from './kept-response.ts'
+import { replyFor, type Settled } from './replay.ts'
+
+const requestWith = (headers: RequestView['headers']): RequestView => ({
+  method: 'POST',
+  scheme: 'http',
+  host: 'shop.test',
+  target: '/orders',
+  headers,
+})
+const reply = (settled: Settled, headers: RequestView['headers'] = {}) =>
+  replyFor(settled, undefined, requestWith(headers))
+const done = (kept: Kept, from: 'l1' | 'store' | 'wait' = 'store'): Settled => ({
+  type: 'done',
+  kept,
+  from,
+})
+const problemOf = ({ reply: { body } }: ReturnType<typeof replyFor>) =>
+  JSON.parse(Buffer.from(body ?? []).toString())
+
+const body = Buffer.from('made')
+const kept = (headers: HeaderList = [], bytes: Uint8Array = body): Kept => ({
+  type: 'response',
+  status: 201,
+  headers,
+  body: bytes,
+})
+
+describe('a kept answer', () => {
+  it.each([
+    ['l1', 'replayed-l1'],
+    ['store', 'replayed'],
+    ['wait', 'replayed-after-wait'],
+  ] as const)('from %s is %s', (from, outcome) => {
+    expect(reply(done(kept([['etag', '"1"']]), from))).toEqual({
+      outcome,
+      reply: {
+        status: 201,
+        headers: [
+          ['etag', '"1"'],
+          ['idempotency-replayed', 'true'],
+        ],
+        body,
+      },
+    })
+  })
+
+  it('keeps fields that are there twice, and bytes that are no text', () => {
+    const headers: HeaderList = [
+      ['link', '</a>'],
+      ['link', '</b>'],
+    ]
+    const bytes = Buffer.from([0, 255, 10])
+    const { reply: again } = reply(done(kept(headers, bytes)))
+    expect(again.headers.slice(0, 2)).toEqual(headers)
+    expect(again.body).toEqual(bytes)
+  })
+
+  it('is not changed by being replayed', () => {
+    const headers: HeaderList = [['etag', '"1"']]
+    const settled = done(kept(headers))
+    expect(reply(settled)).toEqual(reply(settled))
+    expect(headers).toEqual([['etag', '"1"']])
+  })
+
+  it('is decoded for a client that does not accept its coding, and left for one that does', () => {
+    const packed = gzipSync('made')
+    const settled = done(
+      kept(
+        [
+          ['content-encoding', 'gzip'],
+          ['etag', '"1"'],
+        ],
+        packed,
+      ),
+    )
+    const plain = reply(settled, {}).reply
+    expect(Buffer.from(plain.body ?? []).toString()).toBe('made')
+    expect(plain.headers).toEqual([
+      ['etag', 'W/"1"'],
+      ['idempotency-replayed', 'true'],
+    ])
+    const coded = reply(settled, { 'accept-encoding': 'br, gzip' }).reply
+    expect(coded.body).toEqual(packed)
+    expect(coded.headers).toContainEqual(['content-encoding', 'gzip'])
+  })
+})
+
+describe('an answer that was not kept', () => {
+  it('says what it was', () => {
+    const answer = reply(done({ type: 'not-retained', status: 303, location: '/orders/7' }))
+    expect(answer.outcome).toBe('not-retained')
+    expect(problemOf(answer)).toMatchObject({ originalStatus: 303, originalLocation: '/orders/7' })
+  })
+
+  it('and where, if it had a place', () => {
+    const answer = reply(done({ type: 'not-retained', status: 200, location: undefined }))
+    expect(problemOf(answer)).toMatchObject({ status: 409, originalStatus: 200 })
+    expect(problemOf(answer)).not.toHaveProperty('originalLocation')
+    expect(answer.reply.headers.map(([name]) => name)).not.toContain('location')
+  })
+
+  it('is what one is that cannot be read here, or is the result of a job', () => {
+    const value: Kept = {
+      type: 'value',
+      stored: { type: 'value', encoding: 'json', body: Buffer.from('1') },
+    }
+    for (const settled of [done(value), { type: 'unreadable' } as const]) {
+      const answer = reply(settled)
+      expect(answer.outcome).toBe('not-retained')
+      expect(problemOf(answer)).toMatchObject({ status: 409, retryable: false })
+      expect(problemOf(answer)).not.toHaveProperty('originalStatus')
+    }
+  })
+})
+
+it.each([
+  ['mismatch', 'key-reused', 422, false],
+  ['busy', 'in-progress', 409, true],
+  ['uncertain', 'uncertain', 409, false],
+] as const)('%s is %s', (type, outcome, status, retryable) => {
+  const answer = reply({ type })
+  expect(answer.outcome).toBe(outcome)
+  expect(problemOf(answer)).toMatchObject({ status, retryable })
+})

@@ -1,0 +1,183 @@
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import type { HeaderList } from '../ports/exchange.ts'
+import { decodeFor, isKept, replayableHeaders } from './replayable.ts'
+
+describe('isKept', () => {
+  it.each([
+    200, 201, 202, 204, 206, 299, 300, 301, 303, 307, 308, 400, 402, 404, 409, 410, 418, 422, 451,
+  ])('keeps %d', (status) => expect(isKept(status)).toBe(true))
+
+  it.each([100, 101, 103, 304, 401, 403, 407, 408, 421, 425, 429, 500, 501, 502, 503, 504, 599])(
+    'releases %d',
+    (status) => expect(isKept(status)).toBe(false),
+  )
+})
+
+describe('replayableHeaders', () => {
+  it('keeps what describes the result, every line of it', () => {
+    const kept: HeaderList = [
+      ['content-type', 'application/json'],
+      ['content-encoding', 'gzip'],
+      ['content-disposition', 'attachment'],
+      ['location', '/orders/1'],
+      ['etag', '"1"'],
+      ['last-modified', 'Sun, 06 Nov 1994 08:49:37 GMT'],
+      ['cache-control', 'no-store'],
+      ['vary', 'origin'],
+      ['vary', 'accept'],
+      ['link', '</a>'],
+      ['retry-after', '10'],
+      ['x-order', '1'],
+    ]
+    expect(replayableHeaders(kept)).toEqual(kept)
+  })
+
+  it.each([
+    ...['date', 'via', 'age', 'content-length', 'trailer', 'cache-status', 'server-timing'],
+    ...['set-cookie', 'set-cookie2', 'idempotency-replayed'],
+    ...['connection', 'keep-alive', 'te', 'transfer-encoding', 'upgrade', 'proxy-authenticate'],
+    ...[
+      'ratelimit',
+      'ratelimit-policy',
+      'x-ratelimit-remaining',
+      'x-ratelimit',
+      'x-rate-limit-reset',
+    ],
+    ...[
+      'access-control-allow-origin',
+      'access-control-expose-headers',
+      'strict-transport-security',
+    ],
+    ...['content-security-policy', 'content-security-policy-report-only', 'x-frame-options'],
+    ...['x-content-type-options', 'referrer-policy', 'cross-origin-opener-policy'],
+    ...['cross-origin-resource-policy', 'permissions-policy', 'x-dns-prefetch-control'],
+    ...['x-download-options', 'x-permitted-cross-domain-policies', 'x-powered-by'],
+    ...['x-xss-protection', 'origin-agent-cluster'],
+    ...['x-request-id', 'x-correlation-id', 'traceparent', 'tracestate'],
+  ])('drops %s', (name) => {
+    const headers: HeaderList = [
+      [name, 'x'],
+      ['x-order', '1'],
+      [name, 'y'],
+    ]
+    expect(replayableHeaders(headers)).toEqual([['x-order', '1']])
+  })
+
+  it('drops what Connection names', () => {
+    const headers: HeaderList = [
+      ['connection', 'close, X-Hop'],
+      ['x-hop', '1'],
+      ['x-order', '1'],
+    ]
+    expect(replayableHeaders(headers)).toEqual([['x-order', '1']])
+  })
+})
+
+describe('decodeFor', () => {
+  const TEXT = 'a body of some length, of some length'
+  const PACK: Record<string, (text: string) => Uint8Array> = {
+    gzip: gzipSync,
+    'x-gzip': gzipSync,
+    GZIP: gzipSync,
+    br: brotliCompressSync,
+    deflate: deflateSync,
+  }
+  const headersOf = (coding: string): HeaderList => [
+    ['content-type', 'text/plain'],
+    ['content-encoding', coding],
+    ['vary', 'accept-encoding'],
+  ]
+  const given = (acceptEncoding: string | undefined, coding: string): string => {
+    const body = PACK[coding]?.(TEXT) ?? Buffer.from(TEXT)
+    const reply = decodeFor(acceptEncoding, headersOf(coding), body)
+    if (reply.body === body) {
+      expect(reply.headers).toEqual(headersOf(coding))
+      return 'as it was'
+    }
+    expect(reply.headers).toEqual(headersOf(coding).filter(([name]) => name !== 'content-encoding'))
+    return Buffer.from(reply.body).toString()
+  }
+
+  it.each([
+    ['gzip', 'gzip'],
+    ['gzip, deflate, br', 'gzip'],
+    ['gzip, deflate, br', 'br'],
+    ['deflate;q=0.5, GZIP;q=0.1', 'gzip'],
+    ['*', 'br'],
+    ['*;q=0.1', 'gzip'],
+    ['gzip', 'x-gzip'],
+    ['x-gzip', 'gzip'],
+    ['gzip', 'GZIP'],
+    ['br;q=0, *', 'gzip'],
+  ])('leaves it to a client that takes it: %j, %s', (acceptEncoding, coding) => {
+    expect(given(acceptEncoding, coding)).toBe('as it was')
+  })
+
+  it.each([
+    [undefined, 'gzip'],
+    [undefined, 'br'],
+    [undefined, 'deflate'],
+    ['', 'gzip'],
+    ['identity', 'gzip'],
+    ['identity', 'GZIP'],
+    ['br', 'gzip'],
+    ['gzip', 'br'],
+    ['gzip;q=0', 'gzip'],
+    ['gzip;q=0, *', 'gzip'],
+    ['gzip;q=0, *', 'x-gzip'],
+    ['*;q=0', 'deflate'],
+    ['gzip, gzip;q=0', 'gzip'],
+    ['gzip;q=2', 'gzip'],
+    ['nonsense;;', 'gzip'],
+  ])('decodes it for a client that does not: %j, %s', (acceptEncoding, coding) => {
+    expect(given(acceptEncoding, coding)).toBe(TEXT)
+  })
+
+  it.each(['zstd', 'compress', 'identity', 'gzip, br', ''])('cannot decode %j', (coding) => {
+    expect(given('identity;q=1, x', coding)).toBe('as it was')
+  })
+
+  it('reads deflate without the header of zlib', () => {
+    const reply = decodeFor(undefined, [['content-encoding', 'deflate']], deflateRawSync(TEXT))
+    expect(Buffer.from(reply.body).toString()).toBe(TEXT)
+  })
+
+  it('leaves alone what has no coding, several lines of it, or is a part', () => {
+    const body = gzipSync(TEXT)
+    const lists: HeaderList[] = [
+      [],
+      [...headersOf('gzip'), ['content-encoding', 'gzip']],
+      [...headersOf('gzip'), ['content-range', 'bytes 0-9/10']],
+    ]
+    for (const headers of lists)
+      expect(decodeFor(undefined, headers, body)).toEqual({ headers, body })
+  })
+
+  it.each([
+    ['broken', Buffer.from('no gzip')],
+    ['cut off', gzipSync(TEXT).subarray(0, -4)],
+    ['empty', Buffer.alloc(0)],
+    ['packed from too much', gzipSync(Buffer.alloc(64 * 1024 * 1024 + 1))],
+  ])('leaves alone what is %s', (_, body) => {
+    const headers = headersOf('gzip')
+    expect(decodeFor(undefined, headers, body)).toEqual({ headers, body })
+  })
+
+  it('weakens the tag, and drops hashes of the coded bytes', () => {
+    const headers: HeaderList = [
+      ['etag', '"1"'],
+      ['content-digest', 'sha-256=:x:'],
+      ['repr-digest', 'sha-256=:x:'],
+      ['digest', 'sha-256=x'],
+      ['content-md5', 'x'],
+      ['content-encoding', 'gzip'],
+    ]
+    expect(decodeFor(undefined, headers, gzipSync(TEXT)).headers).toEqual([['etag', 'W/"1"']])
+    const weak: HeaderList = [
+      ['etag', 'W/"1"'],
+      ['content-encoding', 'gzip'],
+    ]
+    expect(decodeFor(undefined, weak, gzipSync(TEXT)).headers).toEqual([['etag', 'W/"1"']])
+  })
+})

@@ -1,0 +1,213 @@
+// Jobs: the same journey without HTTP.
+
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
+import { ScriptedOrigin, settled } from '../testing/index.ts'
+import { refuse } from '../testing/store-doubles.ts'
+import type { IdempotentOptions } from './run-idempotent.ts'
+
+let bench: IdempotencyBench
+let idempotent: IdempotencyBench['stampede']['idempotent']
+
+beforeEach(() => {
+  bench = new IdempotencyBench()
+  idempotent = bench.stampede.idempotent
+})
+afterEach(async () => {
+  bench.store.heal()
+  await bench.clock.advance(60_000)
+  expect(bench.left).toEqual(NOTHING_LEFT)
+  expect(bench.clock.timers).toBe(0)
+  await bench.stampede.close()
+})
+
+const never = () => {
+  throw new Error('it was run again')
+}
+const coded = (code: string, message: RegExp) => ({
+  name: 'StampedeError',
+  code,
+  message: expect.stringMatching(message),
+})
+
+describe('a job', () => {
+  it('is run once, and its result is given to whoever asks again', async () => {
+    const work = vi.fn(async () => ({ id: 7 }))
+    expect(await idempotent('invoice:7', work)).toEqual({ id: 7 })
+    expect(await idempotent('invoice:7', never)).toEqual({ id: 7 })
+    bench.rt.replays.clear()
+    expect(await idempotent('invoice:7', never)).toEqual({ id: 7 })
+    expect(work).toHaveBeenCalledTimes(1)
+    expect(bench.events.take()).toEqual([
+      'answered started',
+      'finished completed, finished',
+      'answered replayed-l1',
+      'answered replayed',
+    ])
+    expect(bench.store.take()).toEqual(['begin', 'finish completed', 'begin'])
+  })
+
+  it('is given its attempt', async () => {
+    await idempotent('invoice:7', async ({ attempt, isRecovery, fence, signal, step }) => {
+      expect([attempt, isRecovery, signal.aborted]).toEqual([1, false, false])
+      expect(fence).toBeGreaterThan(0n)
+      expect(await step('charge', () => 1)).toBe(1)
+    })
+  })
+
+  it.each([
+    ['undefined, as null', undefined, null],
+    ['null', null, null],
+    ['text', 'made', 'made'],
+    ['false', false, false],
+    ['0', 0, 0],
+    ['bytes', new Uint8Array([0, 255]), Buffer.from([0, 255])],
+    ['what JSON makes of it', { at: new Date(0) }, { at: '1970-01-01T00:00:00.000Z' }],
+  ])('gives the first caller and the others the same: %s', async (_, value, result) => {
+    expect(await idempotent('job', () => value)).toEqual(result)
+    expect(await idempotent('job', never)).toEqual(result)
+  })
+
+  it('whose result JSON cannot say is not run again: it was done', async () => {
+    const cycle: Record<string, unknown> = {}
+    cycle.self = cycle
+    for (const [key, value] of Object.entries({ cycle, bigint: 1n, never, symbol: Symbol('x') })) {
+      expect(await idempotent(key, () => value as unknown)).toBe(value)
+      const again = idempotent(key, never)
+      await expect(again).rejects.toMatchObject(
+        coded('ERR_STAMPEDE_NOT_RETAINED', new RegExp(`^"${key}" was done`)),
+      )
+    }
+  })
+
+  it('that says withoutBody() keeps that it was done, and not its result', async () => {
+    const result = await idempotent('job', ({ withoutBody }) => {
+      withoutBody()
+      return { secret: 1 }
+    })
+    expect(result).toEqual({ secret: 1 })
+    await expect(idempotent('job', never)).rejects.toMatchObject(
+      coded('ERR_STAMPEDE_NOT_RETAINED', /was done/),
+    )
+  })
+
+  it('that throws rejects with just that, and may be run again', async () => {
+    const error = new Error('declined')
+    await expect(idempotent('job', () => Promise.reject(error))).rejects.toBe(error)
+    expect(bench.events.take()).toEqual(['answered started', 'finished released, finished'])
+    expect(await idempotent('job', ({ attempt }) => attempt)).toBe(2)
+  })
+
+  it('that throws after it said that it was done, or may be, is not run again', async () => {
+    const error = new Error('too late')
+    for (const verdict of ['keep', 'uncertain'] as const) {
+      const job = idempotent(verdict, (attempt) => {
+        attempt[verdict]()
+        throw error
+      })
+      await expect(job).rejects.toBe(error)
+      await expect(idempotent(verdict, never)).rejects.toMatchObject(
+        coded('ERR_STAMPEDE_UNCERTAIN', /settle it with stampede\.idempotency\.resolve/),
+      )
+    }
+  })
+
+  it('that says release() gives its result to its caller alone', async () => {
+    const job = idempotent('job', ({ release }) => {
+      release()
+      return 'nothing to do yet'
+    })
+    expect(await job).toBe('nothing to do yet')
+    expect(await idempotent('job', () => 'done')).toBe('done')
+  })
+})
+
+describe('a job that is asked for again', () => {
+  it('while it runs, is in progress', async () => {
+    const origin = new ScriptedOrigin<number>()
+    const first = idempotent('job', origin.factory)
+    await settled()
+    await expect(idempotent('job', never)).rejects.toMatchObject(
+      coded('ERR_STAMPEDE_IN_PROGRESS', /"job" is still being run/),
+    )
+    origin.run(0).resolve(1)
+    expect(await first).toBe(1)
+    expect(bench.events.take()).toContain('answered in-progress')
+  })
+
+  it('while it runs, may be waited for', async () => {
+    const origin = new ScriptedOrigin<number>()
+    const first = idempotent('job', origin.factory)
+    await settled()
+    const second = idempotent('job', never, { onBusy: 'wait' })
+    await settled()
+    origin.run(0).resolve(1)
+    expect(await Promise.all([first, second])).toEqual([1, 1])
+    expect(bench.events.take()).toContain('answered replayed-after-wait')
+  })
+
+  it('with another input, is refused; an equal one is the same', async () => {
+    await idempotent('job', () => 1, { input: { a: 1, b: [2] } })
+    expect(await idempotent('job', never, { input: { b: [2], a: 1 } })).toBe(1)
+    for (const input of [{ a: 1 }, undefined, null, '', '{"a":1,"b":[2]}']) {
+      await expect(idempotent('job', never, { input })).rejects.toMatchObject(
+        coded('ERR_STAMPEDE_KEY_REUSED', /"job" was used with another input/),
+      )
+    }
+  })
+
+  it('in another scope, is another; and another than a request with the same key', async () => {
+    expect(await idempotent('k-1', () => 'a')).toBe('a')
+    expect(await idempotent('k-1', () => 'b', { scope: 'user-1' })).toBe('b')
+    const request = await bench.route()({ key: 'k-1' })
+    expect(request.isRunning).toBe(true)
+    await request.answer()
+  })
+
+  it('after its holder died, is run again, or not', async () => {
+    const policies: IdempotentOptions[] = [{}, { onLeaseExpired: 'uncertain' }]
+    const [takeover, kept] = policies.map((options, i) => {
+      const run = (work: (a: { isRecovery: boolean }) => unknown) =>
+        idempotent(`job-${i}`, work, options)
+      void run(() => new Promise(() => {}))
+      return run
+    })
+    await settled()
+    for (const running of bench.rt.running.values()) running.abandon('it died')
+    await bench.clock.advance(30_000)
+    expect(await takeover?.(({ isRecovery }) => isRecovery)).toBe(true)
+    await expect(kept?.(never)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_UNCERTAIN' })
+  })
+
+  it('without the store, is rejected with what the store said; an event says so', async () => {
+    bench.store.next('begin', refuse)
+    await expect(idempotent('job', never)).rejects.toThrow('the store is away')
+    expect(bench.events.take()).toEqual(['store.failed begin', 'answered unavailable'])
+  })
+
+  it('when its result could not be stored, is answered from here', async () => {
+    bench.store.next('finish', refuse)
+    expect(await idempotent('job', () => 1)).toBe(1)
+    expect(await idempotent('job', never)).toBe(1)
+  })
+})
+
+describe('what cannot be used is refused before anything is asked', () => {
+  it.each<[string, unknown, unknown, unknown, RegExp]>([
+    ['no key', undefined, never, {}, /^idempotent: key: received undefined; name the job/],
+    ['an empty key', '', never, {}, /^idempotent: key: received ""/],
+    ['no job', 'job', undefined, {}, /^idempotent: work: received undefined; pass the job/],
+    ['a scope that is no text', 'job', never, { scope: 7 }, /^idempotent\.scope: received 7/],
+    ['input with a bigint', 'job', never, { input: 1n }, /^idempotent\.input: received 1n/],
+    ['a bad lease', 'job', never, { leaseMs: 1 }, /^idempotent\.leaseMs: received 1; use/],
+    ['a function for a lost lease', 'job', never, { onLeaseExpired: never }, /onLeaseExpired/],
+    ['a misspelt option', 'job', never, { inputs: 1 }, /did you mean input\?/],
+  ])('%s', async (_, key, work, options, message) => {
+    const job = idempotent(key as string, work as () => 1, options as object)
+    await expect(job).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_OPTION',
+      message: expect.stringMatching(message),
+    })
+    expect(bench.store.take()).toEqual([])
+  })
+})

@@ -1,0 +1,138 @@
+// The same journey for a job: its key, its input, and a function whose result is remembered.
+
+import { decodeValue, encodeValue } from '../data/value.ts'
+import type { StoredValue } from '../entry/entry.ts'
+import {
+  closedError,
+  inProgress,
+  keyReused,
+  notRetained,
+  optionError,
+  outcomeUncertain,
+} from '../errors.ts'
+import type { IdempotencyOutcome } from '../events.ts'
+import { checkNames } from '../options.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
+import { type Attempt, direct } from './attempt.ts'
+import { canonicalValue } from './canonical-json.ts'
+import { type AttemptRules, JOB_NAMES, readPolicy } from './idempotency-options.ts'
+import type { IdempotencyRuntime } from './idempotency-runtime.ts'
+import type { Kept } from './kept-response.ts'
+import { type Obtained, obtain } from './obtain.ts'
+import { REPLAYED } from './replay.ts'
+import type { Running } from './running.ts'
+
+/** Options of `stampede.idempotent`. */
+export interface IdempotentOptions extends AttemptRules {
+  /** Whose keys these are; two scopes never meet. Default: one for all jobs. */
+  scope?: string
+  /** What the job works on, as JSON can say it: the same key with another input is refused. */
+  input?: unknown
+  /** A job whose holder died is run again by the next call, or kept from it. Default `takeover`. */
+  onLeaseExpired?: 'takeover' | 'uncertain'
+}
+
+const WHERE = 'idempotent'
+
+/** `ERR_STAMPEDE_OPTION` on a key, a scope or options that cannot be used. */
+export async function runIdempotent<T>(
+  rt: IdempotencyRuntime,
+  jobKey: string,
+  work: (attempt: Attempt) => T | Promise<T>,
+  options?: IdempotentOptions,
+): Promise<T> {
+  const bag = checkNames(WHERE, options, JOB_NAMES)
+  if (typeof work !== 'function')
+    throw optionError(`${WHERE}: work`, work, 'pass the job as a function')
+  const key = jobRecord(rt, jobKey, bag.scope)
+  const policy = readPolicy(WHERE, bag)
+  if (rt.closed) throw closedError()
+  const claim = { key, fingerprints: inputPrint(rt, bag.input), policy }
+  const report = (outcome: IdempotencyOutcome): void =>
+    rt.events.emit({ type: 'idempotency.answered', key, outcome })
+  let obtained: Obtained
+  try {
+    obtained = await obtain(rt, claim)
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key, operation: 'begin', error })
+    report('unavailable')
+    throw error
+  }
+  if (obtained.type === 'run') {
+    report(obtained.running.isRecovery ? 'recovered' : 'started')
+    return runJob(rt, jobKey, key, obtained.running, work)
+  }
+  if (obtained.type === 'mismatch') {
+    report('key-reused')
+    throw keyReused(jobKey)
+  }
+  if (obtained.type === 'busy') {
+    report('in-progress')
+    throw inProgress(jobKey)
+  }
+  if (obtained.type === 'uncertain') {
+    report('uncertain')
+    throw outcomeUncertain(jobKey)
+  }
+  if (obtained.type === 'unreadable' || obtained.kept.type !== 'value') {
+    report('not-retained')
+    throw notRetained(jobKey)
+  }
+  report(REPLAYED[obtained.from])
+  return decodeValue<T>(obtained.kept.stored)
+}
+
+/** The record of a job's key. */
+export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown = ''): string {
+  if (typeof key !== 'string' || key === '') {
+    throw optionError(`${WHERE}: key`, key, "name the job: idempotent('invoice:7', work)")
+  }
+  if (typeof scope !== 'string') throw optionError(`${WHERE}.scope`, scope, 'use a string')
+  return rt.names.recordKey('job', scope, key)
+}
+
+function inputPrint({ names }: IdempotencyRuntime, input: unknown): Fingerprints {
+  const canonical = input === undefined ? '' : canonicalValue(input)
+  if (canonical !== undefined)
+    return { exact: '', canonical: names.fingerprint(['job', canonical]) }
+  throw optionError(`${WHERE}.input`, input, 'use a value that JSON can say')
+}
+
+async function runJob<T>(
+  rt: IdempotencyRuntime,
+  jobKey: string,
+  key: string,
+  running: Running,
+  work: (attempt: Attempt) => T | Promise<T>,
+): Promise<T> {
+  const { attempt, said } = direct(rt, key, running)
+  let value: T
+  try {
+    value = await work(attempt)
+  } catch (error) {
+    const unknown = said.verdict === 'uncertain' || said.verdict === 'keep'
+    await running.finish({ as: unknown ? 'uncertain' : 'released' })
+    throw error
+  }
+  if (said.verdict === 'release' || said.verdict === 'uncertain') {
+    await running.finish({ as: said.verdict === 'release' ? 'released' : 'uncertain' })
+    return value
+  }
+  const stored = said.keepsBody ? encodeIfPossible(jobKey, value) : undefined
+  const kept: Kept =
+    stored === undefined
+      ? { type: 'not-retained', status: 200, location: undefined }
+      : { type: 'value', stored }
+  await running.finish({ as: 'completed', kept })
+  // What a replay would give, so that the first call does not differ from the others.
+  return stored === undefined ? value : decodeValue<T>(stored)
+}
+
+/** The job was done: a result that JSON cannot say must not have it done again. `undefined` is said as null. */
+function encodeIfPossible(key: string, value: unknown): StoredValue | undefined {
+  try {
+    return encodeValue(key, value ?? null)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,84 @@
+// Encryption at rest, if keys were given: AES-256-GCM (NIST SP 800-38D). The additional data names the
+// record, so that what was sealed for one record cannot be passed off as another's.
+//
+//   magic and layout (4)  key id (8)  IV (12)  ciphertext  tag (16)
+
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { optionError } from '../errors.ts'
+
+/** No frame begins with NUL, and no JSON. The last byte is the version of the layout. */
+const MAGIC = Buffer.from('\0SL\x01', 'latin1')
+const ID_END = 12
+const IV_END = 24
+const TAG_BYTES = 16
+const SHORTEST_KEY = 32
+
+interface Key {
+  /** Tells keys apart, and nothing about them. */
+  readonly id: Buffer
+  readonly key: Buffer
+}
+
+export class Seal {
+  /** The first encrypts, all decrypt. */
+  readonly #keys: readonly Key[]
+
+  /** Each of 32 characters or more, which are taken as random. */
+  constructor(keys: readonly string[]) {
+    this.#keys = keys.map(derive)
+  }
+
+  /** Unchanged when there are no keys. */
+  seal(recordKey: string, frame: Uint8Array): Uint8Array {
+    const [current] = this.#keys
+    if (current === undefined) return frame
+    const iv = randomBytes(IV_END - ID_END)
+    const cipher = createCipheriv('aes-256-gcm', current.key, iv, { authTagLength: TAG_BYTES })
+    cipher.setAAD(additionalData(recordKey))
+    const sealed = cipher.update(frame)
+    const end = cipher.final()
+    return Buffer.concat([MAGIC, current.id, iv, sealed, end, cipher.getAuthTag()])
+  }
+
+  /**
+   * `undefined` when it was sealed with a key not given here, or for another record, or was changed
+   * since. What was never sealed is readable, so that encryption can be turned on while records exist.
+   */
+  open(recordKey: string, frame: Uint8Array): Uint8Array | undefined {
+    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+    if (!bytes.subarray(0, MAGIC.length - 1).equals(MAGIC.subarray(0, -1))) return frame
+    if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) return undefined
+    if (bytes.length < IV_END + TAG_BYTES) return undefined
+    const id = bytes.subarray(MAGIC.length, ID_END)
+    const key = this.#keys.find((known) => known.id.equals(id))
+    return key && decrypt(key, recordKey, bytes)
+  }
+}
+
+function decrypt({ key }: Key, recordKey: string, bytes: Buffer): Uint8Array | undefined {
+  const iv = bytes.subarray(ID_END, IV_END)
+  const cipher = createDecipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES })
+  cipher.setAAD(additionalData(recordKey))
+  cipher.setAuthTag(bytes.subarray(-TAG_BYTES))
+  try {
+    return Buffer.concat([cipher.update(bytes.subarray(IV_END, -TAG_BYTES)), cipher.final()])
+  } catch {
+    return undefined
+  }
+}
+
+/** What is sealed for a record: the layout comes first, and has a fixed length. */
+function additionalData(recordKey: string): Buffer {
+  return Buffer.concat([MAGIC, Buffer.from(recordKey)])
+}
+
+/** RFC 5869: the key and its id share nothing that could be reckoned back. */
+function derive(text: string): Key {
+  if (text.length < SHORTEST_KEY) {
+    const fix = `use ${SHORTEST_KEY} or more random characters`
+    throw optionError('idempotency.encryptionKeys', `${text.length} characters`, fix)
+  }
+  const part = (info: string, length: number): Buffer =>
+    Buffer.from(hkdfSync('sha256', text, '', `stampede:idempotency:seal:1:${info}`, length))
+  return { id: part('id', ID_END - MAGIC.length), key: part('key', 32) }
+}

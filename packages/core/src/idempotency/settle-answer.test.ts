@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest'
+import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
+import type { Said } from './attempt.ts'
+import { settleAnswer } from './settle-answer.ts'
+
+const ALL = Array.from({ length: 400 }, (_, i) => 200 + i)
+const UNDECIDED = [304, 401, 403, 407, 408, 421, 425, 429]
+const KEPT = ALL.filter((status) => status < 500 && !UNDECIDED.includes(status))
+const RELEASED = ALL.filter((status) => !KEPT.includes(status))
+
+const headOf = (status: number) => ({
+  status,
+  headers: [
+    ['location', '/orders/7'],
+    ['set-cookie', 'a=1'],
+  ] as const,
+})
+const body = Buffer.from('made')
+const answered = (status: number): AttemptEnd => ({
+  type: 'answered',
+  head: headOf(status),
+  body,
+})
+const cutOff = (status: number): AttemptEnd => ({ type: 'not-retained', head: headOf(status) })
+const failed: AttemptEnd = { type: 'failed', error: new Error('no') }
+const unanswered: AttemptEnd = { type: 'unanswered' }
+
+const settle = (end: AttemptEnd, said: Partial<Said> = {}) =>
+  settleAnswer(end, { verdict: undefined, keepsBody: true, ...said })
+
+const whole = (status: number) => ({
+  as: 'completed',
+  kept: { type: 'response', status, headers: [['location', '/orders/7']], body },
+})
+const marker = (status: number) => ({
+  as: 'completed',
+  kept: { type: 'not-retained', status, location: '/orders/7' },
+})
+const RELEASE = { as: 'released' }
+const UNCERTAIN = { as: 'uncertain' }
+
+describe('an answer of which nothing was said', () => {
+  it('is kept with a status that decides the request', () => {
+    for (const status of KEPT) {
+      expect(settle(answered(status)), String(status)).toEqual(whole(status))
+      expect(settle(cutOff(status)), String(status)).toEqual(marker(status))
+    }
+  })
+
+  it('is released with one that is about the moment, or of a fault', () => {
+    for (const status of RELEASED) {
+      expect(settle(answered(status)), String(status)).toEqual(RELEASE)
+      expect(settle(cutOff(status)), String(status)).toEqual(RELEASE)
+    }
+  })
+
+  it('is a release when it threw, and nobody knows when there was none', () => {
+    expect(settle(failed)).toEqual(RELEASE)
+    expect(settle(unanswered)).toBeUndefined()
+  })
+})
+
+describe('keep()', () => {
+  const verdict = 'keep'
+
+  it('keeps every status', () => {
+    for (const status of ALL) {
+      expect(settle(answered(status), { verdict })).toEqual(whole(status))
+      expect(settle(cutOff(status), { verdict })).toEqual(marker(status))
+    }
+  })
+
+  it('of what threw leaves no answer to keep, and it must not be run again', () => {
+    expect(settle(failed, { verdict })).toEqual(UNCERTAIN)
+    expect(settle(unanswered, { verdict })).toBeUndefined()
+  })
+})
+
+describe.each([
+  ['release', RELEASE],
+  ['uncertain', UNCERTAIN],
+] as const)('%s()', (verdict, outcome) => {
+  it('is what counts, whatever is answered, or not', () => {
+    for (const status of ALL) {
+      expect(settle(answered(status), { verdict })).toEqual(outcome)
+      expect(settle(cutOff(status), { verdict })).toEqual(outcome)
+    }
+    expect(settle(failed, { verdict })).toEqual(outcome)
+    expect(settle(unanswered, { verdict })).toEqual(outcome)
+    expect(settle(answered(200), { verdict, keepsBody: false })).toEqual(outcome)
+  })
+})
+
+describe('withoutBody()', () => {
+  it('leaves the status and where it is, and changes nothing else', () => {
+    for (const status of KEPT) {
+      expect(settle(answered(status), { keepsBody: false })).toEqual(marker(status))
+    }
+    for (const status of RELEASED) {
+      expect(settle(answered(status), { keepsBody: false })).toEqual(RELEASE)
+    }
+    expect(settle(answered(503), { keepsBody: false, verdict: 'keep' })).toEqual(marker(503))
+  })
+})
+
+it('an answer that names no place has none', () => {
+  const end: AttemptEnd = { type: 'not-retained', head: { status: 200, headers: [] } }
+  expect(settle(end)).toEqual({
+    as: 'completed',
+    kept: { type: 'not-retained', status: 200, location: undefined },
+  })
+})

@@ -1,0 +1,59 @@
+// A Map whose entries end. What has ended is found when somebody asks for it, and by and by as others are added,
+// so that no timer is needed and no call takes long.
+
+interface Expiring {
+  readonly expiresAt: number
+}
+
+/** Each addition looks at so many entries whether they have ended. */
+const SWEPT_AT_ONCE = 4
+const FULL_SWEEP_EVERY_MS = 1_000
+
+export class ExpiringMap<V extends Expiring> {
+  readonly #entries = new Map<string, V>()
+  readonly #now: () => number
+  #cursor: Iterator<[string, V]> | undefined
+  #sweptAt: number = Number.NEGATIVE_INFINITY
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  /** Counts what has ended and was not found yet. */
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined || this.#now() < entry.expiresAt) return entry
+    this.#entries.delete(key)
+    return undefined
+  }
+
+  set(key: string, entry: V): void {
+    for (let i = 0; i < SWEPT_AT_ONCE; i++) this.#sweepNext()
+    this.#entries.set(key, entry)
+  }
+
+  /** Drops all that has ended, though not more often than each second. Returns whether anything was. */
+  sweep(): boolean {
+    const now = this.#now()
+    if (now < this.#sweptAt + FULL_SWEEP_EVERY_MS) return false
+    this.#sweptAt = now
+    const before = this.#entries.size
+    for (const [key, entry] of this.#entries) if (now >= entry.expiresAt) this.#entries.delete(key)
+    return this.#entries.size < before
+  }
+
+  clear(): void {
+    this.#entries.clear()
+  }
+
+  #sweepNext(): void {
+    this.#cursor ??= this.#entries.entries()
+    const { done, value } = this.#cursor.next()
+    if (done === true) this.#cursor = undefined
+    else if (this.#now() >= value[1].expiresAt) this.#entries.delete(value[0])
+  }
+}

@@ -1,0 +1,238 @@
+// Idempotency records in one process: the protocol of lua/*-record-1.lua on a Map. A key is a promise, so records
+// are never evicted for newer ones: they expire, and when there are too many, nothing new begins.
+
+import { storeInUse, storeUnavailable } from '../errors.ts'
+import type { Grant } from '../ports/grant.ts'
+import type {
+  BeginReply,
+  BeginRequest,
+  Fingerprints,
+  Finish,
+  FinishReply,
+  IdempotencyHooks,
+  IdempotencyStore,
+  Inspection,
+  Settlement,
+  SettleReply,
+} from '../ports/idempotency-store.ts'
+import { ExpiringMap } from './expiring-map.ts'
+
+interface Record {
+  state: 'running' | 'completed' | 'released' | 'uncertain'
+  readonly fingerprints: Fingerprints
+  /** Of the attempt that has it; '' if none. */
+  token: string
+  until: number
+  fence: string
+  attempt: number
+  /** Attempts in a row whose lease ran out. */
+  lost: number
+  /** The lease of some earlier attempt ran out. */
+  recovery: boolean
+  /** Of the attempt that ended it; '' if none did. */
+  ended: string
+  readonly createdAt: number
+  expiresAt: number
+  waiting: boolean
+  frame: Uint8Array | undefined
+  readonly steps: Map<string, Uint8Array>
+}
+
+const MOST_RECORDS = 100_000
+const FULL = `${MOST_RECORDS} keys are remembered, and none may be forgotten yet; use Redis for more`
+/** A record outlives a lease that was renewed by this much, as in Redis. */
+const KEEP_MS = 60_000
+const ANY_FENCE = '*'
+
+export class MemoryIdempotency implements IdempotencyStore {
+  readonly name = 'memory'
+  readonly #records = new ExpiringMap<Record>(() => this.#now())
+  #hooks: IdempotencyHooks | undefined
+  #lastFence = 0
+
+  attach(hooks: IdempotencyHooks): void {
+    if (this.#hooks !== undefined) throw storeInUse('idempotency')
+    this.#hooks = hooks
+  }
+
+  async begin(key: string, request: BeginRequest): Promise<BeginReply> {
+    const now = this.#now()
+    const record = this.#records.get(key) ?? newRecord(request.fingerprints, now)
+    if (!same(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
+    if (record.frame !== undefined) {
+      return { status: 'completed', frame: record.frame, forMs: record.expiresAt - now }
+    }
+    if (record.state === 'running' && now < record.until) {
+      if (record.token === request.token) return begun(key, record)
+      if (request.wait) record.waiting = true
+      return { status: 'busy', forMs: record.until - now }
+    }
+    if (record.state === 'running') this.#lapse(record, request)
+    if (record.state === 'uncertain') return { status: 'uncertain' }
+    if (record.attempt === 0 && this.#records.size >= MOST_RECORDS && !this.#records.sweep()) {
+      throw storeUnavailable(this.name, 'begin', new Error(FULL))
+    }
+    this.#records.set(key, record)
+    record.state = 'running'
+    record.token = request.token
+    record.ended = ''
+    record.until = now + request.leaseMs
+    record.fence = this.#nextFence()
+    record.attempt += 1
+    record.expiresAt = now + Math.max(request.retentionMs, request.leaseMs)
+    return begun(key, record)
+  }
+
+  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    const now = this.#now()
+    return grants.map((grant) => {
+      const record = this.#ours(grant)
+      if (record === undefined) return false
+      record.until = now + leaseMs
+      record.expiresAt = Math.max(record.expiresAt, now + leaseMs + KEEP_MS)
+      return true
+    })
+  }
+
+  async finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
+    const { key, token, fence } = grant
+    const record = this.#records.get(key)
+    if (record === undefined) return this.#resurrect(grant, finish, fingerprints)
+    if (this.#ours(grant) === undefined) {
+      const isSame = record.state === finish.as && record.ended === token
+      return isSame && isFence(record, fence) ? 'finished' : 'stale'
+    }
+    if (finish.as === 'released' && fence !== ANY_FENCE) record.lost = 0
+    this.#end(key, record, finish)
+    record.ended = token
+    return 'finished'
+  }
+
+  async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
+    const record = this.#ours(grant)
+    record?.steps.set(name, value)
+    return record === undefined ? 'stale' : 'kept'
+  }
+
+  async inspect(key: string): Promise<Inspection | undefined> {
+    const record = this.#records.get(key)
+    if (record === undefined) return undefined
+    const now = this.#now()
+    const leaseForMs = record.state === 'running' ? Math.max(0, record.until - now) : 0
+    const hasLapsed = record.state === 'running' && leaseForMs === 0
+    return {
+      state: hasLapsed ? 'lapsed' : record.state,
+      attempt: record.attempt,
+      fence: record.fence,
+      leaseForMs,
+      ageMs: now - record.createdAt,
+      keepForMs: record.expiresAt - now,
+      steps: [...record.steps.keys()],
+      frame: record.frame,
+    }
+  }
+
+  async settle(
+    key: string,
+    settlement: Settlement,
+    { force }: { force: boolean },
+  ): Promise<SettleReply> {
+    const record = this.#records.get(key)
+    if (record === undefined) return 'absent'
+    const runs = record.state === 'running' && this.#now() < record.until
+    if (!force && (runs || record.state === 'completed')) return 'refused'
+    record.lost = 0
+    record.recovery = false
+    record.ended = ''
+    this.#end(key, record, settlement)
+    queueMicrotask(() => this.#hooks?.onSettled(key))
+    return 'settled'
+  }
+
+  async close(): Promise<void> {
+    this.#records.clear()
+  }
+
+  /** Its lease is over, and somebody else wants it. */
+  #lapse(record: Record, request: BeginRequest): void {
+    record.lost += 1
+    record.recovery = true
+    if (request.onLeaseExpired === 'takeover' && record.lost < request.maxAttempts) return
+    // The token stays: its holder may come back and tell how it ended.
+    record.state = 'uncertain'
+    record.expiresAt = this.#now() + request.keepUncertainMs
+  }
+
+  #end(key: string, record: Record, finish: Finish): void {
+    record.state = finish.as
+    record.token = ''
+    record.frame = finish.as === 'completed' ? finish.frame : undefined
+    record.expiresAt = this.#now() + finish.keepMs
+    if (record.waiting) queueMicrotask(() => this.#hooks?.onWake(key))
+    record.waiting = false
+  }
+
+  #resurrect(
+    { key, token, fence }: Grant,
+    finish: Finish,
+    fingerprints: Fingerprints,
+  ): FinishReply {
+    if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
+    const record = { ...newRecord(fingerprints, this.#now()), fence, attempt: 1, ended: token }
+    this.#records.set(key, record)
+    this.#end(key, record, finish)
+    return 'resurrected'
+  }
+
+  /** The record of an attempt that nobody took over and nobody ended. */
+  #ours({ key, token, fence }: Grant): Record | undefined {
+    const record = this.#records.get(key)
+    const isOurs = token !== '' && record?.token === token && isFence(record, fence)
+    return isOurs ? record : undefined
+  }
+
+  #nextFence(): string {
+    const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
+    // Rises over what was forgotten, too.
+    this.#lastFence = Math.max(this.#lastFence + 1, clock)
+    return String(this.#lastFence)
+  }
+
+  #now(): number {
+    return this.#hooks?.clock.now() ?? 0
+  }
+}
+
+function newRecord(fingerprints: Fingerprints, now: number): Record {
+  return {
+    state: 'released',
+    fingerprints,
+    token: '',
+    until: 0,
+    fence: '0',
+    attempt: 0,
+    lost: 0,
+    recovery: false,
+    ended: '',
+    createdAt: now,
+    expiresAt: Number.POSITIVE_INFINITY,
+    waiting: false,
+    frame: undefined,
+    steps: new Map(),
+  }
+}
+
+function begun(key: string, record: Record): BeginReply {
+  const { token, fence, attempt, recovery, steps } = record
+  const grant = { key, token, fence }
+  return { status: 'begun', grant, attempt, isRecovery: recovery, steps: new Map(steps) }
+}
+
+function same(known: Fingerprints, given: Fingerprints): boolean {
+  if (known.exact !== '' && known.exact === given.exact) return true
+  return known.canonical !== '' && known.canonical === given.canonical
+}
+
+function isFence(record: Record, fence: string): boolean {
+  return fence === ANY_FENCE || record.fence === fence
+}

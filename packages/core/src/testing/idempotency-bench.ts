@@ -1,0 +1,63 @@
+// One process with idempotency keys, everything in it under a test's control.
+
+import { createHttpIdempotency, type IdempotencyOptions } from '../http-idempotency.ts'
+import type { IdempotencyRuntime } from '../idempotency/idempotency-runtime.ts'
+import { createStampede, idempotencyOf, type Stampede } from '../stampede.ts'
+import type { StampedeOptions } from '../stampede-options.ts'
+import type { FaultyIdempotency } from './idempotency-doubles.ts'
+import { ManualClock, settled } from './manual-clock.ts'
+import { type Asked, type ScriptedRequest, send } from './scripted-request.ts'
+import { FaultyStore } from './store-doubles.ts'
+import { Transcript } from './transcript.ts'
+
+export type BenchOptions = Partial<IdempotencyOptions<ScriptedRequest>>
+
+export class IdempotencyBench {
+  readonly clock: ManualClock
+  readonly store: FaultyIdempotency
+  readonly stampede: Stampede
+  readonly rt: IdempotencyRuntime
+  readonly events: Transcript = new Transcript()
+
+  constructor(options: StampedeOptions & { clock?: ManualClock; store?: FaultyStore } = {}) {
+    const { clock = new ManualClock(), store = new FaultyStore() } = options
+    this.clock = clock
+    this.store = store.idempotency
+    this.stampede = createStampede({ ...options, store, clock })
+    this.rt = idempotencyOf(this.stampede)
+    this.events.record(this.stampede)
+  }
+
+  /** A route: what is sent to it has gone as far as it can when the promise resolves. */
+  route(options: BenchOptions = {}): (asked?: Asked) => Promise<ScriptedRequest> {
+    const scope = ({ user }: ScriptedRequest) => user as string
+    const http = createHttpIdempotency<ScriptedRequest>({
+      stampede: this.stampede,
+      scope,
+      ...options,
+    })
+    return async (asked = {}) => {
+      const request = send(http, { key: 'k-1', ...asked })
+      await settled()
+      return request
+    }
+  }
+
+  /** What is left of attempts; all zero when nothing goes on. */
+  get left(): Readonly<Record<'running' | 'unstored' | 'leases' | 'asking', number>> {
+    const { running, unstored, keeper, asking } = this.rt
+    return {
+      running: running.size,
+      unstored: unstored.size,
+      leases: keeper.size,
+      asking: asking.size,
+    }
+  }
+}
+
+export const NOTHING_LEFT: IdempotencyBench['left'] = {
+  running: 0,
+  unstored: 0,
+  leases: 0,
+  asking: 0,
+}

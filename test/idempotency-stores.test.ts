@@ -1,0 +1,79 @@
+// The idempotency store contract × the stores: memory, and Redis by each major of ioredis.
+
+import { memoryStore } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import { redisStore } from '@stampede/redis'
+import { idempotencyStoreContract } from '@stampede/testkit'
+import { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from './harness/redis-server.ts'
+
+const clock = new ManualClock()
+idempotencyStoreContract('memoryStore', {
+  clock,
+  pass: (ms) => clock.advance(ms),
+  async open() {
+    const { idempotency } = memoryStore()
+    return { a: idempotency, b: idempotency }
+  },
+})
+
+let server: RedisServer
+beforeAll(async () => {
+  server = await startRedis()
+})
+afterAll(() => server.stop())
+
+let tests = 0
+for (const [version, connect] of [
+  ['6', (url: string) => new Redis(url, { lazyConnect: true })],
+  ['5', (url: string) => new Redis5(url, { lazyConnect: true })],
+] as const) {
+  idempotencyStoreContract(`redisStore on ioredis ${version}`, {
+    // Redis expires by its own clock, so time really has to pass.
+    pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    async open() {
+      tests += 1
+      const prefix = `t${tests}`
+      const open = () =>
+        redisStore(connect(server.url), { prefix, commandTimeoutMs: 2_000 }).idempotency
+      return { a: open(), b: open() }
+    },
+  })
+}
+
+describe('memoryStore, when it remembers as many keys as it may,', () => {
+  it('forgets none of them for a new one: it refuses that, until some have expired', async () => {
+    const { idempotency: store } = memoryStore()
+    const manual = new ManualClock()
+    const ignore = () => {}
+    const hooks = { onWake: ignore, onSettled: ignore, onGap: ignore, onLost: ignore }
+    store.attach({ ...hooks, clock: manual, onError: ignore })
+    const begin = (key: string, retentionMs = 60_000) =>
+      store.begin(key, {
+        token: key,
+        fingerprints: { exact: 'e', canonical: '' },
+        leaseMs: 1_000,
+        retentionMs,
+        onLeaseExpired: 'takeover',
+        maxAttempts: 3,
+        keepUncertainMs: 60_000,
+        wait: false,
+      })
+    const first = await begin('first')
+    for (let i = 1; i < 100_000; i++) await begin(`${i}`, i < 90_000 ? 60_000 : 10_000)
+    await expect(begin('one more')).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+    })
+    // Those that are known go on.
+    expect(await begin('first')).toEqual(first)
+    await manual.advance(5_000)
+    expect(await begin('1')).toMatchObject({ status: 'begun', attempt: 2 })
+    await expect(begin('one more')).rejects.toThrow('100000 keys')
+    await manual.advance(5_000)
+    for (let i = 0; i < 10_000; i++) await begin(`new ${i}`)
+    await expect(begin('one more')).rejects.toThrow('100000 keys')
+    expect(await begin('2')).toMatchObject({ status: 'begun', attempt: 2 })
+  })
+})
