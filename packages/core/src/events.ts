@@ -84,6 +84,7 @@ export type IdempotencyOutcome =
   | 'uncertain'
   | 'not-retained'
   | 'too-large'
+  | 'incomplete'
   | 'unavailable'
   | 'unprotected'
 

@@ -3,6 +3,7 @@
 import { type CacheOptions, createHttpCache } from '@stampede/core'
 import { createNodeCache, type Dispatch } from '@stampede/node-http'
 import type { Application, NextFunction, Request, RequestHandler, Response } from 'express'
+import { addressOf } from './address.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -19,7 +20,7 @@ export function stampedeCache(options?: CacheOptions<Request>): RequestHandler {
       res,
       next,
       native: req,
-      address: { scheme: req.protocol, host: hostOf(req), target: req.originalUrl },
+      address: addressOf(req),
       dispatch: rootOf(req.app),
     })
   }
@@ -30,13 +31,4 @@ function rootOf(app: Application): Dispatch {
   let root = app
   while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application
   return root
-}
-
-/** Express 4's `req.hostname` drops the port, and two ports are two origins. */
-function hostOf(req: Request): string {
-  const forwarded = req.get('x-forwarded-host')
-  const trusts: (address: string | undefined, hop: number) => boolean =
-    req.app.get('trust proxy fn')
-  if (!forwarded || !trusts(req.socket.remoteAddress, 0)) return req.headers.host ?? ''
-  return (forwarded.split(',')[0] ?? '').trim()
 }

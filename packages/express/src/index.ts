@@ -1,5 +1,6 @@
 // @stampede/express: Stampede for Express 4 and 5.
 
-export type { CacheOptions } from '@stampede/core'
-export { isRevalidation } from '@stampede/node-http'
+export type { Attempt, CacheOptions, IdempotencyOptions } from '@stampede/core'
+export { isRevalidation, rememberRawBody } from '@stampede/node-http'
 export { stampedeCache } from './cache.ts'
+export { idempotency } from './idempotency.ts'

@@ -4,6 +4,7 @@
 // A stream ends with its client: Koa itself destroys it when the response is closed, so such a fill is
 // `incomplete` at once. (A body at hand is whole, but see unlessPersonal in koa-exchange.ts.)
 
+import type { Readable } from 'node:stream'
 import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
 import {
   applyFields,
@@ -11,6 +12,7 @@ import {
   fieldsOf,
   isSendable,
   storedHead,
+  type Tee,
   teeStream,
   toHeaderList,
 } from '@stampede/node-http'
@@ -59,7 +61,7 @@ function keepBody(
 }
 
 /** The app may go on using its buffer. */
-function own(bytes: Uint8Array): Uint8Array {
+export function own(bytes: Uint8Array): Uint8Array {
   return Buffer.from(bytes)
 }
 
@@ -78,20 +80,30 @@ async function keepStream(
   head: CapturedHead,
   maxBytes: number,
 ): Promise<OriginEnd> {
-  const length = ctx.res.getHeader('Content-Length')
-  const type = ctx.res.getHeader('Content-Type')
-  // Koa 2 has answered the error of the source already, and reports that of its successor once more.
-  const tee = isKoa3(ctx)
-    ? teeStream(source, maxBytes)
-    : teeStream(source, maxBytes, (stream) => stream.destroy())
-  ctx.body = tee.stream
-  if (length !== undefined) ctx.res.setHeader('Content-Length', length)
-  if (type === undefined) ctx.res.removeHeader('Content-Type')
-  const end = await tee.ended
+  const end = await teeBody(ctx, source, maxBytes).ended
   return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
 }
 
-function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
+/** Has Koa send a copy of the stream in its place. */
+export function teeBody(
+  ctx: Context,
+  source: Parameters<typeof teeStream>[0],
+  maxBytes: number,
+  beforeEnd?: (body: Uint8Array) => Promise<void>,
+): Tee {
+  const length = ctx.res.getHeader('Content-Length')
+  const type = ctx.res.getHeader('Content-Type')
+  // Koa 2 has answered the error of the source already, and reports that of its successor once more.
+  const onError = isKoa3(ctx) ? undefined : (stream: Readable) => void stream.destroy()
+  const tee = teeStream(source, maxBytes, onError, beforeEnd)
+  ctx.body = tee.stream
+  if (length !== undefined) ctx.res.setHeader('Content-Length', length)
+  if (type === undefined) ctx.res.removeHeader('Content-Type')
+  return tee
+}
+
+/** Complete, unless fewer or more bytes came than were declared. */
+export function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
   const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
   const cut = declared !== undefined && Number(declared) !== body.byteLength
   return cut && head.status !== 204 && head.status !== 304

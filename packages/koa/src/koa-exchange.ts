@@ -16,6 +16,7 @@ import {
   restoreFields,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
+import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
 import { replyWith } from './koa-reply.ts'
@@ -112,23 +113,6 @@ async function unlessPersonal(
   if (end.type !== 'complete') return end
   if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
   return ctx.res.hasHeader('set-cookie') ? { type: 'not-captured', reason: 'declined' } : end
-}
-
-interface Answer {
-  begun: boolean
-  readonly promise: Promise<void>
-  readonly given: () => void
-  readonly threw: (error: unknown) => void
-}
-
-function createAnswer(): Answer {
-  let given: () => void = () => {}
-  let threw: (error: unknown) => void = () => {}
-  const promise = new Promise<void>((resolve, reject) => {
-    given = resolve
-    threw = reject
-  })
-  return { begun: false, promise, given, threw }
 }
 
 type Failure = OriginEnd & { readonly type: 'failed' }

@@ -8,6 +8,7 @@ export interface BodyCollector {
   /** False once the body is larger than may be kept. Chunks of other types are not counted. */
   add(chunk: unknown, encoding?: unknown): boolean
   readonly bytes: number
+  readonly fits: boolean
   take(): Uint8Array
   drop(): void
 }
@@ -24,6 +25,9 @@ export function createBodyCollector(maxBytes: number): BodyCollector {
     },
     get bytes() {
       return bytes
+    },
+    get fits() {
+      return bytes <= maxBytes
     },
     take: () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
     drop() {
@@ -65,12 +69,14 @@ export interface Tee {
 /**
  * Hands the source on, chunk by chunk, and keeps a copy. It buffers up to `maxBytes` for a slow client,
  * so that those who wait for the copy do not wait for him; a larger body goes at the client's pace.
- * `onError` decides how the error of a source reaches the stream (default: it is destroyed with it).
+ * `onError` decides how the error of a source reaches the stream (default: it is destroyed with it). The end of a whole
+ * body is held until `beforeEnd` has settled.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
   maxBytes: number,
   onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
+  beforeEnd?: (body: Uint8Array) => Promise<void>,
 ): Tee {
   const collector = createBodyCollector(maxBytes)
   let end: (end: TeeEnd) => void = () => {}
@@ -84,8 +90,15 @@ export function teeStream(
       done(null, chunk)
     },
     flush(done) {
-      end({ type: 'whole', body: collector.take() })
-      done()
+      const body = collector.take()
+      end({ type: 'whole', body })
+      const held = collector.fits ? beforeEnd?.(body) : undefined
+      if (held === undefined) done()
+      else
+        held.then(
+          () => done(),
+          () => done(),
+        )
     },
   })
   feed(source instanceof Readable ? source : Readable.from(source), stream, (error) => {

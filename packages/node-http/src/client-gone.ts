@@ -7,11 +7,15 @@
 //     piped into it: given up at once;
 //   - the client left before anything was written: the handler has 30 s to answer;
 //   - the client left in the middle of the body: given up after 2 s in which nothing was written.
+// With a patience of its own (an idempotent handler's answer is worth more) that takes the place of both times.
 
 import type { ServerResponse } from 'node:http'
+import { isHttp2 } from './hold-end.ts'
 
 export const ANSWER_WITHIN_MS = 30_000
 export const WRITE_WITHIN_MS = 2_000
+/** Node takes longer ones for 1 ms. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 export interface Departure {
   /** The response was closed before its end, and the handler is still given time. */
@@ -26,16 +30,18 @@ export interface Departure {
 /** `closed` is called on a close from which the handler may go on, `givenUp` when it will not. */
 export function watchDeparture(
   res: ServerResponse,
-  on: { closed(): void; givenUp(): void },
+  on: { closed(): void; givenUp(piped: boolean): void },
+  patienceMs?: number,
 ): Departure {
   let gone = false
   let byApp = false
   let piped = false
   let timer: NodeJS.Timeout | undefined
 
+  const giveUp = (): void => on.givenUp(piped)
   const wait = (ms: number): void => {
     clearTimeout(timer)
-    timer = setTimeout(on.givenUp, ms).unref()
+    timer = setTimeout(giveUp, Math.min(patienceMs ?? ms, MAX_TIMEOUT_MS)).unref()
   }
   const onPipe = (): void => {
     piped ||= !gone
@@ -43,7 +49,7 @@ export function watchDeparture(
   const onClose = (): void => {
     gone = true
     if (byApp || piped || !leftByClient(res)) {
-      on.givenUp()
+      giveUp()
     } else {
       wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)
       on.closed()
@@ -51,6 +57,11 @@ export function watchDeparture(
   }
   res.on('pipe', onPipe)
   res.once('close', onClose)
+  // Before the handler began: there will be no `close`.
+  if (patienceMs !== undefined && hasLeft(res)) {
+    gone = true
+    wait(patienceMs)
+  }
 
   return {
     get gone() {
@@ -71,8 +82,15 @@ export function watchDeparture(
   }
 }
 
+function hasLeft(res: ServerResponse): boolean {
+  const stream: unknown = Reflect.get(res, 'stream')
+  return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
+}
+
 /** A socket the other side closed has seen its end, or an error; one destroyed from here has not. */
 function leftByClient(res: ServerResponse): boolean {
   const { socket } = res
+  // HTTP/2 has none any more, and tells nothing else apart.
+  if (isHttp2(res)) return true
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }

@@ -1,6 +1,7 @@
 // @stampede/node-http: what the framework adapters share. Applications need only isRevalidation.
 
-export type { TeeEnd } from './body.ts'
+export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
+export type { Tee, TeeEnd } from './body.ts'
 export { createBodyCollector, teeStream } from './body.ts'
 export { captureResponse } from './capture-response.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
@@ -15,8 +16,20 @@ export {
 } from './header-fields.ts'
 export { hideConditionals } from './hide-conditionals.ts'
 export { createNodeCache, type NodeVisit } from './node-exchange.ts'
+export {
+  createNodeIdempotency,
+  type IdempotentVisit,
+  linesOf,
+  unsendable,
+} from './node-idempotency.ts'
 export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'
+export {
+  discardRequestBody,
+  type ParsedRequest,
+  readRequestBody,
+  rememberRawBody,
+} from './request-body.ts'
 export {
   type Dispatch,
   isRevalidation,

@@ -46,12 +46,13 @@ export function judgeHead(
   }
 }
 
-/** Complete, unless fewer or more bytes were written than declared. */
+/** Complete, unless it was too large, or fewer or more bytes were written than declared. */
 export function endOf(
   head: CapturedHead,
   body: BodyCollector,
   method: string | undefined,
 ): OriginEnd {
+  if (!body.fits) return { type: 'not-captured', reason: 'too-large' }
   if (!hasBody(head.status, method)) return { type: 'complete', head, body: new Uint8Array() }
   const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
   return declared === undefined || Number(declared) === body.bytes

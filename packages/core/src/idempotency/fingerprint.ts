@@ -17,14 +17,18 @@ export type FingerprintMode = 'canonical' | 'bytes'
 /** Changes with what the parts below mean; records of before then match nothing, which is answered with 422. */
 const VERSION = '1'
 
+/** There was a body that nothing can be said of. */
+export type NotSeen = 'unseen' | 'too-large' | 'incomplete'
+
 /** `unseen`: there was a body, and nothing is known of it; `too-large` also when it is nested too deep. */
 export function fingerprint(
   names: KeyedHash,
   request: RequestView,
   body: RequestBody,
   mode: FingerprintMode,
-): Fingerprints | 'unseen' | 'too-large' {
-  if (body.type === 'too-large' || body.type === 'unseen') return body.type
+): Fingerprints | NotSeen {
+  if (body.type === 'too-large' || body.type === 'unseen' || body.type === 'incomplete')
+    return body.type
   const media = mediaOf(request.headers)
   const content = contentOf(body, media, mode)
   if (typeof content === 'string') return content
@@ -101,7 +105,7 @@ const PARAMETER =
   /;[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"([^"\\]*(?:\\.[^"\\]*)*)")/g
 
 function contentOf(
-  body: Exclude<RequestBody, { type: 'too-large' | 'unseen' }>,
+  body: Exclude<RequestBody, { type: NotSeen }>,
   media: Media,
   mode: FingerprintMode,
 ): Content | 'unseen' | 'too-large' {

@@ -74,8 +74,8 @@ async function identify<Native>(journey: Journey<Native>, rawKey: string): Promi
   const scope = await readScope(rules, exchange.native)
   const fingerprints = await readFingerprints(journey)
   if (fingerprints === 'unseen') throw bodyUnseen()
-  if (fingerprints === 'too-large') {
-    return answer(journey, 'too-large', refusal(rules, 'idempotency-request-too-large'))
+  if (fingerprints === 'too-large' || fingerprints === 'incomplete') {
+    return answer(journey, fingerprints, refusal(rules, `idempotency-request-${fingerprints}`))
   }
   journey.key = rt.names.recordKey('http', scope, rawKey)
   return claim(journey, { key: journey.key, fingerprints, policy: rules.policy })

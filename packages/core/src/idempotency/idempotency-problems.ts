@@ -13,6 +13,7 @@ export type RefusalCode =
   | 'idempotency-outcome-uncertain'
   | 'idempotency-response-not-retained'
   | 'idempotency-request-too-large'
+  | 'idempotency-request-incomplete'
   | 'idempotency-store-unavailable'
 
 interface Refusal {
@@ -76,6 +77,12 @@ const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
     title: 'The request is too large',
     detail: 'The body is too large for a request with an Idempotency-Key.',
     retryable: false,
+  },
+  'idempotency-request-incomplete': {
+    status: 400,
+    title: 'The request is incomplete',
+    detail: 'The connection broke before the whole request had come. Nothing was carried out.',
+    retryable: true,
   },
   'idempotency-store-unavailable': {
     status: 503,

@@ -12,6 +12,8 @@ export type RequestBody =
   | { readonly type: 'too-large' }
   /** There was one, and whoever read it left nothing to see. */
   | { readonly type: 'unseen' }
+  /** The client left before all of it had come. */
+  | { readonly type: 'incomplete' }
 
 /** How a run of the handler ended. */
 export type AttemptEnd =

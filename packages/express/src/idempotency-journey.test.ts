@@ -1,0 +1,107 @@
+// The whole journey of idempotency keys in Express 4 and 5, with the real core and its memory store.
+
+import { createRequire } from 'node:module'
+import { Readable } from 'node:stream'
+import type { Express, RequestHandler } from 'express'
+import { describe, expect, test } from 'vitest'
+import { serve } from '../../node-http/src/testing/raw-client.ts'
+import { idempotency, rememberRawBody } from './index.ts'
+
+const require = createRequire(import.meta.url)
+const compression: (options?: object) => RequestHandler = require('compression')
+const VERSIONS: ReadonlyArray<readonly [string, (() => Express) & typeof import('express')]> = [
+  ['Express 4', require('express4')],
+  ['Express 5', require('express')],
+]
+
+function post(port: number, key: string, body: unknown): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/payments`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': `"${key}"` },
+    body: JSON.stringify(body),
+  })
+}
+
+describe.each(VERSIONS)('%s', (_, express) => {
+  const ORDERS: ReadonlyArray<readonly [string, (e: typeof express) => RequestHandler[]]> = [
+    ['before the parser', (e) => [idempotency({ scope: () => 'me' }), e.json()]],
+    ['behind the parser', (e) => [e.json(), idempotency({ scope: () => 'me' })]],
+    [
+      'behind a parser that remembers',
+      (e) => [e.json({ verify: rememberRawBody }), idempotency({ scope: () => 'me' })],
+    ],
+    [
+      'inside compression',
+      (e) => [compression({ threshold: 0 }), e.json(), idempotency({ scope: () => 'me' })],
+    ],
+    [
+      'outside compression',
+      (e) => [e.json(), idempotency({ scope: () => 'me' }), compression({ threshold: 0 })],
+    ],
+  ]
+
+  test.each(ORDERS)('%s: one run, and the same answer to each', async (_name, layers) => {
+    let runs = 0
+    const app = express().use(...layers(express))
+    app.post('/payments', (req, res) => {
+      runs += 1
+      res.location('/payments/7').status(201)
+      Readable.from([JSON.stringify({ run: runs, attempt: req.idempotency?.attempt })]).pipe(res)
+    })
+    await using server = await serve(app)
+    for (let i = 0; i < 3; i += 1) {
+      const answer = await post(server.port, 'k', { sum: 7 })
+      expect([answer.status, answer.headers.get('location')]).toEqual([201, '/payments/7'])
+      expect(await answer.json()).toEqual({ run: 1, attempt: 1 })
+    }
+    expect((await post(server.port, 'k', { sum: 8 })).status).toBe(422)
+    expect(await (await post(server.port, 'l', { sum: 8 })).json()).toMatchObject({ run: 2 })
+  })
+
+  test('a duplicate at the same time does not run', async () => {
+    let runs = 0
+    const app = express().use(idempotency({ scope: () => 'me' }), express.json())
+    app.post('/payments', async (_req, res) => {
+      runs += 1
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      res.status(201).json({ runs })
+    })
+    await using server = await serve(app)
+    const answers = await Promise.all([1, 2, 3, 4].map(() => post(server.port, 'k', { sum: 7 })))
+    const statuses = new Set(answers.map(({ status }) => status))
+    expect(runs).toBe(1)
+    expect(statuses.has(201)).toBe(true)
+    for (const status of statuses) expect([201, 409]).toContain(status)
+  })
+
+  test('a body that nobody can see is an error, and does not run', async () => {
+    let runs = 0
+    const eat: RequestHandler = (req, _res, next) => void req.resume().once('end', next)
+    const app = express()
+      .set('env', 'test')
+      .use(eat, idempotency({ scope: () => 'me' }))
+    app.post('/payments', (_req, res) => {
+      runs += 1
+      res.json({ runs })
+    })
+    await using server = await serve(app)
+    expect((await post(server.port, 'k', { sum: 7 })).status).toBe(500)
+    expect(runs).toBe(0)
+  })
+
+  test('a request that failed may be run again', async () => {
+    let runs = 0
+    const app = express()
+      .set('env', 'test')
+      .use(idempotency({ scope: () => 'me' }))
+    app.post('/payments', (_req, res, next) => {
+      runs += 1
+      if (runs === 1) next(new Error('no'))
+      else res.json({ runs })
+    })
+    await using server = await serve(app)
+    expect((await post(server.port, 'k', 1)).status).toBe(500)
+    expect(await (await post(server.port, 'k', 1)).json()).toEqual({ runs: 2 })
+    expect(await (await post(server.port, 'k', 1)).json()).toEqual({ runs: 2 })
+  })
+})

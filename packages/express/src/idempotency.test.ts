@@ -1,0 +1,599 @@
+// idempotency in Express 4 and 5, driven by a scripted core: what the port promises, in both.
+
+import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type {
+  Attempt,
+  AttemptEnd,
+  AttemptObserver,
+  IdempotentExchange,
+  RequestBody,
+} from '@stampede/core'
+import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
+import { idempotency, rememberRawBody } from './index.ts'
+
+type Exchange = IdempotentExchange<Request>
+type Script = (exchange: Exchange, attach: (attempt: Attempt) => void) => void | Promise<void>
+
+const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+vi.mock('@stampede/core', () => ({
+  createHttpIdempotency: () => ({
+    handle: (exchange: Exchange, attach: (attempt: Attempt) => void) =>
+      core.script(exchange, attach),
+  }),
+}))
+
+afterEach(() => {
+  core.script = () => {}
+})
+
+const require = createRequire(import.meta.url)
+const FILE = fileURLToPath(import.meta.url)
+const ATTEMPT = { attempt: 1 } as Attempt
+
+interface Run {
+  /** What core was told, in order. */
+  readonly ends: AttemptEnd[]
+  readonly bodies: RequestBody[]
+  /** Resolves with the first end. */
+  readonly told: Promise<AttemptEnd>
+  letGo(): void
+}
+
+/** Core reads the body, and runs the app; an end leaves when it is let go. */
+function runAll(
+  held: 'held' | 'at once' = 'at once',
+  limits: Partial<Omit<AttemptObserver, 'onEnd'>> = {},
+): Run {
+  const ends: AttemptEnd[] = []
+  const bodies: RequestBody[] = []
+  let letGo = (): void => {}
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let tell: (end: AttemptEnd) => void = () => {}
+  const told = new Promise<AttemptEnd>((resolve) => {
+    tell = resolve
+  })
+  if (held === 'at once') letGo()
+  core.script = async (exchange, attach) => {
+    bodies.push(await exchange.readBody(100_000))
+    attach(ATTEMPT)
+    await exchange.run({
+      maxBodyBytes: 100_000,
+      patienceMs: 60_000,
+      ...limits,
+      onEnd(end) {
+        ends.push(end)
+        tell(end)
+        return gate
+      },
+    })
+  }
+  return { ends, bodies, told, letGo: () => letGo() }
+}
+
+function answerOf(end: AttemptEnd | undefined): { status: number; text: string } {
+  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  return { status: end.head.status, text: Buffer.from(end.body).toString('latin1') }
+}
+
+async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await turn()
+}
+
+interface Post {
+  readonly client: Socket
+  received(): string
+  /** Everything, once the server has closed the connection. */
+  whole(): Promise<string>
+}
+
+function post(port: number, body = '', fields: readonly string[] = []): Post {
+  const client = startRequest(port, [
+    'POST / HTTP/1.1',
+    'Host: a',
+    'Connection: close',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...fields,
+  ])
+  client.write(body)
+  let text = ''
+  client.setEncoding('latin1').on('data', (data: string) => {
+    text += data
+  })
+  const closed = once(client, 'close')
+  return {
+    client,
+    received: () => text,
+    async whole() {
+      await closed
+      return text
+    },
+  }
+}
+
+type Answer = (res: Response, req: Request) => unknown
+
+const WAYS: ReadonlyArray<readonly [string, Answer]> = [
+  ['json', (res) => res.status(201).json({ a: 1 })],
+  ['json(null)', (res) => res.json(null)],
+  ['json(false)', (res) => res.json(false)],
+  ['send', (res) => res.send('<p>héllo</p>')],
+  ['send, empty', (res) => res.location('/orders/7').status(201).send('')],
+  ['send a Buffer', (res) => res.type('png').send(Buffer.from([0, 255, 128]))],
+  ['sendStatus', (res) => res.sendStatus(204)],
+  ['redirect', (res) => res.redirect(303, '/orders/7')],
+  ['sendFile', (res) => res.sendFile(FILE)],
+  ['download', (res) => res.download(FILE)],
+  ['end', (res) => res.end('plain')],
+  ['end alone', (res) => res.status(204).end()],
+  ['write and end', (res) => [res.write('one '), res.write(Buffer.from('two')), res.end()]],
+  ['writeHead', (res) => res.writeHead(201, 'Fine', { 'X-A': 'b' }).end('own')],
+  ['pipe', (res) => Readable.from(['a', Buffer.from('b'), 'c']).pipe(res)],
+  ['two fields', (res) => res.append('Link', '<a>').append('Link', '<b>').send('links')],
+  ['a cookie', (res) => res.cookie('a', 'b').send('cookie')],
+  ['an etag', (res) => res.set('ETag', '"v"').json({ a: 1 })],
+]
+
+const VERSIONS: ReadonlyArray<readonly [string, (() => Express) & typeof import('express')]> = [
+  ['Express 4', require('express4')],
+  ['Express 5', require('express')],
+]
+
+describe.each(VERSIONS)('%s', (version, express) => {
+  const quiet = (): Express => express().set('env', 'test')
+  const protect = (): RequestHandler => idempotency({ scope: () => 'me' })
+  const app = (...handlers: RequestHandler[]): Express => quiet().use(protect(), ...handlers)
+
+  describe('an answer', () => {
+    test.each(WAYS)(
+      'by %s is told to core, and then goes to the client as it is',
+      async (_, say) => {
+        await using bare = await serve(quiet().use((req, res) => void say(res, req)))
+        const plain = await rawRequest(bare.port, '/', [], 'POST')
+        const run = runAll('held')
+        await using server = await serve(app((req, res) => void say(res, req)))
+        const request = rawRequest(server.port, '/', [], 'POST')
+        const { status, text } = answerOf(await run.told)
+        run.letGo()
+        expect(await request).toEqual(plain)
+        expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+        const chunked = plain.head.some((line) => /chunked/i.test(line))
+        if (!chunked) expect(text).toBe(plain.body)
+        expect(run.ends).toHaveLength(1)
+      },
+    )
+
+    test('reaches no client before core was told', async () => {
+      const run = runAll('held')
+      await using server = await serve(app((_req, res) => void res.json({ a: 1 })))
+      const request = post(server.port)
+      await run.told
+      await settle()
+      expect(request.received()).toBe('')
+      run.letGo()
+      expect(await request.whole()).toMatch(/\{"a":1\}$/)
+    })
+
+    test('that is too large goes out, and is not kept', async () => {
+      const run = runAll('held', { maxBodyBytes: 10 })
+      await using server = await serve(
+        app((_req, res) => void res.status(201).send('x'.repeat(11))),
+      )
+      expect(await post(server.port).whole()).toMatch(/x{11}$/)
+      expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
+      run.letGo()
+    })
+
+    test('of an error handler is the answer', async () => {
+      const run = runAll()
+      const failing: RequestHandler = (_req, _res, next) => next(new Error('no'))
+      const render: ErrorRequestHandler = (error, _req, res, _next) => {
+        res.status(422).json({ error: error.message })
+      }
+      await using server = await serve(app(failing).use(render))
+      expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 422[\s\S]*\{"error":"no"\}$/)
+      expect(run.ends.map(answerOf)).toEqual([{ status: 422, text: '{"error":"no"}' }])
+    })
+
+    test('of Express itself to what was thrown, and to what nobody handles', async () => {
+      const thrown = runAll()
+      const failing: RequestHandler = () => {
+        throw new Error('no')
+      }
+      await using server = await serve(app(failing))
+      expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
+      expect(thrown.ends.map(answerOf)).toMatchObject([{ status: 500 }])
+      const unhandled = runAll()
+      await using other = await serve(app())
+      expect(await post(other.port).whole()).toMatch(/^HTTP\/1\.1 404/)
+      expect(unhandled.ends.map(answerOf)).toMatchObject([{ status: 404 }])
+    })
+  })
+
+  describe('a second answer', () => {
+    const ERRORS: ReadonlyArray<readonly [string, RequestHandler]> = [
+      [
+        'json twice',
+        (_req, res) => {
+          res.status(201).json({ first: true })
+          res.status(500).json({ second: 'much longer than the first' })
+        },
+      ],
+      [
+        'an error after it',
+        (_req, res) => {
+          res.status(201).json({ first: true })
+          throw new Error('late')
+        },
+      ],
+      [
+        'an error handed on after it',
+        (_req, res, next) => {
+          res.status(201).json({ first: true })
+          next(new Error('late'))
+        },
+      ],
+      [
+        'end twice',
+        (_req, res) => {
+          res.status(201).json({ first: true })
+          res.end('second')
+        },
+      ],
+      [
+        'next after it',
+        (_req, res, next) => {
+          res.status(201).json({ first: true })
+          next()
+        },
+      ],
+    ]
+
+    test.each(ERRORS)('by %s changes nothing of the first', async (_, handler) => {
+      const run = runAll('held')
+      await using server = await serve(app(handler))
+      const request = post(server.port)
+      await run.told
+      await settle()
+      run.letGo()
+      expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\r\n\r\n\{"first":true\}$/)
+      expect(run.ends.map(answerOf)).toEqual([{ status: 201, text: '{"first":true}' }])
+    })
+
+    test('of an error handler that does not look first', async () => {
+      const run = runAll('held')
+      const handler: RequestHandler = (_req, res, next) => {
+        res.status(201).json({ first: true })
+        setImmediate(() => next(new Error('late')))
+      }
+      const render: ErrorRequestHandler = (_error, _req, res, next) => {
+        try {
+          res.status(500).json({ second: 'much longer than the first' })
+        } catch (error) {
+          next(error)
+        }
+      }
+      await using server = await serve(app(handler).use(render))
+      const request = post(server.port)
+      await run.told
+      await settle()
+      run.letGo()
+      expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\r\n\r\n\{"first":true\}$/)
+    })
+
+    test.runIf(version === 'Express 5')('when an async handler fails after it', async () => {
+      const run = runAll('held')
+      const handler: RequestHandler = async (_req, res) => {
+        res.status(201).json({ first: true })
+        throw new Error('late')
+      }
+      await using server = await serve(app(handler))
+      const request = post(server.port)
+      await run.told
+      await settle()
+      run.letGo()
+      expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\{"first":true\}$/)
+    })
+  })
+
+  describe('the request', () => {
+    const echo: RequestHandler = (req, res) => {
+      const body: unknown = req.body
+      res.json(Buffer.isBuffer(body) ? body.toString() : (body ?? null))
+    }
+    const JSON_TYPE = ['Content-Type: application/json']
+
+    test('body is seen before any parser, and left to the parser', async () => {
+      const run = runAll()
+      await using server = await serve(app(express.json(), echo))
+      expect(await post(server.port, ' {"a":1}', JSON_TYPE).whole()).toMatch(/\{"a":1\}$/)
+      expect(run.bodies).toEqual([{ type: 'bytes', bytes: Buffer.from(' {"a":1}') }])
+    })
+
+    test.each<[string, (e: typeof express) => RequestHandler, string, RequestBody]>([
+      ['json', (e) => e.json(), 'application/json', { type: 'parsed', value: { a: 1 } }],
+      [
+        'json that remembers',
+        (e) => e.json({ verify: rememberRawBody }),
+        'application/json',
+        { type: 'bytes', bytes: Buffer.from('{"a":1}') },
+      ],
+      ['text', (e) => e.text(), 'text/plain', { type: 'parsed', value: '{"a":1}' }],
+      [
+        'raw',
+        (e) => e.raw(),
+        'application/octet-stream',
+        { type: 'bytes', bytes: Buffer.from('{"a":1}') },
+      ],
+      [
+        'urlencoded',
+        (e) => e.urlencoded({ extended: true }),
+        'application/x-www-form-urlencoded',
+        { type: 'parsed', value: { '{"a":1}': '' } },
+      ],
+      [
+        'json that is not for it',
+        (e) => e.json(),
+        'text/csv',
+        { type: 'bytes', bytes: Buffer.from('{"a":1}') },
+      ],
+    ])('body is seen behind a parser: %s', async (_, parser, type, body) => {
+      const run = runAll()
+      await using server = await serve(quiet().use(parser(express), protect(), echo))
+      await post(server.port, '{"a":1}', [`Content-Type: ${type}`]).whole()
+      expect(run.bodies).toEqual([body])
+    })
+
+    test('without a body has none', async () => {
+      const run = runAll()
+      await using server = await serve(quiet().use(express.json(), protect(), echo))
+      await post(server.port).whole()
+      expect(run.bodies).toEqual([{ type: 'none' }])
+    })
+
+    test('in chunks is read, and its handler gets the attempt', async () => {
+      const run = runAll()
+      const attempts: unknown[] = []
+      await using server = await serve(
+        app(express.text(), (req, res) => {
+          attempts.push(req.idempotency)
+          res.send(req.body)
+        }),
+      )
+      const client = startRequest(server.port, [
+        'POST / HTTP/1.1',
+        'Host: a',
+        'Connection: close',
+        'Content-Type: text/plain',
+        'Transfer-Encoding: chunked',
+      ])
+      client.write('2\r\nhe\r\n')
+      await settle()
+      client.write('3\r\nllo\r\n0\r\n\r\n')
+      const [answer] = await once(client.setEncoding('latin1'), 'data')
+      expect(answer).toMatch(/hello$/)
+      expect(run.bodies).toEqual([{ type: 'bytes', bytes: Buffer.from('hello') }])
+      expect(attempts).toEqual([ATTEMPT])
+      client.destroy()
+    })
+
+    test('is described as the client sent it, each line of a field by itself', async () => {
+      const seen: unknown[] = []
+      core.script = (exchange) => {
+        const { headers, ...view } = exchange.request
+        seen.push(view, headers.host, exchange.lines('idempotency-key'), exchange.lines('x-none'))
+        seen.push(exchange.native.baseUrl)
+        return exchange.bypass([['idempotency-status', 'none']])
+      }
+      const router = express.Router().use(protect(), (_req, res) => void res.send('ok'))
+      await using server = await serve(quiet().use('/v1', router))
+      const fields = ['Idempotency-Key: "a"', 'Idempotency-Key: "b, c"']
+      const { head } = await rawRequest(server.port, '/v1/pay?x=1', fields, 'POST')
+      expect(head).toContain('idempotency-status: none')
+      expect(seen).toEqual([
+        { method: 'POST', scheme: 'http', host: 'shop.test:8080', target: '/v1/pay?x=1' },
+        'shop.test:8080',
+        ['"a"', '"b, c"'],
+        [],
+        '/v1',
+      ])
+    })
+  })
+
+  describe('core', () => {
+    const handler = vi.fn<RequestHandler>((_req, res) => void res.send('handled'))
+    afterEach(() => void handler.mockClear())
+
+    test('can answer itself', async () => {
+      core.script = (exchange) =>
+        exchange.send({
+          status: 409,
+          headers: [
+            ['content-type', 'application/problem+json'],
+            ['retry-after', '1'],
+          ],
+          body: Buffer.from('{}'),
+        })
+      await using server = await serve(app(handler))
+      const { head, body } = await rawRequest(server.port, '/', [], 'POST')
+      expect([head[0], body]).toEqual(['HTTP/1.1 409 Conflict', '{}'])
+      expect(head).toContain('retry-after: 1')
+      expect(handler).not.toHaveBeenCalled()
+    })
+
+    test('can answer a request whose body is too large, and the connection lives on', async () => {
+      core.script = async (exchange) => {
+        const { type } = await exchange.readBody(10)
+        exchange.send({ status: 413, headers: [], body: Buffer.from(type) })
+      }
+      await using server = await serve(app(handler))
+      const client = startRequest(server.port, [
+        'POST / HTTP/1.1',
+        'Host: a',
+        'Transfer-Encoding: chunked',
+      ])
+      let text = ''
+      client.setEncoding('latin1').on('data', (data: string) => {
+        text += data
+      })
+      const chunk = 'x'.repeat(0xffff)
+      for (let i = 0; i < 10; i += 1) client.write(`ffff\r\n${chunk}\r\n`)
+      while (!text.includes('too-large')) await once(client, 'data')
+      client.write('0\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx')
+      while (!text.includes('bytes')) await once(client, 'data')
+      client.destroy()
+    })
+
+    test('whose answer cannot be sent gets an error, and the handler does not run', async () => {
+      core.script = (exchange) =>
+        exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
+      await using server = await serve(app(handler))
+      expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
+      expect(handler).not.toHaveBeenCalled()
+    })
+
+    test.each<[string, Script]>([
+      [
+        'throws',
+        () => {
+          throw new Error('scope')
+        },
+      ],
+      ['rejects', () => Promise.reject(new Error('scope'))],
+    ])('that %s has the error reach Express, and the handler does not run', async (_, script) => {
+      core.script = script
+      await using server = await serve(app(handler))
+      expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
+      expect(handler).not.toHaveBeenCalled()
+    })
+
+    test('does not run the handler of a request that was answered while it looked', async () => {
+      const ends: AttemptEnd[] = []
+      core.script = async (exchange) => {
+        await settle()
+        await exchange.run({
+          maxBodyBytes: 9,
+          patienceMs: 9,
+          onEnd: async (end) => void ends.push(end),
+        })
+      }
+      const timeout: RequestHandler = (_req, res, next) => {
+        next()
+        res.sendStatus(503)
+      }
+      await using server = await serve(quiet().use(timeout, protect(), handler))
+      expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 503/)
+      await expect.poll(() => ends).toMatchObject([{ type: 'failed' }])
+      expect(handler).not.toHaveBeenCalled()
+    })
+  })
+
+  describe('a client that leaves', () => {
+    async function leaveThen(answer: Answer): Promise<Run> {
+      const run = runAll()
+      let arrive: (res: Response) => void = () => {}
+      const arrival = new Promise<Response>((resolve) => {
+        arrive = resolve
+      })
+      await using server = await serve(app((_req, res) => arrive(res)))
+      const { client } = post(server.port)
+      const res = await arrival
+      client.destroy()
+      await once(res, 'close')
+      answer(res, res.req)
+      await run.told
+      return run
+    }
+
+    test.each(WAYS.filter(([way]) => !['sendFile', 'download'].includes(way)))(
+      'before an answer by %s changes nothing of it',
+      async (_, say) => {
+        const run = await leaveThen(say)
+        expect(run.ends.map(({ type }) => type)).toEqual(['answered'])
+      },
+    )
+
+    test('while the end is held', async () => {
+      const run = runAll('held')
+      let response: Response | undefined
+      await using server = await serve(
+        app((_req, res) => {
+          response = res
+          res.json({ a: 1 })
+        }),
+      )
+      const { client } = post(server.port)
+      await run.told
+      const gone = once(response as Response, 'close')
+      client.resetAndDestroy()
+      await settle()
+      run.letGo()
+      await gone
+      expect(run.ends.map(answerOf)).toEqual([{ status: 200, text: '{"a":1}' }])
+    })
+  })
+
+  test('duplicates in one packet on one connection do not wait for each other for ever', async () => {
+    let first: Promise<AttemptEnd> | undefined
+    let runs = 0
+    core.script = async (exchange) => {
+      if (first !== undefined) {
+        const { text } = answerOf(await first)
+        exchange.send({ status: 200, headers: [], body: Buffer.from(`again ${text}`) })
+        return
+      }
+      let tell: (end: AttemptEnd) => void = () => {}
+      first = new Promise((resolve) => {
+        tell = resolve
+      })
+      await exchange.run({
+        maxBodyBytes: 99,
+        patienceMs: 99,
+        async onEnd(end) {
+          await settle()
+          tell(end)
+        },
+      })
+    }
+    await using server = await serve(
+      app((_req, res) => {
+        runs += 1
+        setImmediate(() => res.send('once'))
+      }),
+    )
+    const client = startRequest(server.port, [])
+    const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n'
+    client.write(`${head}\r\nx${head}\r\nx${head}Connection: close\r\n\r\nx`)
+    let text = ''
+    client.setEncoding('latin1').on('data', (data: string) => {
+      text += data
+    })
+    await once(client, 'close')
+    expect(text).toMatch(/\r\n\r\nonceHTTP[\s\S]*\r\n\r\nagain onceHTTP[\s\S]*\r\n\r\nagain once$/)
+    expect(runs).toBe(1)
+  })
+
+  test('events are sent as they come', async () => {
+    const run = runAll('held')
+    await using server = await serve(
+      app((_req, res) => {
+        res.type('text/event-stream').flushHeaders()
+        res.write('data: 1\n\n')
+        setImmediate(() => res.end('data: 2\n\n'))
+      }),
+    )
+    const request = post(server.port)
+    while (!request.received().includes('data: 1')) await once(request.client, 'data')
+    expect(answerOf(await run.told).text).toBe('data: 1\n\ndata: 2\n\n')
+    run.letGo()
+    expect(await request.whole()).toMatch(/data: 2\n\n\r\n0\r\n\r\n$/)
+  })
+})

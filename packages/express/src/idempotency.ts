@@ -1,0 +1,39 @@
+// idempotency for Express 4 and 5: where Express keeps what it must know of a request.
+
+import { type Attempt, createHttpIdempotency, type IdempotencyOptions } from '@stampede/core'
+import { createNodeIdempotency } from '@stampede/node-http'
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import { addressOf } from './address.ts'
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** Set by `idempotency` for the handlers behind it, where the request has a key. */
+      idempotency?: Attempt
+    }
+  }
+}
+
+/**
+ * A middleware that runs what comes after it once for each idempotency key, and answers a repeated request with what was
+ * answered first. Mount it behind authentication, before or behind the body parser.
+ *
+ * @example
+ * app.post('/payments', auth, idempotency({ scope: (req) => req.user.id }), createPayment)
+ */
+export function idempotency(options: IdempotencyOptions<Request>): RequestHandler {
+  const visit = createNodeIdempotency(createHttpIdempotency<Request>(options))
+  return function idempotency(req: Request, res: Response, next: NextFunction): void {
+    visit({
+      req,
+      res,
+      next,
+      native: req,
+      address: addressOf(req),
+      parsed: () => ({ body: req.body }),
+      attach: (attempt) => {
+        req.idempotency = attempt
+      },
+    })
+  }
+}

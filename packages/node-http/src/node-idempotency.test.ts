@@ -1,0 +1,228 @@
+// Plain node:http, and node:http2 through its compatibility objects: the port without a framework.
+
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type ClientHttp2Stream, connect, createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Attempt, AttemptEnd, HttpIdempotency } from '@stampede/core'
+import { describe, expect, test } from 'vitest'
+import { createNodeIdempotency } from './node-idempotency.ts'
+import { rawRequest, serve } from './testing/raw-client.ts'
+
+type Handler = (req: IncomingMessage, res: ServerResponse) => void
+type Next = (error?: unknown) => void
+
+interface Journey {
+  readonly ends: AttemptEnd[]
+  readonly lines: Array<readonly string[]>
+  readonly bodies: unknown[]
+  readonly told: Promise<AttemptEnd>
+  letGo(): void
+  /** The listener of a server whose handler this is. */
+  listener(handler: Handler, next?: (res: ServerResponse) => Next): Handler
+}
+
+function journey(patienceMs = 60_000): Journey {
+  const ends: AttemptEnd[] = []
+  const lines: Array<readonly string[]> = []
+  const bodies: unknown[] = []
+  let letGo = (): void => {}
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let tell: (end: AttemptEnd) => void = () => {}
+  const told = new Promise<AttemptEnd>((resolve) => {
+    tell = resolve
+  })
+  const core: HttpIdempotency<IncomingMessage> = {
+    async handle(exchange, attach) {
+      lines.push(exchange.lines('idempotency-key'))
+      bodies.push(await exchange.readBody(1000))
+      attach({ attempt: 1 } as Attempt)
+      await exchange.run({
+        maxBodyBytes: 1000,
+        patienceMs,
+        onEnd(end) {
+          ends.push(end)
+          tell(end)
+          return gate
+        },
+      })
+    },
+  }
+  const visit = createNodeIdempotency(core)
+  const listener: Journey['listener'] = (handler, other) => (req, res) => {
+    const next: Next = (error) => {
+      if (error === undefined) handler(req, res)
+      else other?.(res)(error)
+    }
+    const address = { scheme: 'http', host: 'a', target: '/' }
+    const parsed = () => ({ body: undefined })
+    visit({ req, res, next, native: req, address, parsed, attach: () => {} })
+  }
+  return { ends, lines, bodies, told, letGo: () => letGo(), listener }
+}
+
+function textOf(end: AttemptEnd | undefined): string {
+  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  return Buffer.from(end.body).toString()
+}
+
+async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await turn()
+}
+
+test('a listener that throws has failed, and its error is handed on', async () => {
+  const { listener, ends, letGo } = journey()
+  letGo()
+  const error = new Error('no')
+  const listen = listener(
+    () => {
+      throw error
+    },
+    (res) => (handed) => res.end(handed === error ? 'handed on' : 'another'),
+  )
+  await using server = await serve(listen)
+  expect((await rawRequest(server.port, '/', [], 'POST')).body).toBe('handed on')
+  expect(ends).toEqual([{ type: 'failed', error }])
+})
+
+test('a listener that throws after its answer has answered', async () => {
+  const { listener, ends, letGo } = journey()
+  letGo()
+  const listen = listener((_req, res) => {
+    res.end('answer')
+    throw new Error('late')
+  })
+  await using server = await serve(listen)
+  expect((await rawRequest(server.port, '/', [], 'POST')).body).toBe('answer')
+  expect(ends.map(textOf)).toEqual(['answer'])
+})
+
+describe('HTTP/2', () => {
+  interface Client {
+    readonly stream: ClientHttp2Stream
+    status: number | undefined
+    text: string
+    readonly ended: Promise<unknown>
+  }
+
+  async function open(
+    listen: Handler,
+    use: (post: (body?: string) => Client) => Promise<void>,
+  ): Promise<void> {
+    // The compatibility objects are what an adapter is given.
+    const server = createServer((req, res) => listen(req as never, res as never))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    session.on('error', () => {})
+    await use((body = '') => {
+      const fields = { 'idempotency-key': ['"a"', '"b, c"'] }
+      const stream = session.request({ ':method': 'POST', ...fields })
+      stream.on('error', () => {})
+      stream.end(body)
+      const client: Client = {
+        stream,
+        status: undefined,
+        text: '',
+        ended: once(stream, 'close'),
+      }
+      stream.on('response', (head) => {
+        client.status = head[':status']
+      })
+      stream.setEncoding('utf8').on('data', (data) => {
+        client.text += data
+      })
+      return client
+    })
+    session.destroy()
+    server.close()
+  }
+
+  const WAYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown]> = [
+    ['end', (res) => res.end('hello')],
+    ['write and end', (res) => [res.write('hel'), res.end('lo')]],
+    ['writeHead', (res) => [res.writeHead(201, { 'X-A': '1' }), res.end('hello')]],
+    ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res)],
+  ]
+
+  test.each(WAYS)('an answer by %s is told to core, and then goes to the client', (way, say) => {
+    const { listener, told, letGo, lines, bodies } = journey()
+    const listen = listener((_req, res) => void say(res))
+    return open(listen, async (post) => {
+      const client = post('body')
+      const end = await told
+      expect(textOf(end)).toBe('hello')
+      expect(end).toMatchObject({ head: { status: way === 'writeHead' ? 201 : 200 } })
+      await settle()
+      expect(client.stream.readableEnded).toBe(false)
+      letGo()
+      await client.ended
+      expect([client.status, client.text]).toEqual([way === 'writeHead' ? 201 : 200, 'hello'])
+      expect(lines).toEqual([['"a"', '"b, c"']])
+      expect(bodies).toEqual([{ type: 'bytes', bytes: Buffer.from('body') }])
+    })
+  })
+
+  test('a second answer is refused', () => {
+    const { listener, told, letGo } = journey()
+    const seen: unknown[] = []
+    const listen = listener((_req, res) => {
+      res.end('first')
+      seen.push(res.headersSent, res.writableEnded, res.finished)
+      try {
+        res.setHeader('X-A', '1')
+      } catch (error) {
+        seen.push(error)
+      }
+      res.statusCode = 500
+      res.end('second', () => seen.push('called'))
+    })
+    return open(listen, async (post) => {
+      const client = post()
+      await told
+      await settle()
+      letGo()
+      await client.ended
+      expect([client.status, client.text]).toEqual([200, 'first'])
+      const refused = expect.objectContaining({ code: 'ERR_HTTP2_HEADERS_SENT' })
+      expect(seen).toEqual([true, true, true, refused, 'called'])
+    })
+  })
+
+  test.each(WAYS)('a client that left before an answer by %s changes nothing of it', (_, say) => {
+    const { listener, told } = journey()
+    let arrive: (res: ServerResponse) => void = () => {}
+    const arrival = new Promise<ServerResponse>((resolve) => {
+      arrive = resolve
+    })
+    return open(
+      listener((_req, res) => arrive(res)),
+      async (post) => {
+        const client = post()
+        const res = await arrival
+        const closed = once(res, 'close')
+        client.stream.close(8)
+        await closed
+        say(res)
+        expect(textOf(await told)).toBe('hello')
+      },
+    )
+  })
+
+  test('a client that left is waited for as long as core says', () => {
+    const { listener, told } = journey(5)
+    return open(
+      listener((_req, res) => res.emit('arrived')),
+      async (post) => {
+        const client = post()
+        await settle()
+        client.stream.close(8)
+        expect(await told).toEqual({ type: 'unanswered' })
+      },
+    )
+  })
+})

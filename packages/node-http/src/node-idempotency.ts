@@ -1,0 +1,104 @@
+// The IdempotentExchange port over a callback-style framework: (req, res, next). Express and plain node:http.
+
+import type { IncomingMessage } from 'node:http'
+import type { Attempt, AttemptObserver, HttpIdempotency, IdempotentExchange } from '@stampede/core'
+import { watchAttempt } from './attempt-watch.ts'
+import type { NodeVisit } from './node-exchange.ts'
+import { readRequest } from './read-request.ts'
+import { discardRequestBody, type ParsedRequest, readRequestBody } from './request-body.ts'
+import { addAtHead } from './write-head.ts'
+import { writeReply } from './write-response.ts'
+
+/** A request on its way through a framework, with a body and a handler to be told of its attempt. */
+export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispatch'> {
+  /** What parsers have made of the body so far. */
+  parsed(): ParsedRequest
+  attach(attempt: Attempt): void
+}
+
+interface NodeIdempotentExchange<Native> extends IdempotentExchange<Native> {
+  /** The request was handed to the app, or answered. */
+  readonly begun: boolean
+}
+
+/** What a middleware calls for each request. An error of the user's own callbacks goes to `next`. */
+export function createNodeIdempotency<Native>(
+  idempotency: HttpIdempotency<Native>,
+): (visit: IdempotentVisit<Native>) => void {
+  return (visit) => {
+    const exchange = createNodeIdempotentExchange(visit)
+    const failed = (error: unknown): void => {
+      // Once the app is at work, a second way into it would answer twice.
+      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
+      else visit.next(error)
+    }
+    try {
+      idempotency.handle(exchange, (attempt) => visit.attach(attempt))?.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+}
+
+function createNodeIdempotentExchange<Native>(
+  visit: IdempotentVisit<Native>,
+): NodeIdempotentExchange<Native> {
+  const { req, res, next, native, address } = visit
+  let begun = false
+  return {
+    request: readRequest(req, address),
+    native,
+    get begun() {
+      return begun
+    },
+    lines: (name) => linesOf(req, name),
+    readBody: (maxBytes) => readRequestBody(req, maxBytes, visit.parsed()),
+    bypass(add) {
+      begun = true
+      addAtHead(res, add)
+      next()
+    },
+    run(observer) {
+      begun = true
+      return runAttempt(visit, observer)
+    },
+    send(reply) {
+      begun = true
+      // An answer that cannot be given is no reason to run the handler again.
+      if (!writeReply(res, reply)) next(unsendable())
+      discardRequestBody(req)
+    },
+  }
+}
+
+async function runAttempt<Native>(
+  { res, next }: IdempotentVisit<Native>,
+  observer: AttemptObserver,
+): Promise<void> {
+  if (res.headersSent) {
+    // By a timeout, say, while we were looking: nobody would get what the handler answers.
+    return observer.onEnd({ type: 'failed', error: new Error('it was answered before') })
+  }
+  const watch = watchAttempt(res, observer)
+  try {
+    next()
+  } catch (error) {
+    // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
+    process.nextTick(next, error)
+    watch.threw(error)
+    if (!res.headersSent) await watch.report({ type: 'failed', error })
+  }
+  await watch.ended
+}
+
+/** Every line of a field; `headers` joins them. HTTP/2 requests have no headersDistinct. */
+export function linesOf(req: IncomingMessage, name: string): readonly string[] {
+  const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
+  if (distinct !== undefined) return distinct[name] ?? []
+  const { rawHeaders } = req
+  return rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name)
+}
+
+export function unsendable(): Error {
+  return new Error('The kept response has a status or a header field that cannot be sent')
+}

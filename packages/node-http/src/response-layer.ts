@@ -1,0 +1,199 @@
+// Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
+
+import type { ServerResponse } from 'node:http'
+import type { OriginEnd, Reply } from '@stampede/core'
+import { type BodyCollector, createBodyCollector } from './body.ts'
+import { type Departure, watchDeparture } from './client-gone.ts'
+import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
+import { type CaptureObserver, EndHold } from './hold-end.ts'
+import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
+import { type Method, WrappedMethods } from './wrapped-methods.ts'
+import { discardWrite, writeReply } from './write-response.ts'
+
+export class ResponseLayer {
+  readonly #res: ServerResponse
+  readonly #observer: CaptureObserver
+  readonly #resolve: (end: OriginEnd) => void
+  readonly #methods: WrappedMethods
+  /** Fields set by middlewares outside us; a hit gets them from there again. */
+  readonly #outer: FieldMap
+  readonly #body: BodyCollector
+  readonly #departure: Departure
+  readonly #hold: EndHold
+  /** `judged`: core has seen the head, and the layers outside us have not. */
+  #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
+  #head: JudgedHead = NO_HEAD
+  #probing = false
+  #ended = false
+
+  constructor(res: ServerResponse, observer: CaptureObserver, resolve: (end: OriginEnd) => void) {
+    this.#res = res
+    this.#observer = observer
+    this.#hold = new EndHold(res, observer)
+    this.#resolve = resolve
+    this.#methods = new WrappedMethods(res)
+    this.#outer = fieldsOf(res.getHeaders())
+    this.#body = createBodyCollector(observer.maxBodyBytes)
+    const on = {
+      closed: () => this.#closed(),
+      givenUp: (piped: boolean) => {
+        // Its body had begun to come, though not a byte of it was written.
+        if (piped && this.#hold.wanted && this.#phase === 'head') this.#judge([res.statusCode])
+        this.decline(res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
+      },
+    }
+    this.#departure = watchDeparture(res, on, observer.patienceMs)
+  }
+
+  install(): void {
+    Object.assign(this.#res, {
+      writeHead: this.#ownWriteHead,
+      write: (...args: unknown[]) => this.#write(args),
+      end: (...args: unknown[]) => this.#end(args),
+      flushHeaders: (...args: unknown[]) => this.#flushHeaders(args),
+      destroy: (...args: unknown[]) => {
+        this.#departure.destroyedByApp()
+        return this.#pass('destroy', args)
+      },
+    })
+  }
+
+  readonly #ownWriteHead = (...args: unknown[]): unknown => {
+    // Without headers of their own, the layers outside us mean the head that was judged.
+    if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#head.args)
+    if (this.#phase !== 'head' || this.#res.headersSent) return this.#pass('writeHead', args)
+    return this.#judge(args) && !this.#probing ? this.#sendHead(this.#head.args) : this.#res
+  }
+
+  /** False when core answers with something else, which has been sent then. */
+  #judge(args: readonly unknown[]): boolean {
+    const judged = judgeHead(this.#res, args, this.#observer, this.#outer)
+    if ('replacement' in judged) {
+      this.#replace(judged.replacement)
+      return false
+    }
+    this.#phase = 'judged'
+    this.#head = judged
+    return true
+  }
+
+  #sendHead(args: readonly unknown[]): unknown {
+    this.#phase = 'body'
+    let returned: unknown
+    try {
+      returned = this.#pass('writeHead', args)
+    } catch (error) {
+      // A head that Node refuses never leaves; what the app answers next is not what was judged.
+      if (this.#hold.wanted) this.#phase = 'head'
+      else this.decline('declined')
+      throw error
+    }
+    // Sessions outside us set their cookie while the head is written: then it is one client's answer.
+    const shared = this.#hold.wanted || this.#head.cookie || !this.#res.hasHeader('set-cookie')
+    if (!this.#head.keep || !shared) this.decline('declined')
+    else if (this.#ended) this.#finish()
+    return returned
+  }
+
+  // Has an implied head judged before the layers outside us are entered, so that another answer can
+  // still go through them from their start. The hooks of layers inside us run now, as in writeHead.
+  // On a closed response Node would write no head at all, so there it is written here.
+  #openHead(): void {
+    if (this.#phase !== 'head' || this.#res.headersSent) return
+    this.#probing = !this.#departure.gone
+    try {
+      this.#res.writeHead(this.#res.statusCode)
+    } finally {
+      this.#probing = false
+    }
+  }
+
+  #write(args: readonly unknown[]): unknown {
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('write', args)
+    this.#departure.wrote()
+    this.#openHead()
+    if (this.#isShut()) return discardWrite(args, true)
+    const more = this.#through('write', args)
+    this.#keep(args)
+    // While the body is kept, the handler is not slowed down by its client: others wait for the end, and one who does not
+    // read must not hold them up; one who left sends no `drain` at all. Bounded by maxBodyBytes, then as ever.
+    return this.#phase === 'body' ? true : more
+  }
+
+  #end(args: readonly unknown[]): unknown {
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('end', args)
+    this.#openHead()
+    if (this.#isShut()) return discardWrite(args, this.#res)
+    if (this.#hold.takes(args, this.#head.args)) return this.#endWhenTold(args)
+    const returned = this.#through('end', args)
+    this.#keep(args)
+    this.#ended = true
+    // A layer outside us may put off the real end (a session that is saved first), and the head with it.
+    if (this.#phase === 'body') this.#finish()
+    return returned
+  }
+
+  #endWhenTold(args: readonly unknown[]): unknown {
+    this.#body.add(args[0], args[1])
+    this.#ended = true
+    this.#departure.stop()
+    const end = endOf(this.#head.stored, this.#body, this.#res.req.method)
+    this.#hold.end(end, args, (own) => {
+      this.#through('end', own)
+      this.#settle(end)
+    })
+    return this.#res
+  }
+
+  #flushHeaders(args: readonly unknown[]): unknown {
+    if (!this.#methods.inside) this.#openHead()
+    return this.#isShut() ? undefined : this.#through('flushHeaders', args)
+  }
+
+  #isShut = (): boolean => this.#phase === 'replaced' || this.#hold.active
+  #pass = (method: Method, args: readonly unknown[]): unknown => this.#methods.pass(method, args)
+
+  #through(method: Method, args: readonly unknown[]): unknown {
+    const ownHead = this.#phase === 'judged' ? this.#ownWriteHead : undefined
+    try {
+      return this.#methods.through(method, args, ownHead)
+    } catch (error) {
+      // Nothing left: what is answered instead has a head of its own.
+      if (this.#hold.wanted && this.#phase === 'judged') this.#phase = 'head'
+      throw error
+    }
+  }
+
+  /** If the app ended the response before it was closed, only its head may be missing. */
+  #closed(): void {
+    if (!this.#ended) return
+    this.#openHead()
+    if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#head.args)
+    this.decline('detached')
+  }
+
+  #keep([chunk, encoding]: readonly unknown[]): void {
+    if (this.#phase === 'settled' || this.#phase === 'replaced') return
+    if (!this.#body.add(chunk, encoding)) this.decline('too-large')
+  }
+
+  #finish = (): void => this.#settle(endOf(this.#head.stored, this.#body, this.#res.req.method))
+  decline(reason: 'declined' | 'too-large' | 'incomplete' | 'detached'): void {
+    this.#settle({ type: 'not-captured', reason })
+  }
+
+  #replace(reply: Reply): void {
+    this.decline('declined')
+    this.#phase = 'replaced'
+    restoreFields(this.#res, this.#outer)
+    writeReply(this.#res, reply, this.#methods.original)
+  }
+
+  #settle(end: OriginEnd): void {
+    if (this.#phase === 'settled' || this.#phase === 'replaced') return
+    this.#phase = 'settled'
+    this.#departure.stop()
+    this.#body.drop()
+    this.#resolve(end)
+  }
+}

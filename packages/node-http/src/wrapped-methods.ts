@@ -1,0 +1,39 @@
+// The methods of a ServerResponse as they were before we wrapped them, and two ways to call them.
+
+import type { ServerResponse } from 'node:http'
+
+export type Method = 'writeHead' | 'write' | 'end' | 'flushHeaders' | 'destroy'
+
+export class WrappedMethods {
+  readonly original: Pick<ServerResponse, Method>
+  readonly #res: ServerResponse
+  #depth = 0
+
+  constructor(res: ServerResponse) {
+    const { writeHead, write, end, flushHeaders, destroy } = res
+    this.#res = res
+    this.original = { writeHead, write, end, flushHeaders, destroy }
+  }
+
+  /** While a wrapped method runs: what it calls in turn is its own business. */
+  get inside(): boolean {
+    return this.#depth > 0
+  }
+
+  pass(method: Method, args: readonly unknown[]): unknown {
+    return Reflect.apply(this.original[method], this.#res, args)
+  }
+
+  /** Calls the layers outside us. With `ownWriteHead` those inside us have had their turn with the head. */
+  through(method: Method, args: readonly unknown[], ownWriteHead?: unknown): unknown {
+    const { writeHead } = this.#res
+    if (ownWriteHead !== undefined) Object.assign(this.#res, { writeHead: ownWriteHead })
+    this.#depth += 1
+    try {
+      return this.pass(method, args)
+    } finally {
+      this.#depth -= 1
+      if (this.#res.writeHead === ownWriteHead) this.#res.writeHead = writeHead
+    }
+  }
+}
