@@ -1,0 +1,66 @@
+// What makes two requests the same: key, user, route and payload, and nothing less.
+import { pathOf } from '../orders.ts'
+import type { Scene } from '../scene.ts'
+import { inWords, isRefusal, ok, unless, type Verdict, wrong } from '../verdict.ts'
+import { type Case, judgeReplay } from './case.ts'
+
+/** The second payload must be refused, with any 4xx. */
+async function refused(scene: Scene, one: string, other: string): Promise<Verdict> {
+  const first = await scene.send('json', { body: one })
+  if (first.status !== 201) return wrong(`first answer: ${inWords(first)}`)
+  const again = await scene.retry('json', { body: other })
+  const runs = (await scene.runs()).length
+  if (isRefusal(again) && runs === 1) return ok(inWords(again))
+  return unless([
+    [runs > 1, `ran: got ${inWords(again)}`],
+    [runs === 1 && again.status === 201, 'got the answer of the other payload'],
+    [runs === 1 && again.status !== 201, `got ${inWords(again)}`],
+  ])
+}
+
+async function otherUser(scene: Scene): Promise<Verdict> {
+  const first = await scene.send('json', { user: 'alice' })
+  const other = await scene.retry('json', { user: 'bob' })
+  const leaked = first.body.length > 0 && other.body.equals(first.body)
+  return unless([[leaked, "got the first user's answer"]], inWords(other))
+}
+
+async function otherRoute(scene: Scene): Promise<Verdict> {
+  const first = await scene.send('json')
+  const other = await scene.retry('other')
+  const leaked = other.body.equals(first.body)
+  return unless(
+    [[leaked, `${pathOf('other')} got what ${pathOf('json')} answered`]],
+    inWords(other),
+  )
+}
+
+async function keyOrder(scene: Scene): Promise<Verdict> {
+  const first = await scene.send('json', { body: '{"amount":1,"unit":"EUR"}' })
+  const again = await scene.retry('json', { body: '{ "unit": "EUR", "amount": 1 }' })
+  return judgeReplay(scene, first, again, { status: 201, headers: [] })
+}
+
+export const identity: readonly Case[] = [
+  {
+    id: 'other-payload',
+    title: 'same key, other payload: refused',
+    run: (scene) => refused(scene, '{"amount":1}', '{"amount":2}'),
+  },
+  {
+    id: 'big-integers',
+    title: '9007199254740993 and 9007199254740992 are two payloads: refused',
+    run: (scene) => refused(scene, '{"amount":9007199254740993}', '{"amount":9007199254740992}'),
+  },
+  { id: 'key-order', title: 'JSON members in another order are the same payload', run: keyOrder },
+  {
+    id: 'other-user',
+    title: "same key, other user: never the first user's answer",
+    run: otherUser,
+  },
+  {
+    id: 'other-route',
+    title: "same key, other route: never the other route's answer",
+    run: otherRoute,
+  },
+]

@@ -1,0 +1,33 @@
+// The header itself: a Structured Field string (draft-ietf-httpapi-idempotency-key-header), which many clients send bare.
+import type { Scene } from '../scene.ts'
+import { inWords, isRefusal, unless, type Verdict } from '../verdict.ts'
+import { type Case, judgeReplay } from './case.ts'
+
+async function quoted(scene: Scene): Promise<Verdict> {
+  const first = await scene.send('json', { keys: [`"${scene.key}"`] })
+  const again = await scene.retry('json', { keys: [scene.key] })
+  return judgeReplay(scene, first, again, { status: 201, headers: [] })
+}
+
+async function twoLines(scene: Scene): Promise<Verdict> {
+  const answer = await scene.send('json', { keys: [`${scene.key}-a`, `${scene.key}-b`] })
+  return unless([[!isRefusal(answer), `accepted: ${inWords(answer)}`]], inWords(answer))
+}
+
+async function malformed(scene: Scene): Promise<Verdict> {
+  const open = await scene.send('json', { keys: [`"${scene.key}`] })
+  const latin = await scene.send('json', { keys: [`"${scene.key}-\u00e9"`] })
+  return unless(
+    [
+      [!isRefusal(open), `a quote left open: ${inWords(open)}`],
+      [!isRefusal(latin), `a byte that is not ASCII: ${inWords(latin)}`],
+    ],
+    `${inWords(open)}, ${inWords(latin)}`,
+  )
+}
+
+export const keys: readonly Case[] = [
+  { id: 'quoted', title: '`"k"` and `k` are one key', run: quoted },
+  { id: 'two-lines', title: 'two Idempotency-Key lines: refused', run: twoLines },
+  { id: 'malformed', title: 'a key that is no Structured Field string: refused', run: malformed },
+]

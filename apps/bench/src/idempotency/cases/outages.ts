@@ -1,0 +1,69 @@
+// Redis dies: before a result could be stored, and before a request comes.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Answer } from '../request.ts'
+import type { Scene } from '../scene.ts'
+import { inWords, unless, type Verdict } from '../verdict.ts'
+import type { Case } from './case.ts'
+
+async function diesBeforeStore(scene: Scene): Promise<Verdict> {
+  // Longer than the 5 s after which node-redis gives a command up.
+  const sent = scene.send('json', { gated: true, timeoutMs: 8_000 })
+  const { id } = await scene.nthRun(1)
+  await scene.redis.kill()
+  scene.server.go(scene.key)
+  const first = await sent
+  await sleep(500)
+  const { crashed } = scene.server
+  await scene.redis.restart()
+  const server = crashed ? await scene.another() : scene.server
+  const again = await untilServed(() => scene.send('json', { timeoutMs: 2_000 }, server))
+  const runs = (await scene.runs()).length
+  const real = first.status === 201 && first.body.includes(id)
+  return unless(
+    [
+      [!real, `client got ${inWords(first)}`],
+      [crashed, 'the server crashed'],
+      [runs > 1, 'ran again'],
+    ],
+    `retry: ${inWords(again)}`,
+  )
+}
+
+/** Redis is back, and connections need a moment: what counts is what a patient client gets. */
+async function untilServed(send: () => Promise<Answer>): Promise<Answer> {
+  for (let tries = 1; ; tries++) {
+    const answer = await send()
+    if ((answer.status > 0 && answer.status < 500) || tries === 8) return answer
+    await sleep(500)
+  }
+}
+
+async function downAtBegin(scene: Scene): Promise<Verdict> {
+  await scene.redis.kill()
+  await sleep(300)
+  const answer = await scene.send('json', { timeoutMs: 2_000 })
+  const ran = (await scene.runs()).length > 0
+  const { crashed } = scene.server
+  return unless(
+    [
+      [answer.status === 0, inWords(answer)],
+      [crashed, 'the server crashed'],
+    ],
+    ran ? `${inWords(answer)}, ran unprotected` : inWords(answer),
+  )
+}
+
+export const outages: readonly Case[] = [
+  {
+    id: 'redis-dies-before-store',
+    title:
+      'Redis dies between the handler and the store: the client gets the answer, no second run',
+    timeoutMs: 40_000,
+    run: diesBeforeStore,
+  },
+  {
+    id: 'redis-down-at-begin',
+    title: 'Redis is down when a request comes: an answer within 2 s',
+    run: downAtBegin,
+  },
+]

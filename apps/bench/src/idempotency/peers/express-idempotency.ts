@@ -1,0 +1,36 @@
+// express-idempotency with its Redis adapter, by the two READMEs.
+import express from 'express'
+import { getSharedIdempotencyService, idempotency } from 'express-idempotency'
+import redisAdapter from 'express-idempotency-redis-adapter'
+import { createClient } from 'redis4'
+import { expressHandlers } from '../handlers/express-answers.ts'
+import { listen } from './listen.ts'
+
+type Adapter = typeof import('express-idempotency-redis-adapter')['default']
+// Its export is CommonJS: what `require` gives has the class in `default`.
+const RedisAdapter = (redisAdapter as unknown as { default: Adapter }).default
+
+export async function start(url: string): Promise<number> {
+  const client = createClient({ url })
+  // Without a listener an outage would end the process; that is the application's duty, not the peer's.
+  client.on('error', () => {})
+  const dataAdapter = new RedisAdapter({ connectionInstance: client as never })
+  await dataAdapter.connect()
+
+  const app = express()
+  app.use(express.json())
+  app.use(idempotency({ dataAdapter: dataAdapter as never }) as never)
+  for (const { path, handler } of expressHandlers) {
+    app.post(path, async (req, res) => {
+      const service = getSharedIdempotencyService()
+      if (service.isHit(req as never)) return
+      try {
+        await handler(req, res)
+      } catch (error) {
+        await service.reportError(req as never)
+        throw error
+      }
+    })
+  }
+  return listen(app)
+}

@@ -1,0 +1,70 @@
+// The client: one request on a connection of its own, the answer as bytes, and never an exception.
+import { type ClientRequest, type IncomingHttpHeaders, request } from 'node:http'
+
+export interface Sent {
+  /** As it stands in the header; two of them are two lines. Default: the scene's own key. */
+  readonly keys?: readonly string[]
+  readonly user?: string
+  /** The JSON text, byte for byte. */
+  readonly body?: string
+  /** What only the test tells the handler: which attempt this is, and whether it must wait. */
+  readonly attempt?: number
+  readonly holdMs?: number
+  readonly gated?: boolean
+  readonly timeoutMs?: number
+  /** Sees the request itself, to abort it. */
+  readonly onRequest?: (sent: ClientRequest) => void
+}
+
+export interface Answer {
+  /** 0 if none came; then `failure` says why. */
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: Buffer
+  readonly failure?: string
+}
+
+const NOTHING = { status: 0, headers: {}, body: Buffer.alloc(0) }
+
+/** `scene` tells the runs of one case from stragglers of another. */
+export function post(port: number, path: string, scene: string, sent: Sent): Promise<Answer> {
+  const { timeoutMs = 5_000, body = '{"amount":1}' } = sent
+  const headers = [
+    'Host',
+    `127.0.0.1:${port}`,
+    'Content-Type',
+    'application/json',
+    'X-Scene',
+    scene,
+  ]
+  headers.push('Content-Length', String(Buffer.byteLength(body)), 'X-User', sent.user ?? 'alice')
+  for (const key of sent.keys ?? [scene]) headers.push('Idempotency-Key', key)
+  if (sent.attempt) headers.push('X-Attempt', String(sent.attempt))
+  if (sent.holdMs) headers.push('X-Hold-Ms', String(sent.holdMs))
+  if (sent.gated) headers.push('X-Gated', 'yes')
+
+  return new Promise((resolve) => {
+    const deadline = setTimeout(() => {
+      resolve({ ...NOTHING, failure: `no answer in ${timeoutMs / 1_000} s` })
+      outgoing.destroy()
+    }, timeoutMs)
+    const end = (answer: Answer) => {
+      clearTimeout(deadline)
+      resolve(answer)
+    }
+    const failed = (error: Error) => end({ ...NOTHING, failure: `no answer: ${error.message}` })
+    const options = { host: '127.0.0.1', port, path, method: 'POST', headers, agent: false }
+    const outgoing = request(options, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', failed)
+      response.on('end', () => {
+        const { statusCode: status = 0 } = response
+        end({ status, headers: response.headers, body: Buffer.concat(chunks) })
+      })
+    })
+    outgoing.on('error', failed)
+    sent.onRequest?.(outgoing)
+    outgoing.end(body)
+  })
+}
