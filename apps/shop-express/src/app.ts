@@ -1,21 +1,25 @@
-// The shop as an Express app. Everything it says about caching is the one line with `stampedeCache`.
+// The shop as an Express app. Everything it says about caching is the line with `stampedeCache` and the purge
+// of what an order changes; everything about idempotency keys is the line with `idempotency`.
 
 import type { Stampede } from '@stampede/core'
-import { stampedeCache } from '@stampede/express'
+import { idempotency, stampedeCache } from '@stampede/express'
 import {
   type Answer,
   answerError,
   createLab,
   type Lab,
   noSuchPage,
+  type OrderHandlers,
   type Pages,
   type ProductHandlers,
+  readCustomer,
   type Shop,
 } from '@stampede/shop'
 import express, {
   type ErrorRequestHandler,
   type Express,
   type Request,
+  type RequestHandler,
   type Response,
   type Router,
 } from 'express'
@@ -39,7 +43,14 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Express
   // The lab comes first: it looks at the cache from outside.
   app.use('/api/lab', labRoutes(createLab(shop, about)))
 
-  app.use('/api', stampedeCache({ stampede, ...LIFETIMES }))
+  // Orders come before the cache: what a customer bought is nobody else's.
+  app.use('/api/orders', orderRoutes(shop.orders, stampede))
+
+  // The address is the key, so that an order can purge what it changes.
+  app.use(
+    '/api',
+    stampedeCache({ stampede, ...LIFETIMES, key: (req) => pageKey(req, req.originalUrl) }),
+  )
   app.use('/api/products', productRoutes(shop.productsAt('/api')))
 
   // The same handlers without the cache, for comparison.
@@ -59,12 +70,38 @@ function productRoutes({ list, show, change }: ProductHandlers): Router {
     .put('/:id', (req: Request<{ id: string }>, res) => send(res, change(req, req.params.id)))
 }
 
-function labRoutes({ stats, resetStats, stampede, database }: Lab): Router {
+function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stampede): Router {
+  const admitted: RequestHandler = (req, _res, next) => {
+    admit(req)
+    next()
+  }
+  // Elsewhere a key is required; here the page shows what happens without one.
+  const once = idempotency({ stampede, scope: readCustomer, required: false })
+  return express
+    .Router()
+    .post('/', admitted, once, (req, res) => {
+      const onSold = async (id: number) => {
+        const paths = [`/api/products/${id}`, '/api/products']
+        await Promise.all(paths.map((path) => stampede.purge({ key: pageKey(req, path) })))
+      }
+      return send(res, place(req, { request: req.idempotency?.childKey('order'), onSold }))
+    })
+    .get('/', (req, res) => send(res, list(req)))
+    .get('/:id', (req: Request<{ id: string }>, res) => send(res, show(req, req.params.id)))
+}
+
+/** With the host, since each shop has a database of its own, and two may share a Redis. */
+function pageKey({ headers }: Request, path: string): string {
+  return `${headers.host}${path}`
+}
+
+function labRoutes({ stats, resetStats, stampede, doubleClick, database }: Lab): Router {
   return express
     .Router()
     .get('/stats', (req, res) => send(res, stats(req)))
     .delete('/stats', (req, res) => send(res, resetStats(req)))
     .post('/stampede', (req, res) => send(res, stampede(req)))
+    .post('/double-click', (req, res) => send(res, doubleClick(req)))
     .put('/database', (req, res) => send(res, database(req)))
 }
 

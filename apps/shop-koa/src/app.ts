@@ -1,16 +1,19 @@
-// The shop as a Koa app. Everything it says about caching is the one line with `stampedeCache`.
+// The shop as a Koa app. Everything it says about caching is the line with `stampedeCache` and the purge
+// of what an order changes; everything about idempotency keys is the line with `idempotency`.
 
 import { Router, type RouterContext } from '@koa/router'
 import type { Stampede } from '@stampede/core'
-import { stampedeCache } from '@stampede/koa'
+import { idempotency, stampedeCache } from '@stampede/koa'
 import {
   type Answer,
   answerError,
   createLab,
   type Lab,
   noSuchPage,
+  type OrderHandlers,
   type Pages,
   type ProductHandlers,
+  readCustomer,
   type Shop,
 } from '@stampede/shop'
 import Koa, { type Context, type Middleware } from 'koa'
@@ -34,8 +37,12 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
   // The lab comes first: it looks at the cache from outside.
   app.use(labRoutes(createLab(shop, about)).routes())
 
+  // Orders come before the cache: what a customer bought is nobody else's.
+  app.use(orderRoutes(shop.orders, stampede).routes())
+
+  // The address is the key, so that an order can purge what it changes.
   const cached = new Router({ prefix: '/api' })
-  cached.use(stampedeCache({ stampede, ...LIFETIMES }))
+  cached.use(stampedeCache({ stampede, ...LIFETIMES, key: (ctx) => pageKey(ctx, ctx.originalUrl) }))
   app.use(productRoutes(cached, shop.productsAt('/api')).routes())
 
   // The same handlers without the cache, for comparison.
@@ -53,11 +60,36 @@ function productRoutes(router: Router, { list, show, change }: ProductHandlers):
     .put('/products/:id', (ctx) => send(ctx, change(ctx.req, idOf(ctx))))
 }
 
-function labRoutes({ stats, resetStats, stampede, database }: Lab): Router {
+function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stampede): Router {
+  const admitted: Middleware = (ctx, next) => {
+    admit(ctx.req)
+    return next()
+  }
+  // Elsewhere a key is required; here the page shows what happens without one.
+  const once = idempotency({ stampede, scope: (ctx) => readCustomer(ctx.req), required: false })
+  return new Router({ prefix: '/api/orders' })
+    .post('/', admitted, once, (ctx) => {
+      const onSold = async (id: number) => {
+        const paths = [`/api/products/${id}`, '/api/products']
+        await Promise.all(paths.map((path) => stampede.purge({ key: pageKey(ctx, path) })))
+      }
+      return send(ctx, place(ctx.req, { request: ctx.idempotency?.childKey('order'), onSold }))
+    })
+    .get('/', (ctx) => send(ctx, list(ctx.req)))
+    .get('/:id', (ctx) => send(ctx, show(ctx.req, idOf(ctx))))
+}
+
+/** With the host, since each shop has a database of its own, and two may share a Redis. */
+function pageKey({ headers }: Context, path: string): string {
+  return `${headers.host}${path}`
+}
+
+function labRoutes({ stats, resetStats, stampede, doubleClick, database }: Lab): Router {
   return new Router({ prefix: '/api/lab' })
     .get('/stats', (ctx) => send(ctx, stats(ctx.req)))
     .delete('/stats', (ctx) => send(ctx, resetStats(ctx.req)))
     .post('/stampede', (ctx) => send(ctx, stampede(ctx.req)))
+    .post('/double-click', (ctx) => send(ctx, doubleClick(ctx.req)))
     .put('/database', (ctx) => send(ctx, database(ctx.req)))
 }
 

@@ -17,8 +17,9 @@ export async function ask(path, options) {
 }
 
 /** The answer, whatever it is; throws only when there is none. @returns {Promise<Reply>} */
-export async function look(path, { method = 'GET', body } = {}) {
-  const headers = body === undefined ? {} : { 'content-type': 'application/json' }
+export async function look(path, { method = 'GET', body, headers: extra = {} } = {}) {
+  const type = body === undefined ? {} : { 'content-type': 'application/json' }
+  const headers = { ...type, ...extra }
   const askedAt = performance.now()
   // The browser has a cache of its own, which would answer in place of the one on show.
   const options = { method, headers, cache: 'no-store', body: JSON.stringify(body) }

@@ -1,6 +1,7 @@
-// Starts the three parts of the page, and keeps the line at its foot up to date.
+// Starts the four parts of the page, and keeps the line at its foot up to date.
 
 import { ask } from './api.js'
+import { startDoubleClick } from './double-click.js'
 import { counted, whole } from './format.js'
 import { startInspector } from './inspector.js'
 import { startShelf } from './shelf.js'
@@ -17,6 +18,7 @@ let inspector
 const shelf = startShelf((id) => inspector?.inspect(id))
 startStampede(() => void showAbout())
 const [teas, about] = await Promise.all([shelf, showAbout()])
+startDoubleClick(teas, () => void showAbout())
 inspector = startInspector(about ?? UNKNOWN, teas, announce)
 
 async function showAbout() {

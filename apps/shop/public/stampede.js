@@ -3,11 +3,10 @@
 import { ask } from './api.js'
 import { counted, duration, whole } from './format.js'
 import { createHerd } from './herd.js'
+import { showHistogram } from './histogram.js'
 
 const form = document.querySelector('#stampede-form')
 const verdict = document.querySelector('#verdict')
-/** How many lines the page has room for; the rest is summed up in the last one. */
-const HISTOGRAM_LINES = 3
 
 /** @param {() => void} onDone called after each stampede */
 export function startStampede(onDone) {
@@ -111,27 +110,8 @@ function createSide(root) {
       write('p50', duration(p50Ms))
       write('p99', duration(p99Ms))
       write('max', duration(maxMs))
-      find('histogram').replaceChildren(...lines(cacheStatus).map((l) => bar(l, requests)))
+      const label = (kind) => (kind === 'none' ? '(no Cache-Status)' : kind)
+      showHistogram(find('histogram'), cacheStatus, requests, label)
     },
   }
-}
-
-function lines(histogram) {
-  const all = Object.entries(histogram)
-  if (all.length <= HISTOGRAM_LINES) return all
-  const rest = all.slice(HISTOGRAM_LINES - 1).reduce((sum, [, n]) => sum + n, 0)
-  return [...all.slice(0, HISTOGRAM_LINES - 1), ['others', rest]]
-}
-
-function bar([label, count], total) {
-  const item = document.createElement('li')
-  const name = document.createElement('span')
-  name.textContent = label === 'none' ? '(no Cache-Status)' : label
-  name.title = label
-  const number = document.createElement('b')
-  number.textContent = whole(count)
-  const mark = document.createElement('i')
-  mark.style.setProperty('--share', `${(count / total) * 100}%`)
-  item.append(name, number, mark)
-  return item
 }

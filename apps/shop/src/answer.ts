@@ -14,11 +14,18 @@ export class Problem extends Error {
   override readonly name = 'Problem'
   readonly status: number
   readonly title: string
+  readonly headers: Readonly<Record<string, string>>
 
-  constructor(status: number, title: string, detail: string) {
+  constructor(
+    status: number,
+    title: string,
+    detail: string,
+    headers: Readonly<Record<string, string>> = {},
+  ) {
     super(detail)
     this.status = status
     this.title = title
+    this.headers = headers
   }
 }
 
@@ -71,10 +78,10 @@ export function noSuchPage(): Answer {
   return problem(new Problem(404, 'Not found', 'There is nothing at this address.'))
 }
 
-function problem({ status, title, message }: Problem): Answer {
+function problem({ status, title, message, headers }: Problem): Answer {
   return {
     status,
-    headers: { 'content-type': 'application/problem+json' },
+    headers: { 'content-type': 'application/problem+json', ...headers },
     body: Buffer.from(JSON.stringify({ type: 'about:blank', title, status, detail: message })),
   }
 }

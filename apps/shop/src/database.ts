@@ -1,10 +1,13 @@
 // PostgreSQL inside this process (PGlite), made as slow and as narrow as a real one: every query takes
-// `latencyMs`, and a pool hands out a fixed number of connections, which is what a stampede exhausts.
+// `latencyMs`, and so does every transaction; a pool hands out a fixed number of connections, which is
+// what a stampede exhausts.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'
 import { Problem } from './answer.ts'
 import { SEED } from './seed.ts'
+
+export type Query = <Row>(sql: string, params: readonly unknown[]) => Promise<Row[]>
 
 export interface Database {
   /** How many queries run at a time; the others wait their turn. */
@@ -12,7 +15,9 @@ export interface Database {
   readonly latencyMs: number
   /** False: queries fail, as if the server had gone away. The lab pulls this plug. */
   connected: boolean
-  query<Row>(sql: string, params: readonly unknown[]): Promise<Row[]>
+  query: Query
+  /** All of what `work` does with its `query`, or, if it throws, nothing. */
+  transaction<T>(work: (query: Query) => Promise<T>): Promise<T>
   /** Waits for running queries; those still in the queue are refused. */
   close(): Promise<void>
 }
@@ -37,6 +42,18 @@ const SCHEMA = `
     steep_seconds integer not null
   );
   create index on products (category);
+
+  create table orders (
+    id          integer primary key generated always as identity,
+    product_id  integer     not null references products,
+    product     text        not null,
+    quantity    integer     not null check (quantity > 0),
+    total_cents integer     not null check (total_cents > 0),
+    customer    text        not null,
+    request     text        unique,
+    created_at  timestamptz not null default now()
+  );
+  create index on orders (customer, id);
 `
 
 const INSERT = `
@@ -55,20 +72,27 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   await postgres.query(INSERT, [JSON.stringify(SEED)])
   const pool = createPool(connections)
   let closed: Promise<void> | undefined
+  /** With a connection, after the latency. It comes before a transaction, never inside: all share one session. */
+  const connect = <T>(work: () => Promise<T>) =>
+    pool.use(async () => {
+      await sleep(latencyMs)
+      if (!database.connected) throw unplugged()
+      return work()
+    })
   const database: Database = {
     connections,
     latencyMs,
     connected: true,
-    query: <Row>(sql: string, params: readonly unknown[]) =>
-      pool.use(async () => {
-        await sleep(latencyMs)
-        if (!database.connected) throw unplugged()
-        const { rows } = await postgres.query<Row>(sql, [...params])
-        return rows
-      }),
+    query: (sql, params) => connect(() => queryOf(postgres)(sql, params)),
+    transaction: (work) => connect(() => postgres.transaction((tx) => work(queryOf(tx)))),
     close: () => (closed ??= pool.close().then(() => postgres.close())),
   }
   return database
+}
+
+function queryOf(session: Pick<PGlite, 'query'>): Query {
+  return async <Row>(sql: string, params: readonly unknown[]) =>
+    (await session.query<Row>(sql, [...params])).rows
 }
 
 interface Pool {

@@ -1,6 +1,12 @@
 // Fires many requests at one address at the same moment, and sums up what came back. Called by lab.ts.
 
-import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request,
+} from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 
 /** Sockets open at a time. Above it, requests wait for one, and the wait counts as latency. */
@@ -12,11 +18,15 @@ export interface Target {
   readonly host: string
   readonly port: number
   readonly path: string
+  /** Default GET. */
+  readonly method?: 'GET' | 'POST'
+  readonly headers?: OutgoingHttpHeaders
+  readonly body?: string
 }
 
 export interface Summary {
   readonly requests: number
-  /** By status; `none` counts requests without an answer. */
+  /** By status; `201 replayed`: an earlier answer, given again. `none` counts requests without an answer. */
   readonly statuses: Record<string, number>
   readonly p50Ms: number
   readonly p99Ms: number
@@ -36,7 +46,7 @@ export async function fire(
   target: Target,
   requests: number,
   deadline: AbortSignal,
-  onShot: () => void,
+  onShot: () => void = () => {},
 ): Promise<Summary> {
   const agent = new Agent({ keepAlive: true, maxSockets: Math.min(requests, MAX_SOCKETS) })
   const sent: ClientRequest[] = []
@@ -46,9 +56,10 @@ export async function fire(
   }
   deadline.addEventListener('abort', giveUp, { once: true })
   const shots: Array<Promise<Shot>> = []
+  const { body, ...address } = target
   while (shots.length < requests) {
     const firedAt = performance.now()
-    const shot = shoot(request({ ...target, agent }), sent).then((reply) => {
+    const shot = shoot(request({ ...address, agent }), body, sent).then((reply) => {
       onShot()
       return { ...reply, elapsedMs: performance.now() - firedAt }
     })
@@ -61,19 +72,24 @@ export async function fire(
   return summary
 }
 
-function shoot(one: ClientRequest, sent: ClientRequest[]): Promise<Omit<Shot, 'elapsedMs'>> {
+function shoot(
+  one: ClientRequest,
+  body: string | undefined,
+  sent: ClientRequest[],
+): Promise<Omit<Shot, 'elapsedMs'>> {
   sent.push(one)
   return new Promise((resolve) => {
     const failed = () => resolve({ status: 'none', cacheStatus: 'none' })
     one.on('response', (message: IncomingMessage) => {
-      const status = String(message.statusCode)
+      const replayed = message.headers['idempotency-replayed'] === 'true'
+      const status = `${message.statusCode}${replayed ? ' replayed' : ''}`
       const cacheStatus = kindOf(message.headers['cache-status'])
       message.resume()
       message.on('end', () => resolve({ status, cacheStatus }))
       message.on('error', failed)
     })
     one.on('error', failed)
-    one.end()
+    one.end(body)
   })
 }
 

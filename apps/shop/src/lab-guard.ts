@@ -1,5 +1,5 @@
-// Who may use the lab and change prices. A stampede is a load generator, and a price is everybody's, so
-// both answer only to the machine the shop runs on, whatever interface the shop listens on.
+// Who may use the lab, change prices and order. A stampede is a load generator, prices and tins are everybody's,
+// so all answer only to the machine the shop runs on, whatever interface the shop listens on.
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { Problem } from './answer.ts'
@@ -23,6 +23,6 @@ export function refuseStrangers(message: Caller): void {
   const meant = LOOPBACK_HOST.test(headers.host ?? '')
   if (near && meant && !proxied) return
   const detail =
-    'Open the shop as localhost, on the machine it runs on, to use the lab or change prices.'
+    'Open the shop as localhost, on the machine it runs on, to use the lab, change prices or order.'
   throw new Problem(403, 'Only from this machine', detail)
 }

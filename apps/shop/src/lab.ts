@@ -1,10 +1,13 @@
-// The lab's handlers: fire a stampede, pull the database's plug, and tell what happened.
+// The lab's handlers: fire a stampede, click twice, pull the database's plug, and tell what happened.
 
 import type { IncomingMessage } from 'node:http'
 import { type Answer, answer, json, nothing, Problem } from './answer.ts'
+import { readCustomer } from './customer.ts'
+import { doubleClick, readDoubleClick } from './double-click.ts'
 import type { Target } from './fire.ts'
 import { refuseStrangers } from './lab-guard.ts'
-import { createRunner, type Runner, readOrder } from './lab-run.ts'
+import { createRunner, type Runner, readStampedeOrder } from './lab-run.ts'
+import { createTurn } from './lab-turn.ts'
 import { readJson, refuseUnknownFields } from './read-json.ts'
 import type { Shop } from './shop.ts'
 
@@ -23,15 +26,19 @@ export interface Lab {
   stats(message: IncomingMessage): Promise<Answer>
   resetStats(message: IncomingMessage): Promise<Answer>
   stampede(message: IncomingMessage): Promise<Answer>
+  doubleClick(message: IncomingMessage): Promise<Answer>
   database(message: IncomingMessage): Promise<Answer>
 }
 
 // Nothing here may be cached, by anyone: every answer is about this very moment.
 const NO_STORE = { 'cache-control': 'no-store' }
+/** 2 000 uncached requests at 300 ms on 20 connections need 30 s. */
+const LONGEST_RUN_MS = 60_000
 
 export function createLab(shop: Shop, about: About): Lab {
   const { database, originRuns } = shop
   const runner = createRunner(originRuns)
+  const turn = createTurn()
   let since = new Date()
   return {
     stats: (message) =>
@@ -44,8 +51,18 @@ export function createLab(shop: Shop, about: About): Lab {
       }),
     stampede: (message) =>
       near(message, async () => {
-        const order = readOrder(await readJson(message))
-        return json(await runner.run(order, ownAddress(message)), NO_STORE)
+        const order = readStampedeOrder(await readJson(message))
+        const run = () => runner.run(order, ownAddress(message), inTime())
+        return json(await turn.take(run), NO_STORE)
+      }),
+    doubleClick: (message) =>
+      near(message, async () => {
+        const customer = readCustomer(message)
+        const click = readDoubleClick(await readJson(message))
+        const hostHeader = message.headers.host ?? ''
+        const origin = ownAddress(message)
+        const clicker = { origin, hostHeader, customer, deadline: inTime() }
+        return json(await turn.take(() => doubleClick(database, click, clicker)), NO_STORE)
       }),
     database: (message) =>
       near(message, async () => {
@@ -75,6 +92,10 @@ function describe({ database, originRuns }: Shop, { cacheStats, ...fixed }: Abou
   }
 }
 
+function inTime(): AbortSignal {
+  return AbortSignal.timeout(LONGEST_RUN_MS)
+}
+
 function readPlug(body: Record<string, unknown>): boolean {
   refuseUnknownFields(body, ['connected'])
   if (typeof body.connected === 'boolean') return body.connected
@@ -82,6 +103,6 @@ function readPlug(body: Record<string, unknown>): boolean {
 }
 
 /** Where this very request came in: no name to resolve, no proxy in between. */
-function ownAddress({ socket }: IncomingMessage): Omit<Target, 'path'> {
+function ownAddress({ socket }: IncomingMessage): Pick<Target, 'host' | 'port'> {
   return { host: socket.localAddress ?? '127.0.0.1', port: socket.localPort ?? 0 }
 }

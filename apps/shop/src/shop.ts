@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { type Answer, answer, json, Problem } from './answer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { refuseStrangers } from './lab-guard.ts'
+import { type OrderHandlers, orderHandlers } from './order-handlers.ts'
 import { createOriginRuns, type OriginRuns } from './origin-runs.ts'
 import {
   changeProduct,
@@ -22,6 +23,7 @@ export interface Shop {
   readonly originRuns: OriginRuns
   /** The product routes below `prefix`, which only names them in the statistics. */
   productsAt(prefix: string): ProductHandlers
+  readonly orders: OrderHandlers
   close(): Promise<void>
 }
 
@@ -42,6 +44,7 @@ export function createShop(database: Database): Shop {
     database,
     originRuns,
     productsAt: (prefix) => productHandlers(database, originRuns, prefix),
+    orders: orderHandlers(database),
     close: () => database.close(),
   }
 }

@@ -11,7 +11,9 @@ import { type Database, openDatabase } from './database.ts'
 import { type Pages, readPages } from './pages.ts'
 import { drain, listen } from './serve.ts'
 import { createShop, type Shop } from './shop.ts'
+import { doubleClickSuite } from './testing/double-click-suite.ts'
 import { labSuite } from './testing/lab-suite.ts'
+import { orderSuite } from './testing/order-suite.ts'
 import { pageSuite } from './testing/page-suite.ts'
 import { productSuite } from './testing/product-suite.ts'
 
@@ -37,7 +39,7 @@ async function open(build: Build, on: Database) {
   const stampede = createStampede()
   const server = await listen(createServer(build({ shop: createShop(on), stampede, pages })), 0)
   const close = () => drain(server).then(() => stampede.close())
-  return { server, close }
+  return { server, stampede, close }
 }
 
 describe.each(FRAMEWORKS)('the shop on %s', (framework, build) => {
@@ -52,7 +54,9 @@ describe.each(FRAMEWORKS)('the shop on %s', (framework, build) => {
 
   const opened = () => ({ framework, server, database, pages })
   productSuite(opened)
+  orderSuite(opened)
   labSuite(opened)
+  doubleClickSuite(opened)
   pageSuite(opened)
 })
 
@@ -66,6 +70,17 @@ it.each(FRAMEWORKS)('%s tells a broken database apart, without its details', asy
     expect(JSON.stringify(body)).not.toContain('secret')
   }
   expect(log).toHaveBeenCalled()
+  log.mockRestore()
+  await close()
+})
+
+it.each(FRAMEWORKS)('%s keeps an order of which the cache could not be told', async (_, build) => {
+  const log = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const { server, stampede, close } = await open(build, database)
+  vi.spyOn(stampede, 'purge').mockRejectedValue(new Error('no Redis'))
+  const post = request(server).post('/api/orders').set({ 'x-customer': 'ada' })
+  const { body } = await post.send({ productId: 22, quantity: 1 }).expect(201)
+  expect(log).toHaveBeenCalledWith(`Order ${body.id} is not on the product's page yet: no Redis`)
   log.mockRestore()
   await close()
 })
