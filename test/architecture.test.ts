@@ -110,9 +110,9 @@ describe('core', () => {
   /** Higher numbers may import lower ones, and their own. */
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 6],
-    [/^packages\/core\/src\/(index|http-cache)\.ts$/, 5],
+    [/^packages\/core\/src\/(index|http-cache|http-idempotency)\.ts$/, 5],
     [/^packages\/core\/src\/stampede\.ts$/, 4],
-    [/^packages\/core\/src\/(data|memory)\/|^packages\/core\/src\/stampede-options/, 3],
+    [/^packages\/core\/src\/(data|memory|idempotency)\/|^packages\/core\/src\/stampede-options/, 3],
     [/^packages\/core\/src\/cache\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
     [/^packages\/core\/src\/(ports\/|errors|events|options)/, 0],

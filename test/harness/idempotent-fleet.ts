@@ -1,0 +1,43 @@
+// A fleet of apps whose POSTs are guarded by idempotency keys, and what its clients send.
+import { type AppFleet, type AppFleetOptions, startAppFleet } from './app-fleet.ts'
+import { type Answer, ask } from './load.ts'
+
+export interface IdempotentFleetOptions extends AppFleetOptions {
+  /** Options of idempotency(), but for `scope`, which is the header `x-user`. */
+  readonly idempotency?: object
+}
+
+export interface Post {
+  readonly key?: string
+  readonly user?: string
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+}
+
+export interface IdempotentFleet extends AppFleet {
+  post(member: number, path: string, post?: Post): Promise<Answer>
+}
+
+export async function startIdempotentFleet(
+  options: IdempotentFleetOptions = {},
+): Promise<IdempotentFleet> {
+  const { idempotency = {}, ...rest } = options
+  const entry = new URL('./servers/idempotent-app.mjs', import.meta.url)
+  const env = { IDEMPOTENCY: JSON.stringify(idempotency) }
+  const fleet = await startAppFleet(entry, { size: 2, ...rest }, env)
+  return {
+    ...fleet,
+    post(member, path, { key = 'k', user = 'ada', body = { amount: 1 }, headers = {} } = {}) {
+      return ask(fleet.member(member).url + path, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'idempotency-key': key,
+          'x-user': user,
+          ...headers,
+        },
+        body: JSON.stringify(body),
+      })
+    },
+  }
+}
