@@ -15,11 +15,12 @@ if fields[1] ~= '1' or not (isState and attempt and fence) then return {'UNKNOWN
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function number(i) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or 0 end
-local lease_ms = state == 'running' and math.min(math.max(number(5) - now, 0), 1e13) or 0
+local function number(i, otherwise) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or otherwise end
+-- Where no number says until when, it has not lapsed: nobody begins, and settling it takes force.
+local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - now, 0), 1e13) or 0
 if state == 'running' and lease_ms == 0 then state = 'lapsed' end
 local frame = state == 'completed' and fields[7] or ''
-local age_ms = math.max(now - math.min(number(6), now), 0)
+local age_ms = math.max(now - math.min(number(6, 0), now), 0)
 local reply = {state, attempt, fence, lease_ms, age_ms, math.max(0, redis.call('PTTL', record)), frame}
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 's:' then reply[#reply + 1] = string.sub(field, 3) end

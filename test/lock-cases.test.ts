@@ -1,36 +1,5 @@
-// Holds docs/lock-cases.md to the tests: a row for each case, and every title it quotes is one of its file.
+// Holds docs/lock-cases.md to the tests.
 
-import { readFileSync } from 'node:fs'
-import { expect, it } from 'vitest'
+import { itIsHeldToTheTests } from './harness/cases-page.ts'
 
-const root = new URL('..', import.meta.url)
-const read = (path: string): string => readFileSync(new URL(path, root), 'utf8')
-
-const rows = read('docs/lock-cases.md')
-  .split('\n')
-  .filter((line) => /^\| \d+ \|/.test(line))
-
-/** `"one", "another" (`file`)`: titles, and the file that they are all in. */
-const QUOTED = /((?:"[^"]+"(?:, )?)+) \(`([^`]+)`\)/g
-
-it('the page has a row for each of the sixty cases, each with a test or a reason', () => {
-  expect(rows.map((row) => Number(row.split('|')[1]))).toEqual(
-    Array.from({ length: 60 }, (_, i) => i + 1),
-  )
-  for (const row of rows) expect(row.split('|')[3]?.trim().length, row).toBeGreaterThan(20)
-})
-
-it('every title it quotes is that of a test in the file it names', () => {
-  const missing: string[] = []
-  for (const row of rows) {
-    for (const [, titles = '', file = ''] of row.matchAll(QUOTED)) {
-      const text = read(file)
-      for (const [, title = ''] of titles.matchAll(/"([^"]+)"/g)) {
-        if (!text.includes(`'${title}'`)) missing.push(`${file}: ${title}`)
-      }
-    }
-    // Nothing that looks like a quotation has slipped through.
-    expect(row.replaceAll(QUOTED, ''), row).not.toContain('"')
-  }
-  expect(missing).toEqual([])
-})
+itIsHeldToTheTests('docs/lock-cases.md', 60)

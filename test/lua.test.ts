@@ -1,92 +1,44 @@
 // Every reply of every script in lua/, produced by a direct call on a real server: without the line that gives
-// it, its test fails. States are written into the record by hand where time would have to pass.
+// it, its test fails. Those of idempotency keys are in lua-idempotency.test.ts. States are written into the record
+// by hand where time would have to pass.
 
 import { readdirSync, readFileSync } from 'node:fs'
-import { Redis } from 'ioredis'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import * as generated from '../packages/redis/src/scripts.generated.ts'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import {
+  type Arguments,
+  allHeard,
+  FUTURE,
+  fieldsOf,
+  group,
+  key,
+  listener,
+  PAST,
+  record,
+  redis,
+  serverMs,
+  statusOf,
+  tests,
+  whenFull,
+  without,
+} from './harness/lua-scripts.ts'
 
 const { acquireLock, commit, endLease, leaveQueue, lookupOrLease, purge, releaseLock, renew } =
   generated
 
-type Arguments = ReadonlyArray<string | number>
-
 const KEEP_MS = 60_000
 const CLAIM_MS = 2_000
 const TRUST = 1
-/** In milliseconds of the server: over, and not over for a long time. */
-const PAST = 1
-const FUTURE = 9_000_000_000_000
-
-let server: RedisServer
-let redis: Redis
-let listener: Redis
-/** What was published: `channel message`. */
-let heard: string[] = []
-let tests = 0
 /** Whether the record is of a variant, and its group another. */
 let isVariant = false
-let key: string
-let group: string
-
-beforeAll(async () => {
-  server = await startRedis()
-  redis = new Redis(server.url)
-  listener = new Redis(server.url)
-  listener.on('message', (channel: string, message: string) => heard.push(`${channel} ${message}`))
-})
-afterAll(async () => {
-  redis.disconnect()
-  listener.disconnect()
-  await server.stop()
-})
-beforeEach(() => {
-  tests += 1
-  key = `record ${tests}`
-  group = `group ${tests}`
-  heard = []
-})
 
 const run = (script: generated.Script, args: Arguments, client = redis): Promise<unknown> => {
   const keys = script.keys === 1 ? [key] : [key, script === commit || isVariant ? group : key]
   return client.eval(script.source, script.keys, ...keys, ...args)
 }
-const statusOf = async (reply: Promise<unknown>) => ((await reply) as unknown[])[0]
-const record = (fields: Record<string, string | number>) => redis.hset(key, fields)
-const fieldsOf = () => redis.hgetall(key)
-const serverMs = async () => {
-  const [seconds, micros] = await redis.time()
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
-}
-/** A connection of somebody who may do all but that. */
-async function without(...commands: string[]): Promise<Redis> {
-  const name = `user${tests}`
-  await redis.acl(
-    'SETUSER',
-    name,
-    'on',
-    '>pw',
-    '~*',
-    '&*',
-    '+@all',
-    ...commands.map((c) => `-${c}`),
-  )
-  return new Redis(server.url.replace('//', `//${name}:pw@`))
-}
-async function listen(...channels: string[]): Promise<void> {
-  await listener.subscribe(...channels.map((channel) => `${channel} ${tests}`))
-}
-/** Everything that was published before has been heard. */
-async function allHeard(): Promise<string[]> {
-  await listener.subscribe(`echo ${tests}`)
-  await redis.publish(`echo ${tests}`, 'end')
-  await expect.poll(() => heard.at(-1), { interval: 2 }).toBe(`echo ${tests} end`)
-  return heard.slice(0, -1)
-}
 
 describe('the scripts', () => {
-  it('are what lua/ says, each of them tested below', () => {
+  it('are what lua/ says, each of them tested below or in lua-idempotency.test.ts', () => {
     const folder = new URL('../lua/', import.meta.url)
     const files = readdirSync(folder).filter((file) => file.endsWith('.lua'))
     const scripts = Object.values(generated).map(({ name, keys }) => `${name}-${keys}.lua`)
@@ -94,7 +46,7 @@ describe('the scripts', () => {
     for (const { name, keys, source } of Object.values(generated)) {
       expect(readFileSync(new URL(`${name}-${keys}.lua`, folder), 'utf8')).toBe(source)
     }
-    expect(scripts).toHaveLength(8)
+    expect(scripts).toHaveLength(13)
   })
 })
 
@@ -198,7 +150,7 @@ describe('release-lock', () => {
     overdue?: 0 | 1
     trust?: 0 | 1
     again?: readonly [process: string, token: string, leaseMs: number]
-    client?: Redis
+    client?: typeof redis
   }
   const release = (token: string, given: Given = {}) => {
     const { fence = '7', overdue = 0, trust = TRUST, again = ['', '', 0], client = redis } = given
@@ -393,9 +345,7 @@ describe('renew', () => {
 
   it('RENEWED on a server that is full', async () => {
     await record({ token: 't', fence: '7', until: PAST })
-    await redis.config('SET', 'maxmemory', '1')
-    const reply = await extend('t', '7').finally(() => redis.config('SET', 'maxmemory', '0'))
-    expect(reply).toBe('RENEWED')
+    expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
   })
 })
 
@@ -596,7 +546,6 @@ describe('commit', () => {
   })
 
   it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
-    await listen('wake')
     await listener.subscribe(`wake ${tests} me`)
     await record({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
     expect(await write('t', '7')).toBe('COMMITTED')
@@ -676,9 +625,7 @@ describe('purge', () => {
 
   it('UNSTAMPED when there is no memory for the stamp', async () => {
     await record({ frame: 'bytes', stored: '5', fence: '7' })
-    await redis.config('SET', 'maxmemory', '1')
-    const reply = await drop(1).finally(() => redis.config('SET', 'maxmemory', '0'))
-    expect(reply).toBe('UNSTAMPED')
+    expect(await whenFull(() => drop(1))).toBe('UNSTAMPED')
     expect((await fieldsOf()).fence).toBe('7')
   })
 

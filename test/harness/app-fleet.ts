@@ -9,7 +9,7 @@ export interface AppFleetOptions {
   readonly framework?: string
   readonly ioredis?: '5' | '6'
   readonly originDelayMs?: number
-  /** Options of redisStore and createStampede. */
+  /** Options of redisStore and createStampede; of the latter also a list, one for each member. */
   readonly store?: object
   readonly stampede?: object
   /** Where members find Redis, when it is not the server's own address. */

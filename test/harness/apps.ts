@@ -40,9 +40,9 @@ export interface Framework {
   startWays(options: object): Promise<RunningApp & { readonly ways: readonly string[] }>
 }
 
-type Ways<Args extends unknown[]> = Readonly<Record<string, (...args: Args) => unknown>>
+export type Ways<Args extends unknown[]> = Readonly<Record<string, (...args: Args) => unknown>>
 
-const expressWays: Ways<[Request, Response]> = {
+export const expressWays: Ways<[Request, Response]> = {
   json: (_req, res) => res.json({ a: 1 }),
   send: (_req, res) => res.status(203).send('<p>héllo</p>'),
   'send-buffer': (_req, res) => res.type('png').send(Buffer.from([0, 255, 128])),
@@ -67,7 +67,7 @@ const expressWays: Ways<[Request, Response]> = {
   'two-links': (_req, res) => res.append('Link', '<a>').append('Link', '<b>').send('links'),
 }
 
-const koaWays: Ways<[Context]> = {
+export const koaWays: Ways<[Context]> = {
   string: (ctx) => (ctx.body = '<p>héllo</p>'),
   buffer: (ctx) => {
     ctx.type = 'png'
@@ -97,7 +97,7 @@ const koaWays: Ways<[Context]> = {
 }
 
 /** Koa 2 knows neither web streams nor blobs. */
-const KOA3_ONLY = ['web-stream', 'blob']
+export const KOA3_ONLY = ['web-stream', 'blob']
 
 function expressFramework(name: string, express: typeof express5): Framework {
   return {
@@ -175,7 +175,7 @@ export const frameworks: readonly Framework[] = [
 
 const queryOf = (url: string): string => url.split('?')[1] ?? ''
 
-async function listen(listener: RequestListener): Promise<RunningApp> {
+export async function listen(listener: RequestListener): Promise<RunningApp> {
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

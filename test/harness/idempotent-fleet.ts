@@ -5,6 +5,8 @@ import { type Answer, ask } from './load.ts'
 export interface IdempotentFleetOptions extends AppFleetOptions {
   /** Options of idempotency(), but for `scope`, which is the header `x-user`. */
   readonly idempotency?: object
+  /** By how much each member's clock is off. */
+  readonly clocksMs?: readonly number[]
 }
 
 export interface Post {
@@ -21,9 +23,9 @@ export interface IdempotentFleet extends AppFleet {
 export async function startIdempotentFleet(
   options: IdempotentFleetOptions = {},
 ): Promise<IdempotentFleet> {
-  const { idempotency = {}, ...rest } = options
+  const { idempotency = {}, clocksMs = [], ...rest } = options
   const entry = new URL('./servers/idempotent-app.mjs', import.meta.url)
-  const env = { IDEMPOTENCY: JSON.stringify(idempotency) }
+  const env = { IDEMPOTENCY: JSON.stringify(idempotency), CLOCKS_MS: JSON.stringify(clocksMs) }
   const fleet = await startAppFleet(entry, { size: 2, ...rest }, env)
   return {
     ...fleet,

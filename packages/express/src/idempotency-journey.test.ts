@@ -89,6 +89,33 @@ describe.each(VERSIONS)('%s', (_, express) => {
     expect(runs).toBe(0)
   })
 
+  test('mounted twice, it is still one', async () => {
+    let runs = 0
+    const once = idempotency({ scope: () => 'me' })
+    const app = express().use(once)
+    app.post('/payments', express.json(), once, (req, res) => {
+      runs += 1
+      res.json({ runs, attempt: req.idempotency?.attempt })
+    })
+    await using server = await serve(app)
+    for (let i = 0; i < 2; i += 1) {
+      const answer = await post(server.port, 'k', { sum: 7 })
+      expect([answer.status, await answer.text()]).toEqual([200, '{"runs":1,"attempt":1}'])
+    }
+  })
+
+  test.each(['{ }', '{\n}', '{}  '])('the empty object %j is a body', async (body) => {
+    const app = express()
+      .set('env', 'test')
+      .use(express.json(), idempotency({ scope: () => 'me' }))
+    app.post('/payments', (req, res) => void res.json(req.body))
+    await using server = await serve(app)
+    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': 'k' }
+    const url = `http://127.0.0.1:${server.port}/payments`
+    const answer = await fetch(url, { method: 'POST', headers, body })
+    expect([answer.status, await answer.text()]).toEqual([200, '{}'])
+  })
+
   test('a request that failed may be run again', async () => {
     let runs = 0
     const app = express()

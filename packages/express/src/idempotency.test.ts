@@ -22,7 +22,8 @@ type Exchange = IdempotentExchange<Request>
 type Script = (exchange: Exchange, attach: (attempt: Attempt) => void) => void | Promise<void>
 
 const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
-vi.mock('@stampede/core', () => ({
+vi.mock('@stampede/core', async (original) => ({
+  ...(await original<object>()),
   createHttpIdempotency: () => ({
     handle: (exchange: Exchange, attach: (attempt: Attempt) => void) =>
       core.script(exchange, attach),

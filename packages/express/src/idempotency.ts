@@ -30,10 +30,15 @@ export function idempotency(options: IdempotencyOptions<Request>): RequestHandle
       next,
       native: req,
       address: addressOf(req),
-      parsed: () => ({ body: req.body }),
+      parsed: () => ({ body: req.body, leavesNothing: !isExpress4(req) }),
       attach: (attempt) => {
         req.idempotency = attempt
       },
     })
   }
+}
+
+/** Its body parsers leave `{}` where they parsed nothing. */
+function isExpress4(req: Request): boolean {
+  return 'lazyrouter' in req.app
 }

@@ -57,6 +57,37 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(runs).toBe(1)
   })
 
+  test('mounted twice, it is still one', async () => {
+    let runs = 0
+    const once = idempotency({ scope: () => 'me' })
+    const app = new Application().use(once).use(once)
+    app.use((ctx) => {
+      runs += 1
+      ctx.body = { runs, attempt: ctx.idempotency?.attempt }
+    })
+    await using server = await serve(app.callback())
+    for (let i = 0; i < 2; i += 1) {
+      expect(await (await post(server.port, 'k', '7')).json()).toEqual({ runs: 1, attempt: 1 })
+    }
+  })
+
+  test('uploads that a parser has put on disk are not seen', async () => {
+    const parsed = async (ctx: Koa.Context, next: Koa.Next): Promise<void> => {
+      for await (const _ of ctx.req);
+      const files = { photo: { size: 4, filepath: '/tmp/a' } }
+      Object.assign(ctx.request, { body: { title: 'T' }, files })
+      await next()
+    }
+    const app = new Application()
+    app.silent = true
+    app.use(parsed).use(idempotency({ scope: () => 'me' }))
+    app.use((ctx) => {
+      ctx.body = 'done'
+    })
+    await using server = await serve(app.callback())
+    expect((await post(server.port, 'k', '7')).status).toBe(500)
+  })
+
   test('an error that was thrown is kept, or may be run again', async () => {
     let runs = 0
     await using server = await serveApp((ctx) => {

@@ -24,7 +24,8 @@ type Exchange = IdempotentExchange<Koa.Context>
 type Script = (exchange: Exchange, attach: (attempt: Attempt) => void) => void | Promise<void>
 
 const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
-vi.mock('@stampede/core', () => ({
+vi.mock('@stampede/core', async (original) => ({
+  ...(await original<object>()),
   createHttpIdempotency: () => ({
     handle: (exchange: Exchange, attach: (attempt: Attempt) => void) =>
       core.script(exchange, attach),

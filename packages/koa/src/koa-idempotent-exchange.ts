@@ -32,11 +32,12 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
     }),
     native: ctx,
     lines: (name) => linesOf(ctx.req, name),
+    isSet: (name) => ctx.res.hasHeader(name),
     readBody(maxBytes) {
       // Body parsers put them there, with or without types that say so.
-      const parsed = { body: Reflect.get(ctx.request, 'body') as unknown }
-      const rawBody: unknown = Reflect.get(ctx.request, 'rawBody')
-      return readRequestBody(ctx.req, maxBytes, { ...parsed, rawBody })
+      const left = (name: string): unknown => Reflect.get(ctx.request, name)
+      const parsed = { body: left('body'), rawBody: left('rawBody'), files: left('files') }
+      return readRequestBody(ctx.req, maxBytes, parsed)
     },
     bypass(add: HeaderList) {
       answer.begun = true

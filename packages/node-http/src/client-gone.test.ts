@@ -36,7 +36,7 @@ async function open(use: (opened: Abandoned) => Promise<void>): Promise<void> {
       maxBodyBytes: 1024,
       onHead(head) {
         heads.push(head)
-        return { action: 'send', capture: true, add: [] }
+        return { action: 'send', capture: true, add: [], remove: [] }
       },
     })
     arrived({ res, end })

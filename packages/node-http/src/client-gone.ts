@@ -7,7 +7,8 @@
 //     piped into it: given up at once;
 //   - the client left before anything was written: the handler has 30 s to answer;
 //   - the client left in the middle of the body: given up after 2 s in which nothing was written.
-// With a patience of its own (an idempotent handler's answer is worth more) that takes the place of both times.
+// With a patience of its own (an idempotent handler's answer is worth more) that takes the place of both times, and a socket
+// destroyed from this side counts as left: server.setTimeout() and a broken next request do that to handlers at work.
 
 import type { ServerResponse } from 'node:http'
 import { isHttp2 } from './hold-end.ts'
@@ -48,7 +49,8 @@ export function watchDeparture(
   }
   const onClose = (): void => {
     gone = true
-    if (byApp || piped || !leftByClient(res)) {
+    const mayAnswer = patienceMs !== undefined && !res.writableEnded
+    if (byApp || piped || !(mayAnswer || leftByClient(res))) {
       giveUp()
     } else {
       wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)

@@ -511,6 +511,25 @@ describe('a client that leaves', () => {
       { patienceMs: 5 },
     ))
 
+  // server.setTimeout() destroys it from this side, and so does what comes behind the request and cannot be read.
+  test.each<[string, (held: Held) => unknown]>([
+    ['a timeout of the server', ({ res }) => res.req.socket.setTimeout(1)],
+    ['bytes that are no request', ({ client }) => client.write('nonsense\r\n\r\n')],
+  ])('because of %s changes nothing of the answer', (_, cut) =>
+    hold(
+      () => {},
+      async (held) => {
+        const closed = once(held.res, 'close')
+        cut(held)
+        await closed
+        await settle()
+        expect(held.ends).toEqual([])
+        held.res.end('hello')
+        expect(textOf(await held.told)).toBe('hello')
+      },
+    ),
+  )
+
   test('in the middle of the answer does not stop its handler', () =>
     hold(
       (res) => res.write('hel'),

@@ -4,8 +4,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Attempt, AttemptObserver, HttpIdempotency, IdempotentExchange } from '@stampede/core'
 import { watchAttempt } from './attempt-watch.ts'
 import type { NodeVisit } from './node-exchange.ts'
+import type { ParsedRequest } from './parsed-body.ts'
 import { readRequest } from './read-request.ts'
-import { discardRequestBody, type ParsedRequest, readRequestBody } from './request-body.ts'
+import { discardRequestBody, readRequestBody } from './request-body.ts'
 import { addAtHead } from './write-head.ts'
 import { writeReply } from './write-response.ts'
 
@@ -52,6 +53,7 @@ function createNodeIdempotentExchange<Native>(
       return begun
     },
     lines: (name) => linesOf(req, name),
+    isSet: (name) => res.hasHeader(name),
     readBody: (maxBytes) => readRequestBody(req, maxBytes, visit.parsed()),
     bypass(add) {
       begun = true

@@ -12,13 +12,24 @@ interface UploadedFile {
   readonly buffer: Uint8Array
 }
 
+/** Where a framework keeps what its parsers made of the body. */
+export interface ParsedRequest {
+  readonly body: unknown
+  readonly rawBody?: unknown
+  /** Uploads, if they are not on the IncomingMessage. */
+  readonly files?: unknown
+  /** Its parsers leave no body where they parsed nothing, so `{}` is what was sent. */
+  readonly leavesNothing?: boolean
+}
+
 /** Of a request whose stream somebody has read. */
-export function readParsed(req: IncomingMessage, body: unknown): RequestBody {
-  const files = uploadsOf(req)
+export function readParsed(req: IncomingMessage, parsed: ParsedRequest): RequestBody {
+  const { body } = parsed
+  const files = uploadsOf(req, parsed.files)
   if (files === undefined) return UNSEEN
   if (files.length > 0) return { type: 'parsed', value: { body, files } }
   if (body instanceof Uint8Array) return { type: 'bytes', bytes: body }
-  if (body === undefined || isLeftover(req, body)) return UNSEEN
+  if (body === undefined || isLeftover(req, parsed)) return UNSEEN
   return { type: 'parsed', value: body }
 }
 
@@ -26,17 +37,22 @@ export function readParsed(req: IncomingMessage, body: unknown): RequestBody {
  * body-parser 1 (Express 4) leaves `{}` where it parsed nothing, and marks what it parsed; body-parser 2 marks nothing.
  * So an empty object counts as the body only where the body has no room for more.
  */
-function isLeftover(req: IncomingMessage, body: unknown): boolean {
+function isLeftover(req: IncomingMessage, { body, leavesNothing }: ParsedRequest): boolean {
   if (Reflect.get(req, '_body') === true) return false
+  if (leavesNothing === true && PARSED_TYPE.test(req.headers['content-type'] ?? '')) return false
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return false
   return Object.keys(body).length === 0 && !(Number(req.headers['content-length']) <= '{}'.length)
 }
 
+/** What body-parser can make an object of. */
+const PARSED_TYPE = /^[^;]*(?:[/+]json|\/x-www-form-urlencoded)[ \t]*(?:;|$)/i
+
 /** As multer leaves them; undefined if there are some that are not in memory. */
-function uploadsOf(req: IncomingMessage): readonly UploadedFile[] | undefined {
+function uploadsOf(req: IncomingMessage, others: unknown): readonly UploadedFile[] | undefined {
   const single: unknown = Reflect.get(req, 'file')
-  const many: unknown = Reflect.get(req, 'files')
-  const files = [single, ...Object.values(Object(many) as object)].flat()
+  const lists = [Reflect.get(req, 'files'), others].map((list) => Object.values(Object(list)))
+  // Once, if both places name it.
+  const files = new Set([single, ...lists.flat(2)])
   const uploads: UploadedFile[] = []
   for (const file of files) {
     if (file === undefined || file === null) continue

@@ -400,12 +400,12 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
 })
 
 describe('what others have left', () => {
-  const left = (what: object, body: unknown = {}) =>
+  const left = (what: object, body: unknown = {}, more: object = {}) =>
     withRequest(
       async (req) => {
         await buffer(req)
         Object.assign(req, what)
-        return readRequestBody(req, 10, { body })
+        return readRequestBody(req, 10, { body, ...more })
       },
       ['Content-Length: 3'],
       'abc',
@@ -438,6 +438,26 @@ describe('what others have left', () => {
     expect(await left({ files: [inMemory, { ...file, path: '/tmp/a' }] })).toEqual({
       type: 'unseen',
     })
+  })
+
+  test.each([
+    ['in memory', inMemory, { type: 'parsed', value: { body: { a: '1' }, files: [inMemory] } }],
+    ['on disk', { ...file, path: '/tmp/a' }, { type: 'unseen' }],
+  ])('files where the framework has them, %s', async (_, one, expected) => {
+    const files = { f: [one] }
+    expect(await left({}, { a: '1' }, { files })).toEqual(expected)
+    // Named twice, it is still one.
+    expect(await left({ files }, { a: '1' }, { files })).toEqual(expected)
+  })
+
+  test('an empty object of more bytes is the body only where parsers leave nothing else behind', async () => {
+    const type = (value: string) => ({ headers: { 'content-length': '3', 'content-type': value } })
+    const json = type('Application/JSON; charset=utf-8')
+    expect(await left(json, {})).toEqual({ type: 'unseen' })
+    for (const what of [json, type('text/x+json'), type('application/x-www-form-urlencoded')]) {
+      expect(await left(what, {}, { leavesNothing: true })).toEqual({ type: 'parsed', value: {} })
+    }
+    expect(await left(type('text/csv'), {}, { leavesNothing: true })).toEqual({ type: 'unseen' })
   })
 
   test('an upload without files is its fields', async () => {

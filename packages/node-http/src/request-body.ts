@@ -6,13 +6,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { RequestBody } from '@stampede/core'
-import { readParsed } from './parsed-body.ts'
-
-/** Where a framework keeps what its parsers made of the body. */
-export interface ParsedRequest {
-  readonly body: unknown
-  readonly rawBody?: unknown
-}
+import { type ParsedRequest, readParsed } from './parsed-body.ts'
 
 const CLIENT_GONE: RequestBody = { type: 'incomplete' }
 const TOO_LARGE: RequestBody = { type: 'too-large' }
@@ -45,7 +39,7 @@ export async function readRequestBody(
   if (isUntouched(req)) return readAndPutBack(req, maxBytes)
   // Read to an end before which nothing came.
   if (req.readableEnded && !req.readableDidRead) return NONE
-  const seen = readParsed(req, parsed.body)
+  const seen = readParsed(req, parsed)
   return seen.type === 'bytes' ? toBody(seen.bytes, maxBytes) : seen
 }
 

@@ -1,5 +1,6 @@
 // A fleet member: an Express or Koa app whose every POST asks the origin of the test, behind an idempotency key of the
-// user in `x-user`. FRAMEWORK, REDIS_URL, ORIGIN_URL, IDEMPOTENCY (options, as JSON), STAMPEDE and STORE.
+// user in `x-user`. FRAMEWORK, REDIS_URL, ORIGIN_URL, IDEMPOTENCY (options, as JSON), STAMPEDE and STORE; CLOCKS_MS: how far
+// off each member's clock is. A list for STAMPEDE has an entry for each member.
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'
@@ -13,10 +14,17 @@ import { runMember } from './member.mjs'
 const require = createRequire(import.meta.url)
 const { FRAMEWORK = 'express', REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6' } = process.env
 const Client = IOREDIS === '5' ? Redis5 : Redis
+const index = Number(process.env.MEMBER_INDEX)
+const offMs = JSON.parse(process.env.CLOCKS_MS ?? '[]')[index] ?? 0
+if (offMs !== 0) {
+  const { now } = Date
+  Date.now = () => now() + offMs
+}
+const given = JSON.parse(process.env.STAMPEDE ?? '{}')
 const redis = new Client(REDIS_URL, { lazyConnect: true })
 const stampede = createStampede({
   store: redisStore(redis, JSON.parse(process.env.STORE ?? '{}')),
-  ...JSON.parse(process.env.STAMPEDE ?? '{}'),
+  ...(Array.isArray(given) ? given[index] : given),
 })
 /** @type {string[]} */
 const events = []

@@ -72,13 +72,24 @@ function readKey<Native>(
 async function identify<Native>(journey: Journey<Native>, rawKey: string): Promise<void> {
   const { rt, rules, exchange } = journey
   const scope = await readScope(rules, exchange.native)
+  const key = rt.names.recordKey('http', scope, rawKey)
+  // Mounted twice, on the app and on a router say: to itself a request is no duplicate.
+  if (isOwn(rt, key, exchange.native)) return exchange.bypass([])
   const fingerprints = await readFingerprints(journey)
   if (fingerprints === 'unseen') throw bodyUnseen()
   if (fingerprints === 'too-large' || fingerprints === 'incomplete') {
     return answer(journey, fingerprints, refusal(rules, `idempotency-request-${fingerprints}`))
   }
-  journey.key = rt.names.recordKey('http', scope, rawKey)
-  return claim(journey, { key: journey.key, fingerprints, policy: rules.policy })
+  journey.key = key
+  return claim(journey, { key, fingerprints, policy: rules.policy })
+}
+
+/** The requests whose handlers are at work, by attempt. */
+const natives = new WeakMap<Running, unknown>()
+
+function isOwn(rt: IdempotencyRuntime, key: string, native: unknown): boolean {
+  const running = rt.running.get(key)
+  return running !== undefined && natives.get(running) === native
 }
 
 async function readScope<Native>(
@@ -128,7 +139,7 @@ async function claim<Native>(journey: Journey<Native>, claim: Claim): Promise<vo
 
 function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
   const { rules, exchange } = journey
-  const { outcome, reply } = replyFor(obtained, rules.docsUrl, exchange.request)
+  const { outcome, reply } = replyFor(obtained, rules.docsUrl, exchange)
   answer(journey, outcome, reply)
 }
 
@@ -142,6 +153,7 @@ async function run<Native>(journey: Journey<Native>, running: Running): Promise<
   }
   report(journey, running.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
+  natives.set(running, exchange.native)
   await exchange.run({
     maxBodyBytes: rules.maxBodyBytes,
     patienceMs: rules.policy.maxHoldMs,

@@ -52,7 +52,7 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
    * Whose keys these are: the id of the caller, the same for every retry, whatever credentials it comes with. Two scopes never
    * meet. An error it throws answers the request; so does anything it returns but a non-empty string or a number.
    */
-  scope: (request: Native) => string | number | Promise<string | number>
+  scope: (request: Native) => string | number | bigint | Promise<string | number | bigint>
   /** Answer 400 without a key, or let the request through unprotected. Default true. */
   required?: boolean | ((request: Native) => boolean)
   /** Other methods pass untouched. Default POST and PATCH. */
@@ -141,7 +141,9 @@ export function readIdempotencyOptions<Native>(options: unknown): IdempotencyRul
 /** A scope as text; undefined when it is none. */
 export function scopeText(scope: unknown): string | undefined {
   if (typeof scope === 'string' && scope !== '') return scope
-  return typeof scope === 'number' && Number.isFinite(scope) ? String(scope) : undefined
+  const isNumber =
+    typeof scope === 'bigint' || (typeof scope === 'number' && Number.isFinite(scope))
+  return isNumber ? String(scope) : undefined
 }
 
 export function readPolicy(where: string, bag: Bag): AttemptPolicy {

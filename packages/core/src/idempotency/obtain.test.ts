@@ -241,6 +241,21 @@ describe('waiting for an attempt elsewhere', () => {
     expect(waiting.got?.body).toBe('made')
   })
 
+  it('hears of an end before it came, while the question was under way that it shares', async () => {
+    first = await there.route()()
+    const gate = new Gate()
+    here.store.next('begin', gate.delayReply)
+    const ask = here.route(wait)
+    waiting = await ask()
+    // Its message overtakes the reply.
+    await first.answer({ body: 'made' })
+    await settled()
+    const late = await ask()
+    gate.open()
+    await settled()
+    expect([waiting.got?.body, late.got?.body]).toEqual(['made', 'made'])
+  })
+
   it('runs nothing once this process is being closed', async () => {
     await begin()
     const closed = here.stampede.close()

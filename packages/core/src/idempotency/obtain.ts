@@ -110,7 +110,9 @@ const BUSY = { type: 'busy' } as const
 /** One question for all who would ask the same at this moment; one of them gets the right to run. */
 async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Answer> {
   const { exact, canonical } = claim.fingerprints
-  const question = `${claim.key} ${exact} ${canonical} ${wait}`
+  // Whoever came after a wake-up would not hear of it again: he asks anew.
+  const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
+  const question = `${claim.key} ${exact} ${canonical} ${turn}`
   const asked = rt.asking.get(question)
   if (asked !== undefined) {
     const reply = await asked

@@ -15,7 +15,7 @@ import { jobRecord } from './run-idempotent.ts'
 export type IdempotencyKeyRef =
   | string
   | { readonly job: string; readonly scope: string }
-  | { readonly key: string; readonly scope: string | number }
+  | { readonly key: string; readonly scope: string | number | bigint }
 
 export interface IdempotencyRecord {
   /** `lapsed`: the holder died, and nobody has come since. */

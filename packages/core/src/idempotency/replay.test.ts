@@ -14,7 +14,7 @@ const requestWith = (headers: RequestView['headers']): RequestView => ({
   headers,
 })
 const reply = (settled: Settled, headers: RequestView['headers'] = {}) =>
-  replyFor(settled, undefined, requestWith(headers))
+  replyFor(settled, undefined, { request: requestWith(headers), isSet: () => false })
 const done = (kept: Kept, from: 'l1' | 'store' | 'wait' = 'store'): Settled => ({
   type: 'done',
   kept,

@@ -1,11 +1,12 @@
 // The answer to a duplicate: what the handler answered then, or why it is not run again.
 
 import type { IdempotencyOutcome } from '../events.ts'
-import type { Reply, RequestView } from '../ports/exchange.ts'
+import type { Reply } from '../ports/exchange.ts'
+import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { type RefusalCode, refuse } from './idempotency-problems.ts'
 import type { Kept } from './kept-response.ts'
 import type { Obtained } from './obtain.ts'
-import { decodeFor } from './replayable.ts'
+import { decodeFor, headersBeside } from './replayable.ts'
 
 /** Everything but the right to run it. */
 export type Settled = Exclude<Obtained, { type: 'run' }>
@@ -34,7 +35,7 @@ const REFUSED: Readonly<
 export function replyFor(
   settled: Settled,
   docsUrl: string | undefined,
-  request: RequestView,
+  { request, isSet }: Pick<IdempotentExchange, 'request' | 'isSet'>,
 ): Replay {
   if (settled.type !== 'done') {
     const [outcome, code] = REFUSED[settled.type]
@@ -43,7 +44,7 @@ export function replyFor(
   const { kept, from } = settled
   if (kept.type !== 'response') return notRetained(kept, docsUrl)
   const accepts = request.headers['accept-encoding']?.toString()
-  const { headers, body } = decodeFor(accepts, kept.headers, kept.body)
+  const { headers, body } = decodeFor(accepts, headersBeside(kept.headers, isSet), kept.body)
   const marked = [...headers, ['idempotency-replayed', 'true'] as const]
   return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body } }
 }

@@ -1,7 +1,7 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { decodeFor, isKept, replayableHeaders } from './replayable.ts'
+import { decodeFor, headersBeside, isKept, replayableHeaders } from './replayable.ts'
 
 describe('isKept', () => {
   it.each([
@@ -44,16 +44,7 @@ describe('replayableHeaders', () => {
       'x-ratelimit',
       'x-rate-limit-reset',
     ],
-    ...[
-      'access-control-allow-origin',
-      'access-control-expose-headers',
-      'strict-transport-security',
-    ],
-    ...['content-security-policy', 'content-security-policy-report-only', 'x-frame-options'],
-    ...['x-content-type-options', 'referrer-policy', 'cross-origin-opener-policy'],
-    ...['cross-origin-resource-policy', 'permissions-policy', 'x-dns-prefetch-control'],
-    ...['x-download-options', 'x-permitted-cross-domain-policies', 'x-powered-by'],
-    ...['x-xss-protection', 'origin-agent-cluster'],
+    ...['access-control-allow-origin', 'access-control-expose-headers'],
     ...['x-request-id', 'x-correlation-id', 'traceparent', 'tracestate'],
   ])('drops %s', (name) => {
     const headers: HeaderList = [
@@ -71,6 +62,34 @@ describe('replayableHeaders', () => {
       ['x-order', '1'],
     ]
     expect(replayableHeaders(headers)).toEqual([['x-order', '1']])
+  })
+})
+
+describe('headersBeside', () => {
+  const names = [
+    ...['strict-transport-security', 'content-security-policy', 'x-frame-options'],
+    ...['content-security-policy-report-only', 'x-content-type-options', 'referrer-policy'],
+    ...['cross-origin-opener-policy', 'cross-origin-resource-policy', 'permissions-policy'],
+    ...['x-dns-prefetch-control', 'x-download-options', 'x-permitted-cross-domain-policies'],
+    ...['x-powered-by', 'x-xss-protection', 'origin-agent-cluster'],
+  ]
+
+  it.each(names)(
+    'keeps %s of the handler, unless a middleware has set it for this answer',
+    (name) => {
+      const headers: HeaderList = [
+        [name, 'x'],
+        ['x-order', '1'],
+      ]
+      expect(replayableHeaders(headers)).toEqual(headers)
+      expect(headersBeside(headers, () => false)).toEqual(headers)
+      expect(headersBeside(headers, (set) => set === name)).toEqual([['x-order', '1']])
+    },
+  )
+
+  it('has nothing else give way', () => {
+    const headers: HeaderList = [['location', '/orders/7']]
+    expect(headersBeside(headers, () => true)).toEqual(headers)
   })
 })
 

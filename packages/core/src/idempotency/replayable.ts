@@ -19,7 +19,26 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'date',
   'via',
   'idempotency-replayed',
-  // Set by middlewares around us for every answer, perhaps with a nonce of its own.
+])
+
+/** CORS answers to one origin; limits are those of the moment. */
+const NOT_REPLAYED_PREFIXES: readonly string[] = [
+  'access-control-',
+  'ratelimit',
+  'x-ratelimit',
+  'x-rate-limit',
+]
+
+/** On top of what the cache leaves out (RFC 9110 §7.6.1, cookies, ids of one request). */
+export function replayableHeaders(headers: HeaderList): HeaderList {
+  return storableHeaders(headers).filter(([name]) => {
+    if (NOT_REPLAYED.has(name)) return false
+    return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
+  })
+}
+
+/** Mostly set by middlewares around us for every answer, perhaps with a nonce of its own; then theirs counts. */
+const PROTECTING: ReadonlySet<string> = new Set([
   'strict-transport-security',
   'x-frame-options',
   'x-content-type-options',
@@ -32,22 +51,14 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'x-powered-by',
   'x-xss-protection',
 ])
+const PROTECTING_PREFIXES: readonly string[] = ['content-security-policy', 'cross-origin-']
 
-/** CORS answers to one origin; limits are those of the moment. */
-const NOT_REPLAYED_PREFIXES: readonly string[] = [
-  'access-control-',
-  'content-security-policy',
-  'cross-origin-',
-  'ratelimit',
-  'x-ratelimit',
-  'x-rate-limit',
-]
-
-/** On top of what the cache leaves out (RFC 9110 §7.6.1, cookies, ids of one request). */
-export function replayableHeaders(headers: HeaderList): HeaderList {
-  return storableHeaders(headers).filter(([name]) => {
-    if (NOT_REPLAYED.has(name)) return false
-    return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
+/** What is kept, without what middlewares around us have set for this answer already. */
+export function headersBeside(headers: HeaderList, isSet: (name: string) => boolean): HeaderList {
+  return headers.filter(([name]) => {
+    const protects =
+      PROTECTING.has(name) || PROTECTING_PREFIXES.some((prefix) => name.startsWith(prefix))
+    return !protects || !isSet(name)
   })
 }
 

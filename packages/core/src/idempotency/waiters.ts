@@ -10,7 +10,7 @@ export interface Waiting {
 
 export class Waiters {
   readonly #clock: Clock
-  readonly #byKey = new Map<string, Set<() => void>>()
+  readonly #byKey = new Map<string, { readonly wakes: Set<() => void>; turn: number }>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -18,29 +18,38 @@ export class Waiters {
 
   /** Before the store is asked, so that no wake-up falls in between. Undefined when `max` wait already. */
   join(key: string, max: number): Waiting | undefined {
-    const others = this.#byKey.get(key) ?? new Set()
-    if (others.size >= max) return undefined
+    const all = this.#byKey.get(key) ?? { wakes: new Set(), turn: 0 }
+    if (all.wakes.size >= max) return undefined
     let woken = false
     let stir: () => void = () => {}
     const wake = () => {
       woken = true
       stir()
     }
-    this.#byKey.set(key, others.add(wake))
+    all.wakes.add(wake)
+    this.#byKey.set(key, all)
     return {
       sleep: async (forMs) => {
         if (!woken) await this.#either(forMs, (resolve) => (stir = resolve))
         woken = false
       },
       leave: () => {
-        others.delete(wake)
-        if (others.size === 0) this.#byKey.delete(key)
+        all.wakes.delete(wake)
+        if (all.wakes.size === 0) this.#byKey.delete(key)
       },
     }
   }
 
+  /** Counts the wake-ups of those who wait: what was asked before one does not know what it told. */
+  turn(key: string): number {
+    return this.#byKey.get(key)?.turn ?? 0
+  }
+
   wake(key: string): void {
-    for (const wake of [...(this.#byKey.get(key) ?? [])]) wake()
+    const all = this.#byKey.get(key)
+    if (all === undefined) return
+    all.turn += 1
+    for (const wake of [...all.wakes]) wake()
   }
 
   wakeAll(): void {

@@ -12,11 +12,14 @@ const FULL_SWEEP_EVERY_MS = 1_000
 export class ExpiringMap<V extends Expiring> {
   readonly #entries = new Map<string, V>()
   readonly #now: () => number
+  readonly #ended: (entry: V) => void
   #cursor: Iterator<[string, V]> | undefined
   #sweptAt: number = Number.NEGATIVE_INFINITY
 
-  constructor(now: () => number) {
+  /** `ended` is told of each entry that was dropped because it had ended. */
+  constructor(now: () => number, ended: (entry: V) => void = () => {}) {
     this.#now = now
+    this.#ended = ended
   }
 
   /** Counts what has ended and was not found yet. */
@@ -27,7 +30,7 @@ export class ExpiringMap<V extends Expiring> {
   get(key: string): V | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined || this.#now() < entry.expiresAt) return entry
-    this.#entries.delete(key)
+    this.#drop(key, entry)
     return undefined
   }
 
@@ -42,7 +45,7 @@ export class ExpiringMap<V extends Expiring> {
     if (now < this.#sweptAt + FULL_SWEEP_EVERY_MS) return false
     this.#sweptAt = now
     const before = this.#entries.size
-    for (const [key, entry] of this.#entries) if (now >= entry.expiresAt) this.#entries.delete(key)
+    for (const [key, entry] of this.#entries) if (now >= entry.expiresAt) this.#drop(key, entry)
     return this.#entries.size < before
   }
 
@@ -50,10 +53,15 @@ export class ExpiringMap<V extends Expiring> {
     this.#entries.clear()
   }
 
+  #drop(key: string, entry: V): void {
+    this.#entries.delete(key)
+    this.#ended(entry)
+  }
+
   #sweepNext(): void {
     this.#cursor ??= this.#entries.entries()
     const { done, value } = this.#cursor.next()
     if (done === true) this.#cursor = undefined
-    else if (this.#now() >= value[1].expiresAt) this.#entries.delete(value[0])
+    else if (this.#now() >= value[1].expiresAt) this.#drop(...value)
   }
 }

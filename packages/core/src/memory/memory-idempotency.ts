@@ -36,17 +36,31 @@ interface Record {
   waiting: boolean
   frame: Uint8Array | undefined
   readonly steps: Map<string, Uint8Array>
+  /** As it is counted. */
+  bytes: number
+}
+
+function bytesOf({ frame, steps }: Record): number {
+  let bytes = frame?.byteLength ?? 0
+  for (const value of steps.values()) bytes += value.byteLength
+  return bytes
 }
 
 const MOST_RECORDS = 100_000
-const FULL = `${MOST_RECORDS} keys are remembered, and none may be forgotten yet; use Redis for more`
+const MOST_BYTES = 256 * 1024 * 1024
+const FULL = `${MOST_RECORDS} keys or ${MOST_BYTES} bytes are remembered, and none may be forgotten yet; use Redis for more`
 /** A record outlives a lease that was renewed by this much, as in Redis. */
 const KEEP_MS = 60_000
 const ANY_FENCE = '*'
 
 export class MemoryIdempotency implements IdempotencyStore {
   readonly name = 'memory'
-  readonly #records = new ExpiringMap<Record>(() => this.#now())
+  readonly #records = new ExpiringMap<Record>(
+    () => this.#now(),
+    (record) => this.#count(record, 0),
+  )
+  /** Of all answers and results of steps. */
+  #bytes = 0
   #hooks: IdempotencyHooks | undefined
   #lastFence = 0
 
@@ -69,7 +83,7 @@ export class MemoryIdempotency implements IdempotencyStore {
     }
     if (record.state === 'running') this.#lapse(record, request)
     if (record.state === 'uncertain') return { status: 'uncertain' }
-    if (record.attempt === 0 && this.#records.size >= MOST_RECORDS && !this.#records.sweep()) {
+    if (record.attempt === 0 && this.#isFull() && !(this.#records.sweep() && !this.#isFull())) {
       throw storeUnavailable(this.name, 'begin', new Error(FULL))
     }
     this.#records.set(key, record)
@@ -111,6 +125,7 @@ export class MemoryIdempotency implements IdempotencyStore {
   async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
     const record = this.#ours(grant)
     record?.steps.set(name, value)
+    if (record !== undefined) this.#count(record)
     return record === undefined ? 'stale' : 'kept'
   }
 
@@ -151,6 +166,7 @@ export class MemoryIdempotency implements IdempotencyStore {
 
   async close(): Promise<void> {
     this.#records.clear()
+    this.#bytes = 0
   }
 
   /** Its lease is over, and somebody else wants it. */
@@ -168,6 +184,7 @@ export class MemoryIdempotency implements IdempotencyStore {
     record.token = ''
     record.frame = finish.as === 'completed' ? finish.frame : undefined
     record.expiresAt = this.#now() + finish.keepMs
+    this.#count(record)
     if (record.waiting) queueMicrotask(() => this.#hooks?.onWake(key))
     record.waiting = false
   }
@@ -189,6 +206,15 @@ export class MemoryIdempotency implements IdempotencyStore {
     const record = this.#records.get(key)
     const isOurs = token !== '' && record?.token === token && isFence(record, fence)
     return isOurs ? record : undefined
+  }
+
+  #isFull(): boolean {
+    return this.#records.size >= MOST_RECORDS || this.#bytes >= MOST_BYTES
+  }
+
+  #count(record: Record, bytes: number = bytesOf(record)): void {
+    this.#bytes += bytes - record.bytes
+    record.bytes = bytes
   }
 
   #nextFence(): string {
@@ -219,6 +245,7 @@ function newRecord(fingerprints: Fingerprints, now: number): Record {
     waiting: false,
     frame: undefined,
     steps: new Map(),
+    bytes: 0,
   }
 }
 

@@ -43,6 +43,8 @@ export interface IdempotentExchange<Native = unknown> {
   readonly native: Native
   /** Every line of a request field as received, one string a line. */
   lines(name: string): readonly string[]
+  /** Whether middlewares around us have set this field of the response. Needs no `this`. */
+  isSet(name: string): boolean
   /** Leaves the body for the handler to read. Never rejects. */
   readBody(maxBytes: number): Promise<RequestBody>
   /** Hands the request to the app untouched, `add` on top of the response's headers. */

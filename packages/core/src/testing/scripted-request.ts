@@ -108,6 +108,8 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
     this.#ended()
   }
 
+  isSet = (): boolean => false
+
   lines(name: string): readonly string[] {
     return this.#lines[name.toLowerCase()] ?? []
   }

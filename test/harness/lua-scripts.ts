@@ -1,0 +1,76 @@
+// A Redis for direct calls of the scripts in lua/: one record for each test, planted and read by hand, and what was
+// published meanwhile. Importing it starts the server for the tests of that file.
+
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
+import { type RedisServer, startRedis } from './redis-server.ts'
+
+export type Arguments = ReadonlyArray<string | number | Buffer>
+export type Fields = Record<string, string | number>
+
+/** In milliseconds of the server: over, and not over for a long time. */
+export const PAST = 1
+export const FUTURE = 9_000_000_000_000
+
+export let server: RedisServer
+export let redis: Redis
+export let listener: Redis
+/** Of this test: its number, its record, and the record of its group. */
+export let tests = 0
+export let key: string
+export let group: string
+/** What was published: `channel message`. */
+let heard: string[] = []
+let echoes = 0
+
+beforeAll(async () => {
+  server = await startRedis()
+  redis = new Redis(server.url)
+  listener = new Redis(server.url)
+  listener.on('message', (channel: string, message: string) => heard.push(`${channel} ${message}`))
+})
+afterAll(async () => {
+  redis.disconnect()
+  listener.disconnect()
+  await server.stop()
+})
+beforeEach(() => {
+  tests += 1
+  key = `record ${tests}`
+  group = `group ${tests}`
+  heard = []
+})
+
+export const record = (fields: Fields): Promise<number> => redis.hset(key, fields)
+export const fieldsOf = (): Promise<Record<string, string>> => redis.hgetall(key)
+export const statusOf = async (reply: Promise<unknown>): Promise<unknown> =>
+  ((await reply) as unknown[])[0]
+
+export async function serverMs(): Promise<number> {
+  const [seconds, micros] = await redis.time()
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
+}
+
+/** A connection of somebody who may do all but that. */
+export async function without(...commands: string[]): Promise<Redis> {
+  const name = `user${tests}`
+  const all = ['on', '>pw', '~*', '&*', '+@all']
+  await redis.acl('SETUSER', name, ...all, ...commands.map((each) => `-${each}`))
+  return new Redis(server.url.replace('//', `//${name}:pw@`))
+}
+
+/** Calls it while the server has no memory left. */
+export async function whenFull<T>(call: () => Promise<T>): Promise<T> {
+  await redis.config('SET', 'maxmemory', '1')
+  return call().finally(() => redis.config('SET', 'maxmemory', '0'))
+}
+
+/** Everything that was published in this test until now, on channels whose second word is its number. */
+export async function allHeard(): Promise<string[]> {
+  echoes += 1
+  const echo = `echo${echoes}`
+  await listener.subscribe(echo)
+  await redis.publish(echo, 'end')
+  await expect.poll(() => heard.at(-1), { interval: 2 }).toBe(`${echo} end`)
+  return heard.filter((each) => each.split(' ')[1] === String(tests))
+}
