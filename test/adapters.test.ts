@@ -215,6 +215,104 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     expect(runs).toHaveLength(1)
   })
 
+  it('takes a targeted field for its own, and sends it to nobody', async () => {
+    const { clock, runs, start } = setUp((_seen, run) => ({
+      status: run === 4 ? 503 : 200,
+      headers: {
+        'cache-control': 'private',
+        'Stampede-Cache-Control': 'max-age=5, stale-if-error=9',
+      },
+    }))
+    await using app = await start()
+    const seen = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
+    expect(seen.map(status)).toEqual([
+      'Stampede; fwd=uri-miss; fwd-status=200; stored',
+      'Stampede; hit; ttl=5',
+    ])
+    seen.push(await ask(`${app.url}/a`, { method: 'POST' }))
+    seen.push(await ask(`${app.url}/a`, { headers: { cookie: 'a=1' } }))
+    await clock.advance(6_000)
+    seen.push(await ask(`${app.url}/a`))
+    expect(seen.at(-1)?.body).toBe('run 1')
+    expect(runs).toHaveLength(4)
+    for (const { headers } of seen) {
+      expect(headers).not.toHaveProperty('stampede-cache-control')
+      expect(headers['cache-control']).toBe('private')
+    }
+  })
+
+  it('passes on a targeted field of others, and obeys it when it is told to', async () => {
+    const headers = { 'cache-control': 'no-store', 'CDN-Cache-Control': 'max-age=5' }
+    const { runs, start } = setUp(() => ({ headers }))
+    await using deaf = await start()
+    await using told = await start({ targetedFields: ['CDN-Cache-Control'] })
+    expect(status(await ask(`${deaf.url}/a`))).toContain('detail=no-store')
+    for (const _ of [1, 2]) {
+      const answer = await ask(`${told.url}/b`)
+      expect(answer.headers['cdn-cache-control']).toBe('max-age=5')
+      expect(answer.body).toBe('run 2')
+    }
+    expect(runs).toHaveLength(2)
+  })
+
+  it('cuts ranges out of what it has, and asks the handler for the whole', async () => {
+    const { runs, start } = setUp(() => ({ headers: { etag: '"e"' }, body: '0123456789' }))
+    await using app = await start()
+    const get = (range: string, more = {}) => ask(`${app.url}/a`, { headers: { range, ...more } })
+    expect(await get('bytes=0-1')).toMatchObject({ status: 200, body: '0123456789' })
+    const cut = await get('bytes=3-5')
+    expect(cut).toMatchObject({ status: 206, body: '345' })
+    expect(cut.headers).toMatchObject({
+      'content-range': 'bytes 3-5/10',
+      'content-length': '3',
+      'cache-control': 'no-transform',
+      etag: '"e"',
+      age: '0',
+    })
+    const beyond = await get('bytes=10-')
+    expect([beyond.status, beyond.headers['content-range']]).toEqual([416, 'bytes */10'])
+    expect(await get('bytes=0-1,3-4')).toMatchObject({ status: 200, body: '0123456789' })
+    expect(await get('bytes=0-1', { 'if-range': '"old"' })).toMatchObject({ status: 200 })
+    expect(await get('bytes=0-1', { 'if-range': '"e"' })).toMatchObject({ status: 206, body: '01' })
+    expect(runs).toHaveLength(1)
+  })
+
+  it('gives what it stores an entity tag, and keeps it over a refresh without a change', async () => {
+    const { clock, runs, start } = setUp(() => ({ body: 'the same' }))
+    await using app = await start()
+    const miss = await ask(`${app.url}/a`)
+    const { etag } = miss.headers
+    expect(etag).toMatch(/^W\/"[\w-]+"$/)
+    const headers = { 'if-none-match': String(etag) }
+    expect(await ask(`${app.url}/a`, { headers })).toMatchObject({ status: 304, body: '' })
+    await clock.advance(11_000)
+    expect((await ask(`${app.url}/a`, { headers })).headers).toMatchObject({ etag })
+    expect(await ask(`${app.url}/a`, { headers })).toMatchObject({ status: 304, body: '' })
+    expect(runs).toHaveLength(2)
+    await using plain = await start({ mintEtag: false })
+    expect((await ask(`${plain.url}/plain`)).headers).not.toHaveProperty('etag')
+    expect((await ask(`${plain.url}/plain`)).headers).not.toHaveProperty('etag')
+  })
+
+  it('obeys a client’s directives only where the options say so', async () => {
+    const { clock, runs, start } = setUp()
+    await using deaf = await start()
+    await using app = await start({ requestDirectives: 'honour' })
+    const get = (url: string, value: string) =>
+      ask(`${url}/a`, { headers: { 'cache-control': value } })
+    expect((await get(app.url, 'only-if-cached')).status).toBe(504)
+    expect((await get(app.url, 'no-store')).body).toBe('run 1')
+    expect((await get(app.url, 'max-age=0')).body).toBe('run 2')
+    expect((await get(app.url, 'only-if-cached')).body).toBe('run 2')
+    await clock.advance(1_000)
+    const reloaded = await get(app.url, 'no-cache')
+    expect([reloaded.body, status(reloaded)]).toEqual(['run 3', 'Stampede; fwd=request'])
+    expect((await get(app.url, 'max-age=1')).body).toBe('run 2')
+    await ask(`${deaf.url}/a`)
+    expect((await get(deaf.url, 'no-cache, max-age=0, no-store')).body).toBe('run 4')
+    expect(runs).toHaveLength(4)
+  })
+
   it('stores nothing that is larger than maxBodyBytes, and sends it whole', async () => {
     const big = 'x'.repeat(5_000)
     const { runs, start } = setUp(() => ({ body: big }))

@@ -36,15 +36,16 @@ export type { IdempotentOptions } from './idempotency/run-idempotent.ts'
 export { type MemoryStoreOptions, memoryStore } from './memory/memory-store.ts'
 export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
-export type {
-  CapturedHead,
-  Exchange,
-  HeadDecision,
-  HeaderList,
-  OriginEnd,
-  OriginObserver,
-  Reply,
-  RequestView,
+export {
+  type CapturedHead,
+  type Exchange,
+  type HeadDecision,
+  type HeaderList,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELD,
+  type Reply,
+  type RequestView,
 } from './ports/exchange.ts'
 export type {
   BeginReply,

@@ -14,7 +14,8 @@ import { isRevalidation, stampedeCache } from './index.ts'
 type Script = (exchange: Exchange<Request>, cache: string) => void | Promise<void>
 
 const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
-vi.mock('@stampede/core', () => ({
+vi.mock('@stampede/core', async (original) => ({
+  ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
   }),
@@ -29,7 +30,12 @@ const compression: () => RequestHandler = require('compression')
 const FILE = fileURLToPath(import.meta.url)
 const KEEP: OriginObserver = {
   maxBodyBytes: 1_000_000,
-  onHead: () => ({ action: 'send', capture: true, add: [['cache-status', 'S; fwd=uri-miss']] }),
+  onHead: () => ({
+    action: 'send',
+    capture: true,
+    add: [['cache-status', 'S; fwd=uri-miss']],
+    remove: [],
+  }),
 }
 const HIT: Reply = {
   status: 200,
@@ -174,6 +180,31 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(end.body.byteLength).toBeLessThan(1_000)
   })
 
+  test('sends a part of a hit uncompressed through compression', async () => {
+    const reply: Reply = {
+      status: 206,
+      headers: [
+        ['content-type', 'text/plain'],
+        ['content-range', 'bytes 0-4999/10000'],
+      ],
+      body: Buffer.from('x'.repeat(5_000)),
+    }
+    const app = quiet().use(compression())
+    app.get('/outer', (_req, res, next) => next(void res.set('Cache-Control', 'max-age=5')))
+    await using server = await serve(app.use(stampedeCache()))
+    const get = async (path: string, part: boolean) => {
+      core.script = (exchange) => exchange.send(part ? { ...reply, part } : reply)
+      return rawRequest(server.port, path, ['Accept-Encoding: gzip'])
+    }
+    expect(fieldOf(await get('/', false), 'content-encoding')).toEqual(['gzip'])
+    const cut = await get('/', true)
+    expect(fieldOf(cut, 'content-encoding')).toEqual([])
+    expect(fieldOf(cut, 'cache-control')).toEqual(['no-transform'])
+    expect(cut.body).toHaveLength(5_000)
+    const outer = await get('/outer', true)
+    expect(fieldOf(outer, 'cache-control')).toEqual(['max-age=5, no-transform'])
+  })
+
   test('does not keep the X-Powered-By and the fields of outer middlewares', async () => {
     const { ends } = fill()
     const app = quiet().use((_req, res, next) => next(void res.set('X-Request-Id', '7')))
@@ -255,6 +286,33 @@ describe.each(VERSIONS)('%s', (version, express) => {
     const response = await rawRequest(server.port)
     expect(response.head[0]).toContain('418')
     expect(response.body).toBe('core')
+  })
+
+  test('takes what is meant for the cache off hits, bypasses and errors', async () => {
+    const app = quiet()
+    app.use((_req, res, next) => {
+      res.setHeader('Stampede-Cache-Control', 'max-age=1')
+      next()
+    })
+    app.use(stampedeCache(), (req, res) => {
+      res.setHeader('Stampede-Cache-Control', 'max-age=2')
+      if (req.path === '/error') throw new Error('no')
+      res.send('x')
+    })
+    await using server = await serve(app)
+    const scripts: Script[] = [
+      (exchange) => exchange.send(HIT),
+      (exchange) => exchange.bypass([]),
+      (exchange) =>
+        exchange
+          .runOrigin({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+          .then(() => {}),
+    ]
+    for (const script of scripts) {
+      core.script = script
+      for (const path of ['/', '/error'])
+        expect(fieldOf(await rawRequest(server.port, path), 'stampede-cache-control')).toEqual([])
+    }
   })
 
   test('lets a request pass that another cache further out is filling', async () => {

@@ -12,7 +12,8 @@ import { isRevalidation, stampedeCache } from './index.ts'
 type Script = (exchange: Exchange<Koa.Context>, cache: string) => void | Promise<void>
 
 const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
-vi.mock('@stampede/core', () => ({
+vi.mock('@stampede/core', async (original) => ({
+  ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Koa.Context>) => core.script(exchange, options?.cacheStatus ?? ''),
   }),
@@ -25,7 +26,12 @@ afterEach(() => {
 const require = createRequire(import.meta.url)
 const KEEP: OriginObserver = {
   maxBodyBytes: 1_000_000,
-  onHead: () => ({ action: 'send', capture: true, add: [['cache-status', 'S; fwd=uri-miss']] }),
+  onHead: () => ({
+    action: 'send',
+    capture: true,
+    add: [['cache-status', 'S; fwd=uri-miss']],
+    remove: [],
+  }),
 }
 const HIT: Reply = {
   status: 200,
@@ -212,7 +218,10 @@ describe.each(VERSIONS)('%s', (version, Application) => {
   })
 
   test.each(BODIES)('leaves %s alone when core does not want it', async (_, handler) => {
-    const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'send', capture: false, add: [] }) })
+    const { ends } = fill({
+      ...KEEP,
+      onHead: () => ({ action: 'send', capture: false, add: [], remove: [] }),
+    })
     await using plain = await serve(app(handler).callback())
     await using server = await serve(app(stampedeCache(), handler).callback())
     expect(await rawRequest(server.port)).toEqual(await rawRequest(plain.port))
@@ -408,7 +417,12 @@ describe.each(VERSIONS)('%s', (version, Application) => {
         ...KEEP,
         onHead(head) {
           heads.push(head)
-          return { action: 'send', capture: false, add: [['cache-status', 'S; fwd=uri-miss']] }
+          return {
+            action: 'send',
+            capture: false,
+            add: [['cache-status', 'S; fwd=uri-miss']],
+            remove: [],
+          }
         },
       })
       await using plain = await serve(app(handler).callback())
@@ -471,6 +485,35 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     core.script = script
     await using server = await serve(app(stampedeCache()).callback())
     expect((await rawRequest(server.port)).head[0]).toContain('500')
+  })
+
+  test.each<[string, Script, Koa.Middleware]>([
+    [
+      'a hit',
+      (exchange) => exchange.send(HIT),
+      (ctx, next) => {
+        ctx.set('Stampede-Cache-Control', 'max-age=1')
+        return next()
+      },
+    ],
+    [
+      'what the app writes itself',
+      (exchange) => exchange.runOrigin(KEEP).then(() => {}),
+      (ctx) => {
+        ctx.respond = false
+        ctx.res.writeHead(200, { 'Stampede-Cache-Control': 'max-age=1' }).end('x')
+      },
+    ],
+    [
+      'an error that carries it',
+      (exchange) => exchange.runOrigin(KEEP).then(() => {}),
+      (ctx) => ctx.throw(404, { headers: { 'Stampede-Cache-Control': 'max-age=1' } }),
+    ],
+  ])('takes what is meant for the cache off %s', async (what, script, handler) => {
+    core.script = script
+    const koa = what === 'a hit' ? app(handler, stampedeCache()) : app(stampedeCache(), handler)
+    await using server = await serve(koa.callback())
+    expect(fieldOf(await rawRequest(server.port), 'stampede-cache-control')).toEqual([])
   })
 
   test('answers before core has done its work behind the fill', async () => {

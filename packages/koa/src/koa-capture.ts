@@ -35,11 +35,13 @@ export function captureContext(
   const fields = fieldsOf(ctx.res.getHeaders())
   if (body.kind === 'bytes' && body.type !== undefined) fields.set('content-type', [body.type])
   const { status } = ctx
-  const decision = observer.onHead({ status, headers: toHeaderList(fields) })
+  const whole = body.kind === 'bytes' ? body.bytes : undefined
+  const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
   if (decision.action === 'replace') {
     if (isSendable(decision.reply)) return { type: 'replaced', reply: decision.reply }
     return not('declined')
   }
+  for (const name of decision.remove) ctx.remove(name)
   applyFields(ctx.res, decision.add)
   if (!decision.capture || body.kind === 'unknown') return not('declined')
   const head = storedHead(status, fields, outer)

@@ -2,7 +2,14 @@
 // ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
 
 import { STATUS_CODES } from 'node:http'
-import type { Exchange, HeaderList, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import {
+  type Exchange,
+  type HeaderList,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELD,
+  type Reply,
+} from '@stampede/core'
 import {
   addAtHead,
   type Dispatch,
@@ -39,7 +46,7 @@ export function createKoaExchange(
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
   const bypass = (add: HeaderList): Promise<void> => {
     answer.begun = true
-    addAtHead(ctx.res, add)
+    addAtHead(ctx.res, add, [OWN_FIELD])
     const passed: Promise<void> = next()
     passed.then(answer.given, answer.threw)
     return passed
@@ -75,6 +82,8 @@ async function runOrigin(
   answer: Answer,
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
+  // Also off what the app writes itself, and we never see.
+  addAtHead(ctx.res, [], [OWN_FIELD])
   const showConditionals = hideConditionals(ctx.req)
   try {
     await next()

@@ -1,7 +1,13 @@
 // Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
 
-import type { Reply } from '@stampede/core'
-import { applyFields, framedHeaders, hasBody, isSendable } from '@stampede/node-http'
+import { OWN_FIELD, type Reply } from '@stampede/core'
+import {
+  applyFields,
+  forbidTransform,
+  framedHeaders,
+  hasBody,
+  isSendable,
+} from '@stampede/node-http'
 import type { Context } from 'koa'
 
 /** False, and nothing changed, if the reply is not one that can be sent. */
@@ -9,6 +15,7 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   if (ctx.headerSent) return true
   if (!isSendable(reply)) return false
   ctx.status = reply.status
+  ctx.remove(OWN_FIELD)
   if (!hasBody(reply.status, undefined)) {
     ctx.body = null
   } else if (reply.body !== undefined || ctx.method !== 'HEAD') {
@@ -18,6 +25,7 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
     if (!typed) ctx.remove('Content-Type')
   }
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
+  if (reply.part) forbidTransform(ctx.res)
   return true
 }
 

@@ -41,7 +41,7 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
     patienceMs: observer.patienceMs,
     onHead(head) {
       seen = head
-      return { action: 'send', capture: true, add: [] }
+      return { action: 'send', capture: true, add: [], remove: [] }
     },
     beforeEnd: (end) => report(endOf(end)),
   })

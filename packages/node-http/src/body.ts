@@ -45,6 +45,13 @@ function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
   return typeof chunk === 'string' ? Buffer.from(chunk, encodingOf(encoding)) : Buffer.from(chunk)
 }
 
+/** What end() was given as the whole body; it may be the app's own buffer. */
+export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | undefined {
+  if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
+  if (chunk === undefined || chunk === null || typeof chunk === 'function') return new Uint8Array()
+  return chunk instanceof Uint8Array ? chunk : undefined
+}
+
 function byteLength(chunk: unknown, encoding: unknown): number {
   if (typeof chunk === 'string') return Buffer.byteLength(chunk, encodingOf(encoding))
   return chunk instanceof Uint8Array ? chunk.byteLength : 0

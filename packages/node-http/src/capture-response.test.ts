@@ -20,12 +20,12 @@ interface Captured {
   heads: CapturedHead[]
 }
 
-const KEEP: HeadDecision = { action: 'send', capture: true, add: [] }
+const KEEP: HeadDecision = { action: 'send', capture: true, add: [], remove: [] }
 
 async function capture(
   handler: Handler,
   use: {
-    decide?: (head: CapturedHead) => HeadDecision
+    decide?: (head: CapturedHead, whole?: Uint8Array) => HeadDecision
     outer?: (res: ServerResponse) => void
     maxBodyBytes?: number
     method?: string
@@ -37,9 +37,9 @@ async function capture(
     use.outer?.(res)
     ended = captureResponse(res, {
       maxBodyBytes: use.maxBodyBytes ?? 1024,
-      onHead(head) {
+      onHead(head, whole) {
         heads.push(head)
-        return use.decide?.(head) ?? KEEP
+        return use.decide?.(head, whole) ?? KEEP
       },
     })
     handler(res, req, res)
@@ -150,6 +150,27 @@ describe('captureResponse', () => {
       expect(rest.toSorted()).toEqual(plain.head.toSorted())
       expect(wire.body).toBe(plain.body)
     })
+  })
+
+  test.each<readonly [string, Handler, string | undefined]>([
+    ['end with a string', (res) => res.end('hello'), 'hello'],
+    ['end with an encoding', (res) => res.end('68656c6c6f', 'hex'), 'hello'],
+    ['end with bytes', (res) => res.end(new Uint8Array([104, 105])), 'hi'],
+    ['end alone', (res) => res.end(), ''],
+    ['end with a callback', (res) => res.end(() => {}), ''],
+    ['write', (res) => [res.write('hel'), res.end('lo')], undefined],
+    ['writeHead', (res) => res.writeHead(200).end('hello'), undefined],
+    ['flushHeaders', (res) => [res.flushHeaders(), res.end('hello')], undefined],
+    ['a stream', (res) => void Readable.from(['hello']).pipe(res), undefined],
+  ])('shows the body with the head where it is at hand: %s', async (_, handler, expected) => {
+    const seen: Array<string | undefined> = []
+    await capture(handler, {
+      decide(_head, whole) {
+        seen.push(whole && Buffer.from(whole).toString())
+        return KEEP
+      },
+    })
+    expect(seen).toEqual([expected])
   })
 
   test('keeps the duplicates of an array given to writeHead', async () => {

@@ -47,7 +47,7 @@ async function runDetached(listener: RequestListener, target = '/'): Promise<Ori
   const { req, res } = createDetachedPair(await realRequest(), target)
   const end = captureResponse(res, {
     maxBodyBytes: 10_000_000,
-    onHead: () => ({ action: 'send', capture: true, add: [] }),
+    onHead: () => ({ action: 'send', capture: true, add: [], remove: [] }),
   })
   const finished = once(res, 'finish')
   listener(req, res)
@@ -164,7 +164,7 @@ describe('the detached request', () => {
     const { res } = createDetachedPair(await realRequest(), '/')
     const end = captureResponse(res, {
       maxBodyBytes: 10,
-      onHead: () => ({ action: 'send', capture: true, add: [] }),
+      onHead: () => ({ action: 'send', capture: true, add: [], remove: [] }),
     })
     res.write('x')
     res.destroy()

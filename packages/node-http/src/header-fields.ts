@@ -56,6 +56,13 @@ export function applyFields(res: ServerResponse, list: HeaderList): void {
   }
 }
 
+/** RFC 9110 §7.7: tells compressors further out to leave the body as it is. */
+export function forbidTransform(res: ServerResponse): void {
+  const said = [res.getHeader('cache-control') ?? []].flat().join(', ')
+  if (/no-transform/i.test(said)) return
+  res.setHeader('cache-control', said === '' ? 'no-transform' : `${said}, no-transform`)
+}
+
 /** The value a field gets when `values` come on top of `present`. */
 export function combine(
   name: string,

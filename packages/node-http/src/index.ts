@@ -10,6 +10,7 @@ export {
   applyFields,
   type FieldMap,
   fieldsOf,
+  forbidTransform,
   restoreFields,
   storedHead,
   toHeaderList,
@@ -23,13 +24,9 @@ export {
   unsendable,
 } from './node-idempotency.ts'
 export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+export type { ParsedRequest } from './parsed-body.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'
-export {
-  discardRequestBody,
-  type ParsedRequest,
-  readRequestBody,
-  rememberRawBody,
-} from './request-body.ts'
+export { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
 export {
   type Dispatch,
   isRevalidation,

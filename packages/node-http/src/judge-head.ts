@@ -2,14 +2,20 @@
 // the end, by the bytes that were seen.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import {
+  type CapturedHead,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELD,
+  type Reply,
+} from '@stampede/core'
 import type { BodyCollector } from './body.ts'
 import { type FieldMap, storedHead, toHeaderList } from './header-fields.ts'
-import { addToWriteHead, readWriteHead } from './write-head.ts'
+import { editWriteHead, readWriteHead } from './write-head.ts'
 import { hasBody, isSendable } from './write-response.ts'
 
 export interface JudgedHead {
-  /** What writeHead is to be called with, our fields included. */
+  /** What writeHead is to be called with, as core wants it. */
   readonly args: readonly unknown[]
   /** What a hit replays. */
   readonly stored: CapturedHead
@@ -25,21 +31,25 @@ export const NO_HEAD: JudgedHead = {
   cookie: false,
 }
 
-/** Asks core about the head that writeHead(...args) would send. */
+/** What core would answer with cannot be sent. */
+const UNANSWERED = { capture: false, add: [], remove: [OWN_FIELD] }
+
+/** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
 export function judgeHead(
   res: ServerResponse,
   args: readonly unknown[],
   observer: OriginObserver,
   outer: FieldMap,
+  whole: Uint8Array | undefined,
 ): JudgedHead | { readonly replacement: Reply } {
   const { status, fields } = readWriteHead(res, args)
-  const decision = observer.onHead({ status, headers: toHeaderList(fields) })
+  const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
   if (decision.action === 'replace' && isSendable(decision.reply)) {
     return { replacement: decision.reply }
   }
-  const { capture, add } = decision.action === 'send' ? decision : { capture: false, add: [] }
+  const { capture, add, remove } = decision.action === 'send' ? decision : UNANSWERED
   return {
-    args: addToWriteHead(res, args, add),
+    args: editWriteHead(res, args, add, remove),
     stored: storedHead(status, fields, outer),
     keep: capture,
     cookie: fields.has('set-cookie'),

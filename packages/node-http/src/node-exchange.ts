@@ -1,7 +1,7 @@
 // The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Exchange, HttpCache } from '@stampede/core'
+import { type Exchange, type HttpCache, OWN_FIELD } from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
@@ -67,7 +67,7 @@ export function createNodeExchange<Native>(
     },
     bypass(add) {
       begun = true
-      addAtHead(res, add)
+      addAtHead(res, add, [OWN_FIELD])
       next()
     },
     async runOrigin(observer) {

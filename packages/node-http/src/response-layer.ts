@@ -2,7 +2,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { OriginEnd, Reply } from '@stampede/core'
-import { type BodyCollector, createBodyCollector } from './body.ts'
+import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
 import { type Departure, watchDeparture } from './client-gone.ts'
 import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
@@ -23,6 +23,8 @@ export class ResponseLayer {
   /** `judged`: core has seen the head, and the layers outside us have not. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
+  /** The body, if nothing was written before the end. */
+  #whole: Uint8Array | undefined
   #probing = false
   #ended = false
 
@@ -67,7 +69,7 @@ export class ResponseLayer {
 
   /** False when core answers with something else, which has been sent then. */
   #judge(args: readonly unknown[]): boolean {
-    const judged = judgeHead(this.#res, args, this.#observer, this.#outer)
+    const judged = judgeHead(this.#res, args, this.#observer, this.#outer, this.#whole)
     if ('replacement' in judged) {
       this.#replace(judged.replacement)
       return false
@@ -95,16 +97,17 @@ export class ResponseLayer {
     return returned
   }
 
-  // Has an implied head judged before the layers outside us are entered, so that another answer can
-  // still go through them from their start. The hooks of layers inside us run now, as in writeHead.
-  // On a closed response Node would write no head at all, so there it is written here.
-  #openHead(): void {
+  // Has an implied head judged before the layers outside us are entered, so that another answer can still go through them
+  // from their start. The hooks of layers inside us run now, as in writeHead. Of a closed response Node would write none.
+  #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
     this.#probing = !this.#departure.gone
+    this.#whole = whole
     try {
       this.#res.writeHead(this.#res.statusCode)
     } finally {
       this.#probing = false
+      this.#whole = undefined
     }
   }
 
@@ -122,7 +125,7 @@ export class ResponseLayer {
 
   #end(args: readonly unknown[]): unknown {
     if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('end', args)
-    this.#openHead()
+    this.#openHead(this.#phase === 'head' ? wholeBody(args) : undefined)
     if (this.#isShut()) return discardWrite(args, this.#res)
     if (this.#hold.takes(args, this.#head.args)) return this.#endWhenTold(args)
     const returned = this.#through('end', args)

@@ -3,7 +3,7 @@
 //
 // Headers given only to writeHead never show in getHeaders(), and a setHeader beforehand sends Node
 // down a path on which an array loses its duplicates (Node 20). So they are read from the arguments,
-// and what we add goes into a copy of them.
+// and what we add, or take off, changes a copy of them.
 
 import type { ServerResponse } from 'node:http'
 import type { HeaderList } from '@stampede/core'
@@ -46,12 +46,17 @@ function pairsOf(given: object): ReadonlyArray<readonly [unknown, unknown]> {
   return given.flatMap((name, i) => (i % 2 === 0 ? [[name, given[i + 1]] as const] : []))
 }
 
-/** The arguments with `add` on top; where that is harmless, `add` is set on `res` instead. */
-export function addToWriteHead(
+/**
+ * The arguments without the fields named in `remove` (lower-case), and with `add` on top; where that is harmless, `add` is
+ * set on `res` instead. What was set on `res` is taken off there.
+ */
+export function editWriteHead(
   res: ServerResponse,
-  args: readonly unknown[],
+  received: readonly unknown[],
   add: HeaderList,
+  remove: readonly string[],
 ): readonly unknown[] {
+  const args = withoutFields(res, received, remove)
   const index = headersIndex(args)
   const given = args[index]
   if (add.length === 0) return args
@@ -60,6 +65,22 @@ export function addToWriteHead(
     return args
   }
   return args.with(index, withAdded(given, add))
+}
+
+function withoutFields(
+  res: ServerResponse,
+  args: readonly unknown[],
+  names: readonly string[],
+): readonly unknown[] {
+  for (const name of names) res.removeHeader(name)
+  const index = headersIndex(args)
+  const given = args[index]
+  if (typeof given !== 'object' || given === null) return args
+  const pairs = pairsOf(given)
+  const left = pairs.filter(([name]) => !names.includes(String(name).toLowerCase()))
+  if (left.length === pairs.length) return args
+  if (!Array.isArray(given)) return args.with(index, Object.fromEntries(left))
+  return args.with(index, Array.isArray(given[0]) ? left : left.flat())
 }
 
 function withAdded(given: object, add: HeaderList): object {
@@ -73,15 +94,19 @@ function withAdded(given: object, add: HeaderList): object {
   return copy
 }
 
-/** Has `add` put on whatever head `res` will send, however it is written. */
-export function addAtHead(res: ServerResponse, add: HeaderList): void {
-  if (add.length === 0) return
+/** Has `add` put on whatever head `res` will send, and `remove` taken off it, however it is written. */
+export function addAtHead(
+  res: ServerResponse,
+  add: HeaderList,
+  remove: readonly string[] = [],
+): void {
+  if (add.length === 0 && remove.length === 0) return
   const original = res.writeHead
-  let added = false
+  let edited = false
   const writeHead = (...args: unknown[]): unknown => {
-    if (added || res.headersSent) return Reflect.apply(original, res, args)
-    added = true
-    return Reflect.apply(original, res, addToWriteHead(res, args, add))
+    if (edited || res.headersSent) return Reflect.apply(original, res, args)
+    edited = true
+    return Reflect.apply(original, res, editWriteHead(res, args, add, remove))
   }
   Object.assign(res, { writeHead })
 }

@@ -2,8 +2,8 @@
 // that others write to, so they are checked before the response is touched.
 
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
-import type { HeaderList, Reply } from '@stampede/core'
-import { applyFields } from './header-fields.ts'
+import { type HeaderList, OWN_FIELD, type Reply } from '@stampede/core'
+import { applyFields, forbidTransform } from './header-fields.ts'
 
 /** The methods to send with; a capturing layer passes those it wraps. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
@@ -19,10 +19,12 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   if (!isSendable(reply)) return false
   const headers = framedHeaders(reply, res.req.method)
   res.statusMessage = ''
-  if (res.getHeaderNames().length === 0) {
+  res.removeHeader(OWN_FIELD)
+  if (res.getHeaderNames().length === 0 && !reply.part) {
     Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
   } else {
     applyFields(res, headers)
+    if (reply.part) forbidTransform(res)
     Reflect.apply(methods.writeHead, res, [reply.status])
   }
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)

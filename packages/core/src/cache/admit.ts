@@ -13,7 +13,8 @@
 // | option          | is one that the `bypass` option named                                            |
 //
 // A HEAD takes part in the look-up only. `no-cache`, `no-store` and `only-if-cached` of a request are
-// advice (RFC 9111 §5.2.1) that would let any client reach the origin at will: they are not read.
+// advice (RFC 9111 §5.2.1) that would let any client reach the origin at will: they are not read here, and
+// after the look-up only where the options say so (`requestDirectives`).
 
 import { callbackError } from '../errors.ts'
 import { requestField, trimOws } from '../http/headers.ts'

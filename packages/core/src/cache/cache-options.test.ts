@@ -53,7 +53,10 @@ describe('defaults', () => {
       identity: undefined,
       authorization: 'bypass',
       cookies: 'bypass',
+      targetedFields: ['stampede-cache-control'],
       statuses: new Set([200, 203, 300, 301, 308]),
+      mintEtag: true,
+      requestDirectives: 'ignore',
       maxBodyBytes: 1024 * 1024,
       leaseMs: 5_000,
       waitMs: 30_000,
@@ -134,6 +137,46 @@ describe('waitMs', () => {
     [{ ms: 10, fallbck: 'origin' }, 'stampedeCache.waitMs.fallbck: received "origin"; there is no'],
     [[10], 'stampedeCache.waitMs: received an array of 1'],
   ])('may not be %j', (waitMs, message) => expect(refusal({ waitMs })).toContain(message))
+})
+
+describe('mintEtag', () => {
+  it('may be switched off', () => expect(read({ mintEtag: false }).mintEtag).toBe(false))
+
+  it.each(['weak', 0, null])('may not be %j', (mintEtag) =>
+    expect(refusal({ mintEtag })).toContain('stampedeCache.mintEtag: received'),
+  )
+})
+
+describe('requestDirectives', () => {
+  it('may be honoured', () =>
+    expect(read({ requestDirectives: 'honour' }).requestDirectives).toBe('honour'))
+
+  it.each([true, 'honor'])('may not be %j', (requestDirectives) =>
+    expect(refusal({ requestDirectives })).toContain("; use one of 'ignore', 'honour'"),
+  )
+})
+
+describe('targetedFields', () => {
+  it('are lower-case, in order, once each, and ours is the first', () => {
+    const targetedFields = ['X-CDN-Control', 'CDN-Cache-Control', 'cdn-cache-control']
+    expect(read({ targetedFields }).targetedFields).toEqual([
+      'stampede-cache-control',
+      'x-cdn-control',
+      'cdn-cache-control',
+    ])
+    expect(read({ targetedFields: ['Stampede-Cache-Control'] })).toEqual(read())
+    expect(read({ targetedFields: [] })).toEqual(read())
+  })
+
+  it.each([
+    ['CDN-Cache-Control', 'received "CDN-Cache-Control"; use an array of non-empty strings'],
+    [[''], 'use an array of non-empty strings'],
+    [['a b'], 'received "a b"; name response fields: [\'CDN-Cache-Control\']'],
+    [['Cache-Control'], 'received "Cache-Control"; name response fields'],
+    [['expires'], 'received "expires"; name response fields'],
+  ])('may not be %j', (targetedFields, message) =>
+    expect(refusal({ targetedFields })).toContain(message),
+  )
 })
 
 describe('jitter', () => {

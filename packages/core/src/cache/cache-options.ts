@@ -1,7 +1,6 @@
 // The options of stampedeCache: their types, defaults and checks. The result is frozen and complete,
 // so that no stage has to ask what was meant.
 
-import { optionError } from '../errors.ts'
 import {
   checkNames,
   readBoolean,
@@ -10,8 +9,16 @@ import {
   readDurationMs,
   readFunction,
   readNumber,
-  readStrings,
 } from '../options.ts'
+import {
+  readCacheName,
+  readCookies,
+  readQuery,
+  readStatuses,
+  readTargetedFields,
+  readVary,
+  WHERE,
+} from './read-options.ts'
 
 /**
  * Options of `stampedeCache`, but for which Stampede to use. Durations are milliseconds. `Native` is what callbacks receive: an Express
@@ -45,8 +52,20 @@ export interface CacheRules<Native = unknown> {
   authorization?: 'bypass' | 'ignore'
   /** Requests with `Cookie`: `bypass` (default), `ignore` them, or put the named ones in the key. */
   cookies?: 'bypass' | 'ignore' | { key: readonly string[] }
+  /**
+   * Response fields with directives for this cache (RFC 9213), such as `CDN-Cache-Control`: the first that is valid takes
+   * the place of Cache-Control and Expires. `Stampede-Cache-Control` is always the first, and no client gets it.
+   */
+  targetedFields?: readonly string[]
   /** Statuses stored when the response gives no explicit freshness. Default 200, 203, 300, 301, 308. */
   statuses?: readonly number[]
+  /** Gives a stored 200 that came without ETag and Last-Modified a weak ETag. Default true. */
+  mintEtag?: boolean
+  /**
+   * Cache-Control and Pragma of a request (RFC 9111 §5.2.1): `ignore` them (default), or `honour` them, which lets any client
+   * reach the origin at will.
+   */
+  requestDirectives?: 'ignore' | 'honour'
   /** Largest body stored. Default 1 MiB. */
   maxBodyBytes?: number
   /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
@@ -78,7 +97,11 @@ export interface CacheConfig<Native = unknown> {
   readonly identity: ((request: Native) => string) | undefined
   readonly authorization: 'bypass' | 'ignore'
   readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
+  /** Lower-case, in order, `OWN_FIELD` first. */
+  readonly targetedFields: readonly string[]
   readonly statuses: ReadonlySet<number>
+  readonly mintEtag: boolean
+  readonly requestDirectives: 'ignore' | 'honour'
   readonly maxBodyBytes: number
   readonly leaseMs: number
   readonly waitMs: number
@@ -89,8 +112,6 @@ export interface CacheConfig<Native = unknown> {
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
 }
-
-const WHERE = 'stampedeCache'
 
 const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'stampede',
@@ -106,7 +127,10 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'identity',
   'authorization',
   'cookies',
+  'targetedFields',
   'statuses',
+  'mintEtag',
+  'requestDirectives',
   'maxBodyBytes',
   'leaseMs',
   'waitMs',
@@ -138,7 +162,11 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     identity: readFunction(WHERE, bag, 'identity') as CacheConfig<Native>['identity'],
     authorization: readChoice(WHERE, bag, 'authorization', ['bypass', 'ignore']) ?? 'bypass',
     cookies: readCookies(bag.cookies),
+    targetedFields: readTargetedFields(bag.targetedFields),
     statuses: readStatuses(bag.statuses),
+    mintEtag: readBoolean(WHERE, bag, 'mintEtag') ?? true,
+    requestDirectives:
+      readChoice(WHERE, bag, 'requestDirectives', ['ignore', 'honour']) ?? 'ignore',
     maxBodyBytes: readBytes(WHERE, bag, 'maxBodyBytes') ?? 1024 * 1024,
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
     waitMs: wait.ms,
@@ -155,35 +183,6 @@ export function readJitter(where: string, bag: Readonly<Record<string, unknown>>
   return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
 }
 
-function readQuery(value: unknown): CacheConfig['query'] {
-  if (value === undefined) return { ignore: [] }
-  if (Array.isArray(value))
-    return { only: value.length === 0 ? [] : readStrings(`${WHERE}.query`, value) }
-  if (typeof value !== 'object') {
-    throw optionError(`${WHERE}.query`, value, "use ['page'], or { ignore: ['utm_source'] }")
-  }
-  const bag = checkNames(`${WHERE}.query`, value, ['ignore'])
-  return { ignore: readStrings(`${WHERE}.query.ignore`, bag.ignore) }
-}
-
-function readCookies(value: unknown): CacheConfig['cookies'] {
-  if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
-  if (typeof value !== 'object') {
-    throw optionError(`${WHERE}.cookies`, value, "use 'bypass', 'ignore' or { key: ['name'] }")
-  }
-  const bag = checkNames(`${WHERE}.cookies`, value, ['key'])
-  const key = readStrings(`${WHERE}.cookies.key`, bag.key)
-  if (key.length > 0) return { key: [...key].sort() }
-  throw optionError(`${WHERE}.cookies.key`, key, "name a cookie, or use cookies: 'ignore'")
-}
-
-function readStatuses(value: unknown): ReadonlySet<number> {
-  if (value === undefined) return new Set([200, 203, 300, 301, 308])
-  const known = (s: unknown) => Number.isInteger(s) && (s as number) >= 200 && (s as number) <= 499
-  if (Array.isArray(value) && value.every(known)) return new Set(value as number[])
-  throw optionError(`${WHERE}.statuses`, value, 'use an array of statuses from 200 to 499')
-}
-
 function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailable' } {
   if (typeof value !== 'object' || value === null) {
     const ms = readDurationMs(WHERE, { waitMs: value }, 'waitMs')
@@ -193,26 +192,4 @@ function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailab
   const fallback =
     readChoice(`${WHERE}.waitMs`, bag, 'fallback', ['origin', 'unavailable']) ?? 'origin'
   return { ms: readDurationMs(`${WHERE}.waitMs`, bag, 'ms') ?? DEFAULT_WAIT_MS, fallback }
-}
-
-/** The name goes into a header: an RFC 8941 token. */
-function readCacheName(value: unknown): string | undefined {
-  if (value === false) return undefined
-  if (value === undefined || value === true) return 'Stampede'
-  if (typeof value === 'string' && /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/.test(value)) return value
-  throw optionError(`${WHERE}.cacheStatus`, value, 'use true, false, or a name such as "Stampede"')
-}
-
-function readVary(value: unknown): readonly string[] {
-  if (value === undefined) return []
-  const names = readStrings(`${WHERE}.vary`, value)
-  for (const name of names) {
-    if (name !== '*' && /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name)) continue
-    throw optionError(`${WHERE}.vary`, name, "name request headers: ['accept-language']")
-  }
-  return lowerSorted(names)
-}
-
-function lowerSorted(names: readonly string[]): readonly string[] {
-  return [...new Set(names.map((name) => name.toLowerCase()))].sort()
 }

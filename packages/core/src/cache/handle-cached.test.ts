@@ -26,6 +26,8 @@ interface Answer {
   status?: number
   headers?: Record<string, string>
   body?: string
+  /** The body is at hand when the head is judged. */
+  whole?: boolean
 }
 
 /** One run of the app for the cache: for a client, or behind. */
@@ -104,9 +106,10 @@ function run(
 ): Promise<OriginEnd> {
   return new Promise((end) => {
     let finish = () => {}
-    const head = ({ status = 200, headers = {}, body = '' }: Answer = {}) => {
+    const head = ({ status = 200, headers = {}, body = '', whole }: Answer = {}) => {
       const list = Object.entries(headers)
-      const decision = observer.onHead({ status, headers: list })
+      const atHand = whole ? Buffer.from(body) : undefined
+      const decision = observer.onHead({ status, headers: list }, atHand)
       if (decision.action === 'replace') {
         take('cache', decision.reply)
         end({ type: 'not-captured', reason: 'declined' })
@@ -181,7 +184,7 @@ describe('a miss', () => {
 
 describe('a hit', () => {
   it('says its age and what is left of it, and runs nothing', async () => {
-    const cache = cacheWith()
+    const cache = cacheWith({ mintEtag: false })
     await fill(cache, { headers: { 'content-type': 'text/plain' }, body: 'hello' })
     await clock.advance(2_500)
     const got = ask(cache)
@@ -217,8 +220,64 @@ describe('a hit', () => {
     expect(ask(cache, { 'if-none-match': '"2"' })).toMatchObject({ status: 200, body: 'hello' })
   })
 
-  it('bears no fields of one connection, one caller or one request', async () => {
+  it('is the part that a client asks for', async () => {
     const cache = cacheWith()
+    const headers = { 'content-type': 'text/plain', etag: '"e"', 'cache-control': 'max-age=9' }
+    await fill(cache, { headers, body: '0123456789' }, { range: 'bytes=0-1' })
+    const got = ask(cache, { range: 'bytes=2-4' })
+    expect(got).toMatchObject({ by: 'cache', status: 206, body: '234' })
+    expect(got.headers).toEqual([
+      ...Object.entries(headers),
+      ['age', '0'],
+      ['cache-status', 'Stampede; hit; ttl=9'],
+      ['content-range', 'bytes 2-4/10'],
+    ])
+    expect(ask(cache, { range: 'bytes=2-4', 'if-range': '"e"' })).toMatchObject({ status: 206 })
+    expect(ask(cache, { range: 'bytes=2-4', 'if-range': '"x"' })).toMatchObject({ status: 200 })
+    expect(ask(cache, { range: 'bytes=0-1,4-5' })).toMatchObject({
+      status: 200,
+      body: '0123456789',
+    })
+    expect(runs).toHaveLength(1)
+  })
+
+  it('is whole to the client whose range filled it, and to those who ask for none of it', async () => {
+    const cache = cacheWith()
+    const leader = await fill(cache, { body: '0123456789' }, { range: 'bytes=0-1' })
+    expect(leader).toMatchObject({ by: 'app', status: 200, body: '0123456789' })
+    const beyond = ask(cache, { range: 'bytes=10-' })
+    expect(beyond.status).toBe(416)
+    expect(field(beyond, 'content-range')).toEqual(['bytes */10'])
+    expect(JSON.parse(beyond.body ?? '')).toMatchObject({ code: 'range-not-satisfiable' })
+    expect(status(beyond)).toBe('Stampede; hit; ttl=10')
+  })
+
+  it('is a part to one who waited for another, and asked for a part', async () => {
+    const cache = cacheWith()
+    const [leader, follower] = [ask(cache), ask(cache, { range: 'bytes=-2' })]
+    await settled()
+    runs[0]?.answer({ body: '0123456789' })
+    await Promise.all([leader.done, follower.done])
+    expect(leader).toMatchObject({ status: 200, body: '0123456789' })
+    expect(follower).toMatchObject({ status: 206, body: '89' })
+  })
+
+  it('is no part to HEAD, of another status, or where another condition comes first', async () => {
+    const cache = cacheWith()
+    const range = { range: 'bytes=0-1' }
+    await fill(cache, { headers: { etag: '"e"' }, body: '0123456789' })
+    const head = ask(cache, range, { method: 'HEAD' })
+    await head.done
+    expect(head).toMatchObject({ status: 200 })
+    expect(ask(cache, { ...range, 'if-none-match': '"e"' })).toMatchObject({ status: 304 })
+    expect(ask(cache, { ...range, 'if-none-match': '"x"' })).toMatchObject({ status: 206 })
+    await fill(cache, { status: 203, body: '0123456789' }, {}, { target: '/other' })
+    const other = ask(cache, range, { target: '/other' })
+    expect(other).toMatchObject({ status: 203, body: '0123456789' })
+  })
+
+  it('bears no fields of one connection, one caller or one request', async () => {
+    const cache = cacheWith({ mintEtag: false })
     await fill(cache, {
       headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
     })
@@ -235,6 +294,64 @@ describe('a hit', () => {
     expect(runs).toHaveLength(4)
     for (const each of runs.slice(1)) each.answer()
     await Promise.all(asked.map(({ done }) => done))
+  })
+})
+
+describe('a minted entity tag', () => {
+  const etag = (got: Got) => field(got, 'etag')[0]
+
+  it.each([true, false])(
+    'is the same for who fills, who waits and who comes later (whole: %s)',
+    async (whole) => {
+      const cache = cacheWith()
+      const [leader, follower] = [ask(cache), ask(cache)]
+      await settled()
+      runs[0]?.answer({ body: 'hello', whole })
+      await Promise.all([leader.done, follower.done])
+      await settled()
+      const minted = etag(leader)
+      expect(minted).toMatch(whole ? /^W\/"[\w-]+"$/ : /^W\/"s-[\w-]+"$/)
+      expect([etag(follower), etag(ask(cache))]).toEqual([minted, minted])
+      expect(ask(cache, { 'if-none-match': minted })).toMatchObject({ status: 304 })
+      expect(ask(cache, { range: 'bytes=0-1', 'if-range': minted })).toMatchObject({ status: 200 })
+    },
+  )
+
+  it('outlives a refresh that changed nothing, where the whole body was at hand', async () => {
+    const cache = cacheWith()
+    const first = etag(await fill(cache, { body: 'hello', whole: true }))
+    await clock.advance(10_000)
+    expect(etag(await fill(cache, { body: 'hello', whole: true }))).toBe(first)
+    await clock.advance(10_000)
+    expect(etag(await fill(cache, { body: 'other', whole: true }))).not.toBe(first)
+    await clock.advance(10_000)
+    const streamed = etag(await fill(cache, { body: 'hello' }))
+    await clock.advance(10_000)
+    expect(etag(await fill(cache, { body: 'hello' }))).not.toBe(streamed)
+  })
+
+  it('is not given to what is not stored', async () => {
+    const answers: Array<[CacheOptions<RequestView>, Answer]> = [
+      [{}, { headers: { 'cache-control': 'no-store' } }],
+      [{}, { status: 404 }],
+      [{ maxBodyBytes: 4 }, { body: 'hello', whole: true }],
+      [{ mintEtag: false }, { body: 'hello', whole: true }],
+    ]
+    for (const [i, [options, answer]] of answers.entries()) {
+      const got = await fill(cacheWith(options), answer, {}, { target: `/${i}` })
+      expect([got.by, etag(got)]).toEqual(['app', undefined])
+    }
+    store.always = refuse
+    expect(
+      etag(await fill(cacheWith(), { body: 'hello', whole: true }, {}, { target: '/away' })),
+    ).toBeUndefined()
+  })
+
+  it('is not given to what has a validator of its own', async () => {
+    const cache = cacheWith()
+    expect(field(await fill(cache, { headers: { etag: '"own"' } }), 'etag')).toEqual(['"own"'])
+    const modified = { 'last-modified': 'Sun, 06 Nov 1994 08:49:37 GMT' }
+    expect(etag(await fill(cache, { headers: modified }, {}, { target: '/b' }))).toBeUndefined()
   })
 })
 
@@ -621,6 +738,115 @@ describe('an origin that fails', () => {
     runs[0]?.answer({ body: 'late' })
     await all[0]?.done
     expect(all[0]).toMatchObject({ by: 'app', body: 'late' })
+  })
+})
+
+describe('directives of a request', () => {
+  const honour = (options: CacheOptions<RequestView> = {}) =>
+    cacheWith({ requestDirectives: 'honour', ...options })
+  const says = (cacheControl: string) => ({ 'cache-control': cacheControl })
+
+  it('mean nothing unless the options say so', async () => {
+    const cache = cacheWith()
+    await fill(cache)
+    const all = 'no-cache, no-store, max-age=0, min-fresh=99, only-if-cached'
+    expect(ask(cache, { ...says(all), pragma: 'no-cache' })).toMatchObject({
+      by: 'cache',
+      status: 200,
+    })
+    await fill(cache, {}, says('only-if-cached, no-store'), { target: '/b' })
+    expect(ask(cache, {}, { target: '/b' }).by).toBe('cache')
+  })
+
+  it.each([says('no-cache'), says('max-age=1'), says('min-fresh=9'), { pragma: 'no-cache' }])(
+    'send %j to the app, and leave what is stored as it is',
+    async (headers) => {
+      const cache = honour()
+      await fill(cache, { body: 'stored' })
+      await clock.advance(2_000)
+      const got = ask(cache, headers)
+      expect([got.by, status(got)]).toEqual(['bypass', 'Stampede; fwd=request'])
+      const head = ask(cache, headers, { method: 'HEAD' })
+      await head.done
+      expect([head.by, status(head)]).toEqual(['bypass', 'Stampede; fwd=request'])
+      expect(ask(cache)).toMatchObject({ by: 'cache', body: 'stored' })
+      expect(ask(cache, says('max-age=2, min-fresh=8'))).toMatchObject({ by: 'cache' })
+      expect(runs).toHaveLength(1)
+    },
+  )
+
+  it('are all the same on a miss, which fills', async () => {
+    const cache = honour()
+    const [leader, follower] = [ask(cache, says('no-cache')), ask(cache, says('no-cache'))]
+    await settled()
+    runs[0]?.answer({ body: 'new' })
+    await Promise.all([leader.done, follower.done])
+    expect([leader.by, follower.by]).toEqual(['app', 'cache'])
+    expect(status(leader)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
+    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'new' })
+  })
+
+  it('decide how stale an answer may be', async () => {
+    const cache = honour({ staleWhileRevalidateMs: 60_000 })
+    await fill(cache)
+    await clock.advance(15_000)
+    expect(ask(cache, says('max-age=60, max-stale=9')).by).toBe('cache')
+    const strict = ask(cache, says('max-age=60'))
+    await settled()
+    expect([strict.by, status(strict)]).toEqual(['bypass', 'Stampede; fwd=stale'])
+    expect(ask(cache, says('max-stale=4')).by).toBe('bypass')
+    expect(ask(cache, says('max-stale=5')).by).toBe('cache')
+    await settled()
+    runs.at(-1)?.answer()
+  })
+
+  it('decide what may stand in for an error', async () => {
+    const cache = honour({ staleIfErrorMs: 60_000 })
+    await fill(cache, { body: 'old' })
+    await clock.advance(15_000)
+    expect(await fill(cache, { status: 503 }, says('stale-if-error=4'))).toMatchObject({
+      status: 503,
+    })
+    await clock.advance(1_000)
+    expect(await fill(cache, { status: 503 }, says('no-cache'))).toMatchObject({ status: 503 })
+    await clock.advance(1_000)
+    const covered = await fill(cache, { status: 503 }, says('stale-if-error=9'))
+    expect(covered).toMatchObject({ status: 200, body: 'old' })
+  })
+
+  it('can ask for no more than what is stored', async () => {
+    const cache = honour()
+    const none = ask(cache, says('only-if-cached'))
+    await none.done
+    expect(none).toMatchObject({ by: 'cache', status: 504 })
+    expect(JSON.parse(none.body ?? '')).toMatchObject({ code: 'only-if-cached' })
+    expect(status(none)).toBeUndefined()
+    await fill(cache, { headers: { vary: 'x-lang' }, body: 'de' }, { 'x-lang': 'de' })
+    const some = ask(cache, { ...says('only-if-cached'), 'x-lang': 'de' })
+    await some.done
+    expect(some).toMatchObject({ by: 'cache', status: 200, body: 'de' })
+    await fill(cache, { headers: { vary: 'x-lang' }, body: 'fr' }, { 'x-lang': 'fr' })
+    const other = ask(cache, { ...says('only-if-cached'), 'x-lang': 'fr' })
+    await other.done
+    expect(other).toMatchObject({ status: 200, body: 'fr' })
+    const old = ask(cache, { ...says('only-if-cached, min-fresh=99'), 'x-lang': 'fr' })
+    await old.done
+    expect(old.status).toBe(504)
+    expect(runs).toHaveLength(2)
+  })
+
+  it('keep what must not be stored out, and give what is', async () => {
+    const cache = honour()
+    const first = ask(cache, says('no-store'))
+    await first.done
+    expect([first.by, status(first)]).toEqual([
+      'bypass',
+      'Stampede; fwd=uri-miss; detail=request-no-store',
+    ])
+    await fill(cache, { body: 'stored' })
+    const second = ask(cache, says('no-store'))
+    await second.done
+    expect(second).toMatchObject({ by: 'cache', body: 'stored' })
   })
 })
 

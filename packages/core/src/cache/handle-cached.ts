@@ -1,8 +1,9 @@
 // The journey of a cached request: admit, key, resolve (L1, coalesce, lookup-or-lease, fill, commit, wait),
 // respond. Each stage is a file of that name.
 
-import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
+import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
+import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
@@ -10,7 +11,15 @@ import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 import { peek } from './lookup-or-lease.ts'
 import { resolve } from './resolve.ts'
-import { replyFrom, sharedFailure, statusField, waitedTooLong } from './respond.ts'
+import {
+  notCached,
+  offerOf,
+  replyFrom,
+  sharedFailure,
+  statusField,
+  waitedTooLong,
+  wishOf,
+} from './respond.ts'
 import { runOrigin, staleReply } from './run-origin.ts'
 import type { Caller, FillResult, Lead, Resolution, Runtime } from './runtime.ts'
 import type { VaryIndex } from './vary-index.ts'
@@ -22,6 +31,7 @@ interface Journey<Native> {
   readonly index: VaryIndex
   readonly exchange: Exchange<Native>
   readonly plainKey: string
+  readonly wish: RequestDirectives | undefined
   /** Finding an answer for other requests teaches what varies, and is tried again with that in the key. */
   attempts: number
   /** The end of this client's own run of the app, if it led. */
@@ -39,14 +49,14 @@ export function handleCached<Native>(
   const refused = rt.closed ? CLOSED : admit(request, native, config)
   if (refused !== undefined) return forward(exchange, config, refused.fwd, refused.reason)
   const plainKey = cacheKey(request, native, config, [])
-  const journey = { rt, config, index, exchange, plainKey, attempts: 0, running: undefined }
-  return attempt(journey)
+  const wish = wishOf(config, request)
+  return attempt({ rt, config, index, exchange, plainKey, wish, attempts: 0, running: undefined })
 }
 
 const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 
 function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
-  const { rt, config, index, exchange, plainKey } = journey
+  const { rt, config, index, exchange, plainKey, wish } = journey
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
   journey.attempts += 1
@@ -54,7 +64,8 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
     return forward(exchange, config, 'bypass', 'too-many-variants')
   }
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  if (request.method === 'HEAD') return answerHead(journey, key)
+  const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
+  if (fillsNothing) return answerStored(journey, names, key)
   const reason = names.length === 0 ? 'uri-miss' : 'vary-miss'
   const resolution = resolve(rt, key, config, callerOf(journey, reason))
   if (!(resolution instanceof Promise)) return answer(journey, names, resolution)
@@ -127,6 +138,10 @@ function answerHit<Native>(
     return attempt(journey)
   }
   const now = rt.clock.now()
+  // What has just been made is as new as what this client would get by itself.
+  if (from !== 'fill' && !isWelcome(journey.wish, offerOf(held, entry, now))) {
+    return forward(exchange, config, stale ? 'stale' : 'request')
+  }
   const ttlS = (held.staleAt - now) / 1000
   const facts =
     from === 'fill' && !stale
@@ -141,27 +156,35 @@ function answerHit<Native>(
   return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
 }
 
-/** RFC 9110 §9.3.2: answered from what a GET stored; a miss goes to the app and fills nothing. */
-async function answerHead<Native>(journey: Journey<Native>, key: string): Promise<void> {
-  const { rt, config, exchange } = journey
+/** RFC 9110 §9.3.2: HEAD is answered from what a GET stored. Without that, no answer of the app's is kept. */
+async function answerStored<Native>(
+  journey: Journey<Native>,
+  names: readonly string[],
+  key: string,
+): Promise<void> {
+  const { rt, config, exchange, wish } = journey
   const held = await peek(rt, key).catch(() => undefined)
-  const stored = held && usable(rt, held, exchange.request.headers)
-  if (held === undefined || stored === undefined) return forward(exchange, config, 'uri-miss')
   const now = rt.clock.now()
+  const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
+  const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
+  if (held === undefined || entry?.type !== 'response') return unanswered(journey, 'uri-miss')
+  if (!sameSelection(entry.vary, exchange.request.headers)) {
+    journey.index.learn(journey.plainKey, names, entry)
+    return attempt(journey)
+  }
+  if (!isWelcome(wish, offerOf(held, entry, now))) {
+    return unanswered(journey, freshness === 'stale' ? 'stale' : 'request')
+  }
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
-  return exchange.send(replyFrom(exchange.request, config, held, stored, facts, now))
+  return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
 }
 
-function usable(
-  rt: Runtime,
-  held: HeldEntry,
-  headers: Exchange['request']['headers'],
-): StoredResponse | undefined {
-  const freshness = freshnessAt(held, rt.clock.now())
-  const { entry } = held
-  if (entry.type !== 'response' || (freshness !== 'fresh' && freshness !== 'stale'))
-    return undefined
-  return sameSelection(entry.vary, headers) ? entry : undefined
+function unanswered<Native>(
+  { exchange, config, wish }: Journey<Native>,
+  reason: ForwardReason,
+): void | Promise<void> {
+  if (wish?.onlyIfCached) return exchange.send(notCached())
+  return forward(exchange, config, reason, wish?.noStore ? 'request-no-store' : undefined)
 }
 
 /** To the app, with a word on why. */

@@ -1,9 +1,15 @@
-// Stage: an entry becomes an answer: Age, Cache-Status, and 304 where the client has it already.
+// Stage: an entry becomes an answer: Age, Cache-Status, 304 where the client has it already, 206 where it wants a part.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { contentRange, selectRange } from '../http/byte-range.ts'
 import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
 import { problem } from '../http/problem.ts'
+import {
+  type Offer,
+  type RequestDirectives,
+  requestDirectives,
+} from '../http/request-directives.ts'
 import type { HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 
@@ -11,6 +17,20 @@ import type { CacheConfig } from './cache-options.ts'
 export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {
   if (config.cacheName === undefined) return []
   return [['cache-status', cacheStatus(config.cacheName, facts)]]
+}
+
+/** What the client itself says about stored answers, where the options let it. */
+export function wishOf(
+  config: CacheConfig<never>,
+  request: RequestView,
+): RequestDirectives | undefined {
+  return config.requestDirectives === 'honour' ? requestDirectives(request.headers) : undefined
+}
+
+/** A held answer, as it would be given at `now`. */
+export function offerOf(held: HeldEntry, { initialAgeMs }: StoredResponse, now: number): Offer {
+  const ageMs = initialAgeMs + Math.max(0, now - held.bornAt)
+  return { ageMs, freshForMs: held.staleAt - now }
 }
 
 /** RFC 9111 §4: the stored answer, with its Age. `now` is on the clock of `held`. */
@@ -22,12 +42,41 @@ export function replyFrom(
   facts: CacheStatusFacts,
   now: number,
 ): Reply {
-  const ageS = Math.floor((stored.initialAgeMs + Math.max(0, now - held.bornAt)) / 1000)
+  const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
   if (notModified(request.headers, stored.headers, stored.status)) {
     return { status: 304, headers: [...headersOf304(stored.headers), ...added], body: undefined }
   }
-  return { status: stored.status, headers: [...stored.headers, ...added], body: stored.body }
+  const whole = { status: stored.status, headers: [...stored.headers, ...added], body: stored.body }
+  return request.method === 'GET' && stored.status === 200
+    ? partOf(whole, request, statusField(config, facts))
+    : whole
+}
+
+/** RFC 9110 §15.3.7 and §15.5.17: what a Range makes of a stored 200. */
+function partOf(
+  whole: Reply & { body: Uint8Array },
+  request: RequestView,
+  status: HeaderList,
+): Reply {
+  const { headers, body } = whole
+  const selected = selectRange(request.headers, headers, body.byteLength)
+  if (selected.type === 'whole') return whole
+  const range: HeaderList = [['content-range', contentRange(selected, body.byteLength)]]
+  if (selected.type === 'unsatisfiable') {
+    const detail = `The response has ${body.byteLength} bytes, and none of them is in the range asked for.`
+    return problem(416, 'range-not-satisfiable', 'Range Not Satisfiable', detail, [
+      ...range,
+      ...status,
+    ])
+  }
+  const { start, end } = selected
+  return {
+    status: 206,
+    headers: [...headers, ...range],
+    body: body.subarray(start, end),
+    part: true,
+  }
 }
 
 /** Another request ran the origin and it failed: the same status, without repeating the attempt. */
@@ -41,6 +90,12 @@ export function sharedFailure(
     ['retry-after', retryAfterS(retryAfterMs)],
     ...statusField(config, { ...facts, detail: 'origin-failed' }),
   ])
+}
+
+/** RFC 9111 §5.2.1.7. No Cache-Status: it is neither a hit nor was it forwarded. */
+export function notCached(): Reply {
+  const detail = 'Nothing suitable is stored, and the request asked for no more than that.'
+  return problem(504, 'only-if-cached', titleOf(504), detail)
 }
 
 /** `waitMs` is spent and the options say `unavailable`. */

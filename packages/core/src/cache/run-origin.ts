@@ -4,17 +4,21 @@
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import { storableHeaders } from '../http/headers.ts'
+import { mintEtag } from '../http/mint-etag.ts'
+import { isWelcomeOnError } from '../http/request-directives.ts'
 import { sameSelection, selectFields } from '../http/vary.ts'
-import type {
-  CapturedHead,
-  HeadDecision,
-  OriginEnd,
-  OriginObserver,
-  Reply,
-  RequestView,
+import {
+  type CapturedHead,
+  type HeadDecision,
+  type HeaderList,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELD,
+  type Reply,
+  type RequestView,
 } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
-import { replyFrom, statusField } from './respond.ts'
+import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 
@@ -35,20 +39,41 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
   const { request, config } = run
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
+    let minted: HeaderList = []
     const observer: OriginObserver = {
       maxBodyBytes: config.maxBodyBytes,
-      onHead(head) {
+      onHead(head, whole) {
         verdict = judgeHead(head, request, config, rt.clock.wallNow())
         if (!verdict.store) resolve(refused(verdict, head.status))
-        return decide(rt, run, verdict, head)
+        minted = mint(run, verdict, head, whole)
+        return decide(rt, run, verdict, head, minted)
       },
     }
     const failed = (error: unknown): OriginEnd => ({ type: 'failed', status: 500, error })
     void run
       .start(observer)
       .catch(failed)
-      .then((end) => resolve(resultOf(rt, run, verdict, end)))
+      .then((end) => resolve(resultOf(rt, run, verdict, end, minted)))
   })
+}
+
+/** After originTimeoutMs the fill was given up; what comes is this client's only. */
+function isStored({ lead }: OriginRun, verdict: Storable | NotStorable): boolean {
+  return verdict.store && lead.fence !== '' && !lead.signal.aborted
+}
+
+/** The entity tag that the response gets here and in the store, if it has none. */
+function mint(
+  run: OriginRun,
+  verdict: Storable | NotStorable,
+  head: CapturedHead,
+  whole: Uint8Array | undefined,
+): HeaderList {
+  const { config, lead } = run
+  const tooLarge = whole !== undefined && whole.byteLength > config.maxBodyBytes
+  if (!config.mintEtag || tooLarge || !isStored(run, verdict)) return []
+  const etag = mintEtag(head, whole, lead.fence)
+  return etag === undefined ? [] : [['etag', etag]]
 }
 
 function decide(
@@ -56,23 +81,28 @@ function decide(
   run: OriginRun,
   verdict: Storable | NotStorable,
   head: CapturedHead,
+  minted: HeaderList,
 ): HeadDecision {
   if (!verdict.store && verdict.failure) {
     const reply = staleReply(rt, run.request, run.config, run.lead.staleIfError, head.status)
     if (reply !== undefined) return { action: 'replace', reply }
   }
-  // After originTimeoutMs the fill was given up; what comes is this client's only.
-  const stored = verdict.store && run.lead.fence !== '' && !run.lead.signal.aborted
+  const stored = isStored(run, verdict)
   const why = run.lead.signal.aborted ? 'origin-timeout' : 'store-unavailable'
   const detail = verdict.store ? (stored ? undefined : why) : verdict.reason
-  const add = statusField(run.config, {
+  const status = statusField(run.config, {
     type: 'forward',
     reason: run.reason,
     status: head.status,
     stored: stored || undefined,
     detail,
   })
-  return { action: 'send', capture: verdict.store, add }
+  return {
+    action: 'send',
+    capture: verdict.store,
+    add: [...minted, ...status],
+    remove: [OWN_FIELD],
+  }
 }
 
 /** RFC 5861 §4: what to answer with instead of an error, if there is something. */
@@ -88,6 +118,7 @@ export function staleReply(
   if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
+  if (!isWelcomeOnError(wishOf(config, request), offerOf(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
   const facts = { type: 'hit', ttlS, detail: `stale-if-error/${status}` } as const
   return replyFrom(request, config, held, entry, facts, now)
@@ -110,6 +141,7 @@ function resultOf(
   run: OriginRun,
   verdict: Storable | NotStorable | undefined,
   end: OriginEnd,
+  minted: HeaderList,
 ): FillResult {
   if (end.type === 'failed') {
     const { status, error } = end
@@ -129,7 +161,7 @@ function resultOf(
   const entry: StoredResponse = {
     type: 'response',
     status: end.head.status,
-    headers: storableHeaders(end.head.headers),
+    headers: [...storableHeaders(end.head.headers), ...minted],
     body: end.body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),

@@ -85,6 +85,32 @@ describe('the lifetime', () => {
     expect(freshMs(aged('max-age=60', 'x'), {})).toBe(60_000)
   })
 
+  it('is what a targeted field says, whatever Cache-Control and Expires do', () => {
+    const own = (value: string): HeaderList => [['stampede-cache-control', value]]
+    const others: HeaderList = [...cc('no-store, private, max-age=1'), ['expires', '0']]
+    expect(freshMs([...own('max-age=5'), ...others])).toBe(5_000)
+    expect(freshMs([...own('max-age=60'), ...others], {})).toBe(60_000)
+    expect(freshMs([...own('must-revalidate'), ...others])).toBe(10_000)
+    expect(freshMs([...own('must-revalidate'), ...others], {})).toBe('no-freshness')
+    expect(freshMs([...own('no-store'), ...cc('max-age=60')])).toBe('no-store')
+    expect(freshMs([...own('max-age="60"'), ...cc('max-age=60')])).toBe('expired')
+    expect(freshMs([...own('max-age=60, &'), ...cc('private')])).toBe('private')
+    expect(freshMs([...own('max-age=5'), ['age', '2'], ['pragma', 'no-cache']])).toBe(3_000)
+  })
+
+  it('is what a field says that the options name, and no other one', () => {
+    const headers: HeaderList = [['cdn-cache-control', 'max-age=5'], ...cc('max-age=9')]
+    expect(freshMs(headers)).toBe(9_000)
+    expect(freshMs(headers, { ...TTL, targetedFields: ['CDN-Cache-Control'] })).toBe(5_000)
+  })
+
+  it('is none for a cookie or Vary: *, whatever a targeted field says', () => {
+    const own = ['stampede-cache-control', 'max-age=60, public'] as const
+    expect(reason([own, ['set-cookie', 'a=1']])).toBe('set-cookie')
+    expect(reason([own, ['vary', '*']])).toBe('vary-star')
+    expect(reason([own], TTL, 500)).toBe('server-error')
+  })
+
   it('is ttlMs from now on for an aged response that says nothing', () => {
     expect(judge([['age', '50']])).toMatchObject({ freshMs: 10_000, initialAgeMs: 50_000 })
   })

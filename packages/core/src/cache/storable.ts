@@ -4,6 +4,7 @@
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { headerValue, headerValues } from '../http/headers.ts'
+import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, RequestView } from '../ports/exchange.ts'
@@ -53,13 +54,13 @@ export function judgeHead<Native>(
   wallNow: number,
 ): Storable | NotStorable {
   if (head.status >= 500) return { store: false, reason: 'server-error', failure: true }
-  const cc = parseCacheControl(headerValues(head.headers, 'cache-control'))
+  const said = responseDirectives(head.headers, config.targetedFields)
   const vary = varyNames(head.headers)
-  const explicit = explicitLifetimeMs(cc, head.headers, wallNow)
+  const explicit = explicitLifetimeMs(said, head.headers, wallNow)
   const refused =
     (request.method === 'GET' ? undefined : 'method') ??
     statusReason(head.status, explicit !== undefined, config) ??
-    headerReason(head.headers, cc) ??
+    headerReason(head.headers, said.cc) ??
     sizeReason(head.headers, config.maxBodyBytes) ??
     sharingReason(head.headers, vary, config)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
@@ -71,7 +72,7 @@ export function judgeHead<Native>(
   return {
     store: true,
     freshMs,
-    ...staleWindows(cc, config),
+    ...staleWindows(said.cc, config),
     initialAgeMs: ageMs,
     varyNames: vary,
   }
@@ -103,10 +104,10 @@ function isNegative(status: number): boolean {
   return status === 404 || status === 410
 }
 
-/** RFC 9111 §3 and §5.4. Set-Cookie is allowed by §7.3, and refused by every careful cache. */
 /** Those who wait for its end would wait for ever. */
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
+/** RFC 9111 §3 and §5.4. Set-Cookie is allowed by §7.3, and refused by every careful cache. */
 function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason | undefined {
   if (cc.noStore) return 'no-store'
   if (cc.private) return 'private'

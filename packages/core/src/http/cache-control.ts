@@ -1,4 +1,4 @@
-// The Cache-Control field of a response: syntax only, no policy. Whatever can be read in two ways is
+// The Cache-Control field, of a response above all: syntax only, no policy. Whatever can be read in two ways is
 // read in the more restrictive one (RFC 9111 §4.2.1), because the other way leaks.
 
 /** What a response says about its use. Absent numbers were not said. */
@@ -74,16 +74,22 @@ export function parseCacheControl(values: readonly string[]): CacheControl {
     staleIfErrorS: undefined,
   }
   for (const line of values) {
-    for (const [, name = '', quoted, token] of line.matchAll(DIRECTIVE)) {
-      const lower = name.toLowerCase()
-      const flag = FLAGS.get(lower)
+    for (const [name, value] of directivesOf(line)) {
+      const flag = FLAGS.get(name)
       if (flag !== undefined) read[flag] = true
-      const seconds = SECONDS.get(lower)
+      const seconds = SECONDS.get(name)
       if (seconds === undefined) continue
-      read[seconds] = Math.min(read[seconds] ?? LARGEST_SECONDS, deltaSeconds(quoted ?? token) ?? 0)
+      read[seconds] = Math.min(read[seconds] ?? LARGEST_SECONDS, deltaSeconds(value) ?? 0)
     }
   }
   return read
+}
+
+/** The directives of one line, names lower-case, values without their quotes. */
+export function* directivesOf(line: string): Generator<[name: string, value: string | undefined]> {
+  for (const [, name = '', quoted, token] of line.matchAll(DIRECTIVE)) {
+    yield [name.toLowerCase(), quoted ?? token]
+  }
 }
 
 /** RFC 9111 §1.2.2: digits and nothing else; `undefined` for all that is not. */

@@ -11,12 +11,14 @@ import {
 
 const NOW = Date.UTC(2026, 0, 1)
 const at = (seconds: number) => new Date(NOW + seconds * 1000).toUTCString()
-const lifetime = (cacheControl: string | undefined, headers: HeaderList = []) =>
-  explicitLifetimeMs(
-    parseCacheControl(cacheControl === undefined ? [] : [cacheControl]),
-    headers,
-    NOW,
-  )
+const lifetime = (
+  cacheControl: string | undefined,
+  headers: HeaderList = [],
+  targeted: boolean = false,
+) => {
+  const cc = parseCacheControl(cacheControl === undefined ? [] : [cacheControl])
+  return explicitLifetimeMs({ cc, targeted }, headers, NOW)
+}
 
 describe('explicitLifetimeMs', () => {
   it('is undefined when the response says nothing', () => {
@@ -31,6 +33,12 @@ describe('explicitLifetimeMs', () => {
     expect(lifetime('public', expires)).toBe(30_000)
     expect(lifetime('max-age=60, s-maxage=0')).toBe(0)
     expect(lifetime('max-age=x', expires)).toBe(0)
+  })
+
+  it('has no regard for Expires when a targeted field speaks', () => {
+    const expires: HeaderList = [['expires', at(30)]]
+    expect(lifetime('must-revalidate', expires, true)).toBeUndefined()
+    expect(lifetime('max-age=10', expires, true)).toBe(10_000)
   })
 
   it('counts Expires from Date, and from now without a valid one', () => {

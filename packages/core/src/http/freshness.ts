@@ -4,15 +4,20 @@
 import type { HeaderList } from '../ports/exchange.ts'
 import { type CacheControl, deltaSeconds } from './cache-control.ts'
 import { headerValue, headerValues, trimOws } from './headers.ts'
+import type { Directives } from './targeted-fields.ts'
 
-/** RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires. `wallNow` is Unix time in ms. */
+/**
+ * RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires, unless a targeted field was in its place
+ * (RFC 9213 §2.2). `wallNow` is Unix time in ms.
+ */
 export function explicitLifetimeMs(
-  cc: CacheControl,
+  { cc, targeted }: Directives,
   headers: HeaderList,
   wallNow: number,
 ): number | undefined {
   const seconds = cc.sMaxageS ?? cc.maxAgeS
-  return seconds === undefined ? expiresLifetimeMs(headers, wallNow) : seconds * 1000
+  if (seconds !== undefined) return seconds * 1000
+  return targeted ? undefined : expiresLifetimeMs(headers, wallNow)
 }
 
 /** RFC 9111 §5.3: Expires − Date; an invalid date, as in `Expires: 0`, is in the past. */

@@ -57,6 +57,7 @@ describe('storableHeaders', () => {
     'set-cookie',
     'set-cookie2',
     'cache-status',
+    'stampede-cache-control',
     'proxy-authenticate',
     'proxy-connection',
     'x-request-id',

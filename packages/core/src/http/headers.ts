@@ -1,6 +1,6 @@
 // Reading header fields, and which of them may be replayed to somebody else.
 
-import type { HeaderList } from '../ports/exchange.ts'
+import { type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
 
 /** Request headers as Node gives them: names lower-case, lines joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
@@ -40,6 +40,8 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'content-length',
   'age',
   'cache-status',
+  // For us.
+  OWN_FIELD,
   // Of one caller.
   'set-cookie',
   'set-cookie2',

@@ -3,6 +3,12 @@
 /** Header fields in order, names lower-case; repeated names are repeated pairs. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
+/**
+ * What a handler says to this cache alone (RFC 9213). Adapters take it off every response to a client, also off one that
+ * core has not seen.
+ */
+export const OWN_FIELD = 'stampede-cache-control'
+
 /** Status and headers of a response as its handler made them. */
 export interface CapturedHead {
   readonly status: number
@@ -23,14 +29,25 @@ export interface RequestView {
 
 /** What core wants done with a response whose head was just seen. */
 export type HeadDecision =
-  /** Let it go to the client with `add` on top of its headers; `capture` says whether to keep its body. */
-  | { readonly action: 'send'; readonly capture: boolean; readonly add: HeaderList }
+  /**
+   * Let it go to the client without the fields named in `remove` (lower-case), and with `add` on top of the others;
+   * `capture` says whether to keep its body.
+   */
+  | {
+      readonly action: 'send'
+      readonly capture: boolean
+      readonly add: HeaderList
+      readonly remove: readonly string[]
+    }
   /** Discard it, and answer with this instead (stale-if-error). */
   | { readonly action: 'replace'; readonly reply: Reply }
 
 export interface OriginObserver {
-  /** Called once, before the head leaves; never throws. */
-  onHead(head: CapturedHead): HeadDecision
+  /**
+   * Called once, before the head leaves; never throws. `whole` is the body, where all of it is at hand by then; it may
+   * change as soon as this returns.
+   */
+  onHead(head: CapturedHead, whole?: Uint8Array): HeadDecision
   /** Bodies above this go to the client and are not kept. */
   readonly maxBodyBytes: number
 }
@@ -47,18 +64,23 @@ export type OriginEnd =
   /** It threw; `status` is what the framework will answer with. */
   | { readonly type: 'failed'; readonly status: number; readonly error: unknown }
 
-/** A complete answer written by core: a hit, a 304, a shared failure. */
+/** A complete answer written by core: a hit, a part of it, a 304, a shared failure. */
 export interface Reply {
   readonly status: number
   readonly headers: HeaderList
   readonly body: Uint8Array | undefined
+  /**
+   * The body is a part, cut from a whole as it is: what lies further out must not code it anew, so `no-transform` goes into
+   * its Cache-Control, whoever made that.
+   */
+  readonly part?: true
 }
 
 /** `Native` is what the user's own callbacks are given: an Express request, a Koa context. */
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
-  /** Hands the request to the app untouched, `add` on top of the response's headers. */
+  /** Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELD` off them. */
   bypass(add: HeaderList): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; conditional and range headers

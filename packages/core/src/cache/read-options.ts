@@ -1,0 +1,80 @@
+// Options of stampedeCache that are more than a number, a choice or a function: checked, and turned into what the stages
+// work with.
+
+import { optionError } from '../errors.ts'
+import { checkNames, readStrings } from '../options.ts'
+import { OWN_FIELD } from '../ports/exchange.ts'
+import type { CacheConfig } from './cache-options.ts'
+
+export const WHERE = 'stampedeCache'
+
+/** RFC 9110 §5.1. */
+const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+
+export function readQuery(value: unknown): CacheConfig['query'] {
+  if (value === undefined) return { ignore: [] }
+  if (Array.isArray(value))
+    return { only: value.length === 0 ? [] : readStrings(`${WHERE}.query`, value) }
+  if (typeof value !== 'object') {
+    throw optionError(`${WHERE}.query`, value, "use ['page'], or { ignore: ['utm_source'] }")
+  }
+  const bag = checkNames(`${WHERE}.query`, value, ['ignore'])
+  return { ignore: readStrings(`${WHERE}.query.ignore`, bag.ignore) }
+}
+
+export function readVary(value: unknown): readonly string[] {
+  if (value === undefined) return []
+  const names = readStrings(`${WHERE}.vary`, value)
+  for (const name of names) {
+    if (name !== '*' && FIELD_NAME.test(name)) continue
+    throw optionError(`${WHERE}.vary`, name, "name request headers: ['accept-language']")
+  }
+  return lowerSorted(names)
+}
+
+export function readCookies(value: unknown): CacheConfig['cookies'] {
+  if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
+  if (typeof value !== 'object') {
+    throw optionError(`${WHERE}.cookies`, value, "use 'bypass', 'ignore' or { key: ['name'] }")
+  }
+  const bag = checkNames(`${WHERE}.cookies`, value, ['key'])
+  const key = readStrings(`${WHERE}.cookies.key`, bag.key)
+  if (key.length > 0) return { key: [...key].sort() }
+  throw optionError(`${WHERE}.cookies.key`, key, "name a cookie, or use cookies: 'ignore'")
+}
+
+export function readStatuses(value: unknown): ReadonlySet<number> {
+  if (value === undefined) return new Set([200, 203, 300, 301, 308])
+  const known = (s: unknown) => Number.isInteger(s) && (s as number) >= 200 && (s as number) <= 499
+  if (Array.isArray(value) && value.every(known)) return new Set(value as number[])
+  throw optionError(`${WHERE}.statuses`, value, 'use an array of statuses from 200 to 499')
+}
+
+/** In the order given, ours before them. */
+export function readTargetedFields(value: unknown): readonly string[] {
+  const names = value === undefined ? [] : readStrings(`${WHERE}.targetedFields`, value)
+  for (const name of names) {
+    if (FIELD_NAME.test(name) && !UNTARGETED.has(name.toLowerCase())) continue
+    throw optionError(
+      `${WHERE}.targetedFields`,
+      name,
+      "name response fields: ['CDN-Cache-Control']",
+    )
+  }
+  return [...new Set([OWN_FIELD, ...names.map((name) => name.toLowerCase())])]
+}
+
+/** What targeted fields take the place of. */
+const UNTARGETED: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
+
+/** The name goes into a header: an RFC 8941 token. */
+export function readCacheName(value: unknown): string | undefined {
+  if (value === false) return undefined
+  if (value === undefined || value === true) return 'Stampede'
+  if (typeof value === 'string' && /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/.test(value)) return value
+  throw optionError(`${WHERE}.cacheStatus`, value, 'use true, false, or a name such as "Stampede"')
+}
+
+function lowerSorted(names: readonly string[]): readonly string[] {
+  return [...new Set(names.map((name) => name.toLowerCase()))].sort()
+}

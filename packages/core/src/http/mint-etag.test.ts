@@ -1,0 +1,47 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { HeaderList } from '../ports/exchange.ts'
+import { notModified } from './conditional.ts'
+import { mintEtag } from './mint-etag.ts'
+
+const bytes = (text: string) => Buffer.from(text)
+const mint = (whole?: Uint8Array, headers: HeaderList = [], status = 200, fence = '17') =>
+  mintEtag({ status, headers }, whole, fence)
+
+describe('a minted entity tag', () => {
+  it('is weak, and of the bytes where they are known', () => {
+    expect(mint(bytes('a'))).toMatch(/^W\/"[\w-]{22}"$/)
+    expect(mint(bytes('a'))).toBe(mint(bytes('a'), [], 200, '18'))
+    expect(mint(bytes('a'))).not.toBe(mint(bytes('b')))
+    expect(mint(new Uint8Array())).toMatch(/^W\/"[\w-]{22}"$/)
+  })
+
+  it('is of the fill where they are not', () => {
+    expect(mint()).toMatch(/^W\/"s-[\w-]{22}"$/)
+    expect(mint()).toBe(mint())
+    expect(mint()).not.toBe(mint(undefined, [], 200, '18'))
+  })
+
+  it.each([
+    ['etag', '"a"'],
+    ['etag', ''],
+    ['last-modified', 'Sun, 06 Nov 1994 08:49:37 GMT'],
+  ] as const)('is not for a response with %s: %s', (...field) => {
+    expect(mint(bytes('a'), [field])).toBeUndefined()
+    expect(mint(undefined, [field])).toBeUndefined()
+  })
+
+  it.each([203, 204, 206, 301, 404])('is not for %d, which is never answered 304', (status) => {
+    expect(mint(bytes('a'), [], status)).toBeUndefined()
+  })
+
+  it('is one that conditions can be about', () => {
+    fc.assert(
+      fc.property(fc.option(fc.uint8Array()), fc.string(), (body, fence) => {
+        const etag = mint(body ?? undefined, [], 200, fence) ?? ''
+        expect(notModified({ 'if-none-match': etag }, [['etag', etag]], 200)).toBe(true)
+      }),
+      { seed: 883, numRuns: 200 },
+    )
+  })
+})

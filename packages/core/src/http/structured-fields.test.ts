@@ -1,0 +1,175 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseDictionary } from './structured-fields.ts'
+
+const SEED = { seed: 9651, numRuns: 2_000 }
+
+const read = (...lines: string[]) => {
+  const members = parseDictionary(lines)
+  return members === undefined ? 'no dictionary' : Object.fromEntries(members)
+}
+const bare = (text: string) => {
+  const members = read(`a=${text}`)
+  return typeof members === 'string' ? members : members.a
+}
+const integer = (value: number) => ({ type: 'integer', value })
+const TRUE = { type: 'boolean', value: true }
+
+describe('members (RFC 9651 §4.2.2)', () => {
+  it.each([
+    ['', {}],
+    ['   ', {}],
+    ['a', { a: TRUE }],
+    ['a, b=2', { a: TRUE, b: integer(2) }],
+    ['  a=1 \t,\t  b  ', { a: integer(1), b: TRUE }],
+    ['*a_b-c.d*=1', { '*a_b-c.d*': integer(1) }],
+    ['a=1, b=2, a=3', { a: integer(3), b: integer(2) }],
+    [
+      'a;x, b=1;y=2;z="s;,=", c=?0;  w',
+      { a: TRUE, b: integer(1), c: { type: 'boolean', value: false } },
+    ],
+    ['a=(), b=(1 "x";p   tok)', { a: { type: 'inner-list' }, b: { type: 'inner-list' } }],
+    ['a=( 1 2 );q=?1', { a: { type: 'inner-list' } }],
+  ])('are read from %j', (line, expected) => expect(read(line)).toEqual(expected))
+
+  it('are read from all lines of the field', () => {
+    expect(read('a=1', 'b=2, a=3')).toEqual({ a: integer(3), b: integer(2) })
+    expect(read()).toEqual({})
+  })
+
+  it.each([
+    ['a,'],
+    [',a'],
+    ['a,,b'],
+    ['a b'],
+    ['A=1'],
+    ['1=1'],
+    ['-a=1'],
+    ['a='],
+    ['a= 1'],
+    ['a =1'],
+    ['a=1;'],
+    ['a=1;P'],
+    ['a=1;p='],
+    ['a ;p'],
+    ['\ta'],
+    ['a=1, &&&'],
+    ['a=(1 2'],
+    ['a=(1"x")'],
+    ['a=(1\t2)'],
+    ['a=(1,2)'],
+    ['a=((1))'],
+    ['a=1 2'],
+    ['a;p=(1)'],
+  ])('are not read from %j', (line) => expect(read(line)).toBe('no dictionary'))
+
+  it('are not read from lines of which one is empty', () => {
+    expect(read('a', '')).toBe('no dictionary')
+    expect(read('', 'a')).toBe('no dictionary')
+  })
+})
+
+describe('values (RFC 9651 §4.2.3.1)', () => {
+  it.each([
+    ['0', integer(0)],
+    ['-12', integer(-12)],
+    ['007', integer(7)],
+    ['999999999999999', integer(999_999_999_999_999)],
+    ['1.5', { type: 'decimal', value: 1.5 }],
+    ['-123456789012.125', { type: 'decimal', value: -123_456_789_012.125 }],
+    ['"a \\"b\\" \\\\"', { type: 'string', value: 'a "b" \\' }],
+    ['""', { type: 'string', value: '' }],
+    ['tok/en:x', { type: 'token', value: 'tok/en:x' }],
+    ['*', { type: 'token', value: '*' }],
+    ['?1', TRUE],
+    ['?0', { type: 'boolean', value: false }],
+    [':aGk=:', { type: 'bytes', value: 'aGk=' }],
+    ['::', { type: 'bytes', value: '' }],
+    ['@-1659578233', { type: 'date', value: -1_659_578_233 }],
+    ['%"f%c3%bc"', { type: 'display-string', value: 'fü' }],
+  ])('%s is one', (text, expected) => expect(bare(text)).toEqual(expected))
+
+  it.each([
+    ['1000000000000000'],
+    ['1.'],
+    ['1.2345'],
+    ['1234567890123.1'],
+    ['--1'],
+    ['-'],
+    ['+1'],
+    ['.5'],
+    ['1e3'],
+    ['"a'],
+    ['"a\\n"'],
+    ['"ü"'],
+    ['"a\tb"'],
+    ['?2'],
+    ['?'],
+    [':a*:'],
+    [':a'],
+    ['@1.5'],
+    ['@'],
+    ['@1000000000000000'],
+    ['%"f%C3%BC"'],
+    ['%"%ff"'],
+    ['%"a'],
+    ["'a'"],
+    ['&'],
+  ])('%s is none', (text) => expect(bare(text)).toBe('no dictionary'))
+})
+
+describe('whatever a handler sends', () => {
+  it('is read without throwing', () => {
+    const parts = fc.constantFrom(
+      'a',
+      'b',
+      '=',
+      ',',
+      ';',
+      ' ',
+      '"',
+      '\\',
+      '(',
+      ')',
+      '1',
+      '.',
+      '?0',
+      '@',
+      '%',
+      ':',
+      '\t',
+    )
+    const text = fc.array(parts, { maxLength: 20 }).map((all) => all.join(''))
+    fc.assert(
+      fc.property(fc.oneof(text, fc.string()), (line) => {
+        expect(() => parseDictionary([line])).not.toThrow()
+      }),
+      SEED,
+    )
+  })
+
+  it('is read in linear time', () => {
+    const started = performance.now()
+    for (const part of ['a=1,', '(', ' ', '"\\"', 'a;', '1', '%"%c3'])
+      parseDictionary([`a=${part.repeat(100_000)}`])
+    expect(performance.now() - started).toBeLessThan(1_000)
+  })
+
+  it('has the members it was written with', () => {
+    const key = fc.stringMatching(/^[a-z*][a-z0-9_\-.*]{0,8}$/)
+    const value = fc.oneof(
+      fc.integer().map((n) => [String(n), integer(n)] as const),
+      fc.boolean().map((b) => [b ? '?1' : '?0', { type: 'boolean', value: b }] as const),
+      fc
+        .stringMatching(/^[ -~]{0,10}$/)
+        .map((s) => [`"${s.replace(/["\\]/g, '\\$&')}"`, { type: 'string', value: s }] as const),
+    )
+    fc.assert(
+      fc.property(fc.array(fc.tuple(key, value)), (members) => {
+        const line = members.map(([name, [text]]) => `${name}=${text};p=1`).join(', ')
+        expect(read(line)).toEqual(Object.fromEntries(members.map(([name, [, v]]) => [name, v])))
+      }),
+      SEED,
+    )
+  })
+})

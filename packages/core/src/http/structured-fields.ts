@@ -1,0 +1,122 @@
+// Dictionaries of Structured Fields (RFC 9651), read as strictly as they are meant to be: what is not quite one is none.
+// Parameters, and the items of inner lists, are read and dropped; nobody here asks for them.
+// https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
+
+/** RFC 9651 §3.3; of an inner list only that it is one. */
+export type Member =
+  | { readonly type: 'integer' | 'decimal' | 'date'; readonly value: number }
+  | { readonly type: 'string' | 'token' | 'bytes' | 'display-string'; readonly value: string }
+  | { readonly type: 'boolean'; readonly value: boolean }
+  | { readonly type: 'inner-list' }
+
+/**
+ * RFC 9651 §4.2.2: members by key, of a repeated key the last one. Empty for an empty field, `undefined` for what is no
+ * dictionary. One element per line of the field. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.2
+ */
+export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, Member> | undefined {
+  const input = new Input(lines.join(', '))
+  const members = new Map<string, Member>()
+  input.take(/ +/y)
+  while (!input.isEmpty) {
+    const key = input.take(KEY)
+    const member = key === undefined ? undefined : readMember(input)
+    if (key === undefined || member === undefined) return undefined
+    members.set(key, member)
+    input.take(/[ \t]+/y)
+    if (input.isEmpty) break
+    if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return undefined
+  }
+  return members
+}
+
+const KEY = /[a-z*][a-z0-9_\-.*]*/y
+
+/** What is left to be read. */
+class Input {
+  readonly #text: string
+  #at = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  get isEmpty(): boolean {
+    return this.#at >= this.#text.length
+  }
+
+  /** What the sticky pattern matches here: its first group, or all of it. Nothing is taken where it does not match. */
+  take(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at
+    const match = pattern.exec(this.#text)
+    if (match === null) return undefined
+    this.#at = pattern.lastIndex
+    return match[1] ?? match[0]
+  }
+}
+
+/** A key without a value is true. */
+function readMember(input: Input): Member | undefined {
+  const plain = input.take(/=/y) === undefined
+  if (plain) return readParameters(input) ? { type: 'boolean', value: true } : undefined
+  const member = input.take(/\( */y) === undefined ? readItem(input) : readInnerList(input)
+  return member !== undefined && readParameters(input) ? member : undefined
+}
+
+/** After its bracket. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1.2 */
+function readInnerList(input: Input): Member | undefined {
+  while (input.take(/\)/y) === undefined) {
+    if (readItem(input) === undefined || !readParameters(input)) return undefined
+    if (input.take(/ +|(?=\))/y) === undefined) return undefined
+  }
+  return { type: 'inner-list' }
+}
+
+/** False if what begins as one is none. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.2 */
+function readParameters(input: Input): boolean {
+  while (input.take(/; */y) !== undefined) {
+    if (input.take(KEY) === undefined) return false
+    if (input.take(/=/y) !== undefined && readItem(input) === undefined) return false
+  }
+  return true
+}
+
+type Item = Exclude<Member, { type: 'inner-list' }>
+
+const STRING = /"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"/y
+const TOKEN = /[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*/y
+const BYTES = /:([A-Za-z0-9+/=]*):/y
+const DATE = /@(-?\d{1,15})(?![\d.])/y
+const DISPLAY_STRING = /%"((?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*)"/y
+
+/** A bare item. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.1 */
+function readItem(input: Input): Item | undefined {
+  const number = input.take(/-?\d+(?:\.\d*)?/y)
+  if (number !== undefined) return toNumber(number)
+  const string = input.take(STRING)
+  if (string !== undefined) return { type: 'string', value: string.replace(/\\(.)/g, '$1') }
+  const token = input.take(TOKEN)
+  if (token !== undefined) return { type: 'token', value: token }
+  const boolean = input.take(/\?([01])/y)
+  if (boolean !== undefined) return { type: 'boolean', value: boolean === '1' }
+  const bytes = input.take(BYTES)
+  if (bytes !== undefined) return { type: 'bytes', value: bytes }
+  const date = input.take(DATE)
+  if (date !== undefined) return { type: 'date', value: Number(date) }
+  const encoded = input.take(DISPLAY_STRING)
+  return encoded === undefined ? undefined : toDisplayString(encoded)
+}
+
+/** At most 15 digits, or 12 before the point and 1 to 3 after it. */
+function toNumber(text: string): Item | undefined {
+  if (/^-?\d{1,15}$/.test(text)) return { type: 'integer', value: Number(text) }
+  return /^-?\d{1,12}\.\d{1,3}$/.test(text) ? { type: 'decimal', value: Number(text) } : undefined
+}
+
+/** What is encoded must be UTF-8. */
+function toDisplayString(encoded: string): Item | undefined {
+  try {
+    return { type: 'display-string', value: decodeURIComponent(encoded) }
+  } catch {
+    return undefined
+  }
+}
