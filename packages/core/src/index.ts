@@ -43,6 +43,7 @@ export type {
   HeaderList,
   OriginEnd,
   OriginObserver,
+  ReadLog,
   Reply,
   RequestView,
 } from './ports/exchange.ts'

@@ -14,6 +14,7 @@ import {
   readRequest,
   redispatch,
   restoreFields,
+  watchReads,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
@@ -58,6 +59,7 @@ export function createKoaExchange(
       if (replyWith(ctx, reply)) answer.given()
       else bypass([]).catch(() => {})
     },
+    watchReads: () => watchReads(ctx.req, ctx.request),
     redispatch: (observer) =>
       redispatch({ from: ctx.req, target: ctx.originalUrl, owner, observer, dispatch }),
   }

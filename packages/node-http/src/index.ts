@@ -37,5 +37,6 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation.ts'
+export { watchReads } from './watch-reads.ts'
 export { addAtHead } from './write-head.ts'
 export { framedHeaders, hasBody, isSendable, writeReply } from './write-response.ts'

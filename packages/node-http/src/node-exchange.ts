@@ -7,6 +7,7 @@ import { hideConditionals } from './hide-conditionals.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
+import { watchReads } from './watch-reads.ts'
 import { addAtHead } from './write-head.ts'
 import { writeReply } from './write-response.ts'
 
@@ -90,6 +91,7 @@ export function createNodeExchange<Native>(
       begun = true
       if (!writeReply(res, reply)) next()
     },
+    watchReads: () => watchReads(req),
     redispatch(observer) {
       const { dispatch } = visit
       return redispatch({ from: req, target: address.target, owner, observer, dispatch })

@@ -62,6 +62,7 @@ describe('defaults', () => {
       revalidate: 'background',
       bypass: undefined,
       cacheName: 'Stampede',
+      audit: false,
     })
     expect(Object.isFrozen(config)).toBe(true)
   })

@@ -61,6 +61,8 @@ export interface CacheRules<Native = unknown> {
   bypass?: (request: Native) => boolean
   /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
   cacheStatus?: boolean | string
+  /** For development: warns when the handler reads a header, cookie or query parameter that is not in the key. Default false. */
+  audit?: boolean
 }
 
 /** `CacheRules`, checked and with every default filled in. */
@@ -88,6 +90,7 @@ export interface CacheConfig<Native = unknown> {
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
+  readonly audit: boolean
 }
 
 const WHERE = 'stampedeCache'
@@ -114,6 +117,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'revalidate',
   'bypass',
   'cacheStatus',
+  'audit',
 ]
 
 export const DEFAULT_LEASE_MS = 5_000
@@ -147,6 +151,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
+    audit: readBoolean(WHERE, bag, 'audit') ?? false,
   })
 }
 

@@ -91,6 +91,7 @@ function ask(
     send: (reply: Reply) => take('cache', reply),
     runOrigin: (observer) => run(request, observer, false, take),
     redispatch: (observer) => run(request, observer, true, () => {}),
+    watchReads: () => ({ headers: new Set(), cookies: new Set(), query: new Set() }),
   }
   got.done = (async () => cache.handle(exchange))()
   return got

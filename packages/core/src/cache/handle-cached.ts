@@ -6,6 +6,7 @@ import type { ForwardReason } from '../http/cache-status.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
+import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 import { peek } from './lookup-or-lease.ts'
@@ -73,7 +74,9 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
         lead,
         reason: reason(lead),
         start: (observer) => {
-          const run = exchange.runOrigin(observer)
+          const run = exchange.runOrigin(
+            config.audit ? audited(exchange, config, observer) : observer,
+          )
           journey.running = run
           return run
         },

@@ -54,6 +54,13 @@ export interface Reply {
   readonly body: Uint8Array | undefined
 }
 
+/** What was read of a request since `watchReads`. Names of headers are lower-case. */
+export interface ReadLog {
+  readonly headers: ReadonlySet<string>
+  readonly cookies: ReadonlySet<string>
+  readonly query: ReadonlySet<string>
+}
+
 /** `Native` is what the user's own callbacks are given: an Express request, a Koa context. */
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
@@ -65,6 +72,8 @@ export interface Exchange<Native = unknown> {
    * are hidden from it. Never rejects. An error of the app still reaches the framework.
    */
   runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  /** For `audit`: from now on remembers what the app reads of the request. */
+  watchReads(): ReadLog
   /** Answers the client; nothing was sent before. Returns what the adapter must return. */
   send(reply: Reply): void
   /**
