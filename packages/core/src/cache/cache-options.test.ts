@@ -57,6 +57,7 @@ describe('defaults', () => {
       maxBodyBytes: 1024 * 1024,
       leaseMs: 5_000,
       waitMs: 30_000,
+      collapse: 'wait',
       afterWait: 'origin',
       originTimeoutMs: 30_000,
       revalidate: 'background',
