@@ -69,6 +69,17 @@ test('leaves the response alone when a field is none', async () => {
   expect([told, chunks.left]).toEqual([[false], true])
 })
 
+test('is given back at once when the client left while it waited', async () => {
+  const chunks = chunksOf(['ab'], 'ends')
+  const told: boolean[] = []
+  await using server = await serve((_req, res) => {
+    res.destroy()
+    told.push(writeLive(res, reply(chunks)))
+  })
+  await rawRequest(server.port)
+  expect([told, chunks.left]).toEqual([[true], true])
+})
+
 test('is not for HTTP/1.0, where the end of the connection is the end of the body', async () => {
   const seen: boolean[] = []
   await using server = await serve((req, res) => {

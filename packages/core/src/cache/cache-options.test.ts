@@ -265,6 +265,16 @@ describe('maxBodyBytes', () => {
   })
 })
 
+describe('collapse', () => {
+  it.each(['wait', 'stream'])('may be %s', (collapse) => {
+    expect(read({ collapse })).toMatchObject({ collapse })
+  })
+
+  it.each(['streams', true, null])('may not be %o', (collapse) => {
+    expect(refusal({ collapse })).toMatch(/^stampedeCache\.collapse: .+; use one of 'wait/)
+  })
+})
+
 describe('revalidate', () => {
   it.each(['background', 'foreground'])('may be %s', (revalidate) => {
     expect(read({ revalidate })).toMatchObject({ revalidate })
