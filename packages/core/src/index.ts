@@ -66,6 +66,7 @@ export type {
   RequestBody,
 } from './ports/idempotent-exchange.ts'
 export { groupOf } from './ports/key.ts'
+export type { LiveChunks, LiveReply, LiveSink } from './ports/live.ts'
 export type {
   LockHooks,
   LockRelease,

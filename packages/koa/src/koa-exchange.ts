@@ -5,6 +5,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Exchange, HeaderList, OriginEnd, OriginObserver, Reply } from '@stampede/core'
 import {
   addAtHead,
+  canBreakOff,
   type Dispatch,
   enterOrigin,
   type FieldMap,
@@ -20,7 +21,7 @@ import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
-import { replyWith } from './koa-reply.ts'
+import { replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -60,6 +61,13 @@ export function createKoaExchange(
       else bypass([]).catch(() => {})
     },
     watchReads: () => watchReads(ctx.req, ctx.request),
+    sendLive: canBreakOff(ctx.req)
+      ? (reply) => {
+          answer.begun = true
+          if (replyLive(ctx, reply)) answer.given()
+          else bypass([]).catch(() => {})
+        }
+      : undefined,
     redispatch: (observer) =>
       redispatch({ from: ctx.req, target: ctx.originalUrl, owner, observer, dispatch }),
   }
@@ -111,10 +119,13 @@ async function unlessPersonal(
   ending: Promise<OriginEnd> | OriginEnd,
 ): Promise<OriginEnd> {
   const sent = headSent(ctx.res)
-  const end = await ending
+  const declined: OriginEnd = { type: 'not-captured', reason: 'declined' }
+  const isPersonal = sent.then((how) => how === 'sent' && ctx.res.hasHeader('set-cookie'))
+  // Those who wait need not wait for the end of a stream that is not for them.
+  const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
   if (end.type !== 'complete') return end
   if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
-  return ctx.res.hasHeader('set-cookie') ? { type: 'not-captured', reason: 'declined' } : end
+  return (await isPersonal) ? declined : end
 }
 
 type Failure = OriginEnd & { readonly type: 'failed' }

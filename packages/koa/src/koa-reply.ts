@@ -1,7 +1,14 @@
 // Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
 
-import type { Reply } from '@stampede/core'
-import { applyFields, framedHeaders, hasBody, isSendable } from '@stampede/node-http'
+import type { LiveReply, Reply } from '@stampede/core'
+import {
+  applyFields,
+  framedHeaders,
+  hasBody,
+  isSendable,
+  liveHeaders,
+  liveStream,
+} from '@stampede/node-http'
 import type { Context } from 'koa'
 
 /** False, and nothing changed, if the reply is not one that can be sent. */
@@ -18,6 +25,19 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
     if (!typed) ctx.remove('Content-Type')
   }
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
+  return true
+}
+
+/** As `replyWith`, with a body that is still coming. */
+export function replyLive(ctx: Context, reply: LiveReply): boolean {
+  const headers = liveHeaders(ctx.res, reply)
+  if (headers === undefined) return ctx.headerSent || ctx.res.destroyed
+  const typed = ctx.res.hasHeader('Content-Type')
+  ctx.status = reply.status
+  ctx.body = liveStream(ctx.res, reply.body)
+  // What Koa guesses for a stream.
+  if (!typed) ctx.remove('Content-Type')
+  applyFields(ctx.res, headers)
   return true
 }
 

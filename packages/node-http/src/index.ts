@@ -15,6 +15,8 @@ export {
   toHeaderList,
 } from './header-fields.ts'
 export { hideConditionals } from './hide-conditionals.ts'
+export { LiveFeed } from './live-feed.ts'
+export { canBreakOff, liveHeaders, liveStream } from './live-stream.ts'
 export { createNodeCache, type NodeVisit } from './node-exchange.ts'
 export {
   createNodeIdempotency,
@@ -23,6 +25,7 @@ export {
   unsendable,
 } from './node-idempotency.ts'
 export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+export { shield } from './read-on.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'
 export {
   discardRequestBody,

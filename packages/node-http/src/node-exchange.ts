@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Exchange, HttpCache } from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
 import { hideConditionals } from './hide-conditionals.ts'
+import { canBreakOff, writeLive } from './live-stream.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
@@ -92,6 +93,12 @@ export function createNodeExchange<Native>(
       if (!writeReply(res, reply)) next()
     },
     watchReads: () => watchReads(req),
+    sendLive: canBreakOff(req)
+      ? (reply) => {
+          begun = true
+          if (!writeLive(res, reply)) next()
+        }
+      : undefined,
     redispatch(observer) {
       const { dispatch } = visit
       return redispatch({ from: req, target: address.target, owner, observer, dispatch })

@@ -57,6 +57,7 @@ describe('defaults', () => {
       maxBodyBytes: 1024 * 1024,
       leaseMs: 5_000,
       waitMs: 30_000,
+      collapse: 'wait',
       afterWait: 'origin',
       originTimeoutMs: 30_000,
       revalidate: 'background',
@@ -262,6 +263,16 @@ describe('maxBodyBytes', () => {
     expect(refusal({ maxBodyBytes })).toMatch(
       /^stampedeCache\.maxBodyBytes: .+; use a whole number of bytes from 0/,
     )
+  })
+})
+
+describe('collapse', () => {
+  it.each(['wait', 'stream'])('may be %s', (collapse) => {
+    expect(read({ collapse })).toMatchObject({ collapse })
+  })
+
+  it.each(['streams', true, null])('may not be %o', (collapse) => {
+    expect(refusal({ collapse })).toMatch(/^stampedeCache\.collapse: .+; use one of 'wait/)
   })
 })
 

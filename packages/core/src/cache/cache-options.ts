@@ -53,6 +53,10 @@ export interface CacheRules<Native = unknown> {
   leaseMs?: number
   /** How long a request waits for another's fill, and then: `origin` (default) or `unavailable` (503). Default 30 000. */
   waitMs?: number | { ms: number; fallback: 'origin' | 'unavailable' }
+  /**
+   * Whether requests of one process for the same response `wait` for the whole of it (default), or get it as it comes: a `stream`.
+   */
+  collapse?: 'wait' | 'stream'
   /** When a fill is given up: its client goes on waiting, everybody else is told it failed. Default 30 000. */
   originTimeoutMs?: number
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
@@ -85,6 +89,7 @@ export interface CacheConfig<Native = unknown> {
   readonly leaseMs: number
   readonly waitMs: number
   readonly afterWait: 'origin' | 'unavailable'
+  readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
   readonly bypass: ((request: Native) => boolean) | undefined
@@ -113,6 +118,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'maxBodyBytes',
   'leaseMs',
   'waitMs',
+  'collapse',
   'originTimeoutMs',
   'revalidate',
   'bypass',
@@ -147,6 +153,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
     waitMs: wait.ms,
     afterWait: wait.fallback,
+    collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],

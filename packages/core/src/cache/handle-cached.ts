@@ -9,6 +9,7 @@ import { admit } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
+import { sendLive, takesLive } from './live-answer.ts'
 import { peek } from './lookup-or-lease.ts'
 import { resolve } from './resolve.ts'
 import { replyFrom, sharedFailure, statusField, waitedTooLong } from './respond.ts'
@@ -67,6 +68,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
   const { request } = exchange
   const reason = (lead: Lead) => (lead.staleIfError === undefined ? miss : 'stale')
   return {
+    takesLive: takesLive(exchange, config),
     lead(lead: Lead): Promise<FillResult> {
       return runOrigin(rt, {
         request,
@@ -102,6 +104,8 @@ function answer<Native>(
   switch (resolution.type) {
     case 'hit':
       return answerHit(journey, names, resolution)
+    case 'live':
+      return answerLive(journey, names, resolution)
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
@@ -142,6 +146,23 @@ function answerHit<Native>(
         } as const)
       : ({ type: 'hit', ttlS } as const)
   return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
+}
+
+/** One whom the answer does not fit, or for whom it ended too soon, asks again: nothing was sent. */
+function answerLive<Native>(
+  journey: Journey<Native>,
+  names: readonly string[],
+  live: Extract<Resolution, { type: 'live' }>,
+): void | Promise<void> {
+  const { rt, config, exchange, index, plainKey } = journey
+  const { entry } = live.held
+  const fits = sameSelection(entry.vary, exchange.request.headers)
+  if (!fits) index.learn(plainKey, names, entry)
+  if (!fits || live.chunks.isCut) {
+    live.chunks.return()
+    return attempt(journey)
+  }
+  sendLive(rt, exchange, config, names.length === 0 ? 'uri-miss' : 'vary-miss', live)
 }
 
 /** RFC 9110 §9.3.2: answered from what a GET stored; a miss goes to the app and fills nothing. */

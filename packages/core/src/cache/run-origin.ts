@@ -13,7 +13,9 @@ import type {
   Reply,
   RequestView,
 } from '../ports/exchange.ts'
+import type { LiveSink } from '../ports/live.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { liveSink } from './collapse.ts'
 import { replyFrom, statusField } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
@@ -37,6 +39,7 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
     let verdict: Storable | NotStorable | undefined
     const observer: OriginObserver = {
       maxBodyBytes: config.maxBodyBytes,
+      live: liveOf(rt, run, () => verdict),
       onHead(head) {
         verdict = judgeHead(head, request, config, rt.clock.wallNow())
         if (!verdict.store) resolve(refused(verdict, head.status))
@@ -48,6 +51,20 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
       .start(observer)
       .catch(failed)
       .then((end) => resolve(resultOf(rt, run, verdict, end)))
+  })
+}
+
+/** What others may be shown of it while it comes. */
+function liveOf(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: () => Storable | NotStorable | undefined,
+): LiveSink | undefined {
+  if (run.config.collapse !== 'stream') return undefined
+  return liveSink(rt, run.lead, run.config.maxBodyBytes, (head) => {
+    const judged = verdict()
+    if (!judged?.store) return undefined
+    return { entry: entryOf(run, judged, head, new Uint8Array()), freshMs: judged.freshMs }
   })
 }
 
@@ -125,15 +142,24 @@ function resultOf(
     return { type: 'pass', reason, remember: true }
   }
   if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
-  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs, varyNames } = verdict
-  const entry: StoredResponse = {
+  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs } = verdict
+  const entry = entryOf(run, verdict, end.head, end.body)
+  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs }
+  return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
+}
+
+function entryOf(
+  run: OriginRun,
+  { initialAgeMs, varyNames }: Storable,
+  head: CapturedHead,
+  body: Uint8Array,
+): StoredResponse {
+  return {
     type: 'response',
-    status: end.head.status,
-    headers: storableHeaders(end.head.headers),
-    body: end.body,
+    status: head.status,
+    headers: storableHeaders(head.headers),
+    body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),
   }
-  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs }
-  return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
 }

@@ -1,5 +1,7 @@
 // One request and its response, as core sees them. The adapters implement it; core decides.
 
+import type { LiveReply, LiveSink } from './live.ts'
+
 /** Header fields in order, names lower-case; repeated names are repeated pairs. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
@@ -33,6 +35,8 @@ export interface OriginObserver {
   onHead(head: CapturedHead): HeadDecision
   /** Bodies above this go to the client and are not kept. */
   readonly maxBodyBytes: number
+  /** Where the body is shown while it is captured, and beyond `maxBodyBytes` as long as somebody reads. */
+  readonly live?: LiveSink | undefined
 }
 
 /** How a run of the origin ended. */
@@ -76,6 +80,8 @@ export interface Exchange<Native = unknown> {
   watchReads(): ReadLog
   /** Answers the client; nothing was sent before. Returns what the adapter must return. */
   send(reply: Reply): void
+  /** As `send`, with a body that is still coming. Absent where a broken transfer would look like a whole one. */
+  sendLive?: ((reply: LiveReply) => void) | undefined
   /**
    * Runs the same request through the whole app again on a detached request and response, and observes
    * it where it comes back into this middleware. `failed` if it never got there. Never rejects.
