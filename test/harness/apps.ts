@@ -50,8 +50,12 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface Framework {
   readonly name: string
-  /** Without options: the same app without a cache. */
-  start(options: Options | undefined, handler: Handler, outside?: Outside): Promise<RunningApp>
+  /** With a list the middleware is mounted so many times; with an empty one, not at all. */
+  start(
+    options: Options | readonly Options[],
+    handler: Handler,
+    outside?: Outside,
+  ): Promise<RunningApp>
   /** Every way this framework has to answer, each a route that answers with the same bytes each time. */
   startWays(options: object): Promise<RunningApp & { readonly ways: readonly string[] }>
 }
@@ -138,7 +142,7 @@ function expressFramework(name: string, express: typeof express5): Framework {
     start(options, handler, outside) {
       const app = express().set('env', 'test')
       if (outside) app.use((_req: Request, res: Response, next) => void outside(res, () => next()))
-      if (options) app.use(expressCache(options))
+      for (const each of [options].flat()) app.use(expressCache(each))
       app.use((req: Request, res: Response, next: NextFunction) =>
         answer(handler, req.path, req.originalUrl, req, res).catch(next),
       )
@@ -161,7 +165,7 @@ function koaFramework(name: string, Koa: typeof Koa3): Framework {
       const app = new Koa()
       app.silent = true
       if (outside) app.use(async (ctx, next) => void (await outside(ctx.res, next)))
-      if (options) app.use(koaCache(options))
+      for (const each of [options].flat()) app.use(koaCache(each))
       app.use(async (ctx) => {
         const { path, originalUrl: url, headers: received } = ctx
         const said = await handler({ path, url, headers: received, query: queryOf(url) }, ctx.res)
@@ -209,25 +213,27 @@ const nodeFramework: Framework = {
   },
 }
 
-/** `inside` is entered for what the cache does not answer; an error of it is a 500. */
-export function cachedListener(
-  options: object | undefined,
+/** `inside` is entered for what no cache answers; an error of it is a 500. */
+function cachedListener(
+  options: object | readonly object[],
   inside: (req: IncomingMessage, res: ServerResponse) => Promise<void>,
   outside: Outside = (_res, next) => next(),
 ): RequestListener {
-  const visit = options && createNodeCache<IncomingMessage>(createHttpCache(options))
+  const caches = [options].flat().map((each) => createNodeCache(createHttpCache(each)))
   const listener = (req: IncomingMessage, res: ServerResponse): void => {
-    const next = (error?: unknown): void => {
-      const run = error === undefined ? inside(req, res) : Promise.reject(error)
-      run.catch(() => {
-        if (res.headersSent) res.destroy()
-        else res.writeHead(500).end('Internal Server Error')
-      })
-    }
     const address = { scheme: 'http', host: req.headers.host ?? '', target: urlOf(req) }
-    const enter = () =>
-      visit ? visit({ req, res, next, native: req, address, dispatch: listener }) : next()
-    outside(res, enter)
+    const failed = (): void => {
+      if (res.headersSent) res.destroy()
+      else res.writeHead(500).end('Internal Server Error')
+    }
+    const enter = (layer: number, error?: unknown): void => {
+      const visit = caches[layer]
+      const next = (thrown?: unknown) => enter(layer + 1, thrown)
+      if (error !== undefined) failed()
+      else if (visit) visit({ req, res, next, native: req, address, dispatch: listener })
+      else inside(req, res).catch(failed)
+    }
+    outside(res, () => enter(0))
   }
   return listener
 }
