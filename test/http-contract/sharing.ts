@@ -181,6 +181,31 @@ export function sharingCases(framework: Framework): void {
     expect(runs.count).toBe(1)
   })
 
+  it('sends what is too large to its client, and lets those who wait run their own at once', async () => {
+    const gate = createGate()
+    const part = 'x'.repeat(3_000)
+    const { arrivals, runs, start } = setUp(framework, (_seen, run) => {
+      async function* body() {
+        yield part
+        yield part
+        if (run === 1) await gate.opened
+        yield 'end'
+      }
+      return { body: Readable.from(body()) }
+    })
+    await using app = await start({ maxBodyBytes: 5_000 })
+    const first = ask(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    // The first one has not ended yet, and they have all they asked for.
+    expect(bodies(await waiting)).toEqual(new Set([`${part}${part}end`]))
+    await arrivals.reached(11)
+    expect(runs.count).toBe(11)
+    gate.open()
+    expect((await first).body).toBe(`${part}${part}end`)
+    expect(statusOf(await ask(`${app.url}/a`))).toContain('hit-for-pass')
+  })
+
   const LARGE = Buffer.alloc(16 * 1024 * 1024, 'stampede ')
   it.each([
     ['at once', () => LARGE],

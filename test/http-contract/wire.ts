@@ -144,12 +144,14 @@ export function wireCases(framework: Framework): void {
     expect([head.status, head.body.length, runs.count]).toEqual([200, 0, 1])
   })
 
-  it('answers ten thousand pipelined requests on one socket, with no drift and no leak', async () => {
+  // The older versions share this code; there are enough requests for a listener too many on each.
+  const many = /4|2/.test(framework.name) ? 2_000 : 10_000
+  it('answers thousands of pipelined requests on one socket, with no drift and no leak', async () => {
     const warned = vi.fn()
     process.on('warning', warned)
     const { runs, start } = setUp(framework, ({ path }) => ({ body: `é${path}` }))
     await using app = await start()
-    const paths = Array.from({ length: 10_000 }, (_, i) =>
+    const paths = Array.from({ length: many }, (_, i) =>
       i % 3 === 0 ? '/a' : `/${'b'.repeat(i % 7)}`,
     )
     const answers = await pipelined(app.url, [

@@ -162,6 +162,16 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
+  it('a request that nobody answers is a 404 that is not kept', async () => {
+    const app = new Koa().use(stampedeCache({ ttlMs: 60_000 })).use((_ctx, next) => next())
+    await using running = await listen(app.callback())
+    for (const _round of [1, 2]) {
+      const answer = await ask(running.url)
+      expect(answer.status).toBe(404)
+      expect(statusOf(answer)).not.toMatch(/stored|; hit/)
+    }
+  })
+
   it('an empty 204 is not kept', async () => {
     const app = new Koa().use(stampedeCache({ ttlMs: 60_000 })).use((ctx) => (ctx.body = null))
     await using running = await listen(app.callback())
