@@ -186,9 +186,9 @@ describe('Redis, to a fleet of one of each platform,', () => {
   it('may hold anything under the key of a page: it is a miss, and no header of it is sent', async () => {
     const { fleet } = suite
     const member = fleet.member(0)
-    const filled = ask(`${member.url}/page`)
+    await member.ask({ type: 'events' })
+    await ask(`${member.url}/page`)
     await told(member, 'fill.committed')
-    await filled
     const [key = ''] = await admin.keys('*/page}')
     const record = await admin.hgetallBuffer(key)
     const { broken, wellFormed } = plantings(Buffer.from(record.frame ?? ''))

@@ -58,8 +58,13 @@ export async function expectOwnCookiesAndRightBytes(
   const stranger = new Visitor()
   await stranger.visit(`${bare}/page`)
   expect(stranger.given.size > 0).toBe(isPersonal)
+  // Whoever came first had his cookies from the app itself.
+  expect(namesOf(visitors[0])).toEqual(namesOf(stranger))
   return hits
 }
+
+const namesOf = (visitor: Visitor | undefined): string[] =>
+  [...(visitor?.given ?? [])].map((pair) => pair.split('=')[0] ?? '').sort()
 
 /** Fields that a cache, time or a fresh session make different. */
 const VOLATILE = ['age', 'cache-status', 'date', 'set-cookie', 'connection', 'keep-alive']
