@@ -13,7 +13,7 @@ const percentile = (answers: Answer[], p: number): number => {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0
 }
 
-describe.each(['express', 'express4', 'koa', 'koa2'])(
+describe.each(['express', 'express4', 'koa', 'koa2', 'node'])(
   'a fleet of 4 processes on %s',
   (framework) => {
     it('calls the origin once for 1000 requests of a cold key, within 12 Redis commands', async () => {

@@ -1,17 +1,20 @@
-// A fleet member: an Express or Koa app whose every GET asks the origin of the test, behind the cache.
-// FRAMEWORK, REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
+// A fleet member: an app whose every GET asks the origin of the test, behind the cache.
+// FRAMEWORK (several, with commas: the members take them in turn; `node` is none), REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
 // @ts-check
 import { createRequire } from 'node:module'
-import { createStampede } from '@stampede/core'
+import { createHttpCache, createStampede } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
+import { createNodeCache } from '@stampede/node-http'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { runMember } from './member.mjs'
 
 const require = createRequire(import.meta.url)
-const { FRAMEWORK = 'express', REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6' } = process.env
+const { REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
+const frameworks = (process.env.FRAMEWORK ?? 'express').split(',')
+const FRAMEWORK = frameworks[Number(MEMBER_INDEX) % frameworks.length] ?? ''
 const cache = JSON.parse(process.env.CACHE ?? '{}')
 const store = JSON.parse(process.env.STORE ?? '{}')
 
@@ -70,8 +73,34 @@ function koaApp() {
   return app.callback()
 }
 
+function nodeApp() {
+  const visit = createNodeCache(
+    createHttpCache({ stampede, ...cache, key: (/** @type {any} */ request) => request.url }),
+  )
+  /** @type {import('node:http').RequestListener} */
+  const listener = (req, res) => {
+    const target = req.url ?? '/'
+    const next = async () => {
+      try {
+        const { status, headers, body } = await ask(target)
+        res.writeHead(status, headers.flat()).end(body)
+      } catch {
+        res.writeHead(500).end()
+      }
+    }
+    const address = { scheme: 'http', host: req.headers.host ?? '', target }
+    visit({ req, res, next, native: req, address, dispatch: listener })
+  }
+  return listener
+}
+
+function appOf() {
+  if (FRAMEWORK === 'node') return nodeApp()
+  return FRAMEWORK.startsWith('koa') ? koaApp() : expressApp()
+}
+
 await runMember({
-  listener: FRAMEWORK.startsWith('koa') ? koaApp() : expressApp(),
+  listener: appOf(),
   async answer({ type, ...message }) {
     if (type === 'stats') return stampede.stats()
     if (type === 'events') return events.splice(0)
