@@ -30,6 +30,7 @@ Four things to try:
      curl -X PUT ${at}/api/products/7 -H 'content-type: application/json' -d '{"priceCents":1234}'
 
   4. Order a tin, and send the same again: the first answer comes again, marked as replayed, and one order is kept
+     (this shop also takes orders without a key, to show the difference)
      curl -i ${at}/api/orders -H 'x-customer: ada' -H 'idempotency-key: ${key}' \\
        -H 'content-type: application/json' -d '{"productId":7,"quantity":1}'
      curl ${at}/api/orders -H 'x-customer: ada'

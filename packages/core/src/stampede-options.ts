@@ -72,7 +72,8 @@ function readIdempotency(value: unknown): IdempotencyConfig {
   // No message may show a secret, also not one under a mistyped name.
   checkNames(where, Object.fromEntries(Object.keys(value).map((name) => [name, HIDDEN])), SECRETS)
   const { secret = '', encryptionKeys: keys = [] } = value as Record<string, unknown>
-  if (secret !== '' && !isSecret(secret)) throw secretError(`${where}.secret`)
+  // Also undefined: a variable that is not set in one process of a fleet would give it other keys.
+  if ('secret' in value && !isSecret(secret)) throw secretError(`${where}.secret`)
   if (!Array.isArray(keys) || !keys.every(isSecret)) throw secretError(`${where}.encryptionKeys`)
   return { secret: String(secret), encryptionKeys: [...keys] }
 }

@@ -1,7 +1,7 @@
 // The journey of a request with an idempotency key: key, scope, fingerprint; obtain (this process, the store,
 // waiting); then run the handler under a lease, or replay what it answered.
 
-import { bodyUnseen, callbackError, closedError } from '../errors.ts'
+import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { Reply } from '../ports/exchange.ts'
@@ -96,10 +96,14 @@ async function readScope<Native>(
   rules: IdempotencyRuleSet<Native>,
   native: Native,
 ): Promise<string> {
-  const scope = scopeText(await rules.scope(native))
+  const said: unknown = await rules.scope(native)
+  const scope = scopeText(said)
   if (scope !== undefined) return scope
   // A shared bucket would answer one user with what another was told.
-  throw callbackError('idempotency.scope', 'it must return a non-empty string or a number')
+  throw callbackError(
+    'idempotency.scope',
+    `returned ${show(said)}; return a non-empty string or a number (is authentication mounted before?)`,
+  )
 }
 
 async function readFingerprints<Native>({

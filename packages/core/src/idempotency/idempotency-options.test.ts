@@ -231,6 +231,14 @@ describe('a Stampede', () => {
     )
   })
 
+  it.each(['', undefined])(
+    'that was given %o for a secret says so: a variable may be missing',
+    (secret) => {
+      const idempotency = { secret: secret as string }
+      expect(refusal(() => createStampede({ idempotency }))).toContain('idempotency.secret')
+    },
+  )
+
   it.each([
     'hunter2-hunter2-hunter2',
     { secretKey: 'hunter2-hunter2-hunter2' },
