@@ -181,6 +181,13 @@ export function whole(url: string, options: RequestOptions = {}): Promise<Whole>
 const copy = (fields: NodeJS.Dict<string[]>): Record<string, readonly string[]> =>
   Object.fromEntries(Object.entries(fields).map(([name, values = []]) => [name, values]))
 
+/** A request that the test breaks off. */
+export function leave(url: string): { readonly go: () => void } {
+  const req = request(url, { agent: false }, (res) => res.on('error', () => {}).resume())
+  req.on('error', () => {}).end()
+  return { go: () => req.destroy() }
+}
+
 export const get = (path: string, ...fields: string[]): string =>
   [`GET ${path} HTTP/1.1`, 'Host: shop.test', ...fields, '', ''].join('\r\n')
 

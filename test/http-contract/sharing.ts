@@ -1,24 +1,16 @@
 // One run and many clients: who waits, for how long, and what each of them gets when something goes wrong.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { get as request } from 'node:http'
 import { connect } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import type { Framework, Handler } from '../harness/apps.ts'
 import { type Answer, ask, burst } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
-import { get, setUp, statusOf } from './bench.ts'
+import { get, leave, setUp, statusOf } from './bench.ts'
 
 const bodies = (answers: readonly Answer[]): Set<string> => new Set(answers.map(({ body }) => body))
 const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
-
-/** A request that the test breaks off. */
-function leave(url: string): { readonly go: () => void } {
-  const req = request(url, { agent: false }, (res) => res.on('error', () => {}).resume())
-  req.on('error', () => {})
-  return { go: () => req.destroy() }
-}
 
 export function sharingCases(framework: Framework): void {
   const isKoa = framework.name.startsWith('Koa')
