@@ -37,5 +37,6 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation.ts'
+export { watchHead } from './watch-head.ts'
 export { addAtHead } from './write-head.ts'
 export { framedHeaders, hasBody, isSendable, writeReply } from './write-response.ts'

@@ -7,6 +7,7 @@ import { hideConditionals } from './hide-conditionals.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
+import { watchHead } from './watch-head.ts'
 import { addAtHead } from './write-head.ts'
 import { writeReply } from './write-response.ts'
 
@@ -65,9 +66,10 @@ export function createNodeExchange<Native>(
     get begun() {
       return begun
     },
-    bypass(add) {
+    bypass(add, onHead) {
       begun = true
       addAtHead(res, add)
+      if (onHead !== undefined) watchHead(res, onHead)
       next()
     },
     async runOrigin(observer) {

@@ -1,4 +1,4 @@
-// A fleet member: an Express or Koa app whose every GET asks the origin of the test, behind the cache.
+// A fleet member: an Express or Koa app whose every request asks the origin of the test, behind the cache.
 // FRAMEWORK, REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
 // @ts-check
 import { createRequire } from 'node:module'
@@ -28,9 +28,9 @@ stampede.on('*', ({ type }) => events.push(type))
 // The path is the key, so that a test can purge what it asked for.
 const options = { stampede, ...cache, key: (/** @type {any} */ request) => request.originalUrl }
 
-/** @param {string} target */
-async function ask(target) {
-  const response = await fetch(ORIGIN_URL + target)
+/** @param {string} target @param {string} method */
+async function ask(target, method) {
+  const response = await fetch(ORIGIN_URL + target, { method: method === 'HEAD' ? 'GET' : method })
   const headers = [...response.headers].filter(
     ([name]) => !/^(connection|keep-alive|date|transfer-encoding|content-length)$/.test(name),
   )
@@ -40,9 +40,9 @@ async function ask(target) {
 function expressApp() {
   const app = require(FRAMEWORK)()
   app.use(expressCache(options))
-  app.get(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
+  app.all(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
     try {
-      const { status, headers, body } = await ask(req.originalUrl)
+      const { status, headers, body } = await ask(req.originalUrl, req.method)
       res.status(status)
       for (const [name, value] of headers) res.append(name, value)
       res.end(body)
@@ -59,7 +59,7 @@ function koaApp() {
   app.silent = true
   app.use(koaCache(options))
   app.use(async (/** @type {any} */ ctx) => {
-    const { status, headers, body } = await ask(ctx.originalUrl)
+    const { status, headers, body } = await ask(ctx.originalUrl, ctx.method)
     ctx.status = status
     ctx.body = body
     for (const [name, value] of headers) {

@@ -60,6 +60,7 @@ describe('defaults', () => {
       afterWait: 'origin',
       originTimeoutMs: 30_000,
       revalidate: 'background',
+      invalidateOn: 'unsafe',
       bypass: undefined,
       cacheName: 'Stampede',
     })
@@ -261,6 +262,16 @@ describe('maxBodyBytes', () => {
     expect(refusal({ maxBodyBytes })).toMatch(
       /^stampedeCache\.maxBodyBytes: .+; use a whole number of bytes from 0/,
     )
+  })
+})
+
+describe('invalidateOn', () => {
+  it.each(['unsafe', 'never'])('may be %s', (invalidateOn) => {
+    expect(read({ invalidateOn })).toMatchObject({ invalidateOn })
+  })
+
+  it.each(['always', false, null, ['unsafe']])('may not be %o', (invalidateOn) => {
+    expect(refusal({ invalidateOn })).toMatch(/^stampedeCache\.invalidateOn: .+; use one of 'unsa/)
   })
 })
 

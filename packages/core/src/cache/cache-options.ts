@@ -57,6 +57,11 @@ export interface CacheRules<Native = unknown> {
   originTimeoutMs?: number
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
   revalidate?: 'background' | 'foreground'
+  /**
+   * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
+   * `Location` and `Content-Location` (default, RFC 9111 §4.4); or `never`: time and purges alone.
+   */
+  invalidateOn?: 'unsafe' | 'never'
   /** Requests for which it returns true go to the app, neither looked up nor stored. */
   bypass?: (request: Native) => boolean
   /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
@@ -85,6 +90,7 @@ export interface CacheConfig<Native = unknown> {
   readonly afterWait: 'origin' | 'unavailable'
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
+  readonly invalidateOn: 'unsafe' | 'never'
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
@@ -112,6 +118,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'waitMs',
   'originTimeoutMs',
   'revalidate',
+  'invalidateOn',
   'bypass',
   'cacheStatus',
 ]
@@ -145,6 +152,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     afterWait: wait.fallback,
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
+    invalidateOn: readChoice(WHERE, bag, 'invalidateOn', ['unsafe', 'never']) ?? 'unsafe',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
   })

@@ -58,8 +58,11 @@ export interface Reply {
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
-  /** Hands the request to the app untouched, `add` on top of the response's headers. */
-  bypass(add: HeaderList): void | Promise<void>
+  /**
+   * Hands the request to the app untouched, `add` on top of the response's headers. `onHead` is told once how the app answers, before
+   * the head leaves or when its client is gone; it never throws.
+   */
+  bypass(add: HeaderList, onHead?: (head: CapturedHead) => void): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.
