@@ -95,4 +95,14 @@ describe('a fleet', () => {
     await burst(fleet.urls('/broken'), 40)
     expect(fleet.origin.calls('/broken')).toBe(2)
   })
+
+  it('shows a failure to one who comes alone as the app shows it, on every process', async () => {
+    await using fleet = await startCachedFleet({ size: 2 })
+    await fleet.warmUp()
+    fleet.origin.answer('/broken', ({ number }) => ({ status: 503, body: `down ${number}` }))
+    for (const number of [1, 2, 3, 4]) {
+      const [answer] = await burst([fleet.member(number % 2).url.concat('/broken')], 1)
+      expect(answer).toMatchObject({ status: 503, body: `down ${number}` })
+    }
+  })
 })

@@ -2,7 +2,14 @@
 // ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
 
 import { STATUS_CODES } from 'node:http'
-import type { Exchange, HeaderList, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type {
+  CapturedHead,
+  Exchange,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+} from '@stampede/core'
 import {
   addAtHead,
   canBreakOff,
@@ -15,6 +22,7 @@ import {
   readRequest,
   redispatch,
   restoreFields,
+  watchHead,
   watchReads,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
@@ -39,10 +47,13 @@ export function createKoaExchange(
 ): KoaVisit {
   const answer = createAnswer()
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
-  const bypass = (add: HeaderList): Promise<void> => {
+  const bypass = (add: HeaderList, onHead?: (head: CapturedHead) => void): Promise<void> => {
     answer.begun = true
     addAtHead(ctx.res, add)
+    const stands = onHead && watchHead(ctx.res, onHead)
     const passed: Promise<void> = next()
+    // To a client that is gone Koa does not even try to answer.
+    passed.then(() => ctx.writable || stands?.()).catch(() => {})
     passed.then(answer.given, answer.threw)
     return passed
   }

@@ -26,13 +26,9 @@ export {
 } from './node-idempotency.ts'
 export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 export { shield } from './read-on.ts'
+export type { ParsedRequest } from './parsed-body.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'
-export {
-  discardRequestBody,
-  type ParsedRequest,
-  readRequestBody,
-  rememberRawBody,
-} from './request-body.ts'
+export { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
 export {
   type Dispatch,
   isRevalidation,
@@ -40,6 +36,7 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation.ts'
+export { watchHead } from './watch-head.ts'
 export { watchReads } from './watch-reads.ts'
 export { addAtHead } from './write-head.ts'
 export { framedHeaders, hasBody, isSendable, writeReply } from './write-response.ts'

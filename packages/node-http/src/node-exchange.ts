@@ -8,6 +8,7 @@ import { canBreakOff, writeLive } from './live-stream.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
+import { watchHead } from './watch-head.ts'
 import { watchReads } from './watch-reads.ts'
 import { addAtHead } from './write-head.ts'
 import { writeReply } from './write-response.ts'
@@ -67,9 +68,10 @@ export function createNodeExchange<Native>(
     get begun() {
       return begun
     },
-    bypass(add) {
+    bypass(add, onHead) {
       begun = true
       addAtHead(res, add)
+      if (onHead !== undefined) watchHead(res, onHead)
       next()
     },
     async runOrigin(observer) {

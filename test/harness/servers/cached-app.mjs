@@ -1,5 +1,6 @@
-// A fleet member: an app whose every GET asks the origin of the test, behind the cache.
-// FRAMEWORK (several, with commas: the members take them in turn; `node` is none), REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
+// A fleet member: an app whose every request asks the origin of the test, behind the cache.
+// FRAMEWORK (several, with commas: the members take them in turn; `node` is none), REDIS_URL, ORIGIN_URL, CACHE (options
+// of stampedeCache, as JSON) and STORE (of redisStore).
 // @ts-check
 import { createRequire } from 'node:module'
 import { createHttpCache, createStampede } from '@stampede/core'
@@ -31,9 +32,9 @@ stampede.on('*', ({ type }) => events.push(type))
 // The path is the key, so that a test can purge what it asked for.
 const options = { stampede, ...cache, key: (/** @type {any} */ request) => request.originalUrl }
 
-/** @param {string} target */
-async function ask(target) {
-  const response = await fetch(ORIGIN_URL + target)
+/** @param {string} target @param {string} method */
+async function ask(target, method) {
+  const response = await fetch(ORIGIN_URL + target, { method: method === 'HEAD' ? 'GET' : method })
   const headers = [...response.headers].filter(
     ([name]) => !/^(connection|keep-alive|date|transfer-encoding|content-length)$/.test(name),
   )
@@ -43,9 +44,9 @@ async function ask(target) {
 function expressApp() {
   const app = require(FRAMEWORK)()
   app.use(expressCache(options))
-  app.get(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
+  app.all(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
     try {
-      const { status, headers, body } = await ask(req.originalUrl)
+      const { status, headers, body } = await ask(req.originalUrl, req.method)
       res.status(status)
       for (const [name, value] of headers) res.append(name, value)
       res.end(body)
@@ -62,7 +63,7 @@ function koaApp() {
   app.silent = true
   app.use(koaCache(options))
   app.use(async (/** @type {any} */ ctx) => {
-    const { status, headers, body } = await ask(ctx.originalUrl)
+    const { status, headers, body } = await ask(ctx.originalUrl, ctx.method)
     ctx.status = status
     ctx.body = body
     for (const [name, value] of headers) {
@@ -82,7 +83,7 @@ function nodeApp() {
     const target = req.url ?? '/'
     const next = async () => {
       try {
-        const { status, headers, body } = await ask(target)
+        const { status, headers, body } = await ask(target, req.method ?? 'GET')
         res.writeHead(status, headers.flat()).end(body)
       } catch {
         res.writeHead(500).end()

@@ -77,7 +77,8 @@ export function audited<Native>(
   config: CacheConfig<Native>,
   observer: OriginObserver,
 ): OriginObserver {
-  const reads = exchange.watchReads()
+  const reads = exchange.watchReads?.()
+  if (reads === undefined) return observer
   const [path = ''] = exchange.request.target.split('?', 1)
   return {
     ...observer,

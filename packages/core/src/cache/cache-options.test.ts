@@ -61,6 +61,7 @@ describe('defaults', () => {
       afterWait: 'origin',
       originTimeoutMs: 30_000,
       revalidate: 'background',
+      invalidateOn: 'unsafe',
       bypass: undefined,
       cacheName: 'Stampede',
       audit: false,
@@ -273,6 +274,16 @@ describe('collapse', () => {
 
   it.each(['streams', true, null])('may not be %o', (collapse) => {
     expect(refusal({ collapse })).toMatch(/^stampedeCache\.collapse: .+; use one of 'wait/)
+  })
+})
+
+describe('invalidateOn', () => {
+  it.each(['unsafe', 'never'])('may be %s', (invalidateOn) => {
+    expect(read({ invalidateOn })).toMatchObject({ invalidateOn })
+  })
+
+  it.each(['always', false, null, ['unsafe']])('may not be %o', (invalidateOn) => {
+    expect(refusal({ invalidateOn })).toMatch(/^stampedeCache\.invalidateOn: .+; use one of 'unsa/)
   })
 })
 

@@ -61,6 +61,11 @@ export interface CacheRules<Native = unknown> {
   originTimeoutMs?: number
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
   revalidate?: 'background' | 'foreground'
+  /**
+   * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
+   * `Location` and `Content-Location` (default, RFC 9111 §4.4); or `never`: time and purges alone.
+   */
+  invalidateOn?: 'unsafe' | 'never'
   /** Requests for which it returns true go to the app, neither looked up nor stored. */
   bypass?: (request: Native) => boolean
   /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
@@ -92,6 +97,7 @@ export interface CacheConfig<Native = unknown> {
   readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
+  readonly invalidateOn: 'unsafe' | 'never'
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
@@ -121,6 +127,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'collapse',
   'originTimeoutMs',
   'revalidate',
+  'invalidateOn',
   'bypass',
   'cacheStatus',
   'audit',
@@ -156,6 +163,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
+    invalidateOn: readChoice(WHERE, bag, 'invalidateOn', ['unsafe', 'never']) ?? 'unsafe',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
     audit: readBoolean(WHERE, bag, 'audit') ?? false,

@@ -4,10 +4,11 @@
 import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange } from '../ports/exchange.ts'
+import type { CapturedHead, Exchange } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
 import { sendLive, takesLive } from './live-answer.ts'
 import { peek } from './lookup-or-lease.ts'
@@ -39,7 +40,10 @@ export function handleCached<Native>(
 ): void | Promise<void> {
   const { request, native } = exchange
   const refused = rt.closed ? CLOSED : admit(request, native, config)
-  if (refused !== undefined) return forward(exchange, config, refused.fwd, refused.reason)
+  if (refused !== undefined) {
+    const onHead = refused.reason === 'method' ? invalidation(rt, config, exchange) : undefined
+    return forward(exchange, config, refused.fwd, refused.reason, onHead)
+  }
   const plainKey = cacheKey(request, native, config, [])
   const journey = { rt, config, index, exchange, plainKey, attempts: 0, running: undefined }
   return attempt(journey)
@@ -194,7 +198,8 @@ function forward<Native>(
   config: CacheConfig<Native>,
   reason: ForwardReason,
   detail?: string,
+  onHead?: (head: CapturedHead) => void,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
-  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }))
+  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }), onHead)
 }

@@ -69,15 +69,18 @@ export interface ReadLog {
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
-  /** Hands the request to the app untouched, `add` on top of the response's headers. */
-  bypass(add: HeaderList): void | Promise<void>
+  /**
+   * Hands the request to the app untouched, `add` on top of the response's headers. `onHead` is told once how the app answers, before
+   * the head leaves or when its client is gone; it never throws.
+   */
+  bypass(add: HeaderList, onHead?: (head: CapturedHead) => void): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.
    */
   runOrigin(observer: OriginObserver): Promise<OriginEnd>
   /** For `audit`: from now on remembers what the app reads of the request. */
-  watchReads(): ReadLog
+  watchReads?(): ReadLog
   /** Answers the client; nothing was sent before. Returns what the adapter must return. */
   send(reply: Reply): void
   /** As `send`, with a body that is still coming. Absent where a broken transfer would look like a whole one. */
