@@ -25,8 +25,8 @@ export {
   unsendable,
 } from './node-idempotency.ts'
 export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
-export { shield } from './read-on.ts'
 export type { ParsedRequest } from './parsed-body.ts'
+export { shield } from './read-on.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'
 export { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
 export {
