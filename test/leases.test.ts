@@ -45,6 +45,26 @@ describe.each(['express', 'koa'])('on %s', (framework) => {
       .toEqual(Array(3).fill('/product #2'))
   })
 
+  it('an unsafe request to one process makes obsolete what every process holds', async () => {
+    await using fleet = await startCachedFleet({ framework, size: 2 })
+    await fleet.warmUp()
+    const [a, b] = [fleet.member(0), fleet.member(1)]
+    let stock = 'much'
+    fleet.origin.answer('/stock', ({ method }) => {
+      if (method === 'POST') stock = 'less'
+      return method === 'POST' ? { status: 204 } : { body: stock }
+    })
+    const bodies = async () =>
+      (await burst(fleet.urls('/stock'), 6)).map(({ body }) => body).join(' ')
+    expect(await bodies()).toBe(Array(6).fill('much').join(' '))
+    expect(await ask(`${a.url}/stock`, { method: 'POST' })).toMatchObject({ status: 204 })
+    // The process that changed it asks a store that knows; the others hear of it in a moment.
+    expect((await ask(`${a.url}/stock`)).body).toBe('less')
+    await expect.poll(bodies).toBe(Array(6).fill('less').join(' '))
+    expect(fleet.origin.calls('/stock')).toBe(3)
+    expect(await b.ask<string[]>({ type: 'events' })).toContain('purged')
+  })
+
   it('a holder frozen past its lease is refused, in Redis and in its own memory', async () => {
     await using fleet = await startCachedFleet({
       framework,

@@ -558,8 +558,8 @@ describe('commit', () => {
 })
 
 describe('end-lease', () => {
-  const end = (token: string, fence: string, passMs = 0, backoffMs = 0) =>
-    run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `])
+  const end = (token: string, fence: string, passMs = 0, backoffMs = 0, awaited = 0) =>
+    run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, awaited])
 
   it('FENCED when it is not the holder', async () => {
     await record({ token: 't', fence: '7', until: FUTURE })
@@ -585,8 +585,25 @@ describe('end-lease', () => {
 
   it('ENDED as failed: the entry stays, and the failure is shared', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
-    expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
+    expect(await end('t', '7', 0, 4_000, 1)).toBe('ENDED')
     expect(await fieldsOf()).toMatchObject({ frame: 'bytes', failure: 'why' })
+  })
+
+  it('ENDED as failed: shared with a process that waits, with no word from that of the holder', async () => {
+    await listener.subscribe(`wake ${tests} me`)
+    await record({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
+    const before = await serverMs()
+    expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
+    const { retry, ...fields } = await fieldsOf()
+    expect(fields).toEqual({ fence: '7', failure: 'why' })
+    expect(Number(retry)).toBeGreaterThanOrEqual(before + 4_000)
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
+  })
+
+  it('ENDED as failed: with nobody there, as if it had never been', async () => {
+    await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
+    expect(await fieldsOf()).toEqual({ fence: '7', frame: 'bytes', stored: '5' })
   })
 })
 

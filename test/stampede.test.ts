@@ -13,7 +13,7 @@ const percentile = (answers: Answer[], p: number): number => {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0
 }
 
-describe.each(['express', 'express4', 'koa', 'koa2'])(
+describe.each(['express', 'express4', 'koa', 'koa2', 'node'])(
   'a fleet of 4 processes on %s',
   (framework) => {
     it('calls the origin once for 1000 requests of a cold key, within 12 Redis commands', async () => {
@@ -94,5 +94,15 @@ describe('a fleet', () => {
     await new Promise((resolve) => setTimeout(resolve, 500))
     await burst(fleet.urls('/broken'), 40)
     expect(fleet.origin.calls('/broken')).toBe(2)
+  })
+
+  it('shows a failure to one who comes alone as the app shows it, on every process', async () => {
+    await using fleet = await startCachedFleet({ size: 2 })
+    await fleet.warmUp()
+    fleet.origin.answer('/broken', ({ number }) => ({ status: 503, body: `down ${number}` }))
+    for (const number of [1, 2, 3, 4]) {
+      const [answer] = await burst([fleet.member(number % 2).url.concat('/broken')], 1)
+      expect(answer).toMatchObject({ status: 503, body: `down ${number}` })
+    }
   })
 })

@@ -1,11 +1,17 @@
 // The same small app on every framework: in-process servers for the adapter contract.
-import { createServer, type RequestListener } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import type { CacheOptions } from '@stampede/core'
+import { type CacheOptions, createHttpCache } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
-import express5, { type Request, type Response } from 'express'
+import { createNodeCache } from '@stampede/node-http'
+import express5, { type NextFunction, type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Context } from 'koa'
 import Koa2 from 'koa2'
@@ -20,11 +26,23 @@ export interface Seen {
 export interface Says {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
-  readonly body?: string | Buffer
+  /** A stream is piped, or given to Koa. */
+  readonly body?: string | Buffer | Readable
 }
 
-/** What a handler does, framework by framework; `say` is the plain way. */
-export type Handler = (seen: Seen) => Says | Promise<Says>
+/**
+ * What a handler does, framework by framework. It may act on the raw response too; with `undefined` it has
+ * answered there by itself. What it throws is the framework's business.
+ */
+export type Handler = (
+  seen: Seen,
+  res: ServerResponse,
+) => Says | undefined | Promise<Says | undefined>
+
+/** A layer in front of the cache. */
+export type Outside = (res: ServerResponse, next: () => unknown) => unknown
+
+type Options = Omit<CacheOptions<never>, 'key' | 'identity' | 'bypass'>
 
 export interface RunningApp extends AsyncDisposable {
   readonly url: string
@@ -32,9 +50,11 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface Framework {
   readonly name: string
+  /** With a list the middleware is mounted so many times; with an empty one, not at all. */
   start(
-    options: Omit<CacheOptions<never>, 'key' | 'identity' | 'bypass'>,
+    options: Options | readonly Options[],
     handler: Handler,
+    outside?: Outside,
   ): Promise<RunningApp>
   /** Every way this framework has to answer, each a route that answers with the same bytes each time. */
   startWays(options: object): Promise<RunningApp & { readonly ways: readonly string[] }>
@@ -65,6 +85,23 @@ export const expressWays: Ways<[Request, Response]> = {
   'send-file': (_req, res) => res.sendFile('package.json', { root: process.cwd(), maxAge: 60_000 }),
   redirect: (_req, res) => res.redirect(301, '/elsewhere'),
   'two-links': (_req, res) => res.append('Link', '<a>').append('Link', '<b>').send('links'),
+}
+
+const nodeWays: Ways<[IncomingMessage, ServerResponse]> = {
+  'end-alone': (_req, res) => res.end(),
+  'end-buffer': (_req, res) =>
+    res.setHeader('Content-Type', 'image/png').end(Buffer.from([0, 255])),
+  'write-end': (_req, res) => {
+    res.write('one ')
+    res.write(Buffer.from('two '))
+    res.end('68c3a9', 'hex')
+  },
+  'write-head': (_req, res) =>
+    res.writeHead(200, { 'X-Own': 'yes', Link: ['<a>', '<b>'] }).end('own'),
+  'write-head-array': (_req, res) =>
+    res.writeHead(200, 'Fine', ['X-Own', 'yes', 'Link', '<a>', 'Link', '<b>']).end('own'),
+  stream: (_req, res) => Readable.from(['a', 'b', 'c'].map((text) => Buffer.from(text))).pipe(res),
+  redirect: (_req, res) => res.writeHead(301, { Location: '/elsewhere' }).end(),
 }
 
 export const koaWays: Ways<[Context]> = {
@@ -102,20 +139,13 @@ export const KOA3_ONLY = ['web-stream', 'blob']
 function expressFramework(name: string, express: typeof express5): Framework {
   return {
     name,
-    start(options, handler) {
-      const app = express()
-      app.use(expressCache(options))
-      app.use(async (req: Request, res: Response) => {
-        const seen = { path: req.path, url: req.originalUrl, headers: req.headers }
-        const {
-          status = 200,
-          headers = {},
-          body = '',
-        } = await handler({ ...seen, query: queryOf(req.originalUrl) })
-        res.status(status)
-        for (const [field, value] of Object.entries(headers)) res.setHeader(field, value)
-        res.end(body)
-      })
+    start(options, handler, outside) {
+      const app = express().set('env', 'test')
+      if (outside) app.use((_req: Request, res: Response, next) => void outside(res, () => next()))
+      for (const each of [options].flat()) app.use(expressCache(each))
+      app.use((req: Request, res: Response, next: NextFunction) =>
+        answer(handler, req.path, req.originalUrl, req, res).catch(next),
+      )
       return listen(app)
     },
     async startWays(options) {
@@ -131,23 +161,20 @@ function expressFramework(name: string, express: typeof express5): Framework {
 function koaFramework(name: string, Koa: typeof Koa3): Framework {
   return {
     name,
-    start(options, handler) {
+    start(options, handler, outside) {
       const app = new Koa()
       app.silent = true
-      app.use(koaCache(options))
+      if (outside) app.use(async (ctx, next) => void (await outside(ctx.res, next)))
+      for (const each of [options].flat()) app.use(koaCache(each))
       app.use(async (ctx) => {
-        const { path, originalUrl, headers: received } = ctx
-        const {
-          status = 200,
-          headers = {},
-          body = '',
-        } = await handler({
-          path,
-          url: originalUrl,
-          headers: received,
-          query: queryOf(originalUrl),
-        })
-        ctx.body = Buffer.from(body)
+        const { path, originalUrl: url, headers: received } = ctx
+        const said = await handler({ path, url, headers: received, query: queryOf(url) }, ctx.res)
+        if (said === undefined) {
+          ctx.respond = false
+          return
+        }
+        const { status = 200, headers = {}, body = '' } = said
+        ctx.body = body instanceof Readable ? body : Buffer.from(body)
         ctx.status = status
         ctx.remove('content-type')
         for (const [field, value] of Object.entries(headers)) ctx.set(field, value)
@@ -166,12 +193,77 @@ function koaFramework(name: string, Koa: typeof Koa3): Framework {
   }
 }
 
+/** The core behind a bare listener, for which no adapter is needed. */
+const nodeFramework: Framework = {
+  name: 'node:http',
+  start(options, handler, outside) {
+    return listen(
+      cachedListener(
+        options,
+        (req, res) => answer(handler, pathOf(req), urlOf(req), req, res),
+        outside,
+      ),
+    )
+  },
+  async startWays(options) {
+    const app = await listen(
+      cachedListener(options, async (req, res) => void nodeWays[pathOf(req).slice(1)]?.(req, res)),
+    )
+    return { ...app, ways: Object.keys(nodeWays) }
+  },
+}
+
+/** `inside` is entered for what no cache answers; an error of it is a 500. */
+function cachedListener(
+  options: object | readonly object[],
+  inside: (req: IncomingMessage, res: ServerResponse) => Promise<void>,
+  outside: Outside = (_res, next) => next(),
+): RequestListener {
+  const caches = [options].flat().map((each) => createNodeCache(createHttpCache(each)))
+  const listener = (req: IncomingMessage, res: ServerResponse): void => {
+    const address = { scheme: 'http', host: req.headers.host ?? '', target: urlOf(req) }
+    const failed = (): void => {
+      if (res.headersSent) res.destroy()
+      else res.writeHead(500).end('Internal Server Error')
+    }
+    const enter = (layer: number, error?: unknown): void => {
+      const visit = caches[layer]
+      const next = (thrown?: unknown) => enter(layer + 1, thrown)
+      if (error !== undefined) failed()
+      else if (visit) visit({ req, res, next, native: req, address, dispatch: listener })
+      else inside(req, res).catch(failed)
+    }
+    outside(res, () => enter(0))
+  }
+  return listener
+}
+
+async function answer(
+  handler: Handler,
+  path: string,
+  url: string,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const said = await handler({ path, url, headers: req.headers, query: queryOf(url) }, res)
+  if (said === undefined) return
+  const { status = 200, headers = {}, body = '' } = said
+  res.statusCode = status
+  for (const [field, value] of Object.entries(headers)) res.setHeader(field, value)
+  if (body instanceof Readable) body.once('error', (error) => res.destroy(error)).pipe(res)
+  else res.end(body)
+}
+
 export const frameworks: readonly Framework[] = [
   expressFramework('Express 5', express5),
   expressFramework('Express 4', express4),
   koaFramework('Koa 3', Koa3),
   koaFramework('Koa 2', Koa2),
+  nodeFramework,
 ]
+
+const urlOf = (req: IncomingMessage): string => req.url ?? '/'
+const pathOf = (req: IncomingMessage): string => urlOf(req).split('?')[0] ?? '/'
 
 const queryOf = (url: string): string => url.split('?')[1] ?? ''
 

@@ -46,10 +46,16 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Express
   // Orders come before the cache: what a customer bought is nobody else's.
   app.use('/api/orders', orderRoutes(shop.orders, stampede))
 
-  // The address is the key, so that an order can purge what it changes.
+  // The address is the key, so that an order can purge what it changes. A change of price does not, as by default it would: the
+  // page shows how one comes through by time alone.
   app.use(
     '/api',
-    stampedeCache({ stampede, ...LIFETIMES, key: (req) => pageKey(req, req.originalUrl) }),
+    stampedeCache({
+      stampede,
+      ...LIFETIMES,
+      invalidateOn: 'never',
+      key: (req) => pageKey(req, req.originalUrl),
+    }),
   )
   app.use('/api/products', productRoutes(shop.productsAt('/api')))
 

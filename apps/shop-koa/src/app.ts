@@ -40,9 +40,17 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
   // Orders come before the cache: what a customer bought is nobody else's.
   app.use(orderRoutes(shop.orders, stampede).routes())
 
-  // The address is the key, so that an order can purge what it changes.
+  // The address is the key, so that an order can purge what it changes. A change of price does not, as by default it would: the
+  // page shows how one comes through by time alone.
   const cached = new Router({ prefix: '/api' })
-  cached.use(stampedeCache({ stampede, ...LIFETIMES, key: (ctx) => pageKey(ctx, ctx.originalUrl) }))
+  cached.use(
+    stampedeCache({
+      stampede,
+      ...LIFETIMES,
+      invalidateOn: 'never',
+      key: (ctx) => pageKey(ctx, ctx.originalUrl),
+    }),
+  )
   app.use(productRoutes(cached, shop.productsAt('/api')).routes())
 
   // The same handlers without the cache, for comparison.

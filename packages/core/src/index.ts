@@ -44,6 +44,7 @@ export {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELD,
+  type ReadLog,
   type Reply,
   type RequestView,
 } from './ports/exchange.ts'
@@ -66,6 +67,7 @@ export type {
   RequestBody,
 } from './ports/idempotent-exchange.ts'
 export { groupOf } from './ports/key.ts'
+export type { LiveChunks, LiveReply, LiveSink } from './ports/live.ts'
 export type {
   LockHooks,
   LockRelease,

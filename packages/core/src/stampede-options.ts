@@ -15,7 +15,7 @@ export interface StampedeOptions {
   l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
   /** How long a key is remembered as not shareable (hit-for-pass). Default 10 000. */
   passMs?: number
-  /** How long a failure is shared before the origin is tried again. Default 1 000. */
+  /** How long a failure that somebody waited for is shared before the origin is tried again. Default 1 000. */
   failureBackoffMs?: number
   /**
    * `secret` hashes keys, scopes and requests, so that nobody can guess them from what is stored; `encryptionKeys` seal the

@@ -4,13 +4,16 @@
 // A stream ends with its client: Koa itself destroys it when the response is closed, so such a fill is
 // `incomplete` at once. (A body at hand is whole, but see unlessPersonal in koa-exchange.ts.)
 
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
 import {
   applyFields,
   type FieldMap,
   fieldsOf,
+  headSent,
   isSendable,
+  LiveFeed,
+  shield,
   storedHead,
   type Tee,
   teeStream,
@@ -45,17 +48,18 @@ export function captureContext(
   applyFields(ctx.res, decision.add)
   if (!decision.capture || body.kind === 'unknown') return not('declined')
   const head = storedHead(status, fields, outer)
-  return { type: 'ends', end: keepBody(ctx, body, head, observer.maxBodyBytes) }
+  return { type: 'ends', end: keepBody(ctx, body, head, observer) }
 }
 
 function keepBody(
   ctx: Context,
   body: Exclude<KoaBody, { kind: 'unknown' }>,
   head: CapturedHead,
-  maxBytes: number,
+  { maxBodyBytes: maxBytes, live }: OriginObserver,
 ): Promise<OriginEnd> | OriginEnd {
   if (body.kind === 'blob') return keepBlob(body.blob, head, maxBytes)
-  if (body.kind === 'stream') return keepStream(ctx, body.source, head, maxBytes)
+  if (body.kind === 'stream')
+    return keepStream(ctx, body.source, head, maxBytes, new LiveFeed(live))
   if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
   // Koa sets the length of JSON itself, over whatever the app said.
@@ -81,9 +85,21 @@ async function keepStream(
   source: Parameters<typeof teeStream>[0],
   head: CapturedHead,
   maxBytes: number,
+  live: LiveFeed,
 ): Promise<OriginEnd> {
-  const end = await teeBody(ctx, source, maxBytes).ended
+  if (live.active) {
+    void showOnceSent(ctx, head, live)
+    if (source instanceof Readable) shield(source, ctx.res, live)
+  }
+  const end = await teeBody(ctx, source, maxBytes, undefined, live).ended
   return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
+}
+
+/** A cookie that an outer layer sets with the head makes it one client's answer. */
+async function showOnceSent(ctx: Context, head: CapturedHead, live: LiveFeed): Promise<void> {
+  const isShared = (await headSent(ctx.res)) === 'sent' && !ctx.res.hasHeader('set-cookie')
+  if (isShared) live.open(head)
+  else live.end(false)
 }
 
 /** Has Koa send a copy of the stream in its place. */
@@ -92,12 +108,13 @@ export function teeBody(
   source: Parameters<typeof teeStream>[0],
   maxBytes: number,
   beforeEnd?: (body: Uint8Array) => Promise<void>,
+  live?: LiveFeed,
 ): Tee {
   const length = ctx.res.getHeader('Content-Length')
   const type = ctx.res.getHeader('Content-Type')
   // Koa 2 has answered the error of the source already, and reports that of its successor once more.
   const onError = isKoa3(ctx) ? undefined : (stream: Readable) => void stream.destroy()
-  const tee = teeStream(source, maxBytes, onError, beforeEnd)
+  const tee = teeStream(source, maxBytes, onError, beforeEnd, live)
   ctx.body = tee.stream
   if (length !== undefined) ctx.res.setHeader('Content-Length', length)
   if (type === undefined) ctx.res.removeHeader('Content-Type')

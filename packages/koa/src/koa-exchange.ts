@@ -3,6 +3,7 @@
 
 import { STATUS_CODES } from 'node:http'
 import {
+  type CapturedHead,
   type Exchange,
   type HeaderList,
   type OriginEnd,
@@ -12,6 +13,7 @@ import {
 } from '@stampede/core'
 import {
   addAtHead,
+  canBreakOff,
   type Dispatch,
   enterOrigin,
   type FieldMap,
@@ -21,12 +23,14 @@ import {
   readRequest,
   redispatch,
   restoreFields,
+  watchHead,
+  watchReads,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
-import { replyWith } from './koa-reply.ts'
+import { replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -44,10 +48,13 @@ export function createKoaExchange(
 ): KoaVisit {
   const answer = createAnswer()
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
-  const bypass = (add: HeaderList): Promise<void> => {
+  const bypass = (add: HeaderList, onHead?: (head: CapturedHead) => void): Promise<void> => {
     answer.begun = true
     addAtHead(ctx.res, add, [OWN_FIELD])
+    const stands = onHead && watchHead(ctx.res, onHead)
     const passed: Promise<void> = next()
+    // To a client that is gone Koa does not even try to answer.
+    passed.then(() => ctx.writable || stands?.()).catch(() => {})
     passed.then(answer.given, answer.threw)
     return passed
   }
@@ -65,6 +72,14 @@ export function createKoaExchange(
       if (replyWith(ctx, reply)) answer.given()
       else bypass([]).catch(() => {})
     },
+    watchReads: () => watchReads(ctx.req, ctx.request),
+    sendLive: canBreakOff(ctx.req)
+      ? (reply) => {
+          answer.begun = true
+          if (replyLive(ctx, reply)) answer.given()
+          else bypass([]).catch(() => {})
+        }
+      : undefined,
     redispatch: (observer) =>
       redispatch({ from: ctx.req, target: ctx.originalUrl, owner, observer, dispatch }),
   }
@@ -118,10 +133,13 @@ async function unlessPersonal(
   ending: Promise<OriginEnd> | OriginEnd,
 ): Promise<OriginEnd> {
   const sent = headSent(ctx.res)
-  const end = await ending
+  const declined: OriginEnd = { type: 'not-captured', reason: 'declined' }
+  const isPersonal = sent.then((how) => how === 'sent' && ctx.res.hasHeader('set-cookie'))
+  // Those who wait need not wait for the end of a stream that is not for them.
+  const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
   if (end.type !== 'complete') return end
   if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
-  return ctx.res.hasHeader('set-cookie') ? { type: 'not-captured', reason: 'declined' } : end
+  return (await isPersonal) ? declined : end
 }
 
 type Failure = OriginEnd & { readonly type: 'failed' }

@@ -1,12 +1,14 @@
 // Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
 
-import { OWN_FIELD, type Reply } from '@stampede/core'
+import { type LiveReply, OWN_FIELD, type Reply } from '@stampede/core'
 import {
   applyFields,
   forbidTransform,
   framedHeaders,
   hasBody,
   isSendable,
+  liveHeaders,
+  liveStream,
 } from '@stampede/node-http'
 import type { Context } from 'koa'
 
@@ -26,6 +28,19 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   }
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
   if (reply.part) forbidTransform(ctx.res)
+  return true
+}
+
+/** As `replyWith`, with a body that is still coming. */
+export function replyLive(ctx: Context, reply: LiveReply): boolean {
+  const headers = liveHeaders(ctx.res, reply)
+  if (headers === undefined) return ctx.headerSent || ctx.res.destroyed
+  const typed = ctx.res.hasHeader('Content-Type')
+  ctx.status = reply.status
+  ctx.body = liveStream(ctx.res, reply.body)
+  // What Koa guesses for a stream.
+  if (!typed) ctx.remove('Content-Type')
+  applyFields(ctx.res, headers)
   return true
 }
 

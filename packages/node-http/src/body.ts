@@ -2,6 +2,8 @@
 // written in.
 
 import { finished, PassThrough, Readable } from 'node:stream'
+import type { LiveFeed } from './live-feed.ts'
+import { readOn } from './read-on.ts'
 
 /** Chunks kept so far; over the limit, everything kept is let go and only counting goes on. */
 export interface BodyCollector {
@@ -13,15 +15,23 @@ export interface BodyCollector {
   drop(): void
 }
 
-export function createBodyCollector(maxBytes: number): BodyCollector {
+/** `live` is given each chunk, as long as it wants them. */
+export function createBodyCollector(maxBytes: number, live?: LiveFeed): BodyCollector {
   let chunks: Buffer[] = []
   let bytes = 0
   return {
     add(chunk, encoding) {
       bytes += byteLength(chunk, encoding)
-      if (bytes > maxBytes) chunks = []
-      else if (isChunk(chunk)) chunks.push(ownBytes(chunk, encoding))
-      return bytes <= maxBytes
+      const fits = bytes <= maxBytes
+      if (!fits) {
+        chunks = []
+        live?.tooLarge()
+      }
+      if (!isChunk(chunk) || (!fits && live?.active !== true)) return fits
+      const own = ownBytes(chunk, encoding)
+      if (fits) chunks.push(own)
+      live?.add(own)
+      return fits
     },
     get bytes() {
       return bytes
@@ -77,28 +87,38 @@ export interface Tee {
  * Hands the source on, chunk by chunk, and keeps a copy. It buffers up to `maxBytes` for a slow client,
  * so that those who wait for the copy do not wait for him; a larger body goes at the client's pace.
  * `onError` decides how the error of a source reaches the stream (default: it is destroyed with it). The end of a whole
- * body is held until `beforeEnd` has settled.
+ * body is held until `beforeEnd` has settled. While others read it `live`, the source is read on without this client.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
   maxBytes: number,
   onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
   beforeEnd?: (body: Uint8Array) => Promise<void>,
+  live?: LiveFeed,
 ): Tee {
-  const collector = createBodyCollector(maxBytes)
+  const collector = createBodyCollector(maxBytes, live)
   let end: (end: TeeEnd) => void = () => {}
   const ended = new Promise<TeeEnd>((resolve) => {
     end = resolve
   })
+  const take = (chunk: unknown, encoding?: unknown): void => {
+    if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
+  }
+  const whole = (): Uint8Array => {
+    const body = collector.take()
+    end({ type: 'whole', body })
+    live?.end(true)
+    return body
+  }
+  const isShared = live?.active === true
   const stream = new PassThrough({
     readableHighWaterMark: Math.max(maxBytes, 16 * 1024),
     transform(chunk, encoding, done) {
-      if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
+      if (!isShared) take(chunk, encoding)
       done(null, chunk)
     },
     flush(done) {
-      const body = collector.take()
-      end({ type: 'whole', body })
+      const body = whole()
       const held = collector.fits ? beforeEnd?.(body) : undefined
       if (held === undefined) done()
       else
@@ -108,11 +128,26 @@ export function teeStream(
         )
     },
   })
-  feed(source instanceof Readable ? source : Readable.from(source), stream, (error) => {
+  const readable = source instanceof Readable ? source : Readable.from(source)
+  const failed = (error?: Error): void => {
     collector.drop()
     end({ type: 'incomplete' })
+    live?.end(false)
     if (error !== undefined) onError(stream, error)
+  }
+  stream.once('close', () => {
+    if (live?.watched && readable.readableEnded) whole()
+    else if (live?.watched && !readable.destroyed) {
+      // After `pipe` has let go of it.
+      setImmediate(() => readOn(readable, live, () => {}, whole, failed))
+      return
+    }
+    failed()
+    readable.destroy()
   })
+  // At the source: what the stream for this client holds when it is destroyed would be missing for the others.
+  if (isShared) readable.on('data', (chunk: unknown) => take(chunk))
+  feed(readable, stream, failed)
   return { stream, ended }
 }
 
@@ -120,10 +155,6 @@ export function teeStream(
 function feed(source: Readable, stream: PassThrough, failed: (error?: Error) => void): void {
   // An error before anybody reads the stream must not be an uncaught one; its reader will see it.
   stream.on('error', () => {})
-  stream.once('close', () => {
-    failed()
-    source.destroy()
-  })
   finished(source, { writable: false }, (error) => {
     if (error !== null && error !== undefined && !stream.destroyed) failed(error)
   })

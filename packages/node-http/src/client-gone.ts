@@ -6,11 +6,13 @@
 //   - closed by the app (res.destroy, or its socket destroyed from this side), or while a source was
 //     piped into it: given up at once;
 //   - the client left before anything was written: the handler has 30 s to answer;
-//   - the client left in the middle of the body: given up after 2 s in which nothing was written.
+//   - the client left in the middle of the body: given up after 2 s in which nothing was written;
+//   - others are fed from the same answer: what was piped is read on for them, and they wait 30 s for the next byte.
 // With a patience of its own (an idempotent handler's answer is worth more) that takes the place of both times, and a socket
 // destroyed from this side counts as left: server.setTimeout() and a broken next request do that to handlers at work.
 
 import type { ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import { isHttp2 } from './hold-end.ts'
 
 export const ANSWER_WITHIN_MS = 30_000
@@ -28,29 +30,43 @@ export interface Departure {
   stop(): void
 }
 
+/** An answer that others are fed from too. */
+export interface SharedSource {
+  /** Somebody reads it: the handler is given longer. */
+  watched(): boolean
+  piped(source: Readable): void
+  /** The client left in the middle of this source. True if it is read on. */
+  orphaned(source: Readable): boolean
+}
+
 /** `closed` is called on a close from which the handler may go on, `givenUp` when it will not. */
 export function watchDeparture(
   res: ServerResponse,
-  on: { closed(): void; givenUp(piped: boolean): void },
+  on: { closed(): void; givenUp(piped: boolean): void } & Partial<SharedSource>,
   patienceMs?: number,
 ): Departure {
   let gone = false
   let byApp = false
-  let piped = false
+  let piped: Readable | undefined
   let timer: NodeJS.Timeout | undefined
 
-  const giveUp = (): void => on.givenUp(piped)
+  const giveUp = (): void => on.givenUp(piped !== undefined)
   const wait = (ms: number): void => {
     clearTimeout(timer)
-    timer = setTimeout(giveUp, Math.min(patienceMs ?? ms, MAX_TIMEOUT_MS)).unref()
+    const least = on.watched?.() ? ANSWER_WITHIN_MS : 0
+    timer = setTimeout(giveUp, Math.min(patienceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)).unref()
   }
-  const onPipe = (): void => {
-    piped ||= !gone
+  const onPipe = (source: Readable): void => {
+    if (gone) return
+    piped = source
+    on.piped?.(source)
   }
   const onClose = (): void => {
     gone = true
     const mayAnswer = patienceMs !== undefined && !res.writableEnded
-    if (byApp || piped || !(mayAnswer || leftByClient(res))) {
+    const left = !byApp && (mayAnswer || leftByClient(res))
+    const goesOn = left && (piped === undefined || on.orphaned?.(piped) === true)
+    if (!goesOn) {
       giveUp()
     } else {
       wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)

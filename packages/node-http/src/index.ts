@@ -16,6 +16,8 @@ export {
   toHeaderList,
 } from './header-fields.ts'
 export { hideConditionals } from './hide-conditionals.ts'
+export { LiveFeed } from './live-feed.ts'
+export { canBreakOff, liveHeaders, liveStream } from './live-stream.ts'
 export { createNodeCache, type NodeVisit } from './node-exchange.ts'
 export {
   createNodeIdempotency,
@@ -25,6 +27,7 @@ export {
 } from './node-idempotency.ts'
 export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 export type { ParsedRequest } from './parsed-body.ts'
+export { shield } from './read-on.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'
 export { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
 export {
@@ -34,5 +37,7 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation.ts'
+export { watchHead } from './watch-head.ts'
+export { watchReads } from './watch-reads.ts'
 export { addAtHead } from './write-head.ts'
 export { framedHeaders, hasBody, isSendable, writeReply } from './write-response.ts'

@@ -4,9 +4,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Exchange, type HttpCache, OWN_FIELD } from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
 import { hideConditionals } from './hide-conditionals.ts'
+import { canBreakOff, writeLive } from './live-stream.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
+import { watchHead } from './watch-head.ts'
+import { watchReads } from './watch-reads.ts'
 import { addAtHead } from './write-head.ts'
 import { writeReply } from './write-response.ts'
 
@@ -65,9 +68,10 @@ export function createNodeExchange<Native>(
     get begun() {
       return begun
     },
-    bypass(add) {
+    bypass(add, onHead) {
       begun = true
       addAtHead(res, add, [OWN_FIELD])
+      if (onHead !== undefined) watchHead(res, onHead)
       next()
     },
     async runOrigin(observer) {
@@ -90,6 +94,13 @@ export function createNodeExchange<Native>(
       begun = true
       if (!writeReply(res, reply)) next()
     },
+    watchReads: () => watchReads(req),
+    sendLive: canBreakOff(req)
+      ? (reply) => {
+          begun = true
+          if (!writeLive(res, reply)) next()
+        }
+      : undefined,
     redispatch(observer) {
       const { dispatch } = visit
       return redispatch({ from: req, target: address.target, owner, observer, dispatch })

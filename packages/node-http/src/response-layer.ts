@@ -7,6 +7,8 @@ import { type Departure, watchDeparture } from './client-gone.ts'
 import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
+import { LiveFeed } from './live-feed.ts'
+import { readersOf } from './read-on.ts'
 import { type Method, WrappedMethods } from './wrapped-methods.ts'
 import { discardWrite, writeReply } from './write-response.ts'
 
@@ -20,6 +22,7 @@ export class ResponseLayer {
   readonly #body: BodyCollector
   readonly #departure: Departure
   readonly #hold: EndHold
+  readonly #live: LiveFeed
   /** `judged`: core has seen the head, and the layers outside us have not. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
@@ -35,8 +38,11 @@ export class ResponseLayer {
     this.#resolve = resolve
     this.#methods = new WrappedMethods(res)
     this.#outer = fieldsOf(res.getHeaders())
-    this.#body = createBodyCollector(observer.maxBodyBytes)
+    const live = new LiveFeed(observer.live)
+    this.#live = live
+    this.#body = createBodyCollector(observer.maxBodyBytes, live)
     const on = {
+      ...readersOf(live, res, () => this.decline('incomplete')),
       closed: () => this.#closed(),
       givenUp: (piped: boolean) => {
         // Its body had begun to come, though not a byte of it was written.
@@ -94,6 +100,7 @@ export class ResponseLayer {
     const shared = this.#hold.wanted || this.#head.cookie || !this.#res.hasHeader('set-cookie')
     if (!this.#head.keep || !shared) this.decline('declined')
     else if (this.#ended) this.#finish()
+    else this.#live.open(this.#head.stored)
     return returned
   }
 
@@ -112,7 +119,7 @@ export class ResponseLayer {
   }
 
   #write(args: readonly unknown[]): unknown {
-    if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('write', args)
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('write', args)
     this.#departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
@@ -124,7 +131,7 @@ export class ResponseLayer {
   }
 
   #end(args: readonly unknown[]): unknown {
-    if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('end', args)
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('end', args)
     this.#openHead(this.#phase === 'head' ? wholeBody(args) : undefined)
     if (this.#isShut()) return discardWrite(args, this.#res)
     if (this.#hold.takes(args, this.#head.args)) return this.#endWhenTold(args)
@@ -134,6 +141,17 @@ export class ResponseLayer {
     // A layer outside us may put off the real end (a session that is saved first), and the head with it.
     if (this.#phase === 'body') this.#finish()
     return returned
+  }
+
+  /** Nothing is kept any more; those who are shown it go on reading. */
+  #beyond(method: 'write' | 'end', args: readonly unknown[]): unknown {
+    if (this.#methods.inside || !this.#live.active) return this.#pass(method, args)
+    this.#departure.wrote()
+    const returned = this.#methods.through(method, args)
+    this.#body.add(args[0], args[1])
+    if (method === 'end') this.#live.end(true)
+    if (!this.#live.active) this.#departure.stop()
+    return method === 'write' && this.#departure.gone ? true : returned
   }
 
   #endWhenTold(args: readonly unknown[]): unknown {
@@ -193,9 +211,10 @@ export class ResponseLayer {
   }
 
   #settle(end: OriginEnd): void {
+    this.#live.settle(end)
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     this.#phase = 'settled'
-    this.#departure.stop()
+    if (!this.#live.active) this.#departure.stop()
     this.#body.drop()
     this.#resolve(end)
   }

@@ -127,10 +127,15 @@ class RedisStore implements StampedeStore {
     return this.#endLease(grant, passMs, 0, '')
   }
 
-  fail(grant: Grant, failure: Failure | undefined, backoffMs: number): Promise<CommitReply> {
+  fail(
+    grant: Grant,
+    failure: Failure | undefined,
+    backoffMs: number,
+    awaited = false,
+  ): Promise<CommitReply> {
     return failure === undefined
       ? this.#endLease(grant, 0, 0, '')
-      : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure))
+      : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure), awaited)
   }
 
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -178,9 +183,11 @@ class RedisStore implements StampedeStore {
     passMs: number,
     backoffMs: number,
     failure: string,
+    awaited = false,
   ): Promise<CommitReply> {
     const { key, token, fence } = grant
-    const args = [token, fence, passMs, backoffMs, failure, key, this.#link.names.wakePrefix]
+    const { wakePrefix } = this.#link.names
+    const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, awaited ? 1 : 0]
     return String(await this.#link.run(endLease, key, args)) === 'ENDED' ? 'committed' : 'fenced'
   }
 }

@@ -184,11 +184,33 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
     })
 
+    it('shares no failure that nobody waited for', async () => {
+      const grant = await lease(a, '1')
+      expect(await a.fail(grant, { status: 502, message: '' }, 5_000)).toBe('committed')
+      expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
+    })
+
+    it('shares a failure that was awaited in the process of its holder alone', async () => {
+      const grant = await lease(a, '1')
+      const failure = { status: 502, message: '' }
+      expect(await a.fail(grant, failure, 5_000, true)).toBe('committed')
+      expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
+    })
+
+    it('forgets who waited for the fill before', async () => {
+      const first = await lease(a, '1')
+      await ask(b, '2')
+      await a.fail(first, undefined, 0)
+      const second = await lease(a, '3')
+      await a.fail(second, { status: 502, message: '' }, 5_000)
+      expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
+    })
+
     it('keeps the entry through a failed refresh', async () => {
       await fill(a)
       await bench.pass(220)
       const grant = await lease(a, '1')
-      await a.fail(grant, { status: 500, message: '' }, 100)
+      await a.fail(grant, { status: 500, message: '' }, 100, true)
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', stored: { staleIfErrorMs: 400 } })
     })
 

@@ -1,17 +1,21 @@
-// A fleet member: an Express or Koa app whose every GET asks the origin of the test, behind the cache.
-// FRAMEWORK, REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
+// A fleet member: an app whose every request asks the origin of the test, behind the cache.
+// FRAMEWORK (several, with commas: the members take them in turn; `node` is none), REDIS_URL, ORIGIN_URL, CACHE (options
+// of stampedeCache, as JSON) and STORE (of redisStore).
 // @ts-check
 import { createRequire } from 'node:module'
-import { createStampede } from '@stampede/core'
+import { createHttpCache, createStampede } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
+import { createNodeCache } from '@stampede/node-http'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { runMember } from './member.mjs'
 
 const require = createRequire(import.meta.url)
-const { FRAMEWORK = 'express', REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6' } = process.env
+const { REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
+const frameworks = (process.env.FRAMEWORK ?? 'express').split(',')
+const FRAMEWORK = frameworks[Number(MEMBER_INDEX) % frameworks.length] ?? ''
 const cache = JSON.parse(process.env.CACHE ?? '{}')
 const store = JSON.parse(process.env.STORE ?? '{}')
 
@@ -28,9 +32,9 @@ stampede.on('*', ({ type }) => events.push(type))
 // The path is the key, so that a test can purge what it asked for.
 const options = { stampede, ...cache, key: (/** @type {any} */ request) => request.originalUrl }
 
-/** @param {string} target */
-async function ask(target) {
-  const response = await fetch(ORIGIN_URL + target)
+/** @param {string} target @param {string} method */
+async function ask(target, method) {
+  const response = await fetch(ORIGIN_URL + target, { method: method === 'HEAD' ? 'GET' : method })
   const headers = [...response.headers].filter(
     ([name]) => !/^(connection|keep-alive|date|transfer-encoding|content-length)$/.test(name),
   )
@@ -40,9 +44,9 @@ async function ask(target) {
 function expressApp() {
   const app = require(FRAMEWORK)()
   app.use(expressCache(options))
-  app.get(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
+  app.all(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
     try {
-      const { status, headers, body } = await ask(req.originalUrl)
+      const { status, headers, body } = await ask(req.originalUrl, req.method)
       res.status(status)
       for (const [name, value] of headers) res.append(name, value)
       res.end(body)
@@ -59,7 +63,7 @@ function koaApp() {
   app.silent = true
   app.use(koaCache(options))
   app.use(async (/** @type {any} */ ctx) => {
-    const { status, headers, body } = await ask(ctx.originalUrl)
+    const { status, headers, body } = await ask(ctx.originalUrl, ctx.method)
     ctx.status = status
     ctx.body = body
     for (const [name, value] of headers) {
@@ -70,8 +74,34 @@ function koaApp() {
   return app.callback()
 }
 
+function nodeApp() {
+  const visit = createNodeCache(
+    createHttpCache({ stampede, ...cache, key: (/** @type {any} */ request) => request.url }),
+  )
+  /** @type {import('node:http').RequestListener} */
+  const listener = (req, res) => {
+    const target = req.url ?? '/'
+    const next = async () => {
+      try {
+        const { status, headers, body } = await ask(target, req.method ?? 'GET')
+        res.writeHead(status, headers.flat()).end(body)
+      } catch {
+        res.writeHead(500).end()
+      }
+    }
+    const address = { scheme: 'http', host: req.headers.host ?? '', target }
+    visit({ req, res, next, native: req, address, dispatch: listener })
+  }
+  return listener
+}
+
+function appOf() {
+  if (FRAMEWORK === 'node') return nodeApp()
+  return FRAMEWORK.startsWith('koa') ? koaApp() : expressApp()
+}
+
 await runMember({
-  listener: FRAMEWORK.startsWith('koa') ? koaApp() : expressApp(),
+  listener: appOf(),
   async answer({ type, ...message }) {
     if (type === 'stats') return stampede.stats()
     if (type === 'events') return events.splice(0)

@@ -60,11 +60,14 @@ describe('defaults', () => {
       maxBodyBytes: 1024 * 1024,
       leaseMs: 5_000,
       waitMs: 30_000,
+      collapse: 'wait',
       afterWait: 'origin',
       originTimeoutMs: 30_000,
       revalidate: 'background',
+      invalidateOn: 'unsafe',
       bypass: undefined,
       cacheName: 'Stampede',
+      audit: false,
     })
     expect(Object.isFrozen(config)).toBe(true)
   })
@@ -304,6 +307,26 @@ describe('maxBodyBytes', () => {
     expect(refusal({ maxBodyBytes })).toMatch(
       /^stampedeCache\.maxBodyBytes: .+; use a whole number of bytes from 0/,
     )
+  })
+})
+
+describe('collapse', () => {
+  it.each(['wait', 'stream'])('may be %s', (collapse) => {
+    expect(read({ collapse })).toMatchObject({ collapse })
+  })
+
+  it.each(['streams', true, null])('may not be %o', (collapse) => {
+    expect(refusal({ collapse })).toMatch(/^stampedeCache\.collapse: .+; use one of 'wait/)
+  })
+})
+
+describe('invalidateOn', () => {
+  it.each(['unsafe', 'never'])('may be %s', (invalidateOn) => {
+    expect(read({ invalidateOn })).toMatchObject({ invalidateOn })
+  })
+
+  it.each(['always', false, null, ['unsafe']])('may not be %o', (invalidateOn) => {
+    expect(refusal({ invalidateOn })).toMatch(/^stampedeCache\.invalidateOn: .+; use one of 'unsa/)
   })
 })
 

@@ -72,14 +72,25 @@ export interface CacheRules<Native = unknown> {
   leaseMs?: number
   /** How long a request waits for another's fill, and then: `origin` (default) or `unavailable` (503). Default 30 000. */
   waitMs?: number | { ms: number; fallback: 'origin' | 'unavailable' }
+  /**
+   * Whether requests of one process for the same response `wait` for the whole of it (default), or get it as it comes: a `stream`.
+   */
+  collapse?: 'wait' | 'stream'
   /** When a fill is given up: its client goes on waiting, everybody else is told it failed. Default 30 000. */
   originTimeoutMs?: number
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
   revalidate?: 'background' | 'foreground'
+  /**
+   * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
+   * `Location` and `Content-Location` (default, RFC 9111 §4.4); or `never`: time and purges alone.
+   */
+  invalidateOn?: 'unsafe' | 'never'
   /** Requests for which it returns true go to the app, neither looked up nor stored. */
   bypass?: (request: Native) => boolean
   /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
   cacheStatus?: boolean | string
+  /** For development: warns when the handler reads a header, cookie or query parameter that is not in the key. Default false. */
+  audit?: boolean
 }
 
 /** `CacheRules`, checked and with every default filled in. */
@@ -106,11 +117,14 @@ export interface CacheConfig<Native = unknown> {
   readonly leaseMs: number
   readonly waitMs: number
   readonly afterWait: 'origin' | 'unavailable'
+  readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
+  readonly invalidateOn: 'unsafe' | 'never'
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
+  readonly audit: boolean
 }
 
 const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
@@ -134,10 +148,13 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'maxBodyBytes',
   'leaseMs',
   'waitMs',
+  'collapse',
   'originTimeoutMs',
   'revalidate',
+  'invalidateOn',
   'bypass',
   'cacheStatus',
+  'audit',
 ]
 
 export const DEFAULT_LEASE_MS = 5_000
@@ -171,10 +188,13 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
     waitMs: wait.ms,
     afterWait: wait.fallback,
+    collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
+    invalidateOn: readChoice(WHERE, bag, 'invalidateOn', ['unsafe', 'never']) ?? 'unsafe',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
+    audit: readBoolean(WHERE, bag, 'audit') ?? false,
   })
 }
 

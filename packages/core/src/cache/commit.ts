@@ -1,7 +1,7 @@
 // Stage: what came of a fill becomes the fleet's: written under the fence, passed on, or shared as a
 // failure. Answers what those who waited in this process are to be told.
 
-import type { HeldEntry } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
@@ -37,7 +37,9 @@ export async function commit(
     case 'failure': {
       const { failure, error } = result
       rt.events.emit({ type: 'fill.failed', key, failure, error })
-      void tell(rt, grant, 'fail', () => rt.store.fail(grant, failure, rt.failureBackoffMs))
+      const awaited = isAwaited(rt, flight)
+      const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
+      void tell(rt, grant, 'fail', send)
       return { type: 'failed', failure, retryAfterMs: rt.failureBackoffMs, error, staleIfError }
     }
     case 'abandoned':
@@ -45,6 +47,15 @@ export async function commit(
       await giveBack(rt, grant)
       return abandoned(flight)
   }
+}
+
+/**
+ * Whether many would run into this failure one after the other: those who wait here, or who are answered stale meanwhile. With nobody
+ * there, the next one is to see what the origin itself says.
+ */
+function isAwaited(rt: Runtime, { waiters, stale }: Flight): boolean {
+  if (waiters.size > 0) return true
+  return stale !== undefined && freshnessAt(stale, rt.clock.now()) === 'stale'
 }
 
 function passOn(

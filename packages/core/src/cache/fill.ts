@@ -3,6 +3,7 @@
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
+import { type Live, publish } from './collapse.ts'
 import { commit, type Shared } from './commit.ts'
 import { type Flight, newToken } from './flight.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Runtime } from './runtime.ts'
@@ -21,6 +22,7 @@ export interface Run extends Runner {
   /** Empty when there is no lease. */
   readonly fence: string
   readonly staleIfError: HeldEntry | undefined
+  readonly publish: (live: Live) => boolean
 }
 
 export async function fillAndCommit(
@@ -33,7 +35,11 @@ export async function fillAndCommit(
   const { grant, staleIfError } = leased
   const { leaseMs, originTimeoutMs } = policy
   rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
-  const lost = () => rt.events.emit({ type: 'lease.lost', key, fence: grant.fence })
+  let isLost = false
+  const lost = () => {
+    isLost = true
+    rt.events.emit({ type: 'lease.lost', key, fence: grant.fence })
+  }
   const hold = rt.keeper.hold(grant, leaseMs, { lost })
   const startedAt = rt.clock.now()
   flight.filling = true
@@ -44,6 +50,8 @@ export async function fillAndCommit(
     originTimeoutMs,
     fence: grant.fence,
     staleIfError,
+    // What was lost will be refused: those who wait look again.
+    publish: (live) => !isLost && publish(rt, flight, live),
   })
   // From here on the lease is ended by the commit itself.
   hold.end()
@@ -62,7 +70,9 @@ export function fill(rt: Runtime, run: Run): Promise<FillResult> {
       deadline.abort(error)
       resolve({ type: 'failure', failure: { status: 504, message: error.message }, error })
     })
-    const lead: Lead = { fence, staleIfError, signal: deadline.signal }
+    // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
+    const shown = behind ? undefined : run.publish
+    const lead: Lead = { fence, staleIfError, signal: deadline.signal, publish: shown }
     void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
       timer.cancel()
       resolve(result)

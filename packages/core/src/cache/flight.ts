@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Timer } from '../ports/clock.ts'
+import type { Live } from './collapse.ts'
 import type { Caller, Policy, Resolution, Runtime } from './runtime.ts'
 
 export interface Waiter {
@@ -23,6 +24,8 @@ export class Flight {
   readonly waiters: Set<Waiter> = new Set()
   /** Set while a refresh runs behind: whoever comes is answered with it at once. */
   stale: HeldEntry | undefined
+  /** Set while an answer is on its way that may be shown as it comes. */
+  live: Live | undefined
   /** Fills that came to nothing; after a few, everybody runs their own. */
   abandoned = 0
   /** The origin is being run, or has just ended; a purge now means that newcomers need a flight of their own. */
@@ -67,6 +70,13 @@ export class Flight {
 
   first(): Waiter | undefined {
     return this.waiters.values().next().value
+  }
+
+  /** Waits no more: there is something for this one alone. */
+  release(waiter: Waiter, resolution: Resolution): void {
+    this.waiters.delete(waiter)
+    waiter.timer?.cancel()
+    waiter.settle(resolution)
   }
 
   settleAll(resolution: Resolution): void {

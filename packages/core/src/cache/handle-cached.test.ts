@@ -711,6 +711,26 @@ describe('an origin that fails', () => {
     }
   })
 
+  it('is shown as the app shows it to one who comes alone, again and again', async () => {
+    const cache = cacheWith()
+    for (let run = 1; run <= 3; run++) {
+      const got = await fill(cache, { status: 502, body: `page ${run}` })
+      expect(got).toMatchObject({ by: 'app', status: 502, body: `page ${run}` })
+      expect(runs).toHaveLength(run)
+    }
+  })
+
+  it('for all but one stays away for the back-off, and is then tried again', async () => {
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ status: 503 })
+    await Promise.all(all.map(({ done }) => done))
+    await clock.advance(1_000)
+    expect(await fill(cache, { status: 503, body: 'own' })).toMatchObject({ body: 'own' })
+    expect(await fill(cache, { body: 'well again' })).toMatchObject({ body: 'well again' })
+  })
+
   it('by throwing is shared as the status that the framework makes of it', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]

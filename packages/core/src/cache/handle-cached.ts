@@ -5,10 +5,13 @@ import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange } from '../ports/exchange.ts'
+import type { CapturedHead, Exchange } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
+import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
+import { sendLive, takesLive } from './live-answer.ts'
 import { peek } from './lookup-or-lease.ts'
 import { resolve } from './resolve.ts'
 import {
@@ -47,7 +50,10 @@ export function handleCached<Native>(
 ): void | Promise<void> {
   const { request, native } = exchange
   const refused = rt.closed ? CLOSED : admit(request, native, config)
-  if (refused !== undefined) return forward(exchange, config, refused.fwd, refused.reason)
+  if (refused !== undefined) {
+    const onHead = refused.reason === 'method' ? invalidation(rt, config, exchange) : undefined
+    return forward(exchange, config, refused.fwd, refused.reason, onHead)
+  }
   const plainKey = cacheKey(request, native, config, [])
   const wish = wishOf(config, request)
   return attempt({ rt, config, index, exchange, plainKey, wish, attempts: 0, running: undefined })
@@ -77,6 +83,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
   const { request } = exchange
   const reason = (lead: Lead) => (lead.staleIfError === undefined ? miss : 'stale')
   return {
+    takesLive: takesLive(exchange, config),
     lead(lead: Lead): Promise<FillResult> {
       return runOrigin(rt, {
         request,
@@ -84,7 +91,9 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
         lead,
         reason: reason(lead),
         start: (observer) => {
-          const run = exchange.runOrigin(observer)
+          const run = exchange.runOrigin(
+            config.audit ? audited(exchange, config, observer) : observer,
+          )
           journey.running = run
           return run
         },
@@ -110,6 +119,8 @@ function answer<Native>(
   switch (resolution.type) {
     case 'hit':
       return answerHit(journey, names, resolution)
+    case 'live':
+      return answerLive(journey, names, resolution)
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
@@ -156,6 +167,23 @@ function answerHit<Native>(
   return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
 }
 
+/** One whom the answer does not fit, or for whom it ended too soon, asks again: nothing was sent. */
+function answerLive<Native>(
+  journey: Journey<Native>,
+  names: readonly string[],
+  live: Extract<Resolution, { type: 'live' }>,
+): void | Promise<void> {
+  const { rt, config, exchange, index, plainKey } = journey
+  const { entry } = live.held
+  const fits = sameSelection(entry.vary, exchange.request.headers)
+  if (!fits) index.learn(plainKey, names, entry)
+  if (!fits || live.chunks.isCut) {
+    live.chunks.return()
+    return attempt(journey)
+  }
+  sendLive(rt, exchange, config, names.length === 0 ? 'uri-miss' : 'vary-miss', live)
+}
+
 /** RFC 9110 §9.3.2: HEAD is answered from what a GET stored. Without that, no answer of the app's is kept. */
 async function answerStored<Native>(
   journey: Journey<Native>,
@@ -193,7 +221,8 @@ function forward<Native>(
   config: CacheConfig<Native>,
   reason: ForwardReason,
   detail?: string,
+  onHead?: (head: CapturedHead) => void,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
-  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }))
+  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }), onHead)
 }

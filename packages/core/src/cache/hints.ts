@@ -19,8 +19,13 @@ export function onWake(rt: Runtime, key: string): void {
  * gets a new one.
  */
 export function onPurge(rt: Runtime, group: string, soft: boolean): void {
-  rt.l1.purge(group)
+  forget(rt, group)
   rt.events.emit({ type: 'purged', key: group, soft })
+}
+
+/** In this process alone: no copy is kept, and whoever waits asks again. */
+export function forget(rt: Runtime, group: string): void {
+  rt.l1.purge(group)
   for (const flight of rt.flights.values()) {
     if (flight.key === group || groupOf(flight.key) === group) lookAgain(rt, flight, 'wake-up')
   }

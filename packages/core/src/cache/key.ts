@@ -24,7 +24,7 @@ export function cacheKey<Native>(
 ): string {
   const group =
     config.key === undefined
-      ? HTTP_KEY_PREFIX + urlPart(request, config.query)
+      ? urlKey(request, config.query)
       : customKey(ask('key', config.key, native))
   let variant = ''
   if (learnedVary.length > 0 || config.vary.length > 0) {
@@ -35,6 +35,11 @@ export function cacheKey<Native>(
     variant += `i${callerField(ask('identity', config.identity, native))}`
   }
   return variant === '' ? group : group + VARIANT_MARK + variant
+}
+
+/** The key of a URL when nothing else is in it: the group of all its variants. */
+export function urlKey(request: RequestView, rule: CacheConfig['query']): string {
+  return HTTP_KEY_PREFIX + urlPart(request, rule)
 }
 
 /** HEAD is answered from the entry of GET, so both have its key. */

@@ -224,6 +224,39 @@ describe('two processes', () => {
     ])
   })
 
+  it('share no failure that nobody waited for', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = outcome(getA())
+    await settled()
+    originA.run(0).reject(new Error('down'))
+    await settled()
+    const second = outcome(getB())
+    await settled()
+    originB.run(0).reject(new Error('still down'))
+    await settled()
+    expect([first.now, second.now]).toEqual(['down', 'still down'])
+  })
+
+  it('refresh what is stale once per back-off, if that fails: nobody waits, but many come', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000 }
+    const first = getA(swr)
+    await settled()
+    originA.run(0).resolve('old')
+    await first
+    await getB(swr)
+    await clock.advance(12_000)
+    expect(await getA(swr)).toBe('old')
+    await settled()
+    originA.run(1).reject(new Error('down'))
+    await settled()
+    for (const get of [getA, getB, getA, getB]) {
+      expect(await get(swr)).toBe('old')
+      await settled()
+    }
+    expect([originA.calls, originB.calls]).toEqual([2, 0])
+  })
+
   it('forget in both what one purged, and void the fill of the other', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()

@@ -2,6 +2,7 @@
 // after L1 happens once per key and process, however many ask.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
+import { joinLive, publish } from './collapse.ts'
 import { keepToOurselves, type Shared } from './commit.ts'
 import { fill, fillAndCommit } from './fill.ts'
 import { Flight } from './flight.ts'
@@ -50,7 +51,9 @@ function coalesce(
   if (present?.stale !== undefined && freshnessAt(present.stale, rt.clock.now()) === 'stale') {
     return hit(rt, key, present.stale, true, 'l2')
   }
-  if (present !== undefined) return present.join(rt, caller, policy.waitMs)
+  if (present !== undefined) {
+    return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
+  }
   const flight = new Flight(key, policy)
   const resolution = flight.join(rt, caller, policy.waitMs)
   takeOff(rt, flight, undefined)
@@ -189,6 +192,7 @@ async function fillUncoordinated(
     fence: '',
     staleIfError,
     behind: leader === undefined,
+    publish: (live) => publish(rt, flight, live),
     onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
   })
   return keepToOurselves(rt, flight, result, since, staleIfError)

@@ -17,7 +17,9 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
+import type { LiveSink } from '../ports/live.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { liveSink } from './collapse.ts'
 import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
@@ -42,6 +44,12 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
     let minted: HeaderList = []
     const observer: OriginObserver = {
       maxBodyBytes: config.maxBodyBytes,
+      live: liveOf(
+        rt,
+        run,
+        () => verdict,
+        () => minted,
+      ),
       onHead(head, whole) {
         verdict = judgeHead(head, request, config, rt.clock.wallNow())
         if (!verdict.store) resolve(refused(verdict, head.status))
@@ -74,6 +82,24 @@ function mint(
   if (!config.mintEtag || tooLarge || !isStored(run, verdict)) return []
   const etag = mintEtag(head, whole, lead.fence)
   return etag === undefined ? [] : [['etag', etag]]
+}
+
+/** What others may be shown of it while it comes. */
+function liveOf(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: () => Storable | NotStorable | undefined,
+  minted: () => HeaderList,
+): LiveSink | undefined {
+  if (run.config.collapse !== 'stream') return undefined
+  return liveSink(rt, run.lead, run.config.maxBodyBytes, (head) => {
+    const judged = verdict()
+    if (!judged?.store) return undefined
+    return {
+      entry: entryOf(run, judged, head, new Uint8Array(), minted()),
+      freshMs: judged.freshMs,
+    }
+  })
 }
 
 function decide(
@@ -157,15 +183,25 @@ function resultOf(
     return { type: 'pass', reason, remember: true }
   }
   if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
-  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs, varyNames } = verdict
-  const entry: StoredResponse = {
+  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs } = verdict
+  const entry = entryOf(run, verdict, end.head, end.body, minted)
+  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs }
+  return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
+}
+
+function entryOf(
+  run: OriginRun,
+  { initialAgeMs, varyNames }: Storable,
+  head: CapturedHead,
+  body: Uint8Array,
+  minted: HeaderList,
+): StoredResponse {
+  return {
     type: 'response',
-    status: end.head.status,
-    headers: [...storableHeaders(end.head.headers), ...minted],
-    body: end.body,
+    status: head.status,
+    headers: [...storableHeaders(head.headers), ...minted],
+    body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),
   }
-  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs }
-  return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
 }

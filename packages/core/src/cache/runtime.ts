@@ -4,9 +4,11 @@ import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { Events } from '../events.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Failure, Grant, Lifetimes, StampedeStore } from '../ports/store.ts'
+import type { Live } from './collapse.ts'
 import type { Flight } from './flight.ts'
 import type { L1 } from './l1.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
+import type { LiveReader } from './live-body.ts'
 
 export interface Runtime {
   readonly store: StampedeStore
@@ -37,6 +39,8 @@ export interface Lead {
   readonly staleIfError: HeldEntry | undefined
   /** Aborted when `originTimeoutMs` is over. */
   readonly signal: AbortSignal
+  /** Shows an answer on its way to those who wait for it. False when they must not see it. */
+  readonly publish?: ((live: Live) => boolean) | undefined
 }
 
 /** What came of running the origin, for everybody else. */
@@ -53,6 +57,8 @@ export type FillResult =
 
 /** One request or getOrSet call. Neither function ever rejects. */
 export interface Caller {
+  /** Can be answered with a body that is still coming. */
+  readonly takesLive?: boolean
   /** Runs the origin and answers this caller with what comes. */
   lead(lead: Lead): Promise<FillResult>
   /** Runs the origin for nobody in particular, behind an answer already given. */
@@ -67,6 +73,13 @@ export type Resolution =
       readonly stale: boolean
       /** `fill`: waited for another's fill. */
       readonly from: 'l1' | 'l2' | 'fill'
+    }
+  /** Another's answer, as it comes. The chunks are to be read, or returned. */
+  | {
+      readonly type: 'live'
+      readonly held: Live['held']
+      readonly chunks: LiveReader
+      readonly length: number | undefined
     }
   /** This caller ran the origin, and has been answered by it. */
   | { readonly type: 'led'; readonly result: FillResult }

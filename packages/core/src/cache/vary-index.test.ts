@@ -72,6 +72,16 @@ describe('the number of variants', () => {
     index.learn('other', [], GERMAN)
     expect(index.namesFor('other', language(64))).toEqual(['accept-language'])
   })
+
+  it('is capped also when many find out at once that an answer is not for them', () => {
+    const index = new VaryIndex()
+    for (let i = 0; i < 64; i++) {
+      index.learn('k', [], GERMAN)
+      expect(index.namesFor('k', language(i))).not.toBe('full')
+    }
+    index.learn('k', [], GERMAN)
+    expect(index.namesFor('k', language(64))).toBe('full')
+  })
 })
 
 describe('the number of URLs', () => {

@@ -47,6 +47,8 @@ export class VaryIndex {
       this.#learned.set(plainKey, { names: all, home: before.home, variants: new Set() })
     } else {
       const home = digest(found.vary)
+      // Many that waited for one answer find this out at once; the variants they made up still count.
+      if (before?.home === home && before.names.join() === foundNames.join()) return
       this.#learned.set(plainKey, { names: foundNames, home, variants: new Set() })
     }
   }

@@ -134,6 +134,8 @@ class Call<T> implements Caller {
           late,
         )
       }
+      // For requests only: values have no head to answer with.
+      case 'live':
       case 'pass':
         return this.#own(await this.lead({ fence: '', staleIfError: undefined, signal: NEVER }))
     }

@@ -126,6 +126,10 @@ describe('parseHttpDate', () => {
     'Sunday, 06-Nov-94 08:49:37 GMT',
     'Sun Nov  6 08:49:37 1994',
     ' Sun, 06 Nov 1994 08:49:37 GMT\t',
+    'SUN, 06 Nov 1994 08:49:37 GMT',
+    'Sun, 06 nOV 1994 08:49:37 gMt',
+    'sunday, 06-NOV-94 08:49:37 gmt',
+    'sUN nov  6 08:49:37 1994',
   ])('reads %s', (text) => expect(parseHttpDate(text)).toBe(time))
 
   it.each([
@@ -142,7 +146,8 @@ describe('parseHttpDate', () => {
     'Sun, 06 anF 1994 08:49:37 GMT',
     'Sun, 06 Nov 1994 24:00:00 GMT',
     'Sun, 06 Nov 1994 08:60:37 GMT',
-    'sun, 06 nov 1994 08:49:37 gmt',
+    'Sun, 06 ovD 1994 08:49:37 GMT',
+    'Sun,06 Nov 1994 08:49:37 GMT',
     'Sun Nov  0 08:49:37 1994',
   ])('refuses %s', (text) => expect(parseHttpDate(text)).toBeUndefined())
 

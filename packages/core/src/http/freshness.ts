@@ -40,12 +40,15 @@ export function staleWindowsAllowed(cc: CacheControl): boolean {
   return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
 }
 
-const MONTHS = 'JanFebMarAprMayJunJulAugSepOctNovDec'
-const IMF_FIXDATE = /^[A-Z][a-z]{2}, (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/
-const RFC850_DATE = /^[A-Z][a-z]{5,8}, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/
-const ASCTIME_DATE = /^[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/
+const MONTHS = 'janfebmaraprmayjunjulaugsepoctnovdec'
+const IMF_FIXDATE = /^[a-z]{3}, (\d\d) ([a-z]{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/i
+const RFC850_DATE = /^[a-z]{6,9}, (\d\d)-([a-z]{3})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/i
+const ASCTIME_DATE = /^[a-z]{3} ([a-z]{3}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/i
 
-/** RFC 9110 §5.6.7: Unix time in ms. `Date.parse` would read a date into `0` and into much else. */
+/**
+ * RFC 9110 §5.6.7: Unix time in ms; case does not matter to a cache (RFC 9111 §4.2). `Date.parse` would read a date into `0`
+ * and into much else.
+ */
 export function parseHttpDate(text: string): number | undefined {
   const value = trimOws(text)
   const fixed = IMF_FIXDATE.exec(value) ?? RFC850_DATE.exec(value)
@@ -63,7 +66,7 @@ function toTime(
   ...rest: ReadonlyArray<string | undefined>
 ): number | undefined {
   const [day = 0, hour = 24, minute = 60, second = 61] = rest.map(Number)
-  const month = MONTHS.indexOf(monthName) / 3
+  const month = MONTHS.indexOf(monthName.toLowerCase()) / 3
   if (!Number.isInteger(month) || month < 0) return undefined
   if (hour > 23 || minute > 59 || second > 60) return undefined
   const time = new Date(0)

@@ -131,9 +131,15 @@ class MemoryStore implements StampedeStore {
     })
   }
 
-  async fail(grant: Grant, failure: Failure | undefined, backoffMs: number): Promise<CommitReply> {
+  async fail(
+    grant: Grant,
+    failure: Failure | undefined,
+    backoffMs: number,
+    awaited = false,
+  ): Promise<CommitReply> {
     return this.#end(grant, (record, now) => {
       if (failure === undefined || backoffMs === 0) return
+      if (!awaited && !record.waiting) return
       record.failure = failure
       record.retryAt = now + backoffMs
     })

@@ -1,5 +1,7 @@
 // One request and its response, as core sees them. The adapters implement it; core decides.
 
+import type { LiveReply, LiveSink } from './live.ts'
+
 /** Header fields in order, names lower-case; repeated names are repeated pairs. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
@@ -50,6 +52,8 @@ export interface OriginObserver {
   onHead(head: CapturedHead, whole?: Uint8Array): HeadDecision
   /** Bodies above this go to the client and are not kept. */
   readonly maxBodyBytes: number
+  /** Where the body is shown while it is captured, and beyond `maxBodyBytes` as long as somebody reads. */
+  readonly live?: LiveSink | undefined
 }
 
 /** How a run of the origin ended. */
@@ -76,19 +80,33 @@ export interface Reply {
   readonly part?: true
 }
 
+/** What was read of a request since `watchReads`. Names of headers are lower-case. */
+export interface ReadLog {
+  readonly headers: ReadonlySet<string>
+  readonly cookies: ReadonlySet<string>
+  readonly query: ReadonlySet<string>
+}
+
 /** `Native` is what the user's own callbacks are given: an Express request, a Koa context. */
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
-  /** Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELD` off them. */
-  bypass(add: HeaderList): void | Promise<void>
+  /**
+   * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELD` off them. `onHead` is told once how the
+   * app answers, before the head leaves or when its client is gone; it never throws.
+   */
+  bypass(add: HeaderList, onHead?: (head: CapturedHead) => void): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.
    */
   runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  /** For `audit`: from now on remembers what the app reads of the request. */
+  watchReads?(): ReadLog
   /** Answers the client; nothing was sent before. Returns what the adapter must return. */
   send(reply: Reply): void
+  /** As `send`, with a body that is still coming. Absent where a broken transfer would look like a whole one. */
+  sendLive?: ((reply: LiveReply) => void) | undefined
   /**
    * Runs the same request through the whole app again on a detached request and response, and observes
    * it where it comes back into this middleware. `failed` if it never got there. Never rejects.

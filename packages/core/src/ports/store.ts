@@ -56,7 +56,7 @@ export interface LookupRequest {
  * - `leased`: fill it. `stale` is an entry past that window, for stale-if-error only.
  * - `busy`: another holds the lease; this process is registered and will be woken.
  * - `pass`: known not to be shareable for `forMs`: everybody runs their own origin.
- * - `failed`: the last fill failed; no new attempt for `forMs`.
+ * - `failed`: the last fill failed, and others waited for it; no new attempt for `forMs`.
  */
 export type LookupReply =
   | { readonly status: 'fresh'; readonly stored: StoredFrame | 'same' }
@@ -115,8 +115,16 @@ export interface StampedeStore {
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
   /** Remembers the key as hit-for-pass, drops its entry, ends the lease and wakes those who wait. */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
-  /** Ends the lease and wakes those who wait. With a failure, no new attempt for `backoffMs`. */
-  fail(grant: Grant, failure: Failure | undefined, backoffMs: number): Promise<CommitReply>
+  /**
+   * Ends the lease and wakes those who wait. With a failure that somebody waited for, no new attempt for `backoffMs`: a process that was
+   * told `busy`, or, as `awaited` says, somebody in the holder's own. Else the next one tries at once.
+   */
+  fail(
+    grant: Grant,
+    failure: Failure | undefined,
+    backoffMs: number,
+    awaited?: boolean,
+  ): Promise<CommitReply>
   /** Extends leases still held; one reply per grant: is it still ours? */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**

@@ -4,7 +4,6 @@ import { memoryStore } from '../memory/memory-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
-  Failure,
   Grant,
   Lifetimes,
   LookupReply,
@@ -109,8 +108,8 @@ export class FaultyStore implements StampedeStore {
     return this.#run('pass', grant.key, () => this.#inner.pass(grant, passMs))
   }
 
-  fail(grant: Grant, failure: Failure | undefined, backoffMs: number): Promise<CommitReply> {
-    return this.#run('fail', grant.key, () => this.#inner.fail(grant, failure, backoffMs))
+  fail(...args: Parameters<StampedeStore['fail']>): Promise<CommitReply> {
+    return this.#run('fail', args[0].key, () => this.#inner.fail(...args))
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -160,7 +159,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       lookup: (key, request) => inner.lookup(key, request),
       commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
       pass: (grant, passMs) => inner.pass(grant, passMs),
-      fail: (grant, failure, backoffMs) => inner.fail(grant, failure, backoffMs),
+      fail: (...args) => inner.fail(...args),
       renew: (grants, leaseMs) => inner.renew(grants, leaseMs),
       async purge(key, options) {
         await inner.purge(key, options)

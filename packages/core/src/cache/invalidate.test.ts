@@ -1,0 +1,324 @@
+// What unsafe requests make obsolete, over an exchange without a server.
+
+import fc from 'fast-check'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
+import { createStampede, type Stampede } from '../index.ts'
+import type {
+  CapturedHead,
+  Exchange,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+  RequestView,
+} from '../ports/exchange.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+import { FaultyStore, refuse } from '../testing/store-doubles.ts'
+
+type Options = CacheOptions<RequestView>
+
+let store: FaultyStore
+let stampede: Stampede
+let purged: string[]
+
+beforeEach(() => {
+  store = new FaultyStore()
+  stampede = createStampede({ store, clock: new ManualClock(), random: () => 0 })
+  purged = []
+  stampede.on('purged', ({ key }) => purged.push(key))
+})
+
+const cacheWith = (options: Options = {}) =>
+  createHttpCache<RequestView>({ stampede, ttlMs: 10_000, ...options })
+
+const viewOf = (rest: Partial<RequestView>): RequestView => ({
+  method: 'GET',
+  scheme: 'http',
+  host: 'shop.test',
+  target: '/a',
+  headers: {},
+  ...rest,
+})
+
+/** A GET; the app answers it with a body of its own each time. */
+async function get(cache: HttpCache<RequestView>, rest: Partial<RequestView> = {}) {
+  const request = viewOf(rest)
+  let from = ''
+  const exchange: Exchange<RequestView> = {
+    request,
+    native: request,
+    bypass: () => {
+      from = 'bypass'
+    },
+    send: ({ headers }: Reply) => {
+      from = headers.some(([name]) => name === 'age') ? 'cache' : 'problem'
+    },
+    async runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+      from = 'app'
+      const head = { status: 200, headers: [['vary', 'x-lang']] as HeaderList }
+      observer.onHead(head)
+      return { type: 'complete', head, body: new Uint8Array() }
+    },
+    redispatch: () => new Promise(() => {}),
+  }
+  await cache.handle(exchange)
+  await settled()
+  return from
+}
+
+/** An unsafe request that the app answers with this head. Returns what core wanted to see of it. */
+function send(
+  cache: HttpCache<RequestView>,
+  method: string,
+  head: Partial<CapturedHead> = {},
+  rest: Partial<RequestView> = {},
+): 'watched' | 'unwatched' {
+  const request = viewOf({ method, ...rest })
+  let watched: ((head: CapturedHead) => void) | undefined
+  const never = () => {
+    throw new Error('an unsafe request takes no part')
+  }
+  void cache.handle({
+    request,
+    native: request,
+    bypass: (_add, onHead) => {
+      watched = onHead
+    },
+    send: never,
+    runOrigin: never,
+    redispatch: never,
+  })
+  watched?.({ status: 200, headers: [], ...head })
+  return watched === undefined ? 'unwatched' : 'watched'
+}
+
+const KEY_A = 'http:GET 4:http9:shop.test2:/a0:'
+
+describe('an unsafe request', () => {
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH', 'get', 'WHATEVER'])(
+    'by %s makes its URL obsolete',
+    async (method) => {
+      const cache = cacheWith()
+      expect([await get(cache), await get(cache)]).toEqual(['app', 'cache'])
+      send(cache, method)
+      expect(await get(cache)).toBe('app')
+      expect(purged).toEqual([KEY_A])
+    },
+  )
+
+  it.each([200, 201, 204, 299, 301, 303, 304, 399])('that was answered %d does', async (status) => {
+    const cache = cacheWith()
+    await get(cache)
+    send(cache, 'POST', { status })
+    expect(await get(cache)).toBe('app')
+  })
+
+  it.each([400, 404, 409, 500, 503])('that was answered %d does not', async (status) => {
+    const cache = cacheWith()
+    await get(cache)
+    send(cache, 'POST', { status, headers: [['location', '/a']] })
+    expect(await get(cache)).toBe('cache')
+    expect(purged).toEqual([])
+  })
+
+  it('makes every variant obsolete, of selections and of callers', async () => {
+    const cache = cacheWith({ identity: ({ headers }) => String(headers['x-user']) })
+    const all = ['de', 'fr'].flatMap((lang) =>
+      ['ann', 'bob'].map((user) => ({ headers: { 'x-lang': lang, 'x-user': user } })),
+    )
+    for (const each of all) await get(cache, each)
+    for (const each of all) expect(await get(cache, each)).toBe('cache')
+    send(cache, 'POST')
+    for (const each of all) expect(await get(cache, each)).toBe('app')
+  })
+
+  it('goes by the query rule of its middleware', async () => {
+    const cache = cacheWith({ query: ['page'] })
+    await get(cache, { target: '/a?page=1' })
+    await get(cache, { target: '/a?page=2' })
+    send(cache, 'POST', {}, { target: '/a?page=1&utm=x' })
+    expect(await get(cache, { target: '/a?page=1' })).toBe('app')
+    expect(await get(cache, { target: '/a?page=2' })).toBe('cache')
+  })
+
+  it('tells hosts and schemes apart', async () => {
+    const cache = cacheWith()
+    await get(cache)
+    send(cache, 'POST', {}, { host: 'other.test' })
+    send(cache, 'POST', {}, { scheme: 'https' })
+    expect(await get(cache)).toBe('cache')
+    send(cache, 'POST', {}, { host: 'SHOP.test' })
+    expect(await get(cache)).toBe('app')
+  })
+
+  it('voids a fill in flight: what it read is the past', async () => {
+    const cache = cacheWith()
+    let answer = () => {}
+    const request = viewOf({})
+    const head = { status: 200, headers: [] }
+    const filling = cache.handle({
+      request,
+      native: request,
+      bypass: () => {},
+      send: () => {},
+      runOrigin: (observer) =>
+        new Promise((resolve) => {
+          answer = () => {
+            observer.onHead(head)
+            resolve({ type: 'complete', head, body: new Uint8Array() })
+          }
+        }),
+      redispatch: () => new Promise(() => {}),
+    })
+    await settled()
+    send(cache, 'POST')
+    answer()
+    await filling
+    await settled()
+    expect(stampede.stats().fills).toMatchObject({ fenced: 1, committed: 0 })
+    expect(await get(cache)).toBe('app')
+  })
+
+  it('may name its target in full, or as no path at all', async () => {
+    const cache = cacheWith()
+    await get(cache)
+    send(cache, 'POST', {}, { target: '*' })
+    expect(await get(cache)).toBe('cache')
+    send(cache, 'POST', {}, { target: 'http://shop.test/a' })
+    expect(await get(cache)).toBe('app')
+  })
+})
+
+describe('the answer to an unsafe request', () => {
+  it.each([
+    ['location', '/b/c?x=1'],
+    ['location', 'c?x=1'],
+    ['location', 'http://shop.test/b/c?x=1#part'],
+    ['location', 'HTTP://SHOP.TEST:80/b/./d/../c?x=1'],
+    ['location', '//shop.test/b/c?x=1'],
+    ['content-location', '/b/c?x=1'],
+    ['content-location', './c?x=1'],
+  ])('makes obsolete what its %s names: %s', async (name, reference) => {
+    const cache = cacheWith()
+    const named = { target: '/b/c?x=1' }
+    await get(cache, named)
+    await get(cache)
+    send(cache, 'POST', { status: 201, headers: [[name, reference]] }, { target: '/b/new' })
+    expect(await get(cache, named)).toBe('app')
+    expect(await get(cache)).toBe('cache')
+  })
+
+  it.each([
+    'http://other.test/b',
+    'https://shop.test/b',
+    'http://shop.test:8080/b',
+    '//other.test/b',
+    'http://shop.test@other.test/b',
+    'mailto:shop.test/b',
+    'http://[/b',
+    'http://',
+    '\0',
+    '',
+  ])('does nothing to what is elsewhere, or nowhere: %j', async (reference) => {
+    const cache = cacheWith()
+    await get(cache, { target: '/b' })
+    const headers = ['location', 'content-location'].map((name) => [name, reference] as const)
+    send(cache, 'POST', { status: 201, headers }, { target: '/a' })
+    expect(await get(cache, { target: '/b' })).toBe('cache')
+    expect(purged).toEqual([KEY_A])
+  })
+
+  it('of one host says nothing of another, whatever the scheme is', async () => {
+    const cache = cacheWith()
+    const here = { scheme: 'proxied', target: '/b' }
+    await get(cache, here)
+    const headers: HeaderList = [['location', 'proxied://other.test/b']]
+    send(cache, 'POST', { headers }, { scheme: 'proxied' })
+    expect(await get(cache, here)).toBe('cache')
+  })
+
+  it('is never a reason to throw', () => {
+    const cache = cacheWith()
+    const text = fc.string()
+    fc.assert(
+      fc.property(text, text, text, text, (scheme, host, target, reference) => {
+        const headers: HeaderList = [['location', reference]]
+        send(cache, 'POST', { headers }, { scheme, host, target })
+      }),
+    )
+  })
+})
+
+describe('a key option', () => {
+  it('names what an unsafe request makes obsolete; the answer then names nothing', async () => {
+    const cache = cacheWith({ key: ({ target }) => target.slice(0, 2) })
+    await get(cache, { target: '/a1' })
+    await get(cache, { target: '/b1' })
+    send(cache, 'POST', { headers: [['location', '/b1']] }, { target: '/a2' })
+    expect(await get(cache, { target: '/a1' })).toBe('app')
+    expect(await get(cache, { target: '/b1' })).toBe('cache')
+  })
+
+  it('is asked before the app has the request', async () => {
+    const asked: string[] = []
+    const cache = cacheWith({ key: ({ method }) => `${asked.push(method)}` })
+    send(cache, 'POST', { status: 500 })
+    expect(asked).toEqual(['POST'])
+  })
+
+  it.each<[string, NonNullable<Options['key']>]>([
+    [
+      'throws',
+      () => {
+        throw new Error('no such parameter')
+      },
+    ],
+    ['returns no string', () => undefined as never],
+    ['returns a promise', (async () => 'x') as never],
+  ])('that %s makes nothing obsolete, and hurts nobody', (_, key) => {
+    expect(send(cacheWith({ key }), 'POST')).toBe('unwatched')
+    expect(purged).toEqual([])
+  })
+})
+
+describe('nothing is made obsolete', () => {
+  it.each(['OPTIONS', 'TRACE'])('by %s', (method) => {
+    expect(send(cacheWith(), method)).toBe('unwatched')
+  })
+
+  it("by anything with invalidateOn: 'never'", async () => {
+    const cache = cacheWith({ invalidateOn: 'never' })
+    await get(cache)
+    expect(send(cache, 'DELETE')).toBe('unwatched')
+    expect(await get(cache)).toBe('cache')
+  })
+
+  it('by a request that came after close()', async () => {
+    const cache = cacheWith()
+    await stampede.close()
+    expect(send(cache, 'POST')).toBe('unwatched')
+  })
+})
+
+describe('the store', () => {
+  it('is told before the head leaves', async () => {
+    const cache = cacheWith()
+    await get(cache)
+    store.calls.length = 0
+    send(cache, 'POST')
+    expect(store.calls).toEqual([`purge ${KEY_A}`])
+  })
+
+  it('may be away: an event says so, and no copy is kept here', async () => {
+    const cache = cacheWith()
+    await get(cache)
+    const failed: string[] = []
+    stampede.on('store.failed', ({ operation, key }) => failed.push(`${operation} ${key}`))
+    store.next('purge', refuse)
+    send(cache, 'POST')
+    await settled()
+    expect(failed).toEqual([`purge ${KEY_A}`])
+    expect(stampede.stats().l1.entries).toBe(0)
+  })
+})

@@ -1,0 +1,128 @@
+// One body, several readers: each gets every byte, or sees that it did not.
+
+import { describe, expect, it } from 'vitest'
+import { LiveBody, type LiveReader } from './live-body.ts'
+
+const bytes = (text: string) => Buffer.from(text)
+
+/** What a reader gets, up to its end or its cut. */
+async function all(reader: LiveReader | undefined): Promise<string> {
+  if (reader === undefined) return 'not attached'
+  let text = ''
+  try {
+    for (let next = await reader.next(); !next.done; next = await reader.next())
+      text += Buffer.from(next.value).toString()
+    return `${text}.`
+  } catch {
+    return `${text}!`
+  }
+}
+
+async function take(reader: LiveReader | undefined): Promise<string> {
+  const { value } = (await reader?.next()) ?? {}
+  return value === undefined ? '' : Buffer.from(value).toString()
+}
+
+describe('a body on its way', () => {
+  it('is given whole to who was there from the start, and to who came later', async () => {
+    const body = new LiveBody(100)
+    expect(body.joinable).toBe(false)
+    const early = all(body.attach())
+    body.write(bytes('one '))
+    expect(body.joinable).toBe(true)
+    const late = all(body.attach())
+    body.write(bytes('two'))
+    body.end(true)
+    expect(body.joinable).toBe(false)
+    expect(body.attach()).toBeUndefined()
+    expect(await Promise.all([early, late])).toEqual(['one two.', 'one two.'])
+  })
+
+  it('lets each read at its own pace, also after the end', async () => {
+    const body = new LiveBody(100)
+    const [slow, fast] = [body.attach(), all(body.attach())]
+    for (const text of ['a', 'b', 'c']) body.write(bytes(text))
+    body.end(true)
+    expect(await fast).toBe('abc.')
+    expect(await all(slow)).toBe('abc.')
+  })
+
+  it('ends as broken for everybody when it is cut, be it in the middle of a wait', async () => {
+    const body = new LiveBody(100)
+    const [waiting, behind] = [all(body.attach()), body.attach()]
+    body.write(bytes('half'))
+    await new Promise(setImmediate)
+    body.end(false)
+    expect(await waiting).toBe('half!')
+    expect(behind?.isCut).toBe(true)
+    expect(await all(behind)).toBe('!')
+    expect(body.write(bytes('more'))).toBe(false)
+  })
+
+  it.each([
+    ['fewer', ['12345678'], '12345678!'],
+    ['more', ['123456789', 'ab'], '123456789!'],
+    ['as many', ['12345', '67890'], '1234567890.'],
+  ])('of %s bytes than were declared is what its length says it is', async (_, chunks, got) => {
+    const body = new LiveBody(100, 10)
+    const read = all(body.attach())
+    for (const chunk of chunks) {
+      body.write(bytes(chunk))
+      await new Promise(setImmediate)
+    }
+    body.end(true)
+    expect(await read).toBe(got)
+  })
+})
+
+describe('a body that becomes too large to be kept', () => {
+  it('goes on for who reads it, and takes nobody new', async () => {
+    const body = new LiveBody(4)
+    const read = all(body.attach())
+    for (const text of ['abc', 'def', 'ghi']) {
+      expect(body.write(bytes(text))).toBe(true)
+      await new Promise(setImmediate)
+    }
+    expect(body.joinable).toBe(false)
+    expect(body.attach()).toBeUndefined()
+    body.end(true)
+    expect(await read).toBe('abcdefghi.')
+  })
+
+  it('cuts off who falls further behind than may be kept, and nobody else', async () => {
+    const body = new LiveBody(4)
+    const [slow, fast] = [body.attach(), all(body.attach())]
+    body.write(bytes('abc'))
+    await new Promise(setImmediate)
+    expect(await take(slow)).toBe('abc')
+    body.write(bytes('def'))
+    await new Promise(setImmediate)
+    expect(slow?.isCut).toBe(false)
+    body.write(bytes('ghi'))
+    expect(slow?.isCut).toBe(true)
+    body.end(true)
+    expect(await all(slow)).toBe('!')
+    expect(await fast).toBe('abcdefghi.')
+  })
+
+  it('does not cut off who waits for a chunk that is too large by itself', async () => {
+    const body = new LiveBody(4)
+    const read = all(body.attach())
+    body.write(bytes('abc'))
+    await new Promise(setImmediate)
+    body.write(bytes('a large one'))
+    body.end(true)
+    expect(await read).toBe('abca large one.')
+  })
+
+  it('is no longer wanted when its last reader left', async () => {
+    const body = new LiveBody(4)
+    const reader = body.attach()
+    body.write(bytes('abc'))
+    await take(reader)
+    expect(body.write(bytes('def'))).toBe(true)
+    reader?.return()
+    expect(body.watched).toBe(false)
+    expect(body.write(bytes('ghi'))).toBe(false)
+  })
+})

@@ -1,0 +1,69 @@
+// A follower's side of a shared stream: the answer of another request, written as it comes and at this client's own
+// pace. Cut short, it must look broken and never whole.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { constants } from 'node:http2'
+import { Readable } from 'node:stream'
+import type { HeaderList, LiveChunks, LiveReply } from '@stampede/core'
+import { applyFields } from './header-fields.ts'
+import { isHttp2 } from './hold-end.ts'
+import { framedHeaders, isSendable } from './write-response.ts'
+
+/** HTTP/1.0 knows no chunks: there, the end of the connection is the end of the body, however it came about. */
+export function canBreakOff(req: IncomingMessage): boolean {
+  return req.httpVersionMajor > 1 || req.httpVersionMinor >= 1
+}
+
+/** False when it cannot be sent as it is: the response is untouched then, and the request should go to the app. */
+export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
+  const headers = liveHeaders(res, reply)
+  if (headers === undefined) return res.destroyed || res.headersSent
+  res.statusMessage = ''
+  applyFields(res, headers)
+  res.writeHead(reply.status)
+  liveStream(res, reply.body).pipe(res)
+  return true
+}
+
+/** Undefined when nothing can be sent, and the chunks have been given back. */
+export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList | undefined {
+  const { status, headers, length, body } = reply
+  const isOver = res.destroyed || res.headersSent || res.writableEnded
+  if (isOver || !isSendable({ status, headers, body: undefined })) {
+    body.return()
+    return undefined
+  }
+  const fields = framedHeaders({ status, headers, body: undefined }, 'HEAD').filter(
+    ([name]) => name !== 'content-length',
+  )
+  return length === undefined ? fields : [...fields, ['content-length', String(length)]]
+}
+
+/** The chunks as a stream that lets go of them when the client leaves, and takes the client along when they break off. */
+export function liveStream(res: ServerResponse, chunks: LiveChunks): Readable {
+  const stream: Readable = new Readable({
+    read() {
+      chunks.next().then(
+        ({ value }) => stream.push(value ?? null),
+        () => {
+          breakOff(res)
+          // Not with the error: it was told of where it happened, and is not this request's.
+          stream.destroy()
+        },
+      )
+    },
+    destroy(error, done) {
+      chunks.return()
+      done(error)
+    },
+  })
+  res.once('close', () => stream.destroy())
+  return stream
+}
+
+function breakOff(res: ServerResponse): void {
+  const stream: unknown = Reflect.get(res, 'stream')
+  if (isHttp2(res) && stream instanceof Object && 'close' in stream)
+    Reflect.apply(stream.close as () => void, stream, [constants.NGHTTP2_INTERNAL_ERROR])
+  else res.destroy()
+}

@@ -1,0 +1,65 @@
+// Remembers what an app reads of a request: header fields, and parameters and cookies where a framework or a parser keeps
+// them. For `audit` in development; the request behaves as before.
+
+import type { IncomingMessage } from 'node:http'
+import type { ReadLog } from '@stampede/core'
+
+/** `holder`: where the framework keeps the parsed query, if not on the request itself. */
+export function watchReads(req: IncomingMessage, holder: object = req): ReadLog {
+  const log = { headers: new Set<string>(), cookies: new Set<string>(), query: new Set<string>() }
+  for (const name of ['headers', 'headersDistinct']) watchProperty(req, name, log.headers)
+  for (const name of ['cookies', 'signedCookies']) watchProperty(req, name, log.cookies)
+  watchProperty(holder, 'query', log.query)
+  return log
+}
+
+/** Puts a recording view in front of whatever the property holds now, or is given later. */
+function watchProperty(target: object, name: string, log: Set<string>): void {
+  const found = describe(target, name)
+  let given: { readonly value: unknown } | undefined
+  Object.defineProperty(target, name, {
+    configurable: true,
+    enumerable: found?.enumerable ?? false,
+    get() {
+      const value: unknown = given
+        ? given.value
+        : found?.get
+          ? found.get.call(target)
+          : found?.value
+      return typeof value === 'object' && value !== null ? recording(value, log) : value
+    },
+    set(value: unknown) {
+      given = { value }
+    },
+  })
+}
+
+function describe(target: object, name: string): PropertyDescriptor | undefined {
+  for (let at: object | null = target; at !== null; at = Object.getPrototypeOf(at)) {
+    const found = Object.getOwnPropertyDescriptor(at, name)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function recording<T extends object>(value: T, log: Set<string>): T {
+  const note = (name: string | symbol): void => {
+    // What every object has is no field: `toString`, `constructor`.
+    const isInherited = name in Object.prototype && !Object.hasOwn(value, name)
+    if (typeof name === 'string' && !isInherited) log.add(name.toLowerCase())
+  }
+  return new Proxy(value, {
+    get(target, name) {
+      note(name)
+      return Reflect.get(target, name)
+    },
+    has(target, name) {
+      note(name)
+      return Reflect.has(target, name)
+    },
+    getOwnPropertyDescriptor(target, name) {
+      note(name)
+      return Reflect.getOwnPropertyDescriptor(target, name)
+    },
+  })
+}

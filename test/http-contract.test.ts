@@ -1,0 +1,17 @@
+// The cases of docs/http-cases.md that any framework can show, on each of them: one contract.
+
+import { describe } from 'vitest'
+import { frameworks } from './harness/apps.ts'
+import { freshnessCases } from './http-contract/freshness.ts'
+import { keyCases } from './http-contract/keys.ts'
+import { refreshCases } from './http-contract/refresh.ts'
+import { sharingCases } from './http-contract/sharing.ts'
+import { wireCases } from './http-contract/wire.ts'
+
+describe.each(frameworks)('the cache on $name', (framework) => {
+  describe('freshness', () => freshnessCases(framework))
+  describe('keys', () => keyCases(framework))
+  describe('refreshes', () => refreshCases(framework))
+  describe('those who wait', () => sharingCases(framework))
+  describe('the wire', () => wireCases(framework))
+})

@@ -1,0 +1,127 @@
+// Which requests share an answer, and how many answers are kept.
+import { expect, it } from 'vitest'
+import type { Framework } from '../harness/apps.ts'
+import { ask } from '../harness/load.ts'
+import { get, pipelined, setUp, statusOf } from './bench.ts'
+
+export function keyCases(framework: Framework): void {
+  it('keeps one variant for codings that are named in another order', async () => {
+    const { runs, start } = setUp(framework, () => ({ headers: { vary: 'Accept-Encoding' } }))
+    await using app = await start()
+    const asking = (codings: string) =>
+      ask(`${app.url}/a`, { headers: { 'accept-encoding': codings } })
+    await asking('gzip, br')
+    for (const same of ['br, gzip', 'gzip;q=1.0,br', 'BR,GZIP']) {
+      expect((await asking(same)).body, same).toBe('run 1')
+    }
+    expect((await asking('gzip')).body).toBe('run 2')
+    expect(runs.count).toBe(2)
+  })
+
+  it('keeps no more than 64 variants of one URL, and leaves the other URLs alone', async () => {
+    const { runs, stampede, start } = setUp(framework, (seen) =>
+      seen.path === '/other'
+        ? {}
+        : { headers: { vary: 'X-Made-Up' }, body: `for ${seen.headers['x-made-up']}` },
+    )
+    await using app = await start()
+    await ask(`${app.url}/other`)
+    const requests = Array.from({ length: 200 }, (_, i) => get('/a', `X-Made-Up: ${i}`))
+    const answers = await pipelined(app.url, [
+      ...requests,
+      get('/a', 'X-Made-Up: 0', 'Connection: close'),
+    ])
+    expect(answers.map(({ body }) => body)).toEqual([
+      ...requests.map((_, i) => `for ${i}`),
+      'for 0',
+    ])
+    const refused = answers.filter(({ headers }) =>
+      headers['cache-status']?.includes('too-many-variants'),
+    )
+    expect(refused.length).toBeGreaterThan(130)
+    expect(stampede.stats().l1.entries).toBeLessThanOrEqual(67)
+    const before = runs.count
+    const other = await ask(`${app.url}/other`, { headers: { host: new URL(app.url).host } })
+    expect(statusOf(other)).toContain('hit')
+    expect(runs.count).toBe(before)
+  })
+
+  it('follows an answer that varies today and not tomorrow, and mixes nothing up', async () => {
+    let says: 'X-Lang' | 'X-Tone' | undefined = 'X-Lang'
+    const { clock, start } = setUp(framework, (seen) => ({
+      headers: says === undefined ? {} : { vary: says },
+      body: `${says} ${says === undefined ? '' : seen.headers[says.toLowerCase()]}`,
+    }))
+    await using app = await start()
+    const asking = (lang: string, tone: string) =>
+      ask(`${app.url}/a`, { headers: { 'x-lang': lang, 'x-tone': tone } })
+    const expectAll = async (own: (lang: string, tone: string) => string) => {
+      for (const _ of [1, 2]) {
+        for (const [lang, tone] of [
+          ['de', 'warm'],
+          ['fr', 'warm'],
+          ['de', 'cold'],
+        ] as const) {
+          expect((await asking(lang, tone)).body).toBe(own(lang, tone))
+        }
+      }
+      await clock.advance(11_000)
+    }
+    await expectAll((lang) => `X-Lang ${lang}`)
+    says = undefined
+    await expectAll(() => 'undefined ')
+    says = 'X-Tone'
+    await expectAll((_lang, tone) => `X-Tone ${tone}`)
+    says = 'X-Lang'
+    await expectAll((lang) => `X-Lang ${lang}`)
+  })
+
+  it('does not share an answer that echoes the origin that asked, unless it says so', async () => {
+    const { start } = setUp(framework, ({ path, headers: { origin } }) => ({
+      headers: {
+        'access-control-allow-origin': String(origin),
+        ...(path === '/says' && { vary: 'Origin' }),
+      },
+    }))
+    await using app = await start()
+    const allowed = async (path: string, origin: string) => {
+      const answer = await ask(app.url + path, { headers: { origin } })
+      return [answer.headers['access-control-allow-origin'], /hit;/.test(statusOf(answer))]
+    }
+    for (const isHit of [false, true]) {
+      for (const origin of ['https://a.test', 'https://b.test']) {
+        expect(await allowed('/silent', origin)).toEqual([origin, false])
+        expect(await allowed('/says', origin)).toEqual([origin, isHit])
+      }
+    }
+  })
+
+  it('keeps an answer for each callback that a client names in the query', async () => {
+    const { runs, start } = setUp(framework, ({ query }) => ({
+      headers: { 'content-type': 'text/javascript' },
+      body: `${new URLSearchParams(query).get('callback')}({"a":1})`,
+    }))
+    await using app = await start()
+    for (const _ of [1, 2]) {
+      for (const name of ['one', 'two']) {
+        expect((await ask(`${app.url}/a?callback=${name}`)).body).toBe(`${name}({"a":1})`)
+      }
+    }
+    expect(runs.count).toBe(2)
+  })
+
+  it('stays within its bounds when a client makes up queries, and keeps what is asked for', async () => {
+    const { runs, stampede, start } = setUp(framework, undefined, {
+      l1: { maxEntries: 100 },
+    })
+    await using app = await start()
+    const requests = Array.from({ length: 2_000 }, (_, i) =>
+      i % 20 === 0 ? get('/hot') : get(`/a?made-up=${i}`),
+    )
+    const answers = await pipelined(app.url, [...requests, get('/hot', 'Connection: close')])
+    const hot = answers.filter((_, i) => i % 20 === 0).map(({ body }) => body)
+    expect(new Set(hot)).toEqual(new Set(['run 1']))
+    expect(stampede.stats().l1.entries).toBeLessThanOrEqual(100)
+    expect(runs.count).toBe(1 + 1_900)
+  })
+}

@@ -1,0 +1,35 @@
+// What a broken or hostile writer might leave in Redis in the place of a stored response.
+
+export interface Plantings {
+  /** By name; `undefined` stands for a value that is no hash. */
+  readonly broken: Readonly<Record<string, Buffer | undefined>>
+  /** Served, with `x-planted: fine`: the planting itself works. */
+  readonly wellFormed: Buffer
+}
+
+/** `frame` is a stored one: 4 bytes that name the layout, the sizes of head and body, and these. */
+export function plantings(frame: Buffer): Plantings {
+  if (frame.subarray(0, 1).toString() !== 'S') throw new Error('This is no frame')
+  const withHead = (head: object) => {
+    const [text, body] = [Buffer.from(JSON.stringify(head)), Buffer.from('planted')]
+    const sizes = Buffer.alloc(8)
+    sizes.writeUInt32BE(text.length, 0)
+    sizes.writeUInt32BE(body.length, 4)
+    return Buffer.concat([frame.subarray(0, 4), sizes, text, body])
+  }
+  const head = (value: string, name = 'x-planted') => ({ s: 200, h: [[name, value]], a: 0, v: [] })
+  return {
+    broken: {
+      'another type': undefined,
+      truncated: frame.subarray(0, -1),
+      'another version': Buffer.concat([frame.subarray(0, 1), Buffer.from([9]), frame.subarray(2)]),
+      'no JSON': Buffer.concat([frame.subarray(0, 12), Buffer.alloc(frame.length - 12, '{')]),
+      'random bytes': Buffer.from([1, 2, 3]),
+      'CR LF': withHead(head('a\r\nSet-Cookie: a=1')),
+      'CR LF in a name': withHead(head('a', 'x-planted\r\nset-cookie')),
+      'a character outside latin1': withHead(head('snow ☃')),
+      'a status that is none': withHead({ ...head('a'), s: 99 }),
+    },
+    wellFormed: withHead(head('fine')),
+  }
+}

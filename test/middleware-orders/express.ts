@@ -1,0 +1,177 @@
+// Express with one more middleware before or after the cache.
+import { createRequire } from 'node:module'
+import { createStampede } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import { stampedeCache } from '@stampede/express'
+import type { Request, RequestHandler, Response, Router } from 'express'
+import express5 from 'express'
+import express4 from 'express4'
+import { describe, expect, it } from 'vitest'
+import { listen, type RunningApp } from '../harness/apps.ts'
+import { ask } from '../harness/load.ts'
+import { statusOf, whole } from '../http-contract/bench.ts'
+import { expectConditionsAnswered, expectOwnCookiesAndRightBytes, PAGE, shown } from './visitors.ts'
+
+const require = createRequire(import.meta.url)
+type Make = () => RequestHandler | RequestHandler[]
+const { compression, session, cookieSession, cookieParser } = {
+  compression: require('compression') as (options: object) => RequestHandler,
+  session: require('express-session') as (options: object) => RequestHandler,
+  cookieSession: require('cookie-session') as (options: object) => RequestHandler,
+  cookieParser: require('cookie-parser') as () => RequestHandler,
+}
+
+let visits = 0
+/** Counts visits in whatever session there is, so that there is something to keep. */
+const count: RequestHandler = (req, _res, next) => {
+  const kept: { session?: { id?: unknown; seen?: number } } = Object(req)
+  // A cookie-session is its own content: two of them with the same content are the same cookie.
+  if (kept.session) kept.session.seen ??= ++visits
+  next()
+}
+
+const LAYERS: ReadonlyArray<readonly [name: string, make: Make, isPersonal: boolean]> = [
+  ['compression', () => compression({ threshold: 0 }), false],
+  [
+    'express-session',
+    () => [session({ secret: 's', resave: false, saveUninitialized: true }), count],
+    true,
+  ],
+  ['cookie-session', () => [cookieSession({ keys: ['k'] }), count], true],
+  [
+    'a cookie of its own',
+    () => [
+      cookieParser(),
+      (req: Request, res: Response, next) => {
+        if (!req.cookies.visitor) res.cookie('visitor', String(++visits))
+        next()
+      },
+    ],
+    true,
+  ],
+]
+
+type Order = 'before' | 'after' | 'without'
+
+export function expressOrders(_name: string, express: typeof express5): void {
+  const page = (_req: Request, res: Response) => void res.send(PAGE)
+
+  function start(order: Order, make: Make, options: object): Promise<RunningApp> {
+    const app = express().set('env', 'test')
+    if (order === 'before') app.use(make())
+    if (order !== 'without') app.use(stampedeCache({ ttlMs: 600_000, ...options }))
+    if (order !== 'before') app.use(make())
+    app.get(['/page', '/other'], page)
+    app.get('/written', (_req, res) => {
+      res.type('html').write(PAGE.slice(0, 100))
+      res.end(PAGE.slice(100))
+    })
+    return listen(app)
+  }
+
+  describe.each(LAYERS)('%s', (_, make, isPersonal) => {
+    it.each(['before', 'after'] as const)(
+      '%s the cache: each visitor has the page, and no cookie but his own',
+      async (order) => {
+        for (const cookies of ['ignore', 'bypass']) {
+          const clock = new ManualClock()
+          const stampede = createStampede({ clock })
+          await using cached = await start(order, make, { cookies, stampede })
+          await using bare = await start('without', make, {})
+          // After each visit the page is no longer remembered as one that sets a cookie.
+          const hits = await expectOwnCookiesAndRightBytes(cached.url, bare.url, isPersonal, () =>
+            clock.advance(10_000),
+          )
+          if (isPersonal && cookies === 'bypass') expect(hits).toBe(0)
+          else expect(hits).toBeGreaterThanOrEqual(8)
+        }
+      },
+    )
+
+    it.each(['before', 'after'] as const)(
+      '%s the cache: the fields are those without it',
+      async (order) => {
+        await using cached = await start(order, make, { cookies: 'ignore' })
+        await using bare = await start('without', make, {})
+        for (const path of ['/page', '/written']) {
+          const headers = { 'accept-encoding': 'gzip' }
+          const expected = shown(await whole(bare.url + path, { headers }))
+          for (const _round of [1, 2, 3]) {
+            expect(shown(await whole(cached.url + path, { headers }))).toEqual(expected)
+          }
+        }
+      },
+    )
+  })
+
+  it.each(['weak', 'strong'])(
+    'a %s etag of the app answers conditions, cold and on hits',
+    async (etag) => {
+      const app = express()
+        .set('etag', etag)
+        .use(stampedeCache({ ttlMs: 60_000 }))
+      app.get(['/page', '/other'], page)
+      await using running = await listen(app)
+      await expectConditionsAnswered(running.url)
+    },
+  )
+
+  it('what falls through to nobody is a 404 that is not kept', async () => {
+    const app = express().use(stampedeCache({ ttlMs: 60_000 }))
+    const router: Router = express.Router()
+    app.get('/route', (_req, _res, next) => next('route'))
+    router.get('/router', (_req, _res, next) => next('router'))
+    app.use(router)
+    await using running = await listen(app)
+    for (const path of ['/route', '/router', '/nothing']) {
+      for (const _round of [1, 2]) {
+        const answer = await ask(running.url + path)
+        expect(answer.status).toBe(404)
+        expect(statusOf(answer)).not.toMatch(/stored|; hit/)
+      }
+    }
+  })
+
+  it('a route that is left for the next one is kept as what that one answers', async () => {
+    let runs = 0
+    const app = express().use('/in', stampedeCache({ ttlMs: 60_000 }))
+    const router: Router = express.Router()
+    router.get('/a', (_req, _res, next) => next('route'), page)
+    router.get('/a', (_req, _res, next) => next('router'))
+    app.use('/in', router)
+    app.get('/in/a', (_req, res) => void res.send(`run ${++runs}`))
+    await using running = await listen(app)
+    for (const _round of [1, 2]) expect((await ask(`${running.url}/in/a`)).body).toBe('run 1')
+  })
+
+  it('jsonp for two callbacks is two entries', async () => {
+    const app = express().use(stampedeCache({ ttlMs: 60_000 }))
+    app.get('/a', (_req, res) => void res.jsonp({ a: 1 }))
+    await using running = await listen(app)
+    for (const fate of ['stored', 'hit']) {
+      for (const callback of ['one', 'two']) {
+        const answer = await ask(`${running.url}/a?callback=${callback}`)
+        expect(answer.body).toContain(`${callback}({"a":1})`)
+        expect(statusOf(answer)).toContain(fate)
+      }
+    }
+  })
+
+  it('a file that is first asked for in part is stored whole', async () => {
+    const app = express().use(stampedeCache({ ttlMs: 60_000 }))
+    app.get('/a', (_req, res) =>
+      res.sendFile('package.json', { root: process.cwd(), maxAge: 60_000 }),
+    )
+    await using running = await listen(app)
+    const first = await whole(`${running.url}/a`, { headers: { range: 'bytes=0-9' } })
+    const second = await whole(`${running.url}/a`)
+    expect([first.status, second.status]).toEqual([200, 200])
+    expect(second.body.equals(first.body)).toBe(true)
+    expect(JSON.parse(second.body.toString())).toMatchObject({ name: 'stampede' })
+  })
+}
+
+export const EXPRESS: ReadonlyArray<readonly [string, typeof express5]> = [
+  ['5', express5],
+  ['4', express4],
+]
