@@ -14,6 +14,7 @@ import {
   readRequest,
   redispatch,
   restoreFields,
+  setsCookie,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
@@ -112,7 +113,7 @@ async function unlessPersonal(
   const end = await ending
   if (end.type !== 'complete') return end
   if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
-  return ctx.res.hasHeader('set-cookie') ? { type: 'not-captured', reason: 'declined' } : end
+  return setsCookie(ctx.res) ? { type: 'not-captured', reason: 'declined' } : end
 }
 
 type Failure = OriginEnd & { readonly type: 'failed' }
