@@ -40,6 +40,7 @@ function wrongForAll(
 ): string | undefined {
   const [answer] = routes[request.route]?.answers ?? []
   if (answer === undefined || answer.about !== undefined || request.method === 'HEAD') return
+  if (!reply.complete) return undefined
   if (reply.status !== 200 && reply.status !== 203) return undefined
   const text = publicText(request.route, answer.pad)
   if (reply.body === text || reply.body === JSON.stringify({ text })) return undefined

@@ -12,6 +12,8 @@ export interface Received {
   readonly headers: IncomingMessage['headers']
   /** Without its content coding. */
   readonly body: string
+  /** Not cut off by a client that left. */
+  readonly complete: boolean
 }
 
 /** `gone`: the client left, or was left. `stuck`: nothing came for as long as anybody would wait. */
@@ -83,6 +85,7 @@ function received(incoming: IncomingMessage, bytes: Buffer): Received {
     raw: [...incoming.rawHeaders, ...incoming.rawTrailers],
     headers: incoming.headers,
     body: incoming.complete ? decoded(incoming, bytes) : bytes.toString(),
+    complete: incoming.complete,
   }
 }
 

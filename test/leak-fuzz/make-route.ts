@@ -19,6 +19,8 @@ export interface RouteGround {
   readonly focus: Channel
   readonly layers: readonly LayerSpec[]
   readonly framework: FrameworkName
+  /** It answers once, and fails from then on. */
+  readonly fails: boolean
 }
 
 export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
@@ -28,11 +30,17 @@ export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
   const pad = random.pick([0, 0, 0, 50, 3_000])
   const fitting = about === undefined ? [] : shieldsFor(ground, about)
   const common = { about, pad, way: random.pick(waysOf(ground.framework, personal)) }
+  const make = (shield: Shield) => personalAnswer(random, common, shield, ground.framework)
+  if (about !== undefined && ground.fails) {
+    const kept = fitting.find((shield) => shield === 'vary-own') ?? chooseShield(random, fitting)
+    const answer = { ...make(kept), freshness: undefined }
+    return { about, answers: [answer, ...Array.from({ length: 4 }, () => failing(make('status')))] }
+  }
   const answers = Array.from({ length: random.chance(0.4) ? 1 : 2 + random.int(2) }, () =>
-    about === undefined
-      ? publicAnswer(random, common)
-      : personalAnswer(random, common, chooseShield(random, fitting), ground.framework),
+    about === undefined ? publicAnswer(random, common) : make(chooseShield(random, fitting)),
   )
+  // An error now and then, for which what was stored may stand in.
+  if (about !== undefined && random.chance(0.2)) answers.push(failing(make('status')))
   return { about, answers }
 }
 
@@ -52,12 +60,20 @@ function shieldsFor({ layers, route }: RouteGround, channel: Channel): Shield[] 
   return SHIELDS.filter((shield) => only[shield] ?? true)
 }
 
-/** Those that let an answer be kept are where a mistake is easiest, and give hits. */
+/** Those that are rare, and those that let an answer be kept: there a mistake is easiest, and the latter give hits. */
 function chooseShield(random: Random, fitting: readonly Shield[]): Shield {
   const kept = fitting.filter((shield) => shield === 'option' || shield === 'vary-own')
-  if (kept.length > 0 && random.chance(0.7)) return random.pick(kept)
-  if (fitting.includes('layer-cookie') && random.chance(0.4)) return 'layer-cookie'
+  const rare = fitting.filter((shield) => RARE.includes(shield))
+  if (rare.length > 0 && random.chance(0.35)) return random.pick(rare)
+  if (kept.length > 0 && random.chance(0.65)) return random.pick(kept)
   return random.pick(fitting)
+}
+
+/** Only some apps let an answer stand by these. */
+const RARE: readonly Shield[] = ['layer-cookie', 'silent', 'cors']
+
+function failing(answer: AnswerSpec): AnswerSpec {
+  return { ...answer, status: 503 }
 }
 
 type Common = Pick<AnswerSpec, 'about' | 'pad' | 'way'>

@@ -29,12 +29,15 @@ export function makeScenario(seed: number, wanted: Wanted = {}): Scenario {
   const people = makePeople(random)
   const routeCount = 1 + random.int(3)
   const focus = random.pick(CHANNELS)
-  const layers = makeLayers(random, { routeCount, focus, people, realTime: store === 'redis' })
+  const fails = random.chance(0.1)
+  const realTime = store === 'redis'
+  const layers = makeLayers(random, { routeCount, focus, people, realTime, fails })
   const routes = Array.from({ length: routeCount }, (_, route) =>
-    makeRoute(random, { route, focus, layers, framework }),
+    makeRoute(random, { route, focus, layers, framework, fails }),
   )
-  const steps = Array.from({ length: 3 + random.int(3) }, () =>
-    makeStep(random, { people, routes, store }),
+  const echoes = layers.some(({ kind }) => kind === 'cors')
+  const steps = Array.from({ length: 3 + random.int(3) }, (_, index) =>
+    makeStep(random, { people, routes, store, echoes, act: fails ? index : undefined }),
   )
   return { seed, framework, store, people, layers, routes, steps }
 }
@@ -44,14 +47,19 @@ interface Ground {
   readonly focus: Channel
   readonly people: readonly Person[]
   readonly realTime: boolean
+  /** The origin answers once, to one person, and fails from then on: what may stand in for the error, and for whom? */
+  readonly fails: boolean
 }
 
 function makeLayers(random: Random, ground: Ground): LayerSpec[] {
-  const { routeCount, focus, people, realTime } = ground
+  const { routeCount, focus, people, realTime, fails } = ground
   const all = Array.from({ length: routeCount }, (_, route) => route)
   const cache = (at: readonly number[] | 'all') => ({
     kind: 'cache' as const,
-    options: makeCacheSpec(random, focus, realTime),
+    options: {
+      ...makeCacheSpec(random, focus, realTime),
+      ...(fails && { ttlMs: realTime ? 40 : 1_000, staleIfErrorMs: realTime ? 800 : 20_000 }),
+    },
     at,
   })
   const others: LayerSpec[] = [
@@ -64,7 +72,7 @@ function makeLayers(random: Random, ground: Ground): LayerSpec[] {
     const how = random.pick(['early', 'after', 'head', 'head', 'args'] as const)
     others.push({ kind: 'session', how, at })
   }
-  if (random.chance(0.25)) others.push({ kind: 'cors', varies: random.chance(0.6) })
+  if (random.chance(0.25)) others.push({ kind: 'cors', varies: random.chance(0.5) })
   if (random.chance(0.25)) others.push({ kind: 'gzip' })
   if (random.chance(0.2)) others.push({ kind: 'cookies' })
   if (random.chance(0.2)) others.push({ kind: 'conditional' })
@@ -88,17 +96,23 @@ interface Cast {
   readonly people: readonly Person[]
   readonly routes: readonly RouteSpec[]
   readonly store: StoreName
+  /** The app has a layer that echoes origins. */
+  readonly echoes: boolean
+  /** Which step it is of a scenario in which the origin fails. */
+  readonly act: number | undefined
 }
 
 function makeStep(random: Random, cast: Cast): StepSpec {
-  const { people, routes, store } = cast
+  const { people, routes, store, echoes, act } = cast
   // Most of a burst is for one route: that is what is coalesced.
   const busy = random.int(routes.length)
   const eager = random.int(people.length)
+  // What one person brings in alone, others find later.
+  const eagerness = random.chance(0.2) || act === 0 ? 1 : 0.3
   const requests = Array.from({ length: 3 + random.int(8) }, () => {
     const route = random.chance(0.75) ? busy : random.int(routes.length)
-    const who = random.chance(0.3) ? eager : random.int(people.length)
-    return makeRequest(random, { route, who, about: routes[route]?.about, people })
+    const who = random.chance(eagerness) ? eager : random.int(people.length)
+    return makeRequest(random, { route, who, about: routes[route]?.about, people, echoes })
   })
   const unit = store === 'redis' ? 30 : 1_000
   const events = [
@@ -110,7 +124,7 @@ function makeStep(random: Random, cast: Cast): StepSpec {
   const happens = random.chance(rare === 'restart' ? 0.04 : 0.12)
   return {
     requests,
-    waitMs: random.chance(0.55) ? 0 : unit * random.int(4) + random.int(unit),
+    waitMs: random.chance(0.55) && act === undefined ? 0 : unit * random.int(4) + random.int(unit),
     meanwhileMs: random.chance(0.1) && store === 'memory' ? random.int(3_000) : 0,
     event: happens ? (rare as StepSpec['event']) : 'none',
   }
@@ -123,11 +137,13 @@ interface Asked {
   readonly who: number
   readonly about: Channel | undefined
   readonly people: readonly Person[]
+  readonly echoes: boolean
 }
 
-function makeRequest(random: Random, { route, who, about, people }: Asked): RequestSpec {
+function makeRequest(random: Random, { route, who, about, people, echoes }: Asked): RequestSpec {
   const carries = CHANNELS.filter((channel) => {
     if (channel === about) return random.chance(0.9)
+    if (channel === 'origin' && echoes) return random.chance(0.5)
     return random.chance(channel === 'url' || channel === 'host' ? 0 : 0.08)
   })
   const headers: Record<string, string> = {}

@@ -46,7 +46,7 @@ const ALIKE: Readonly<Record<Exclude<Channel, 'origin'>, Values>> = {
   'x-user': ['a', 'A', 'a;b', '"a"'],
   'accept-language': ['de', 'de-DE', 'de;q=0.5', 'fr'],
   host: ['a.test', 'a.test:8080', 'ab.test', 'b.test'],
-  url: ['wx?y=1', 'w?xy=1', 'w?y=1&y=2', 'w?y=2&y=1'],
+  url: ['wx?y=1', 'w?xy=1', 'w?y=1&x=1&y=2', 'w?y=2&x=1&y=1'],
 }
 /** Lone surrogates are one character once they are UTF-8; NUL separates the parts of a key. */
 const ALIKE_IDENTITIES = ['a\ud800', 'a\ud801', 'a', 'a\0i']
