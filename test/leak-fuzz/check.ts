@@ -18,7 +18,9 @@ export interface Finding {
 /** Everything that is wrong with an answer, in words. */
 export function check(scenario: Scenario, exchange: Exchange): Finding[] {
   const { request, reply } = exchange
-  if (typeof reply === 'string') return []
+  // A request that nobody answers is no leak, and wrong all the same.
+  if (reply === 'stuck') return [{ exchange, what: `person ${request.who} got no answer at all` }]
+  if (reply === 'gone') return []
   const text = [reply.status, reply.reason, ...reply.raw, reply.body].join('\n')
   const findings: Finding[] = []
   scenario.people.forEach(({ secret }, index) => {
