@@ -40,6 +40,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
         const {
           'cache-status': _status,
           age: _age,
+          date: _date,
           'content-length': _length,
           'transfer-encoding': _coding,
           ...rest
@@ -48,6 +49,9 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
       }
       expect(fields(hit), way).toEqual(fields(miss))
       expect(hit.headers.age, way).toBe('0')
+      // Node writes the date of the miss itself, perhaps a second later than the head was judged.
+      const dates = [hit, miss].map(({ headers }) => Date.parse(headers.date ?? ''))
+      expect(Math.abs((dates[0] ?? 0) - (dates[1] ?? Number.NaN)), way).toBeLessThanOrEqual(1_000)
     }
   })
 
@@ -64,7 +68,8 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     const answers = await Promise.all(asked)
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['shared']))
     expect(runs).toHaveLength(1)
-    expect(answers.filter((answer) => status(answer).includes('collapsed'))).toHaveLength(19)
+    // One that arrived after the gate was opened is a hit.
+    expect(answers.filter((each) => /collapsed|; hit/.test(status(each)))).toHaveLength(19)
   })
 
   it('answers stale at once, and refreshes behind through the whole app', async () => {

@@ -13,6 +13,8 @@ export interface RedisOptions {
   readonly args?: readonly string[]
   /** Default: a free one. */
   readonly port?: number
+  /** Default: the one that global set-up found. To be given outside of Vitest. */
+  readonly source?: RedisSource
 }
 
 export interface RedisServer extends AsyncDisposable {
@@ -39,7 +41,7 @@ export interface RedisServer extends AsyncDisposable {
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   const { args = [] } = options
   const port = options.port ?? (await freePort())
-  const server = await hostFrom(inject('redisSource'), port, args)
+  const server = await hostFrom(options.source ?? inject('redisSource'), port, args)
   const address = { host: server.host, port }
 
   const answers = (withinMs = 1_000) =>

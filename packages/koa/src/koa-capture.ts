@@ -13,6 +13,7 @@ import {
   headSent,
   isSendable,
   LiveFeed,
+  setsCookie,
   shield,
   storedHead,
   type Tee,
@@ -97,7 +98,7 @@ async function keepStream(
 
 /** A cookie that an outer layer sets with the head makes it one client's answer. */
 async function showOnceSent(ctx: Context, head: CapturedHead, live: LiveFeed): Promise<void> {
-  const isShared = (await headSent(ctx.res)) === 'sent' && !ctx.res.hasHeader('set-cookie')
+  const isShared = (await headSent(ctx.res)) === 'sent' && !setsCookie(ctx.res)
   if (isShared) live.open(head)
   else live.end(false)
 }

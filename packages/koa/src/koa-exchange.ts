@@ -23,6 +23,7 @@ import {
   readRequest,
   redispatch,
   restoreFields,
+  setsCookie,
   watchHead,
   watchReads,
 } from '@stampede/node-http'
@@ -134,7 +135,7 @@ async function unlessPersonal(
 ): Promise<OriginEnd> {
   const sent = headSent(ctx.res)
   const declined: OriginEnd = { type: 'not-captured', reason: 'declined' }
-  const isPersonal = sent.then((how) => how === 'sent' && ctx.res.hasHeader('set-cookie'))
+  const isPersonal = sent.then((how) => how === 'sent' && setsCookie(ctx.res))
   // Those who wait need not wait for the end of a stream that is not for them.
   const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
   if (end.type !== 'complete') return end

@@ -227,6 +227,32 @@ describe('captureResponse', () => {
     expect(headerOf(none.heads[0], 'date')).toEqual([])
   })
 
+  test.each([
+    ['an object', { 'Content-Type': 'text/plain' }],
+    ['an array', ['Content-Type', 'text/plain']],
+  ])(
+    'does not keep an answer with %s to which an outer layer adds its cookie in writeHead',
+    async (_, headers) => {
+      const addCookie = (res: ServerResponse) => {
+        const { writeHead } = res
+        const own = (status: number, given: object) => {
+          const cookie = ['Set-Cookie', 'sid=1']
+          const more = Array.isArray(given)
+            ? [...given, ...cookie]
+            : { ...given, 'Set-Cookie': 'sid=1' }
+          return Reflect.apply(writeHead, res, [status, more])
+        }
+        Object.assign(res, { writeHead: own })
+      }
+      const { end, wire } = await capture(
+        (res) => res.writeHead(200, headers as Record<string, string>).end('for one'),
+        { outer: addCookie },
+      )
+      expect(fieldOf(wire, 'set-cookie')).toEqual(['sid=1'])
+      expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
+    },
+  )
+
   test('does not keep an answer to which an outer session adds its cookie', async () => {
     const { end, wire } = await capture((res) => res.end('x'), {
       outer: (res) => onHeaders(res, () => res.setHeader('Set-Cookie', 'sid=1')),

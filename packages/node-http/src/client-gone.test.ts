@@ -72,6 +72,31 @@ test.each(LATE_ANSWERS)('an answer given by %s after the client left is complete
   }),
 )
 
+test.each(LATE_ANSWERS)(
+  'an answer given by %s is complete, also if the client left before the handler began',
+  async (_, answer) => {
+    let ended: (end: OriginEnd) => void = () => {}
+    const end = new Promise<OriginEnd>((resolve) => {
+      ended = resolve
+    })
+    await using server = await serve((_req, res) => {
+      // As while the store is asked: there will be no `close` any more.
+      res.once('close', () => {
+        setImmediate(() => {
+          const onHead = () => ({ action: 'send', capture: true, add: [], remove: [] }) as const
+          captureResponse(res, { maxBodyBytes: 1024, onHead }).then(ended)
+          answer(res)
+        })
+      })
+      client.destroy()
+    })
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    const came = await end
+    if (came.type !== 'complete') throw new Error(JSON.stringify(came))
+    expect(Buffer.from(came.body).toString()).toBe('hello')
+  },
+)
+
 test('an answer given after a reset connection is complete', () =>
   open(async ({ res, end, leave }) => {
     await leave('rst')

@@ -76,9 +76,9 @@ export function watchDeparture(
   res.on('pipe', onPipe)
   res.once('close', onClose)
   // Before the handler began: there will be no `close`.
-  if (patienceMs !== undefined && hasLeft(res)) {
+  if (hasLeft(res)) {
     gone = true
-    wait(patienceMs)
+    wait(ANSWER_WITHIN_MS)
   }
 
   return {

@@ -27,3 +27,13 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
     if (res.destroyed) end()
   })
 }
+
+/**
+ * Whether the head that has left sets a cookie. One that was given to writeHead alone, by a layer outside us, never shows
+ * in getHeaders(): it is only in the text of the head, which Node has no public name for.
+ */
+export function setsCookie(res: ServerResponse): boolean {
+  if (res.hasHeader('set-cookie')) return true
+  const text: unknown = Reflect.get(res, '_header')
+  return typeof text === 'string' && /\r\nset-cookie2?:/i.test(text)
+}

@@ -5,7 +5,7 @@ export type { Tee, TeeEnd } from './body.ts'
 export { createBodyCollector, teeStream } from './body.ts'
 export { captureResponse } from './capture-response.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
-export { type HeadSent, headSent } from './head-sent.ts'
+export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {
   applyFields,
   type FieldMap,

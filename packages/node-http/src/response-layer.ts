@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http'
 import type { OriginEnd, Reply } from '@stampede/core'
 import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
 import { type Departure, watchDeparture } from './client-gone.ts'
+import { setsCookie } from './head-sent.ts'
 import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
@@ -97,7 +98,7 @@ export class ResponseLayer {
       throw error
     }
     // Sessions outside us set their cookie while the head is written: then it is one client's answer.
-    const shared = this.#hold.wanted || this.#head.cookie || !this.#res.hasHeader('set-cookie')
+    const shared = this.#hold.wanted || this.#head.cookie || !setsCookie(this.#res)
     if (!this.#head.keep || !shared) this.decline('declined')
     else if (this.#ended) this.#finish()
     else this.#live.open(this.#head.stored)

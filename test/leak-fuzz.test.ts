@@ -1,0 +1,50 @@
+// No byte of person A is ever in an answer to person B: random apps and requests, from fixed seeds. For longer runs see
+// docs/leak-fuzz.md; that the fuzzer notices what it should is shown there too.
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { type Campaign, describe as inWords, runCampaign } from './leak-fuzz/campaign.ts'
+import { FRAMEWORKS, type FrameworkName, type StoreName } from './leak-fuzz/scenario.ts'
+import { shrink } from './leak-fuzz/shrink.ts'
+import { transcript } from './leak-fuzz/transcript.ts'
+
+const SCENARIOS: Readonly<Record<StoreName, number>> = { memory: 40, redis: 8 }
+/** A machine that is busy runs fewer; what it runs are the same ones. */
+const BUDGET_MS = 4_000
+
+let redis: RedisServer
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterAll(() => redis.stop())
+
+async function run(framework: FrameworkName, store: StoreName): Promise<Campaign> {
+  const end = performance.now() + BUDGET_MS
+  const most = SCENARIOS[store]
+  const campaign = await runCampaign({
+    framework,
+    store,
+    firstSeed: 1 + 10_000 * FRAMEWORKS.indexOf(framework),
+    redis,
+    goesOn: (count) => count < most && performance.now() < end,
+  })
+  const { failure } = campaign
+  if (failure === undefined) return campaign
+  const { scenario, outcome } = await shrink(failure, redis, 15_000)
+  throw new Error(transcript(scenario, outcome))
+}
+
+describe.each(FRAMEWORKS)('%s', (framework) => {
+  it('keeps people apart over the memory store', async () => {
+    const { figures } = await run(framework, 'memory')
+    // A fuzzer that only bypassed the cache would never find anything.
+    expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.1)
+    expect(figures.reusedOwn, inWords(figures)).toBeGreaterThan(0)
+  })
+
+  it('keeps people apart over two processes on one Redis, also while it fails', async () => {
+    const { figures } = await run(framework, 'redis')
+    expect(figures.reused, inWords(figures)).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,84 @@
+// What the apps of one scenario share: its people and routes, how often each handler ran, and the callbacks of the
+// caches, which are the same on every framework.
+
+import type { CacheOptions, Stampede } from '@stampede/core'
+import { type Answer, resolve } from './answers.ts'
+import { anyPerson, type Channel, personOn, type Received, saidOn, targetOf } from './people.ts'
+import type { CacheSpec } from './rules.ts'
+import type { Scenario } from './scenario.ts'
+
+export interface AppContext {
+  readonly scenario: Scenario
+  readonly stampede: Stampede
+  /** Handler runs by route, over all processes. */
+  readonly runs: number[]
+  /** What `key` callbacks returned, to be purged. */
+  readonly keys: Set<string>
+  /** By what answers about people were kept from others, and how often. */
+  readonly shields: Map<string, number>
+}
+
+export interface Told {
+  readonly answer: Answer
+  readonly delayMs: number
+}
+
+/** What the handler says to this request; `undefined`: no such route. */
+export function tell(context: AppContext, received: Received): Told | undefined {
+  const { scenario, runs, shields } = context
+  const route = routeOf(received)
+  const { about, answers } = scenario.routes[route] ?? { answers: [] }
+  if (answers.length === 0) return undefined
+  const run = runs[route] ?? 0
+  runs[route] = run + 1
+  const spec = answers[run % answers.length]
+  if (spec === undefined) return undefined
+  const person = about && personOn(scenario.people, received, about)
+  if (person) shields.set(spec.shield, (shields.get(spec.shield) ?? 0) + 1)
+  const answer = resolve(spec, route, person, saidOn(received, 'origin'))
+  return { answer, delayMs: spec.delayMs }
+}
+
+export function routeOf(received: Received): number {
+  return Number(/^\/r(\d+)\//.exec(targetOf(received))?.[1] ?? -1)
+}
+
+/** The secret of whoever asks, for layers that greet everybody. */
+export function secretOf({ scenario }: AppContext, received: Received): string {
+  return anyPerson(scenario.people, received)?.secret ?? 'nobody'
+}
+
+export function cacheOptions<Native extends Received>(
+  context: AppContext,
+  spec: CacheSpec,
+): CacheOptions<Native> {
+  const { key, identity, bypass, ...plain } = spec
+  const options: CacheOptions<Native> = { ...plain, stampede: context.stampede }
+  const { people } = context.scenario
+  if (identity) options.identity = (received) => callerText(context, received, identity)
+  if (bypass) {
+    options.bypass = (received) => bypass.some((each) => personOn(people, received, each))
+  }
+  if (key) {
+    options.key = (received) => {
+      const path = routeOf(received)
+      const text = `r${path}\0${callerText(context, received, key)}`
+      context.keys.add(text)
+      return text
+    }
+  }
+  return options
+}
+
+/** With one channel the bare name of the person, as awkward as it is. */
+function callerText(
+  { scenario }: AppContext,
+  received: Received,
+  channels: readonly Channel[],
+): string {
+  const [only] = channels
+  if (channels.length === 1 && only !== undefined) {
+    return personOn(scenario.people, received, only)?.identity ?? ''
+  }
+  return JSON.stringify(channels.map((channel) => saidOn(received, channel) ?? null))
+}

@@ -1,0 +1,123 @@
+// A scenario's app on each framework, as one request listener. Caches for single routes are mounted there.
+
+import type { RequestListener } from 'node:http'
+import { createHttpCache } from '@stampede/core'
+import { stampedeCache as expressCache } from '@stampede/express'
+import { stampedeCache as koaCache } from '@stampede/koa'
+import { createNodeCache } from '@stampede/node-http'
+import express5, { type Request, type Response } from 'express'
+import express4 from 'express4'
+import Koa3, { type Middleware } from 'koa'
+import Koa2 from 'koa2'
+import { type AppContext, cacheOptions, routeOf, tell } from './app-context.ts'
+import { koaLayer } from './koa-layers.ts'
+import { writeOnKoa } from './koa-writers.ts'
+import { type Next, type NodeLayer, nodeLayer } from './node-layers.ts'
+import { writeOnNode } from './node-writers.ts'
+
+export function buildApp(context: AppContext): RequestListener {
+  switch (context.scenario.framework) {
+    case 'express5':
+      return expressApp(context, express5)
+    case 'express4':
+      return expressApp(context, express4)
+    case 'koa3':
+      return koaApp(context, Koa3)
+    case 'koa2':
+      return koaApp(context, Koa2)
+    case 'node':
+      return nodeApp(context)
+  }
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+/** Answers at once where there is no delay: a handler need not be asynchronous. */
+function handlerOf(context: AppContext): NodeLayer {
+  return (req, res, next) => {
+    const told = tell(context, req)
+    if (told === undefined) return next()
+    const { answer, delayMs } = told
+    if (delayMs === 0) return writeOnNode(res, answer)
+    void pause(delayMs)
+      .then(() => writeOnNode(res, answer))
+      .catch(next)
+  }
+}
+
+function expressApp(context: AppContext, express: typeof express5): RequestListener {
+  const app = express()
+  app.set('env', 'test')
+  for (const layer of context.scenario.layers) {
+    if (layer.kind !== 'cache') {
+      app.use(nodeLayer(context, layer))
+      continue
+    }
+    const cache = expressCache(cacheOptions<Request>(context, layer.options))
+    if (layer.at === 'all') app.use(cache)
+    else for (const route of layer.at) app.use(`/r${route}`, cache)
+  }
+  const handler = handlerOf(context)
+  const router = express.Router()
+  router.use((req: Request, res: Response, next) => handler(req, res, next))
+  app.use(/^\/r\d+/, router)
+  return app
+}
+
+function koaApp(context: AppContext, Koa: typeof Koa3): RequestListener {
+  const app = new Koa()
+  app.silent = true
+  for (const layer of context.scenario.layers) {
+    if (layer.kind !== 'cache') {
+      app.use(koaLayer(context, layer))
+      continue
+    }
+    const cache = koaCache(cacheOptions(context, layer.options))
+    const { at } = layer
+    app.use(at === 'all' ? cache : onRoutes(cache, at))
+  }
+  app.use(async (ctx) => {
+    const told = tell(context, ctx)
+    if (told === undefined) return
+    if (told.delayMs > 0) await pause(told.delayMs)
+    writeOnKoa(ctx, told.answer)
+  })
+  return app.callback()
+}
+
+function onRoutes(cache: Middleware, at: readonly number[]): Middleware {
+  return (ctx, next) => (at.includes(routeOf(ctx)) ? cache(ctx, next) : next())
+}
+
+function nodeApp(context: AppContext): RequestListener {
+  const layers: NodeLayer[] = context.scenario.layers.map((layer) => {
+    if (layer.kind !== 'cache') return nodeLayer(context, layer)
+    const visit = createNodeCache(createHttpCache(cacheOptions(context, layer.options)))
+    return (req, res, next) => {
+      if (layer.at !== 'all' && !layer.at.includes(routeOf(req))) return next()
+      const address = { scheme: 'http', host: req.headers.host ?? '', target: req.url ?? '' }
+      visit({ req, res, next, native: req, address, dispatch: listener })
+    }
+  })
+  layers.push(handlerOf(context))
+  const listener: RequestListener = (req, res) => {
+    const failed = (error: unknown): void => {
+      if (res.headersSent) return void res.destroy()
+      res.statusCode = Number(Object(error).status ?? 404)
+      res.end(String(error))
+    }
+    const step = (index: number): Next => {
+      return (error) => {
+        const layer = layers[index]
+        if (error !== undefined || layer === undefined) return failed(error)
+        try {
+          layer(req, res, step(index + 1))
+        } catch (thrown) {
+          failed(thrown)
+        }
+      }
+    }
+    step(0)()
+  }
+  return listener
+}

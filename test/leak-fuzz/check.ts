@@ -1,0 +1,56 @@
+// What must be so of every answer: nothing of anybody else is in it, and what is for all is the same for all.
+
+import { publicText } from './answers.ts'
+import type { Received, Reply } from './client.ts'
+import type { RequestSpec, Scenario } from './scenario.ts'
+
+export interface Exchange {
+  readonly step: number
+  readonly request: RequestSpec
+  readonly reply: Reply
+}
+
+export interface Finding {
+  readonly exchange: Exchange
+  readonly what: string
+}
+
+/** Everything that is wrong with an answer, in words. */
+export function check(scenario: Scenario, exchange: Exchange): Finding[] {
+  const { request, reply } = exchange
+  // A request that nobody answers is no leak, and wrong all the same.
+  if (reply === 'stuck') return [{ exchange, what: `person ${request.who} got no answer at all` }]
+  if (reply === 'gone') return []
+  const text = [reply.status, reply.reason, ...reply.raw, reply.body].join('\n')
+  const findings: Finding[] = []
+  scenario.people.forEach(({ secret }, index) => {
+    if (index === request.who || !text.includes(secret)) return
+    const place = reply.body.includes(secret) ? 'the body' : 'the head'
+    const what = `person ${request.who} got what is person ${index}'s, in ${place}`
+    findings.push({ exchange, what })
+  })
+  const wrong = wrongForAll(scenario, request, reply)
+  if (wrong !== undefined) findings.push({ exchange, what: wrong })
+  return findings
+}
+
+/** A route that is for all has one body, whoever asks and however it was kept. */
+function wrongForAll(
+  { routes }: Scenario,
+  request: RequestSpec,
+  reply: Received,
+): string | undefined {
+  const [answer] = routes[request.route]?.answers ?? []
+  if (answer === undefined || answer.about !== undefined || request.method === 'HEAD') return
+  if (!reply.complete) return undefined
+  if (reply.status !== 200 && reply.status !== 203) return undefined
+  const text = publicText(request.route, answer.pad)
+  if (reply.body === text || reply.body === JSON.stringify({ text })) return undefined
+  return `what is for all was not the same for person ${request.who}`
+}
+
+/** Whether an answer came from what another request had brought. */
+export function isReused(reply: Reply): boolean {
+  if (typeof reply === 'string') return false
+  return /; (hit|collapsed)\b(?!=\?0)/.test(String(reply.headers['cache-status'] ?? ''))
+}

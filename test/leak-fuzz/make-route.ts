@@ -1,0 +1,120 @@
+// A route's answers: for all, or about whoever asks, with a reason why it will not be shared.
+
+import {
+  type AnswerSpec,
+  CLOSED_STATUSES,
+  PLACES,
+  SHIELDS,
+  type Shield,
+  SPELLINGS,
+} from './answers.ts'
+import { CHANNELS, type Channel, HEADER_OF } from './people.ts'
+import type { Random } from './random.ts'
+import { heedsExpiry, keptApart, needsFreshness } from './rules.ts'
+import { cachesOf, type FrameworkName, type LayerSpec, type RouteSpec } from './scenario.ts'
+import { waysOf } from './ways.ts'
+
+export interface RouteGround {
+  readonly route: number
+  readonly focus: Channel
+  readonly layers: readonly LayerSpec[]
+  readonly framework: FrameworkName
+  /** It answers once, and fails from then on. */
+  readonly fails: boolean
+}
+
+export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
+  const personal = random.chance(0.65)
+  const channel = random.chance(0.7) ? ground.focus : random.pick(CHANNELS)
+  const about = personal ? channel : undefined
+  const pad = random.pick([0, 0, 0, 50, 3_000])
+  const fitting = about === undefined ? [] : shieldsFor(ground, about)
+  const common = { about, pad, way: random.pick(waysOf(ground.framework, personal)) }
+  const make = (shield: Shield) => personalAnswer(random, common, shield, ground.framework)
+  if (about !== undefined && ground.fails) {
+    const kept = fitting.find((shield) => shield === 'vary-own') ?? chooseShield(random, fitting)
+    const answer = { ...make(kept), freshness: undefined }
+    return { about, answers: [answer, ...Array.from({ length: 4 }, () => failing(make('status')))] }
+  }
+  const answers = Array.from({ length: random.chance(0.4) ? 1 : 2 + random.int(2) }, () =>
+    about === undefined ? publicAnswer(random, common) : make(chooseShield(random, fitting)),
+  )
+  // An error now and then, for which what was stored may stand in.
+  if (about !== undefined && random.chance(0.2)) answers.push(failing(make('status')))
+  return { about, answers }
+}
+
+/** What can stand for itself, in front of all caches that see the route. */
+function shieldsFor({ layers, route }: RouteGround, channel: Channel): Shield[] {
+  const caches = cachesOf(layers, route)
+  const inHeader = HEADER_OF[channel] !== undefined && channel !== 'host'
+  const withCookie = layers.some((each) => each.kind === 'session' && each.at.includes(route))
+  const only: Partial<Record<Shield, boolean>> = {
+    'vary-own': inHeader,
+    cors: channel === 'origin',
+    silent: caches.every(needsFreshness),
+    expired: caches.every(heedsExpiry),
+    'layer-cookie': withCookie,
+    option: caches.every((cache) => keptApart(cache, channel) !== undefined),
+  }
+  return SHIELDS.filter((shield) => only[shield] ?? true)
+}
+
+/** Those that are rare, and those that let an answer be kept: there a mistake is easiest, and the latter give hits. */
+function chooseShield(random: Random, fitting: readonly Shield[]): Shield {
+  const kept = fitting.filter((shield) => shield === 'option' || shield === 'vary-own')
+  const rare = fitting.filter((shield) => RARE.includes(shield))
+  if (rare.length > 0 && random.chance(0.35)) return random.pick(rare)
+  if (kept.length > 0 && random.chance(0.65)) return random.pick(kept)
+  return random.pick(fitting)
+}
+
+/** Only some apps let an answer stand by these. */
+const RARE: readonly Shield[] = ['layer-cookie', 'silent', 'cors']
+
+function failing(answer: AnswerSpec): AnswerSpec {
+  return { ...answer, status: 503 }
+}
+
+type Common = Pick<AnswerSpec, 'about' | 'pad' | 'way'>
+
+const FRESH = ['max-age=60', 's-maxage=3', 'public, max-age=2', 'max-age=1']
+const DELAYS = [0, 0, 1, 3, 6]
+
+function publicAnswer(random: Random, common: Common): AnswerSpec {
+  const fails = random.chance(0.08)
+  return {
+    ...common,
+    shield: 'option',
+    spelling: '',
+    places: [],
+    freshness: random.chance(0.8) ? random.pick(FRESH) : undefined,
+    status: fails ? 503 : random.pick([200, 200, 200, 200, 203, 404]),
+    delayMs: random.pick(DELAYS),
+    throws: fails && random.chance(0.5),
+    shieldsAll: false,
+    twoLines: random.chance(0.2),
+  }
+}
+
+function personalAnswer(
+  random: Random,
+  common: Common,
+  shield: Shield,
+  framework: FrameworkName,
+): AnswerSpec {
+  const status = shield === 'status' ? random.pick(CLOSED_STATUSES) : 200
+  return {
+    ...common,
+    way: random.chance(0.5) ? common.way : random.pick(waysOf(framework, true)),
+    shield,
+    spelling: shield in SPELLINGS ? random.pick(SPELLINGS[shield as keyof typeof SPELLINGS]) : '',
+    places: random.some(PLACES, 0.25),
+    freshness: random.chance(0.85) ? random.pick(FRESH) : undefined,
+    status,
+    delayMs: random.pick(DELAYS),
+    throws: status >= 500 && random.chance(0.6),
+    shieldsAll: random.chance(0.5),
+    twoLines: random.chance(0.3),
+  }
+}

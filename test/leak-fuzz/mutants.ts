@@ -1,0 +1,71 @@
+// `npm run fuzz:mutants`: breaks our checks one by one, lets the fuzzer run on each of the broken caches, and writes
+// docs/leak-fuzz.md. Exit status 1 if one was not noticed.
+
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import { MUTATIONS, type Mutation } from './mutations.ts'
+
+const HERE = join(process.cwd(), 'test', 'leak-fuzz')
+const PAGE = join(process.cwd(), 'docs', 'leak-fuzz.md')
+const BEGIN = '<!-- mutants: begin -->'
+const END = '<!-- mutants: end -->'
+
+interface Verdict {
+  readonly name: string
+  readonly scenarios: number
+  readonly requests: number
+  readonly found: string | undefined
+}
+
+export async function main(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seed: { type: 'string', default: '1' },
+      scenarios: { type: 'string', default: '1000' },
+      only: { type: 'string', default: '' },
+    },
+  })
+  const chosen = MUTATIONS.filter(({ name }) => name.includes(values.only))
+  const verdicts: Verdict[] = []
+  for (const mutation of chosen) {
+    const verdict = await tryOut(mutation, ['--seed', values.seed, '--scenarios', values.scenarios])
+    verdicts.push(verdict)
+    const { scenarios, found = 'NOT NOTICED' } = verdict
+    console.log(`${String(scenarios).padStart(5)}  ${mutation.name}: ${found}`)
+  }
+  if (chosen.length === MUTATIONS.length) await writePage(verdicts, values.seed)
+  return verdicts.every(({ found }) => found !== undefined) ? 0 : 1
+}
+
+async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verdict> {
+  const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
+  const command = [join(HERE, 'launch.mjs'), 'main.ts', '--report', '--minutes', '10', ...args]
+  const { stdout } = await promisify(execFile)(process.execPath, command, { env }).catch(
+    // Status 1 is what we hope for.
+    (error: { stdout: string; stderr: string }) => error,
+  )
+  const line = stdout.trim().split('\n').at(-1) ?? ''
+  if (!line.startsWith('{')) throw new Error(`${mutation.name}: did not run: ${stdout}`)
+  return { name: mutation.name, ...JSON.parse(line) }
+}
+
+async function writePage(verdicts: readonly Verdict[], seed: string): Promise<void> {
+  const page = await readFile(PAGE, 'utf8')
+  const rows = verdicts.map(({ name, scenarios, requests, found }) => {
+    const count = found === undefined ? `**not** in ${scenarios}` : `${scenarios}`
+    return `| ${name.replaceAll('|', '\\|')} | ${count} | ${requests} |`
+  })
+  const table = [
+    `Seeds from ${seed} on; Node ${process.versions.node}.`,
+    '',
+    '| broken on purpose | noticed after scenarios | requests |',
+    '|---|---|---|',
+    ...rows,
+  ].join('\n')
+  const [before = ''] = page.split(BEGIN)
+  const after = page.split(END)[1] ?? ''
+  await writeFile(PAGE, `${before}${BEGIN}\n\n${table}\n\n${END}${after}`)
+}

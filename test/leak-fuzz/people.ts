@@ -1,0 +1,130 @@
+// Who sends requests, and what of a request tells a handler who it is. In half of the scenarios the values
+// of two people are as alike as values can be and still be two: what runs them together leaks.
+
+import type { Random } from './random.ts'
+
+/** A part of a request that a handler may know its caller by. `url` is what follows the route's path. */
+export const CHANNELS = [
+  'sid',
+  'tag',
+  'authorization',
+  'x-user',
+  'accept-language',
+  'origin',
+  'host',
+  'url',
+] as const
+export type Channel = (typeof CHANNELS)[number]
+
+/** The request header a channel is read from; `url` is in none. */
+export const HEADER_OF: Readonly<Record<Channel, string | undefined>> = {
+  sid: 'cookie',
+  tag: 'cookie',
+  authorization: 'authorization',
+  'x-user': 'x-user',
+  'accept-language': 'accept-language',
+  origin: 'origin',
+  host: 'host',
+  url: undefined,
+}
+
+export interface Person {
+  /** Is in every answer that is about this person, and may be in no answer to anybody else. */
+  readonly secret: string
+  /** What `identity` and `key` callbacks call this person. */
+  readonly identity: string
+  readonly values: Readonly<Partial<Record<Channel, string>>>
+}
+
+type Values = ReadonlyArray<string | undefined>
+
+/** Without lengths in the key, the first two of `sid` with `tag`, and of `url`, are one. */
+const ALIKE: Readonly<Record<Exclude<Channel, 'origin'>, Values>> = {
+  sid: ['1', '1ctagtag=2', 'A', 'a'],
+  tag: ['2ctag', undefined, 'b', 'B'],
+  authorization: ['Bearer a', 'bearer a', 'Bearer a,b', 'Basic a'],
+  'x-user': ['a', 'A', 'a;b', '"a"'],
+  'accept-language': ['de', 'de-DE', 'de;q=0.5', 'fr'],
+  host: ['a.test', 'a.test:8080', 'ab.test', 'b.test'],
+  url: ['wx?y=1', 'w?xy=1', 'w?y=1&x=1&y=2', 'w?y=2&x=1&y=1'],
+}
+/** Lone surrogates are one character once they are UTF-8; NUL separates the parts of a key. */
+const ALIKE_IDENTITIES = ['a\ud800', 'a\ud801', 'a', 'a\0i']
+
+export function makePeople(random: Random): Person[] {
+  const alike = random.chance(0.5)
+  const order = alike && random.chance(0.5) ? [2, 3, 0, 1] : [0, 1, 2, 3]
+  return Array.from({ length: 2 + random.int(3) }, (_, index) => {
+    const secret = `secret${random.hex(12)}`
+    const origin = `https://${secret}.example`
+    const rank = order[index] ?? index
+    return alike ? alikePerson(secret, origin, rank) : plainPerson(secret, origin, random.hex(8))
+  })
+}
+
+function alikePerson(secret: string, origin: string, rank: number): Person {
+  const values: Partial<Record<Channel, string>> = { origin }
+  for (const [channel, each] of Object.entries(ALIKE) as Array<[Channel, Values]>) {
+    const value = each[rank]
+    if (value !== undefined) values[channel] = value
+  }
+  return { secret, identity: ALIKE_IDENTITIES[rank] ?? secret, values }
+}
+
+function plainPerson(secret: string, origin: string, id: string): Person {
+  const values = {
+    sid: `s${id}`,
+    tag: `t${id}`,
+    authorization: `Bearer ${id}`,
+    'x-user': `u${id}`,
+    'accept-language': `x-${id}`,
+    host: `${id}.test`,
+    origin,
+    url: `w/${id}?y=${id}`,
+  }
+  return { secret, identity: id, values }
+}
+
+/** What Express, Koa and node:http have in common of a request. */
+export interface Received {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly url?: string | undefined
+  readonly originalUrl?: string
+}
+
+/** What this request says on a channel, read as a simple handler would. */
+export function saidOn(received: Received, channel: Channel): string | undefined {
+  if (channel === 'url') return /^\/r\d+\/(.*)$/s.exec(targetOf(received))?.[1]
+  if (channel === 'sid' || channel === 'tag') return cookieOf(received, channel)
+  const value = received.headers[channel]
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The target of a request, before any mounting. */
+export function targetOf({ originalUrl, url }: Received): string {
+  return originalUrl ?? url ?? ''
+}
+
+function cookieOf({ headers }: Received, name: string): string | undefined {
+  const pairs = String(headers.cookie ?? '').split('; ')
+  return pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1)
+}
+
+/** Whom a handler takes the caller for, by this channel alone. */
+export function personOn(
+  people: readonly Person[],
+  received: Received,
+  channel: Channel,
+): Person | undefined {
+  const value = saidOn(received, channel)
+  return value === undefined ? undefined : people.find((each) => each.values[channel] === value)
+}
+
+/** Whom a middleware takes the caller for, by whatever there is. */
+export function anyPerson(people: readonly Person[], received: Received): Person | undefined {
+  for (const channel of CHANNELS) {
+    const person = personOn(people, received, channel)
+    if (person !== undefined) return person
+  }
+  return undefined
+}

@@ -1,0 +1,95 @@
+// The rules that keep answers about one person apart, as the documentation gives them: which options of a cache
+// do it for which channel. The fuzzer writes of a person only where one of these holds, or the answer says so itself.
+
+import type { CacheOptions } from '@stampede/core'
+import { CHANNELS, type Channel, HEADER_OF } from './people.ts'
+import type { Random } from './random.ts'
+
+/** Options of stampedeCache as data; callbacks are given by the channels they read. */
+export interface CacheSpec
+  extends Omit<CacheOptions<never>, 'key' | 'identity' | 'bypass' | 'stampede'> {
+  readonly key?: readonly Channel[]
+  readonly identity?: readonly Channel[]
+  readonly bypass?: readonly Channel[]
+}
+
+/** Which option keeps what is read from `channel` apart; `undefined`: none does. */
+export function keptApart(spec: CacheSpec, channel: Channel): string | undefined {
+  const { identity, key, cookies = 'bypass', authorization = 'bypass' } = spec
+  if (spec.bypass?.includes(channel)) return 'bypass option'
+  if (identity?.includes(channel)) return 'identity option'
+  if (key?.includes(channel)) return 'key option'
+  if (spec.vary?.includes(HEADER_OF[channel] ?? '')) return 'vary option'
+  switch (channel) {
+    case 'sid':
+    case 'tag':
+      if (typeof cookies === 'object') {
+        return cookies.key.includes(channel) ? 'cookies in the key' : undefined
+      }
+      return cookies === 'bypass' && identity === undefined ? 'cookies bypass' : undefined
+    case 'authorization':
+      return authorization === 'bypass' && identity === undefined
+        ? 'authorization bypasses'
+        : undefined
+    case 'host':
+      return key === undefined ? 'host in the key' : undefined
+    case 'url':
+      // A handler that reads the query whole may not be given an option that leaves parts of it out.
+      return key === undefined && !Array.isArray(spec.query) ? 'URL in the key' : undefined
+    default:
+      return undefined
+  }
+}
+
+/** Nothing that says nothing is stored. */
+export function needsFreshness({ ttlMs }: CacheSpec): boolean {
+  return ttlMs === undefined
+}
+
+/** `max-age=0` is heeded. */
+export function heedsExpiry({ ttlMs, overrideHeaders }: CacheSpec): boolean {
+  return ttlMs === undefined || overrideHeaders !== true
+}
+
+/** Where time is real, windows are so short that they pass within the scenario. */
+export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean): CacheSpec {
+  const unit = realTime ? 40 : 1_000
+  const ms = () => unit * (1 + random.int(5))
+  const maybe = <T>(share: number, make: () => T): T | undefined =>
+    random.chance(share) ? make() : undefined
+  const channels = () => [...new Set([focus, ...random.some(CHANNELS, 0.15)])].sort()
+  const headers = (share: number) => {
+    const own = HEADER_OF[focus]
+    const others = random.some(['x-user', 'accept-language', 'origin'], 0.3)
+    return [...new Set([...(own !== undefined && random.chance(share) ? [own] : []), ...others])]
+  }
+  const spec = {
+    ttlMs: maybe(0.7, ms),
+    overrideHeaders: maybe(0.3, () => true),
+    staleWhileRevalidateMs: maybe(0.5, ms),
+    staleIfErrorMs: maybe(0.5, ms),
+    negativeTtlMs: maybe(0.2, ms),
+    jitter: maybe(0.3, () => 0),
+    query: maybe(0.25, () => random.pick([['page'], [], { ignore: ['utm'] }])),
+    key: maybe(0.15, channels),
+    identity: maybe(0.3, channels),
+    vary: maybe(0.3, () => headers(0.7)),
+    bypass: maybe(0.04, channels),
+    authorization: maybe(0.75, () => 'ignore' as const),
+    cookies: maybe(0.85, () => cookiesOf(random)),
+    statuses: maybe(0.2, () => [200, 203, 301, 401, 403, 429]),
+    maxBodyBytes: maybe(0.12, () => random.pick([0, 40, 2_000])),
+    waitMs: maybe(0.2, () =>
+      random.pick([20, { ms: 30, fallback: random.pick(['origin', 'unavailable'] as const) }]),
+    ),
+    originTimeoutMs: maybe(0.05, () => 5),
+    cacheStatus: maybe(0.04, () => false),
+    revalidate: maybe(0.35, () => 'foreground' as const),
+  }
+  // Options that were left out, and not merely undefined: a transcript shows what was said.
+  return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined))
+}
+
+function cookiesOf(random: Random): Exclude<CacheSpec['cookies'], undefined> {
+  return random.pick(['ignore', 'ignore', { key: ['sid', 'tag'] }, { key: ['sid'] }])
+}

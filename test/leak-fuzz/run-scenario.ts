@@ -1,0 +1,117 @@
+// Runs one scenario for real: servers on loopback, clients at the same time, time that passes, a Redis that fails.
+
+import { once } from 'node:events'
+import { Agent, createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createStampede, type Stampede } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import type { RedisServer } from '../harness/redis-server.ts'
+import type { AppContext } from './app-context.ts'
+import { buildApp } from './build-app.ts'
+import { check, type Exchange, type Finding } from './check.ts'
+import { send } from './client.ts'
+import type { Scenario, StepSpec } from './scenario.ts'
+import { realTime, SteppedTime, type TestTime } from './test-time.ts'
+
+export interface Outcome {
+  readonly findings: readonly Finding[]
+  readonly exchanges: readonly Exchange[]
+  readonly shields: ReadonlyMap<string, number>
+}
+
+let scenarios = 0
+
+export async function runScenario(
+  scenario: Scenario,
+  redis: RedisServer | undefined,
+): Promise<Outcome> {
+  const time = scenario.store === 'memory' ? new SteppedTime() : realTime
+  const stampedes = openStampedes(scenario, redis, time)
+  const shared = { scenario, runs: [], keys: new Set<string>(), shields: new Map() }
+  const contexts: AppContext[] = stampedes.map((stampede) => ({ ...shared, stampede }))
+  const servers = await Promise.all(contexts.map((context) => listen(context)))
+  const agent = new Agent({ keepAlive: true })
+  const exchanges: Exchange[] = []
+  try {
+    for (const [step, spec] of scenario.steps.entries()) {
+      await time.pass(spec.waitMs)
+      await strike(spec, contexts, redis)
+      exchanges.push(...(await runStep(scenario, { step, spec, servers, agent, time })))
+      if (spec.event === 'pause') await redis?.resume()
+      await time.until(async () => stampedes.every(isQuiet))
+    }
+  } finally {
+    if (scenario.store === 'redis') await redis?.resume()
+    agent.destroy()
+    await Promise.all(servers.map(shut))
+    await time.end(Promise.all(stampedes.map((stampede) => stampede.close())))
+  }
+  const findings = exchanges.flatMap((exchange) => check(scenario, exchange))
+  return { findings, exchanges, shields: shared.shields }
+}
+
+interface Stage {
+  readonly step: number
+  readonly spec: StepSpec
+  readonly servers: readonly Server[]
+  readonly agent: Agent
+  readonly time: TestTime
+}
+
+async function runStep(scenario: Scenario, stage: Stage): Promise<Exchange[]> {
+  const { step, spec, servers, agent, time } = stage
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  const sent = spec.requests.map(async (request): Promise<Exchange> => {
+    const port = ports[request.server % ports.length] ?? 0
+    return { step, request, reply: await send(agent, port, scenario, request) }
+  })
+  if (spec.meanwhileMs > 0) await time.pass(spec.meanwhileMs)
+  return time.during(Promise.all(sent))
+}
+
+function isQuiet(stampede: Stampede): boolean {
+  return stampede.stats().active.flights === 0
+}
+
+function openStampedes(
+  { store, seed }: Scenario,
+  redis: RedisServer | undefined,
+  time: TestTime,
+): Stampede[] {
+  // Short, so that what is not shareable is found out more than once in a scenario.
+  if (store === 'memory') return [createStampede({ clock: time.clock, passMs: 2_000 })]
+  if (redis === undefined) throw new Error('this scenario needs a Redis')
+  const prefix = `leak-${process.pid}-${seed}-${scenarios++}`
+  return [0, 1].map(() => {
+    const client = new Redis(redis.url, { lazyConnect: true })
+    client.on('error', () => {})
+    const options = { prefix, commandTimeoutMs: 60 }
+    return createStampede({ store: redisStore(client, options), passMs: 50, failureBackoffMs: 30 })
+  })
+}
+
+/** What happens besides requests. A purge that cannot be made is no matter here. */
+async function strike(
+  { event }: StepSpec,
+  contexts: readonly AppContext[],
+  redis: RedisServer | undefined,
+): Promise<void> {
+  if (event === 'pause') await redis?.pause()
+  if (event === 'restart') await redis?.restart()
+  if (event !== 'purge' && event !== 'soft-purge') return
+  const [{ stampede, keys } = { stampede: undefined, keys: [] }] = contexts
+  const [key] = keys
+  if (key !== undefined) await stampede?.purge({ key }, { soft: event !== 'purge' }).catch(() => {})
+}
+
+async function listen(context: AppContext): Promise<Server> {
+  const server = createServer(buildApp(context)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return server
+}
+
+async function shut(server: Server): Promise<void> {
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+}

@@ -1,0 +1,80 @@
+// One scenario as data: an app with caches and layers in some order, its routes, the people, and what they send
+// when. It is made from a seed alone, and printed when it fails.
+
+import type { AnswerSpec } from './answers.ts'
+import type { Channel, Person } from './people.ts'
+import type { CacheSpec } from './rules.ts'
+
+export const FRAMEWORKS = ['express5', 'express4', 'koa3', 'koa2', 'node'] as const
+export type FrameworkName = (typeof FRAMEWORKS)[number]
+export type StoreName = 'memory' | 'redis'
+
+/**
+ * When a session sets its cookie: before the app runs, after it (Koa; elsewhere as `head`), while the head is
+ * written, or in the arguments of writeHead.
+ */
+export type SessionWay = 'early' | 'after' | 'head' | 'args'
+
+/** A layer acts before what comes after it in the list (`early`), or on the way back (`late`). */
+export type LayerSpec =
+  | { readonly kind: 'cache'; readonly options: CacheSpec; readonly at: readonly number[] | 'all' }
+  /** Sets a cookie of the caller's on some routes. */
+  | { readonly kind: 'session'; readonly how: SessionWay; readonly at: readonly number[] }
+  /** Puts the caller's name on every answer; only in front of all caches, where that is allowed. */
+  | { readonly kind: 'caller'; readonly when: 'early' | 'late' }
+  | { readonly kind: 'cors'; readonly varies: boolean }
+  | { readonly kind: 'gzip' }
+  | { readonly kind: 'cookies' }
+  | { readonly kind: 'conditional' }
+  /** Refuses some people, with an answer about them. */
+  | { readonly kind: 'auth'; readonly denies: readonly number[]; readonly status: number }
+
+export interface RouteSpec {
+  /** Given in turn, one each run of the handler. */
+  readonly answers: readonly AnswerSpec[]
+  /** What its URL carries. */
+  readonly about: Channel | undefined
+}
+
+export interface RequestSpec {
+  readonly who: number
+  readonly route: number
+  /** Which of the two processes; they are one with the memory store. */
+  readonly server: number
+  readonly method: 'GET' | 'HEAD' | 'POST'
+  /** The channels on which the caller says who it is. */
+  readonly carries: readonly Channel[]
+  readonly query: string
+  readonly headers: Readonly<Record<string, string>>
+  /** The client leaves after this long. */
+  readonly abortMs: number | undefined
+}
+
+export interface StepSpec {
+  /** Sent at the same time. */
+  readonly requests: readonly RequestSpec[]
+  /** Time that passes before, in milliseconds. */
+  readonly waitMs: number
+  /** Time that passes while the requests are under way. */
+  readonly meanwhileMs: number
+  /** Before the requests: a purge of some key that was used, or a fault. */
+  readonly event: 'none' | 'purge' | 'soft-purge' | 'pause' | 'restart'
+}
+
+export interface Scenario {
+  readonly seed: number
+  readonly framework: FrameworkName
+  readonly store: StoreName
+  readonly people: readonly Person[]
+  readonly layers: readonly LayerSpec[]
+  readonly routes: readonly RouteSpec[]
+  readonly steps: readonly StepSpec[]
+}
+
+export function cachesOf(layers: readonly LayerSpec[], route: number): CacheSpec[] {
+  return layers.flatMap((layer) =>
+    layer.kind === 'cache' && (layer.at === 'all' || layer.at.includes(route))
+      ? [layer.options]
+      : [],
+  )
+}

@@ -1,0 +1,67 @@
+// Time in a scenario: stepped by hand over the memory store, real over Redis, whose own clock counts there.
+
+import { type Clock, systemClock } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+
+export interface TestTime {
+  readonly clock: Clock
+  /** Lets this much time pass. */
+  pass(ms: number): Promise<void>
+  /** Waits for work; time passes slowly if it does not end without. */
+  during<T>(work: Promise<T>): Promise<T>
+  /** Waits for work that ends with time: what is left over is given up. */
+  end(work: Promise<unknown>): Promise<void>
+  /** Waits until this is so, or for as long as is reasonable. */
+  until(holds: () => Promise<boolean>): Promise<void>
+}
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+/** How long is waited for what happens behind an answer. */
+const BEHIND_MS = 300
+
+export const realTime: TestTime = {
+  clock: systemClock,
+  pass: sleep,
+  during: (work) => work,
+  async end(work) {
+    await work
+  },
+  until: (holds) => waitUntil(holds),
+}
+
+async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + BEHIND_MS
+  while (performance.now() < end && !(await holds())) await sleep(1)
+}
+
+export class SteppedTime implements TestTime {
+  readonly clock = new ManualClock()
+
+  pass(ms: number): Promise<void> {
+    return this.clock.advance(ms)
+  }
+
+  until(holds: () => Promise<boolean>): Promise<void> {
+    return waitUntil(holds)
+  }
+
+  async end(work: Promise<unknown>): Promise<void> {
+    await this.clock.advance(3_000)
+    await work
+  }
+
+  /** A request may wait for a timer of the cache: after a while the clock is moved on until it need not. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    let over = false
+    const end = (): void => {
+      over = true
+    }
+    work.then(end, end)
+    for (let waited = 0; !over; waited++) {
+      await sleep(waited < 20 ? 1 : 5)
+      if (waited > 100 && !over) await this.clock.advance(100)
+    }
+    return work
+  }
+}
