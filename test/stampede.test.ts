@@ -35,6 +35,10 @@ describe.each(['express', 'express4', 'koa', 'koa2', 'node'])(
   },
 )
 
+interface Active {
+  readonly active: { readonly flights: number; readonly leases: number }
+}
+
 describe('a fleet', () => {
   it('answers 1000 requests of a stale key at once, refreshes once, and then has the new body', async () => {
     await using fleet = await startCachedFleet({
@@ -101,8 +105,13 @@ describe('a fleet', () => {
     await fleet.warmUp()
     fleet.origin.answer('/broken', ({ number }) => ({ status: 503, body: `down ${number}` }))
     for (const number of [1, 2, 3, 4]) {
-      const [answer] = await burst([fleet.member(number % 2).url.concat('/broken')], 1)
+      const member = fleet.member(number % 2)
+      const [answer] = await burst([`${member.url}/broken`], 1)
       expect(answer).toMatchObject({ status: 503, body: `down ${number}` })
+      // One who comes before the end was told to Redis does not come alone: the lease is still held.
+      await expect
+        .poll(async () => (await member.ask<Active>({ type: 'stats' })).active)
+        .toEqual({ flights: 0, leases: 0 })
     }
   })
 })

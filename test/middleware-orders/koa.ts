@@ -62,7 +62,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     app.silent = true
     const layers = make(app)
     if (order === 'before') for (const layer of layers) app.use(layer)
-    if (order !== 'without') app.use(stampedeCache({ ttlMs: 600_000, ...options }))
+    if (order !== 'without') app.use(stampedeCache({ ttlMs: 600_000, mintEtag: false, ...options }))
     if (order !== 'before') for (const layer of layers) app.use(layer)
     app.use((ctx) => {
       ctx.type = 'html'

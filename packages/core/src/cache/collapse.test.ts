@@ -100,6 +100,7 @@ const cacheWith = (options: CacheOptions<RequestView> = {}) =>
     stampede,
     ttlMs: 10_000,
     collapse: 'stream',
+    mintEtag: false,
     key: () => 'k',
     ...options,
   })
