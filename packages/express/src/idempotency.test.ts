@@ -290,19 +290,21 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\r\n\r\n\{"first":true\}$/)
     })
 
-    test.runIf(version === 'Express 5')('when an async handler fails after it', async () => {
-      const run = runAll('held')
-      const handler: RequestHandler = async (_req, res) => {
-        res.status(201).json({ first: true })
-        throw new Error('late')
-      }
-      await using server = await serve(app(handler))
-      const request = post(server.port)
-      await run.told
-      await settle()
-      run.letGo()
-      expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\{"first":true\}$/)
-    })
+    // Express 4 does not look at what a handler returns.
+    if (version === 'Express 5')
+      test('when an async handler fails after it', async () => {
+        const run = runAll('held')
+        const handler: RequestHandler = async (_req, res) => {
+          res.status(201).json({ first: true })
+          throw new Error('late')
+        }
+        await using server = await serve(app(handler))
+        const request = post(server.port)
+        await run.told
+        await settle()
+        run.letGo()
+        expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\{"first":true\}$/)
+      })
   })
 
   describe('the request', () => {
