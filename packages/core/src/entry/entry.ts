@@ -1,6 +1,23 @@
 // What is kept, and for how long it may be used.
 
 import type { HeaderList } from '../ports/exchange.ts'
+import type { Position } from '../ports/store.ts'
+
+/** From where an entry comes: what it takes to know whether a purge was about it, and when to refresh it early. */
+export interface Made {
+  /** Purges up to this one were known to the one who made it, before he began. */
+  readonly asOf: Position
+  /** How long that took, smoothed over refreshes. */
+  readonly tookMs: number
+  /** Its tags and groups (`ports/subject.ts`). */
+  readonly subjects: readonly string[]
+  /** Of a response: the path, as canonicalPath gives it, and the authority, in lower case. */
+  readonly path?: string
+  readonly host?: string
+}
+
+/** Nothing is known of it; a purge of everything is about it. */
+export const UNKNOWN_ORIGIN: Made = { asOf: 0, tookMs: 0, subjects: [] }
 
 /** A response that may be replayed. */
 export interface StoredResponse {
@@ -12,6 +29,7 @@ export interface StoredResponse {
   readonly initialAgeMs: number
   /** Request header values this response was chosen by; `null` means the header was absent. */
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
+  readonly made: Made
 }
 
 /** A value of getOrSet, as the JSON it was written in, or raw bytes. */
@@ -19,6 +37,7 @@ export interface StoredValue {
   readonly type: 'value'
   readonly encoding: 'json' | 'bytes'
   readonly body: Uint8Array
+  readonly made: Made
   /** The JSON read, once per process. */
   parsed?: { readonly value: unknown }
 }
@@ -33,11 +52,16 @@ export interface HeldEntry {
   readonly staleAt: number
   readonly revalidateUntil: number
   readonly errorUntil: number
+  /** Until then it may still be compared with what the origin has. */
+  readonly keepUntil: number
 }
 
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
-/** `stale` may be served while one refreshes; `stale-if-error` only when the origin failed. */
+/**
+ * `stale` may be served while one refreshes; `stale-if-error` only when the origin failed; `expired` not at all, though the origin
+ * may say that it is still so.
+ */
 export function freshnessAt(held: HeldEntry, now: number): Freshness {
   if (now < held.staleAt) return 'fresh'
   if (now < held.revalidateUntil) return 'stale'

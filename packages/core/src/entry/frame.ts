@@ -2,18 +2,27 @@
 // from a shared store is untrusted, so decoding checks everything and answers `undefined`, never throws.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import type { StoredEntry, StoredResponse, StoredValue } from './entry.ts'
+import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { parseFrozen } from './frozen-json.ts'
 
 const MAGIC = 0x53
 /** Raised whenever the layout changes; a frame of another version is a miss. */
-const VERSION = 1
+const VERSION = 2
 const PREFIX_BYTES = 12
 const KIND_RESPONSE = 1
 const KIND_JSON = 2
 const KIND_BYTES = 3
 
-interface ResponseHead {
+/** Of everything: position, milliseconds, subjects, path, host. */
+interface Head {
+  readonly p: number
+  readonly d: number
+  readonly t: readonly string[]
+  readonly u?: string
+  readonly o?: string
+}
+
+interface ResponseHead extends Head {
   readonly s: number
   readonly h: HeaderList
   readonly a: number
@@ -21,7 +30,7 @@ interface ResponseHead {
 }
 
 export function encodeFrame(entry: StoredEntry): Buffer {
-  const head = entry.type === 'response' ? Buffer.from(JSON.stringify(headOf(entry))) : EMPTY
+  const head = encodeHead(entry)
   const frame = Buffer.allocUnsafeSlow(PREFIX_BYTES + head.length + entry.body.length)
   frame[0] = MAGIC
   frame[1] = VERSION
@@ -34,28 +43,32 @@ export function encodeFrame(entry: StoredEntry): Buffer {
   return frame
 }
 
+/** The head alone, as it is put over a frame whose body stays as it is. */
+export function encodeHead(entry: StoredEntry): Buffer {
+  return Buffer.from(JSON.stringify(headOf(entry)))
+}
+
+/** `entry` with another head. Undefined if that cannot be read, or is not of such an entry. */
+export function withHead(entry: StoredEntry, bytes: Uint8Array): StoredEntry | undefined {
+  const head = readHead(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
+  const made = head && madeOf(head)
+  if (head === undefined || made === undefined) return undefined
+  return entry.type === 'value' ? { ...entry, made } : readResponse(head, entry.body, made)
+}
+
 export function decodeFrame(bytes: Uint8Array): StoredEntry | undefined {
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
   const headEnd = PREFIX_BYTES + frame.readUInt32BE(4)
   if (headEnd + frame.readUInt32BE(8) !== frame.length) return undefined
-  const body = ownMemory(frame.subarray(headEnd))
-  if (frame[2] === KIND_JSON) return readJson(body)
-  if (frame[2] === KIND_BYTES) return { type: 'value', encoding: 'bytes', body }
-  if (frame[2] !== KIND_RESPONSE) return undefined
   const head = readHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
-  if (head === undefined) return undefined
-  return {
-    type: 'response',
-    status: head.s,
-    headers: head.h,
-    initialAgeMs: head.a,
-    vary: head.v,
-    body,
-  }
+  const made = head && madeOf(head)
+  if (head === undefined || made === undefined) return undefined
+  const body = ownMemory(frame.subarray(headEnd))
+  if (frame[2] === KIND_JSON) return readJson(body, made)
+  if (frame[2] === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
+  return frame[2] === KIND_RESPONSE ? readResponse(head, body, made) : undefined
 }
-
-const EMPTY = Buffer.alloc(0)
 
 /**
  * A view into a socket's read buffer would keep all of that buffer alive for as long as the entry is
@@ -68,9 +81,9 @@ function ownMemory(view: Buffer): Buffer {
   return own
 }
 
-function readJson(body: Buffer): StoredValue | undefined {
+function readJson(body: Buffer, made: Made): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, parsed: { value: parseFrozen(body) } }
+    return { type: 'value', encoding: 'json', body, made, parsed: { value: parseFrozen(body) } }
   } catch {
     return undefined
   }
@@ -81,23 +94,48 @@ function kindOf(entry: StoredEntry): number {
   return entry.encoding === 'json' ? KIND_JSON : KIND_BYTES
 }
 
-function headOf(entry: StoredResponse): ResponseHead {
-  return { s: entry.status, h: entry.headers, a: entry.initialAgeMs, v: entry.vary }
+function headOf(entry: StoredEntry): Head | ResponseHead {
+  const { asOf, tookMs, subjects, path, host } = entry.made
+  const head: Head = {
+    p: asOf,
+    d: tookMs,
+    t: subjects,
+    ...(path !== undefined && { u: path }),
+    ...(host !== undefined && { o: host }),
+  }
+  if (entry.type === 'value') return head
+  return { ...head, s: entry.status, h: entry.headers, a: entry.initialAgeMs, v: entry.vary }
 }
 
-function readHead(json: string): ResponseHead | undefined {
-  let head: Partial<Record<keyof ResponseHead, unknown>>
+type Untrusted = Partial<Record<keyof ResponseHead, unknown>>
+
+function readHead(json: string): Untrusted | undefined {
   try {
-    head = JSON.parse(json)
+    const head: unknown = JSON.parse(json)
+    return typeof head === 'object' && head !== null ? head : undefined
   } catch {
     return undefined
   }
-  if (typeof head !== 'object' || head === null) return undefined
+}
+
+function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
+  if (!isCount(p) || !isCount(d)) return undefined
+  if (!Array.isArray(t) || !t.every((subject) => typeof subject === 'string')) return undefined
+  if (u !== undefined && typeof u !== 'string') return undefined
+  if (o !== undefined && typeof o !== 'string') return undefined
+  const place = u === undefined ? {} : { path: u, ...(o !== undefined && { host: o }) }
+  return { asOf: p, tookMs: d, subjects: t, ...place }
+}
+
+const isCount = (value: unknown): value is number => typeof value === 'number' && value >= 0
+
+function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResponse | undefined {
   const { s, h, a, v } = head
   if (!Number.isInteger(s) || (s as number) < 200 || (s as number) > 599) return undefined
-  if (typeof a !== 'number' || !(a >= 0)) return undefined
+  if (!isCount(a)) return undefined
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
-  return { s, h, a, v } as ResponseHead
+  const { h: headers, v: vary } = head as ResponseHead
+  return { type: 'response', status: s as number, headers, initialAgeMs: a, vary, body, made }
 }
 
 function isPairs(value: unknown, isValid: (part: unknown) => boolean): boolean {

@@ -10,6 +10,7 @@ export interface Windows {
   readonly freshMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  readonly keepMs: number
 }
 
 /**
@@ -19,12 +20,14 @@ export interface Windows {
  */
 export function spread(windows: Windows, jitter: number, random: () => number): Lifetimes {
   const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))
-  const longest = Math.max(windows.staleWhileRevalidateMs, windows.staleIfErrorMs)
+  const { staleWhileRevalidateMs, staleIfErrorMs, keepMs } = windows
+  const longest = Math.max(staleWhileRevalidateMs, staleIfErrorMs, keepMs)
   const extra = Math.round(windows.freshMs * jitter * random())
   return {
     freshMs,
-    staleWhileRevalidateMs: windows.staleWhileRevalidateMs,
-    staleIfErrorMs: windows.staleIfErrorMs,
+    staleWhileRevalidateMs,
+    staleIfErrorMs,
+    keepMs,
     physicalMs: freshMs + longest + MARGIN_MS + extra,
   }
 }

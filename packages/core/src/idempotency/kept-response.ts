@@ -31,7 +31,7 @@ export function encodeKept(kept: Kept): Uint8Array {
     return withKind(KIND_NOT_RETAINED, Buffer.from(JSON.stringify({ s: status, l: location })))
   }
   if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(kept.stored))
-  return withKind(KIND_FRAME, encodeFrame({ ...kept, initialAgeMs: 0, vary: [] }))
+  return withKind(KIND_FRAME, encodeFrame({ ...kept, initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }))
 }
 
 /** `undefined`: of a newer version, or not ours. */

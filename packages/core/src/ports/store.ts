@@ -16,21 +16,26 @@ export interface Lifetimes {
   readonly staleWhileRevalidateMs: number
   /** RFC 5861 stale-if-error, after `freshMs`. */
   readonly staleIfErrorMs: number
-  /** Physical TTL: when the store drops the record. Never less than the three above allow. */
+  /** After `freshMs`: how long it is kept to be compared with what the origin has by then (304). */
+  readonly keepMs: number
+  /** Physical TTL: when the store drops the record. Never less than the others allow. */
   readonly physicalMs: number
 }
 
 /** A frame as the store holds it. Durations are relative to the reply, so no clocks are compared. */
 export interface StoredFrame {
-  /** Opaque to the store. */
-  readonly frame: Uint8Array
-  /** The fence this frame was committed under. */
+  /** Opaque to the store. Undefined: it is the one the caller has (`knownFence`). */
+  readonly frame: Uint8Array | undefined
+  /** What `extend` put over the frame; opaque to the store. Undefined: nothing, or nothing the caller does not have. */
+  readonly patch: Uint8Array | undefined
+  /** The fence of the last commit or extension. */
   readonly fence: string
   readonly ageMs: number
   /** Negative once stale. */
   readonly freshForMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  readonly keepMs: number
 }
 
 /** Why the last fill failed, as the fleet shares it. */
@@ -44,41 +49,70 @@ export interface LookupRequest {
   readonly token: string
   /** 0: only read. The lease is not taken, nobody is registered, and a miss is `busy` for 0 ms. */
   readonly leaseMs: number
-  /** Fence of a copy the caller has; its frame is then not sent again (`same`). */
+  /** Fence of a copy the caller has; what of it is still so is not sent again. */
   readonly knownFence?: string
-  /** Fence of a frame the caller could not read; the store drops it, and answers as if it were not there. */
-  readonly unreadableFence?: string
+  /**
+   * An entry that the caller must not use: it could not be read, or was made before a purge of one of its tags. The store drops it
+   * and answers as if it were not there; `soft` makes it stale instead.
+   */
+  readonly outdated?: { readonly fence: string; readonly soft: boolean }
+  /** Wants the lease of a fresh entry too, to refresh it before its time; nobody is made to wait for that. */
+  readonly early?: boolean
 }
 
 /**
- * - `fresh`: use it.
+ * - `fresh`: use it; with a `grant`, which only `early` asks for, the caller is the one to refresh it.
  * - `stale`: inside its stale-while-revalidate window; with a `grant` the caller is the one to refresh it.
- * - `leased`: fill it. `stale` is an entry past that window, for stale-if-error only.
+ * - `leased`: fill it. `stored` is an entry past that window: for stale-if-error, or to be compared with what the origin has.
  * - `busy`: another holds the lease; this process is registered and will be woken.
  * - `pass`: known not to be shareable for `forMs`: everybody runs their own origin.
  * - `failed`: the last fill failed, and others waited for it; no new attempt for `forMs`.
  */
 export type LookupReply =
-  | { readonly status: 'fresh'; readonly stored: StoredFrame | 'same' }
+  | { readonly status: 'fresh'; readonly stored: StoredFrame; readonly grant?: Grant }
   | {
       readonly status: 'stale'
-      readonly stored: StoredFrame | 'same'
+      readonly stored: StoredFrame
       readonly grant?: Grant
       /** Without a grant: how long the present holder's lease has left. */
       readonly busyForMs: number
     }
-  | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: StoredFrame | 'same' }
+  | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: StoredFrame }
   | { readonly status: 'busy'; readonly busyForMs: number }
   | { readonly status: 'pass'; readonly forMs: number }
   | {
       readonly status: 'failed'
       readonly forMs: number
       readonly failure: Failure
-      readonly stored?: StoredFrame | 'same'
+      readonly stored?: StoredFrame
     }
 
 /** `fenced`: a newer grant or a purge came first; nothing was written. */
 export type CommitReply = 'committed' | 'fenced'
+
+/**
+ * Purges are numbered by one clock for the whole fleet, in the order in which the store took them. What is made carries the position
+ * up to which its maker knew them, so that any later one of its tags voids it, wherever it is by then.
+ */
+export type Position = number
+
+/** A purge of everything that was made under a subject: a tag, a path, a route, or all there is (`ports/subject.ts`). */
+export interface Mark {
+  readonly subject: string
+  readonly soft: boolean
+  readonly position: Position
+  /** How long ago it was, on the store's own clock. */
+  readonly agoMs: number
+}
+
+/** What a refresh found unchanged: the copy under `fromFence` lives on as `toFence`. */
+export interface Extension {
+  readonly key: string
+  readonly fromFence: string
+  readonly toFence: string
+  readonly patch: Uint8Array
+  readonly lifetimes: Lifetimes
+}
 
 /** What a store tells core. Hints only: losing, repeating or reordering them is harmless. */
 export interface StoreHooks {
@@ -87,8 +121,14 @@ export interface StoreHooks {
   onWake(key: string): void
   /** This key was purged somewhere in the fleet. */
   onPurge(key: string, options: { soft: boolean }): void
-  /** Messages may have been lost: forget copies, and let everybody who waits look again. */
+  /** What was made under this subject was purged somewhere in the fleet. */
+  onMark(mark: Mark): void
+  /** An entry somewhere in the fleet lives on; whoever has a copy of it may extend that too. */
+  onExtend(extension: Extension): void
+  /** Wake-ups may have been lost: let everybody who waits look again. Purges are told of nevertheless. */
   onGap(): void
+  /** Purges may have been lost: forget every copy. What was made before `floor` may have been purged, and is void. */
+  onForget(floor: Position): void
   /** Nothing can be heard now: nobody may count on being woken. */
   onLost(): void
   /** Something failed behind the scenes; `operation` names what. */
@@ -102,17 +142,27 @@ export interface StampedeStore {
   readonly locks: LockStore
   /** Records of idempotency keys on the same server and connections. */
   readonly idempotency: IdempotencyStore
+  /** Every purge up to this one is known here. */
+  readonly position: Position
   /**
-   * Whether purges made elsewhere are heard now; while not, copies in memory are not trusted for long. Left out by a store
-   * that serves one process.
+   * As of when, on the runtime's clock, it is certain that no purge made elsewhere was missed; copies in memory are trusted for some
+   * seconds after that. `Infinity` in a store that serves one process, `-Infinity` before anything was heard.
    */
-  readonly hearing?: boolean
+  readonly confirmedAt: number
   /** Called once, by createStampede. A store serves one Stampede. */
   attach(hooks: StoreHooks): void
-  /** Reads, and takes the lease if the entry needs filling and nobody holds it. One round trip. */
+  /**
+   * Reads, and takes the lease if the entry needs filling and nobody holds it. One round trip; one more, if nothing was heard of
+   * purges for some seconds. Rejects if it cannot be known what was purged.
+   */
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
   /** Writes, ends the lease and wakes those who wait, in one step. One round trip. */
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
+  /**
+   * The entry is as it was: ends the lease, gives the entry new lifetimes and puts `patch` (small, and in place of an earlier one)
+   * over its frame, which is neither sent nor read. One round trip. `fenced` also when there is no such entry.
+   */
+  extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
   /** Remembers the key as hit-for-pass, drops its entry, ends the lease and wakes those who wait. */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
@@ -132,6 +182,11 @@ export interface StampedeStore {
    * every fill in flight, fleet-wide.
    */
   purge(key: string, options: { soft: boolean }): Promise<void>
+  /**
+   * Everything made under `subject` before now is void (hard) or stale (soft), however much it is: one command. Resolves when this
+   * process has heard of it, too.
+   */
+  mark(subject: string, options: { soft: boolean }): Promise<void>
   /** Ends connections and timers. */
   close(): Promise<void>
 }

@@ -1,0 +1,40 @@
+// What a purge can be about, other than one key: a tag, a path, a route, or everything. A subject is its name in a store
+// and in messages; the first letter says what it is.
+
+import { createHash } from 'node:crypto'
+
+export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
+
+/** Every subject of anything: what was made has no need to name it. */
+export const ALL = '*'
+
+/** Longer ones are hashed: how long a tag is, is the user's, and how much the fleet has to remember of it is ours. */
+const LONGEST_PLAIN = 200
+
+export function tagSubject(tag: string): string {
+  return `t${bounded(tag)}`
+}
+
+/** RFC 9875: a group belongs to one origin. */
+export function groupSubject(origin: string, group: string): string {
+  return `g${bounded(`${origin} ${group}`)}`
+}
+
+/** `path` as canonicalPath gives it; without `host`, that path on every host. */
+export function pathSubject(path: string, host: string | undefined): string {
+  return host === undefined ? `p${bounded(path)}` : `h${bounded(host.toLowerCase() + path)}`
+}
+
+/** The pattern itself, since others have to match it. */
+export function routeSubject(pattern: string): string {
+  return `r${pattern}`
+}
+
+export function isRoute(subject: string): boolean {
+  return subject[0] === 'r'
+}
+
+function bounded(text: string): string {
+  if (text.length <= LONGEST_PLAIN) return `=${text}`
+  return `#${createHash('sha256').update(text).digest('base64url')}`
+}
