@@ -48,6 +48,7 @@ export type StampedeEvent =
     }
   | { readonly type: 'fill.abandoned'; readonly key: string }
   | { readonly type: 'failure.shared'; readonly key: string; readonly failure: Failure }
+  /** `key`: a key, or the subject of a purge by tag, path or route, or of everything (`*`). */
   | { readonly type: 'purged'; readonly key: string; readonly soft: boolean }
   /** A request or job with an idempotency key was answered, or its handler was started. `key` is the record's. */
   | {

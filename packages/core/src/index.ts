@@ -1,6 +1,7 @@
 // @stampede/core: the journey, without a framework and without Redis.
 
 export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
+export type { PurgeOptions, PurgeTarget } from './cache/purge.ts'
 export type { Factory, FactoryContext, GetOrSetOptions } from './data/get-or-set.ts'
 export {
   optionError,
@@ -76,20 +77,23 @@ export type {
   LockStore,
 } from './ports/lock-store.ts'
 // For stores
-export type {
-  CommitReply,
-  Failure,
-  Grant,
-  Lifetimes,
-  LookupReply,
-  LookupRequest,
-  StampedeStore,
-  StoredFrame,
-  StoreHooks,
+export {
+  CONFIRMED_FOR_MS,
+  type CommitReply,
+  type Extension,
+  type Failure,
+  type Grant,
+  type Lifetimes,
+  type LookupReply,
+  type LookupRequest,
+  type Mark,
+  type Position,
+  type StampedeStore,
+  type StoredFrame,
+  type StoreHooks,
 } from './ports/store.ts'
 export {
   createStampede,
-  type PurgeTarget,
   type Stampede,
   type StampedeStats,
 } from './stampede.ts'

@@ -1,9 +1,10 @@
 // createStampede: one cache for one process, wired to a store. Everything else is given it.
 
-import { onGap, onLostStore, onPurge, onWake } from './cache/hints.ts'
-import { customKey } from './cache/key.ts'
+import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './cache/hints.ts'
 import { L1 } from './cache/l1.ts'
 import { LeaseKeeper } from './cache/lease-keeper.ts'
+import { type PurgeOptions, type PurgeTarget, purge } from './cache/purge.ts'
+import { PurgeMarks } from './cache/purge-marks.ts'
 import type { Runtime } from './cache/runtime.ts'
 import { type Factory, type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
 import { closedError, optionError } from './errors.ts'
@@ -17,12 +18,7 @@ import {
 } from './idempotency/idempotency-runtime.ts'
 import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
-import { checkNames, readBoolean } from './options.ts'
-import { dataKey } from './ports/key.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
-
-/** `key`: of getOrSet, or of a route with the `key` option. */
-export type PurgeTarget = { key: string }
 
 export interface StampedeStats {
   readonly hits: { readonly l1: number; readonly l2: number }
@@ -49,10 +45,12 @@ export interface Stampede {
    */
   getOrSet<T>(key: string, factory: Factory<T>, options: GetOrSetOptions): Promise<T>
   /**
-   * Removes what is stored and voids every fill in flight, in the whole fleet; `soft` makes it stale
-   * instead. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told.
+   * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
+   * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told. Once it has resolved, nothing made earlier is answered from
+   * this process, and from no other process of the fleet for longer than 5 seconds.
    */
-  purge(target: PurgeTarget, options?: { soft?: boolean }): Promise<void>
+  purge(target: PurgeTarget, options?: PurgeOptions): Promise<void>
   /**
    * Runs `work` once for `key` in the whole fleet, and remembers its result: for jobs that are delivered twice. Rejects with what
    * `work` threw (then it may be run again), or with a `StampedeError`: in progress, another input, uncertain, not retained.
@@ -81,7 +79,10 @@ export function createStampede(options?: StampedeOptions): Stampede {
       if (rt.closed) throw closedError()
       return getOrSet(rt, key, factory, getOptions)
     },
-    purge: (target, purgeOptions) => purge(rt, target, purgeOptions),
+    async purge(target, purgeOptions) {
+      if (rt.closed) throw closedError()
+      return purge(rt, target, purgeOptions)
+    },
     idempotent: async (key, work, jobOptions) =>
       runIdempotent(idempotencyOf(stampede), key, work, jobOptions),
     idempotency: createOperator(() => idempotencyOf(stampede)),
@@ -128,6 +129,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     ...config,
     events,
     l1: new L1(config.l1, clock),
+    marks: new PurgeMarks(),
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),
     closed: false,
@@ -137,29 +139,14 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     clock,
     onWake: (key) => onWake(rt, key),
     onPurge: (key, { soft }) => onPurge(rt, key, soft),
+    onMark: (mark) => onMark(rt, mark),
+    onExtend: (extension) => onExtend(rt, extension),
     onGap: () => onGap(rt),
+    onForget: (floor) => onForget(rt, floor),
     onLost: () => onLostStore(rt),
     onError: (operation, error) => events.emit({ type: 'store.failed', key: '', operation, error }),
   })
   return rt
-}
-
-async function purge(
-  rt: Runtime,
-  target: PurgeTarget,
-  options?: { soft?: boolean },
-): Promise<void> {
-  if (rt.closed) throw closedError()
-  const { key } = checkNames('purge', target, ['key'])
-  if (typeof key !== 'string' || key === '') {
-    throw optionError('purge.key', key, "name what to purge: { key: 'product:42' }")
-  }
-  const soft = readBoolean('purge', checkNames('purge', options, ['soft']), 'soft') ?? false
-  // The store first: a reader that missed L1 in between must not find the old value there.
-  const keys = [dataKey(key), customKey(key)]
-  const told = await Promise.allSettled(keys.map((each) => rt.store.purge(each, { soft })))
-  for (const each of keys) onPurge(rt, each, soft)
-  for (const result of told) if (result.status === 'rejected') throw result.reason
 }
 
 function stats(rt: Runtime): StampedeStats {

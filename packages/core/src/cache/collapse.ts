@@ -1,13 +1,14 @@
 // `collapse: 'stream'`: what a leader's answer is shown to, while it comes, is its own flight: those who wait in it, and
 // those who join. Only what is to be stored, only from its first byte on, and never what was purged meanwhile.
 
-import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { type HeldEntry, holdFor, type StoredResponse } from '../entry/entry.ts'
 import { headerValue } from '../http/headers.ts'
 import type { CapturedHead } from '../ports/exchange.ts'
 import type { LiveSink } from '../ports/live.ts'
 import type { Flight } from './flight.ts'
 import { LiveBody } from './live-body.ts'
 import type { Caller, Lead, Resolution, Runtime } from './runtime.ts'
+import { isConfirmed } from './trust.ts'
 
 /** An answer on its way: `held` has everything but the body. */
 export interface Live {
@@ -56,13 +57,13 @@ export function liveSink(
 }
 
 function holdAt(now: number, entry: StoredResponse, freshMs: number): Live['held'] {
-  const staleAt = now + freshMs
-  return { entry, fence: '', bornAt: now, staleAt, revalidateUntil: staleAt, errorUntil: staleAt }
+  const none = { staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0, physicalMs: freshMs }
+  return { ...holdFor(entry, '', { freshMs, ...none }, now), entry }
 }
 
 /** False when newcomers must not see it: purged since, or nobody would have told us. */
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
-  if (rt.closed || rt.store.hearing === false || rt.flights.get(flight.key) !== flight) return false
+  if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
   flight.live = live
   for (const waiter of flight.waiters) {
     const resolution = waiter.caller.takesLive ? liveFor(live) : undefined
@@ -75,7 +76,11 @@ export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
 export function joinLive(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { live } = flight
   if (live === undefined || !caller.takesLive || !live.body.joinable) return undefined
-  return rt.store.hearing === false ? undefined : liveFor(live)
+  return isShown(rt, flight, live) ? liveFor(live) : undefined
+}
+
+function isShown(rt: Runtime, flight: Flight, { held }: Live): boolean {
+  return isConfirmed(rt, flight.fillingSince) && rt.marks.judge(held.entry.made) === 'valid'
 }
 
 function liveFor({ held, body }: Live): Resolution | undefined {

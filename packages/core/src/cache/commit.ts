@@ -1,10 +1,12 @@
 // Stage: what came of a fill becomes the fleet's: written under the fence, passed on, or shared as a
 // failure. Answers what those who waited in this process are to be told.
 
-import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import { encodeFrame } from '../entry/frame.ts'
+import { freshnessAt, type HeldEntry, holdFor, type StoredEntry } from '../entry/entry.ts'
+import { encodeFrame, encodeHead } from '../entry/frame.ts'
+import type { Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
+import { holdSlot } from './l1.ts'
 import type { FillResult, LeasedFill, Resolution, Runtime } from './runtime.ts'
 
 /** How long a result is kept in L1 when the store cannot be reached: long enough to break a stampede. */
@@ -16,7 +18,8 @@ const MOST_ABANDONED = 3
 /** `again`: the commit was refused; what the leader got is its own only, and the others look again. */
 export type Shared = Resolution | 'again'
 
-type Store = Extract<FillResult, { type: 'store' }>
+/** There is an entry, new or found unchanged. */
+type Made = Extract<FillResult, { type: 'store' | 'not-modified' }>
 
 export async function commit(
   rt: Runtime,
@@ -25,10 +28,11 @@ export async function commit(
   result: FillResult,
   startedAt: number,
 ): Promise<Shared> {
-  const { grant, since, staleIfError } = leased
+  const { grant, since, previous } = leased
   const { key } = flight
   switch (result.type) {
     case 'store':
+    case 'not-modified':
       return commitEntry(rt, leased, result, startedAt)
     case 'pass':
       if (result.remember) void tell(rt, grant, 'pass', () => rt.store.pass(grant, rt.passMs))
@@ -40,7 +44,7 @@ export async function commit(
       const awaited = isAwaited(rt, flight)
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
       void tell(rt, grant, 'fail', send)
-      return { type: 'failed', failure, retryAfterMs: rt.failureBackoffMs, error, staleIfError }
+      return { type: 'failed', failure, retryAfterMs: rt.failureBackoffMs, error, previous }
     }
     case 'abandoned':
       rt.events.emit({ type: 'fill.abandoned', key })
@@ -75,19 +79,25 @@ function abandoned(flight: Flight): Shared {
   return flight.abandoned < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
 }
 
+/** Writes a new entry, or extends the one that was found unchanged. */
 async function commitEntry(
   rt: Runtime,
   leased: LeasedFill,
-  result: Store,
+  result: Made,
   startedAt: number,
 ): Promise<Shared> {
   const { grant, since } = leased
   const { key, fence } = grant
   const sentAt = rt.clock.now()
-  const frame = encodeFrame(result.entry)
-  const send = () => rt.store.commit(grant, frame, result.lifetimes)
+  const entry = timed(result.entry, leased.previous, sentAt - startedAt, result.lifetimes.freshMs)
+  const send = sender(rt, grant, { ...result, entry })
+  // What was purged while it was made is not written at all: nobody would use it.
+  const isVoid = () => rt.marks.judge(entry.made) === 'void'
+  if (isVoid()) await giveBack(rt, grant)
   // Repeating it is harmless: the fence tells that it is the same commit.
-  const reply = (await tell(rt, grant, 'commit', send)) ?? (await tell(rt, grant, 'commit', send))
+  const reply = isVoid()
+    ? 'fenced'
+    : ((await tell(rt, grant, 'commit', send)) ?? (await tell(rt, grant, 'commit', send)))
   const elapsedMs = rt.clock.now() - startedAt
   if (reply === 'fenced') {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs })
@@ -95,14 +105,40 @@ async function commitEntry(
   }
   if (reply === undefined) {
     void giveBack(rt, grant)
-    return keepBriefly(rt, key, result, since)
+    return keepBriefly(rt, key, { ...result, entry }, since, startedAt)
   }
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs })
-  const held = holdFrom(result, fence, sentAt)
+  const held = holdFor(entry, fence, result.lifetimes, sentAt)
   // Refused when a purge came between: then the commit was good, and already is the past.
-  if (!rt.l1.put(key, { type: 'hold', held, checkedAt: rt.clock.now(), askAgainAt: 0 }, since))
-    return 'again'
+  if (isVoid() || !rt.l1.put(key, holdSlot(held, startedAt), since)) return 'again'
   return { type: 'hit', held, stale: false, from: 'fill' }
+}
+
+function sender(rt: Runtime, grant: Grant, { type, entry, lifetimes }: Made) {
+  if (type === 'not-modified') {
+    const patch = encodeHead(entry)
+    return () => rt.store.extend(grant, patch, lifetimes)
+  }
+  const frame = encodeFrame(entry)
+  return () => rt.store.commit(grant, frame, lifetimes)
+}
+
+/** How much one run counts among those before it. */
+const SMOOTHING = 0.3
+/** However slow it was: of a part of its lifetime nobody should say that it is too late to begin. */
+const LONGEST_PART = 0.05
+
+/** How long it took to make, smoothed and bounded, so that one slow run does not have a key refreshed for ever. */
+function timed<T extends StoredEntry>(
+  entry: T,
+  previous: HeldEntry | undefined,
+  elapsedMs: number,
+  freshMs: number,
+): T {
+  const before = previous?.entry.made.tookMs
+  const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
+  const tookMs = Math.round(Math.max(0, Math.min(smooth, freshMs * LONGEST_PART)))
+  return { ...entry, made: { ...entry.made, tookMs } }
 }
 
 /** The store is away: those who waited get the result, and L1 has it for a moment. */
@@ -111,38 +147,31 @@ export function keepToOurselves(
   flight: Flight,
   result: FillResult,
   since: number,
-  staleIfError: HeldEntry | undefined,
+  previous: HeldEntry | undefined,
 ): Shared {
-  const { key } = flight
-  if (result.type === 'store') return keepBriefly(rt, key, result, since)
+  const { key, fillingSince } = flight
+  if (result.type === 'store' || result.type === 'not-modified')
+    return keepBriefly(rt, key, result, since, fillingSince)
   if (result.type === 'pass') return passOn(rt, key, result, since)
   if (result.type === 'abandoned') return abandoned(flight)
   const { failure, error } = result
   rt.events.emit({ type: 'fill.failed', key, failure, error })
   const slot = rt.l1.get(key)
   if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
-  return { type: 'failed', failure, retryAfterMs: rt.failureBackoffMs, error, staleIfError }
+  return { type: 'failed', failure, retryAfterMs: rt.failureBackoffMs, error, previous }
 }
 
 /** A purge that came meanwhile refuses it, here too. */
-function keepBriefly(rt: Runtime, key: string, result: Store, since: number): Shared {
-  const now = rt.clock.now()
-  const { freshMs } = result.lifetimes
-  const briefly = { ...result.lifetimes, freshMs: Math.min(freshMs, UNCOORDINATED_MS) }
-  const held = holdFrom({ ...result, lifetimes: briefly }, '', now)
-  if (!rt.l1.put(key, { type: 'hold', held, checkedAt: rt.clock.now(), askAgainAt: 0 }, since))
-    return 'again'
+function keepBriefly(
+  rt: Runtime,
+  key: string,
+  { entry, lifetimes }: Made,
+  since: number,
+  startedAt: number,
+): Shared {
+  const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
+  const held = holdFor(entry, '', { ...lifetimes, freshMs }, rt.clock.now())
+  const isVoid = rt.marks.judge(entry.made) === 'void'
+  if (isVoid || !rt.l1.put(key, holdSlot(held, startedAt), since)) return 'again'
   return { type: 'hit', held, stale: false, from: 'fill' }
-}
-
-function holdFrom(result: Store, fence: string, writtenAt: number): HeldEntry {
-  const staleAt = writtenAt + result.lifetimes.freshMs
-  return {
-    entry: result.entry,
-    fence,
-    bornAt: writtenAt,
-    staleAt,
-    revalidateUntil: staleAt + result.lifetimes.staleWhileRevalidateMs,
-    errorUntil: staleAt + result.lifetimes.staleIfErrorMs,
-  }
 }

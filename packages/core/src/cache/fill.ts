@@ -21,7 +21,7 @@ export interface Run extends Runner {
   readonly originTimeoutMs: number
   /** Empty when there is no lease. */
   readonly fence: string
-  readonly staleIfError: HeldEntry | undefined
+  readonly previous: HeldEntry | undefined
   readonly publish: (live: Live) => boolean
 }
 
@@ -32,7 +32,7 @@ export async function fillAndCommit(
   runner: Runner,
 ): Promise<Shared> {
   const { key, policy } = flight
-  const { grant, staleIfError } = leased
+  const { grant, previous } = leased
   const { leaseMs, originTimeoutMs } = policy
   rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
   let isLost = false
@@ -42,14 +42,13 @@ export async function fillAndCommit(
   }
   const hold = rt.keeper.hold(grant, leaseMs, { lost })
   const startedAt = rt.clock.now()
-  flight.filling = true
-  flight.startClocks(rt)
+  flight.beginFill(rt)
   const result = await fill(rt, {
     ...runner,
     key,
     originTimeoutMs,
     fence: grant.fence,
-    staleIfError,
+    previous,
     // What was lost will be refused: those who wait look again.
     publish: (live) => !isLost && publish(rt, flight, live),
   })
@@ -61,7 +60,7 @@ export async function fillAndCommit(
 }
 
 export function fill(rt: Runtime, run: Run): Promise<FillResult> {
-  const { key, fence, staleIfError, originTimeoutMs, behind, caller } = run
+  const { key, fence, previous, originTimeoutMs, behind, caller } = run
   rt.events.emit({ type: 'fill.started', key, behind, leased: fence !== '' })
   return new Promise((resolve) => {
     const deadline = new AbortController()
@@ -72,7 +71,8 @@ export function fill(rt: Runtime, run: Run): Promise<FillResult> {
     })
     // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
     const shown = behind ? undefined : run.publish
-    const lead: Lead = { fence, staleIfError, signal: deadline.signal, publish: shown }
+    const asOf = Math.max(rt.store.position, rt.marks.newest)
+    const lead: Lead = { fence, asOf, previous, signal: deadline.signal, publish: shown }
     void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
       timer.cancel()
       resolve(result)

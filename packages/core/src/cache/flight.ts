@@ -30,6 +30,8 @@ export class Flight {
   abandoned = 0
   /** The origin is being run, or has just ended; a purge now means that newcomers need a flight of their own. */
   filling = false
+  /** When that began. */
+  fillingSince = 0
   /** Names this process's claim to the key until a lease came of it: asked again, it gives the same lease. */
   token: string = newToken()
   /** Another fills: the clocks of those who wait are running. */
@@ -50,6 +52,13 @@ export class Flight {
       this.waiters.add(waiter)
       if (this.counting) startClock(rt, waiter)
     })
+  }
+
+  /** The origin is run from now on. */
+  beginFill(rt: Runtime): void {
+    this.filling = true
+    this.fillingSince = rt.clock.now()
+    this.startClocks(rt)
   }
 
   /** From now on everybody here waits for another. */
@@ -111,7 +120,7 @@ function startClock(rt: Runtime, waiter: Waiter): void {
   waiter.timer = rt.clock.setTimer(waiter.waitMs, () => {
     waiter.flight.waiters.delete(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: waiter.flight.key })
-    waiter.settle({ type: 'timed-out', staleIfError: undefined })
+    waiter.settle({ type: 'timed-out', previous: undefined })
   })
 }
 

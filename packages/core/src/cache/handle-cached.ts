@@ -81,7 +81,7 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
 function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-miss'): Caller {
   const { rt, config, exchange } = journey
   const { request } = exchange
-  const reason = (lead: Lead) => (lead.staleIfError === undefined ? miss : 'stale')
+  const reason = (lead: Lead) => (lead.previous === undefined ? miss : 'stale')
   return {
     takesLive: takesLive(exchange, config),
     lead(lead: Lead): Promise<FillResult> {
@@ -126,8 +126,8 @@ function answer<Native>(
     case 'pass':
       return forward(exchange, config, 'uri-miss', resolution.reason)
     case 'failed': {
-      const { failure, staleIfError, retryAfterMs } = resolution
-      const stale = staleReply(rt, exchange.request, config, staleIfError, failure.status)
+      const { failure, previous, retryAfterMs } = resolution
+      const stale = staleReply(rt, exchange.request, config, previous, failure.status)
       return exchange.send(stale ?? sharedFailure(config, failure.status, retryAfterMs))
     }
     case 'timed-out':

@@ -17,10 +17,19 @@ export interface L1Limits {
   readonly maxEntryBytes: number
 }
 
-/** `hold`: an entry, when the store was last asked about it, and from when a stale one may be asked about again. */
-export type L1Slot =
-  | { readonly type: 'hold'; readonly held: HeldEntry; checkedAt: number; askAgainAt: number }
-  | { readonly type: 'pass'; readonly until: number }
+/**
+ * `hold`: an entry; when its making began, if that was here; from when the store may be asked about a stale one again; and the version
+ * of the purge marks under which it was last found good.
+ */
+export interface L1Hold {
+  readonly type: 'hold'
+  held: HeldEntry
+  readonly begunAt: number
+  askAgainAt: number
+  judged: number
+}
+
+export type L1Slot = L1Hold | { readonly type: 'pass'; readonly until: number }
 
 export class L1 {
   readonly #slots: LRUCache<string, L1Slot> | undefined
@@ -111,11 +120,16 @@ export function isNewer(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length
 }
 
+export function holdSlot(held: HeldEntry, begunAt: number = Number.NEGATIVE_INFINITY): L1Hold {
+  return { type: 'hold', held, begunAt, askAgainAt: 0, judged: -1 }
+}
+
 function sizeOf(slot: L1Slot, key: string): number {
   let bytes = OVERHEAD_BYTES + key.length * 2
   if (slot.type === 'pass') return bytes
   const { entry } = slot.held
   bytes += entry.body.byteLength
+  for (const subject of entry.made.subjects) bytes += subject.length + 32
   if (entry.type === 'response') {
     for (const [name, value] of entry.headers) bytes += name.length + value.length + 64
     for (const [name, value] of entry.vary) bytes += name.length + (value?.length ?? 0) + 64

@@ -2,16 +2,18 @@
 // lease. Turns the store's relative times into moments of this process, and promotes into L1.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import { decodeFrame } from '../entry/frame.ts'
+import { decodeFrame, withHead } from '../entry/frame.ts'
 import { isDataKey } from '../ports/key.ts'
-import type { Failure, Grant, LookupReply, StoredFrame } from '../ports/store.ts'
+import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack } from './give-back.ts'
+import { holdSlot } from './l1.ts'
 import type { Runtime } from './runtime.ts'
+import { afterPurges, goodCopy } from './trust.ts'
 
 /** The reply, with entries decoded. A frame that cannot be read is as if it were not there. */
 export type Found =
-  | { readonly status: 'fresh'; readonly held: HeldEntry }
+  | { readonly status: 'fresh'; readonly held: HeldEntry; readonly grant: Grant | undefined }
   | {
       readonly status: 'stale'
       readonly held: HeldEntry
@@ -21,7 +23,7 @@ export type Found =
   | {
       readonly status: 'leased'
       readonly grant: Grant
-      readonly staleIfError: HeldEntry | undefined
+      readonly previous: HeldEntry | undefined
     }
   | { readonly status: 'busy'; readonly busyForMs: number }
   | { readonly status: 'pass'; readonly forMs: number }
@@ -45,7 +47,8 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
     for (;;) {
       flight.recheck = false
       const since = rt.l1.sequence()
-      const found = await ask(rt, flight.key, flight.token, flight.policy.leaseMs)
+      const { token, policy } = flight
+      const found = await ask(rt, flight.key, { token, leaseMs: policy.leaseMs })
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge that overtook the reply: the reply may describe the past. Asking again with
       // the same token gives the same lease, if it is still ours.
@@ -60,34 +63,84 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
 /** Reads without taking the lease: for HEAD, which cannot fill. */
 export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
   const slot = rt.l1.get(key)
-  if (slot?.type === 'hold' && freshnessAt(slot.held, rt.clock.now()) === 'fresh') {
+  const copy = slot?.type === 'hold' ? goodCopy(rt, slot) : undefined
+  if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
     rt.events.hit(key, 'l1', false)
-    return slot.held
+    return copy
   }
-  const found = await ask(rt, key, '', 0)
+  const found = await ask(rt, key, { token: '', leaseMs: 0 })
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
   return found.held
 }
 
-async function ask(rt: Runtime, key: string, token: string, leaseMs: number): Promise<Found> {
-  const slot = rt.l1.get(key)
-  const known = slot?.type === 'hold' ? slot.held : undefined
+async function ask(rt: Runtime, key: string, request: LookupRequest): Promise<Found> {
+  const known = knownCopy(rt, key)
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
-  const request = { token, leaseMs }
-  let reply = await rt.store.lookup(key, known ? { ...request, knownFence: known.fence } : request)
-  let held = heldOf(key, reply, known, sentAt)
-  if (held === 'unreadable') {
-    const unreadableFence = (reply as { stored: StoredFrame }).stored.fence
-    reply = await rt.store.lookup(key, { ...request, unreadableFence })
-    held = heldOf(key, reply, undefined, sentAt)
-    if (held === 'unreadable') held = undefined
+  let copy = known?.held
+  let reply = await rt.store.lookup(key, { ...request, ...known?.about })
+  for (let attempt = 0; ; attempt++) {
+    const read = readReply(rt, key, reply, copy, sentAt)
+    // What the store takes for fresh, and is not: it is told so, and asked again.
+    if (read.outdated === undefined || attempt === 2) return keep(rt, key, read.held, reply, since)
+    copy = read.outdated.soft ? read.held : undefined
+    const about = { outdated: read.outdated, ...(copy && { knownFence: copy.fence }) }
+    reply = await rt.store.lookup(key, { ...request, ...about })
   }
+}
+
+/** The copy in memory, and what the store is to know of it. */
+function knownCopy(
+  rt: Runtime,
+  key: string,
+): { held: HeldEntry | undefined; about: Partial<LookupRequest> } | undefined {
+  const slot = rt.l1.get(key)
+  if (slot?.type !== 'hold') return undefined
+  const { held } = slot
+  const left = afterPurges(rt, held)
+  if (left === undefined) {
+    return { held: undefined, about: { outdated: { fence: held.fence, soft: false } } }
+  }
+  const about = { knownFence: held.fence }
+  if (left === held && rt.marks.judge(held.entry.made) === 'valid') return { held, about }
+  return { held, about: { ...about, outdated: { fence: held.fence, soft: true } } }
+}
+
+interface Read {
+  readonly held: HeldEntry | undefined
+  readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
+}
+
+/** The entry in a reply, as the purges that are known leave it. */
+function readReply(
+  rt: Runtime,
+  key: string,
+  reply: LookupReply,
+  copy: HeldEntry | undefined,
+  sentAt: number,
+): Read {
+  const stored = 'stored' in reply ? reply.stored : undefined
+  if (stored === undefined) return { held: undefined }
+  const { fence } = stored
+  const held = heldOf(key, stored, copy, sentAt)
+  const left = held && afterPurges(rt, held)
+  if (reply.status !== 'fresh' || (held !== undefined && left === held)) return { held: left }
+  return { held: left, outdated: { fence, soft: left !== undefined } }
+}
+
+/** Into L1, or out of it. */
+function keep(
+  rt: Runtime,
+  key: string,
+  held: HeldEntry | undefined,
+  reply: LookupReply,
+  since: number,
+): Found {
   const found = interpret(reply, held)
   if (held !== undefined) promote(rt, key, held, found, since)
   // The store has no such entry any more: a copy of it must not be served on, nor be asked about by each request.
-  else if (known !== undefined) rt.l1.drop(key)
+  else rt.l1.drop(key)
   return found
 }
 
@@ -95,25 +148,23 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
   let quietMs = 0
   if (found.status === 'stale' && found.grant === undefined) quietMs = found.busyForMs
   if (found.status === 'failed') quietMs = found.forMs
-  const checkedAt = rt.clock.now()
-  const askAgainAt = checkedAt + quietMs
   const slot = rt.l1.get(key)
-  if (slot?.type === 'hold' && slot.held === held) Object.assign(slot, { checkedAt, askAgainAt })
-  else rt.l1.put(key, { type: 'hold', held, checkedAt, askAgainAt }, since)
+  const ours = slot?.type === 'hold' && slot.held.fence === held.fence
+  const begunAt = ours ? slot.begunAt : undefined
+  const askAgainAt = rt.clock.now() + quietMs
+  rt.l1.put(key, { ...holdSlot(held, begunAt), askAgainAt }, since)
 }
 
+/** Undefined when it cannot be read, or is not what belongs under such a key: then it was not put there by us. */
 function heldOf(
   key: string,
-  reply: LookupReply,
-  known: HeldEntry | undefined,
+  stored: StoredFrame,
+  copy: HeldEntry | undefined,
   sentAt: number,
-): HeldEntry | 'unreadable' | undefined {
-  const stored = 'stored' in reply ? reply.stored : undefined
-  if (stored === 'same') return known
-  if (stored === undefined) return undefined
-  const entry = decodeFrame(stored.frame)
-  // A response under a key of data, or the other way round, was not put there by us.
-  if (entry === undefined || (entry.type === 'value') !== isDataKey(key)) return 'unreadable'
+): HeldEntry | undefined {
+  const whole = stored.frame === undefined ? copy?.entry : decodeFrame(stored.frame)
+  const entry = whole && stored.patch !== undefined ? withHead(whole, stored.patch) : whole
+  if (entry === undefined || (entry.type === 'value') !== isDataKey(key)) return undefined
   // Counted from before the question was sent: never fresher than the store meant.
   const staleAt = sentAt + stored.freshForMs
   return {
@@ -123,22 +174,25 @@ function heldOf(
     staleAt,
     revalidateUntil: staleAt + stored.staleWhileRevalidateMs,
     errorUntil: staleAt + stored.staleIfErrorMs,
+    keepUntil: staleAt + stored.keepMs,
   }
 }
 
 function interpret(reply: LookupReply, held: HeldEntry | undefined): Found {
   switch (reply.status) {
     case 'fresh':
-      return held === undefined ? { status: 'busy', busyForMs: 0 } : { status: 'fresh', held }
+      return held === undefined
+        ? { status: 'busy', busyForMs: 0 }
+        : { status: 'fresh', held, grant: reply.grant }
     case 'stale':
       if (held !== undefined) {
         return { status: 'stale', held, grant: reply.grant, busyForMs: reply.busyForMs }
       }
       return reply.grant === undefined
         ? { status: 'busy', busyForMs: reply.busyForMs }
-        : { status: 'leased', grant: reply.grant, staleIfError: undefined }
+        : { status: 'leased', grant: reply.grant, previous: undefined }
     case 'leased':
-      return { status: 'leased', grant: reply.grant, staleIfError: held }
+      return { status: 'leased', grant: reply.grant, previous: held }
     case 'failed':
       return { status: 'failed', failure: reply.failure, forMs: reply.forMs, held }
     default:

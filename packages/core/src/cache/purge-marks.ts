@@ -29,9 +29,12 @@ export class PurgeMarks {
   #floor: Position = 0
   /** Rises with everything that may change a verdict. */
   version = 0
+  /** Of every purge heard of: what begins after that is newer than all before it, heard of or not. */
+  newest: Position = 0
 
   /** `at`: when the purge was, on this process's clock. Repeated and late ones change nothing. */
   add({ subject, soft, position }: Mark, at: number): void {
+    this.newest = Math.max(this.newest, position)
     const map = isRoute(subject) ? this.#routes : this.#subjects
     const kept = map.get(subject) ?? { hard: 0, soft: 0, softAt: 0 }
     if (position <= (soft ? kept.soft : kept.hard)) return
@@ -45,6 +48,7 @@ export class PurgeMarks {
 
   /** Purges before this one are not known: whatever was made before is void. */
   forgetBefore(position: Position): void {
+    this.newest = Math.max(this.newest, position)
     if (position <= this.#floor) return
     this.#floor = position
     this.version += 1

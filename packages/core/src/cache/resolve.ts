@@ -10,10 +10,8 @@ import { giveBack } from './give-back.ts'
 import { type Found, type Lookup, lookupOrLease } from './lookup-or-lease.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
+import { afterPurges, goodCopy, isConfirmed } from './trust.ts'
 import { waitForHolder } from './wait.ts'
-
-/** While purges are not heard, a copy is trusted for this long after the store was last asked about it. */
-const DEAF_MS = 5_000
 
 /** Answers at once when L1 can; never rejects. */
 export function resolve(
@@ -29,9 +27,8 @@ export function resolve(
     if (now < slot.until) return { type: 'pass', reason: 'hit-for-pass' }
     return coalesce(rt, key, policy, caller)
   }
-  const { held } = slot
-  if (rt.store.hearing === false && now >= slot.checkedAt + DEAF_MS)
-    return coalesce(rt, key, policy, caller)
+  const held = goodCopy(rt, slot)
+  if (held === undefined) return coalesce(rt, key, policy, caller)
   const freshness = freshnessAt(held, now)
   if (freshness === 'fresh') return hit(rt, key, held, false, 'l1')
   if (freshness !== 'stale') return coalesce(rt, key, policy, caller)
@@ -47,7 +44,7 @@ function coalesce(
   policy: Policy,
   caller: Caller,
 ): Resolution | Promise<Resolution> {
-  const present = rt.flights.get(key)
+  const present = joinable(rt, key)
   if (present?.stale !== undefined && freshnessAt(present.stale, rt.clock.now()) === 'stale') {
     return hit(rt, key, present.stale, true, 'l2')
   }
@@ -58,6 +55,14 @@ function coalesce(
   const resolution = flight.join(rt, caller, policy.waitMs)
   takeOff(rt, flight, undefined)
   return resolution
+}
+
+/** A fill that began long ago, with purges unheard since, may bring what was purged: newcomers get one of their own. */
+function joinable(rt: Runtime, key: string): Flight | undefined {
+  const present = rt.flights.get(key)
+  if (present?.filling && !isConfirmed(rt, present.fillingSince)) return undefined
+  if (present?.stale !== undefined) present.stale = afterPurges(rt, present.stale)
+  return present
 }
 
 /** Starts the flight. With a `refresher`, nobody needs to be waiting. */
@@ -135,7 +140,7 @@ function interpret(
   if (held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale') {
     return { type: 'hit', held, stale: true, from: 'l2' }
   }
-  return { type: 'failed', failure, retryAfterMs: forMs, error: undefined, staleIfError: held }
+  return { type: 'failed', failure, retryAfterMs: forMs, error: undefined, previous: held }
 }
 
 async function fillUnderLease(
@@ -182,20 +187,19 @@ async function fillUncoordinated(
   const { key, policy } = flight
   const since = rt.l1.sequence()
   const slot = rt.l1.get(key)
-  const staleIfError = slot?.type === 'hold' ? slot.held : undefined
-  flight.filling = true
-  flight.startClocks(rt)
+  const previous = slot?.type === 'hold' ? afterPurges(rt, slot.held) : undefined
+  flight.beginFill(rt)
   const result = await fill(rt, {
     key,
     caller,
     originTimeoutMs: policy.originTimeoutMs,
     fence: '',
-    staleIfError,
+    previous,
     behind: leader === undefined,
     publish: (live) => publish(rt, flight, live),
     onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
   })
-  return keepToOurselves(rt, flight, result, since, staleIfError)
+  return keepToOurselves(rt, flight, result, since, previous)
 }
 
 function hit(

@@ -31,7 +31,7 @@ export async function answerStale(
   const shared = await fillAndCommit(
     rt,
     flight,
-    { grant, since, staleIfError: held },
+    { grant, since, previous: held },
     {
       caller,
       behind: leader === undefined,

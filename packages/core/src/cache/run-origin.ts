@@ -1,11 +1,12 @@
 // Stage: runs the app for one request, judges the head of its answer before it leaves, and says what came
 // of it for everybody else. Those who wait are released as soon as the head says that it is not for them.
 
-import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import type { HeldEntry, Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import { storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
 import { isWelcomeOnError } from '../http/request-directives.ts'
+import { canonicalPath } from '../http/route-pattern.ts'
 import { sameSelection, selectFields } from '../http/vary.ts'
 import {
   type CapturedHead,
@@ -110,7 +111,7 @@ function decide(
   minted: HeaderList,
 ): HeadDecision {
   if (!verdict.store && verdict.failure) {
-    const reply = staleReply(rt, run.request, run.config, run.lead.staleIfError, head.status)
+    const reply = staleReply(rt, run.request, run.config, run.lead.previous, head.status)
     if (reply !== undefined) return { action: 'replace', reply }
   }
   const stored = isStored(run, verdict)
@@ -185,7 +186,7 @@ function resultOf(
   if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
   const { freshMs, staleWhileRevalidateMs, staleIfErrorMs } = verdict
   const entry = entryOf(run, verdict, end.head, end.body, minted)
-  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs }
+  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs: 0 }
   return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
 }
 
@@ -203,5 +204,13 @@ function entryOf(
     body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),
+    made: madeFor(run),
   }
+}
+
+function madeFor({ request, lead }: OriginRun): Made {
+  const { target, host } = request
+  const end = target.indexOf('?')
+  const path = canonicalPath(end === -1 ? target : target.slice(0, end))
+  return { asOf: lead.asOf, tookMs: 0, subjects: [], path, host: host.toLowerCase() }
 }

@@ -3,16 +3,18 @@
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { Events } from '../events.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { Failure, Grant, Lifetimes, StampedeStore } from '../ports/store.ts'
+import type { Failure, Grant, Lifetimes, Position, StampedeStore } from '../ports/store.ts'
 import type { Live } from './collapse.ts'
 import type { Flight } from './flight.ts'
 import type { L1 } from './l1.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 import type { LiveReader } from './live-body.ts'
+import type { PurgeMarks } from './purge-marks.ts'
 
 export interface Runtime {
   readonly store: StampedeStore
   readonly l1: L1
+  readonly marks: PurgeMarks
   readonly keeper: LeaseKeeper
   readonly flights: Map<string, Flight>
   readonly events: Events
@@ -35,8 +37,10 @@ export interface Policy {
 export interface Lead {
   /** Empty when the store could not be reached and no lease was given. */
   readonly fence: string
-  /** May be answered with if the origin fails. */
-  readonly staleIfError: HeldEntry | undefined
+  /** Every purge up to this one was known before the origin was run. */
+  readonly asOf: Position
+  /** What was there before: to be answered with if the origin fails, as long as it may be, and to be found unchanged. */
+  readonly previous: HeldEntry | undefined
   /** Aborted when `originTimeoutMs` is over. */
   readonly signal: AbortSignal
   /** Shows an answer on its way to those who wait for it. False when they must not see it. */
@@ -46,6 +50,13 @@ export interface Lead {
 /** What came of running the origin, for everybody else. */
 export type FillResult =
   | { readonly type: 'store'; readonly entry: StoredEntry; readonly lifetimes: Lifetimes }
+  /** The body is that of `previous`, the rest of `entry` may be new. */
+  | {
+      readonly type: 'not-modified'
+      readonly previous: HeldEntry
+      readonly entry: StoredEntry
+      readonly lifetimes: Lifetimes
+    }
   /**
    * May not be shared: everybody runs their own. Remembered if it is the resource that is so (it sets a cookie, it is
    * private), and not if it may have been this one request (429, 401): that must not turn the key off for others.
@@ -91,14 +102,14 @@ export type Resolution =
       readonly retryAfterMs: number
       /** The error itself, where it happened in this process. */
       readonly error: unknown
-      readonly staleIfError: HeldEntry | undefined
+      readonly previous: HeldEntry | undefined
     }
   /** `waitMs` is spent. */
-  | { readonly type: 'timed-out'; readonly staleIfError: HeldEntry | undefined }
+  | { readonly type: 'timed-out'; readonly previous: HeldEntry | undefined }
 
 export interface LeasedFill {
   readonly grant: Grant
   /** L1's sequence before the lookup: a purge since then refuses the L1 write. */
   readonly since: number
-  readonly staleIfError: HeldEntry | undefined
+  readonly previous: HeldEntry | undefined
 }

@@ -9,7 +9,8 @@ import {
 } from '../cache/cache-options.ts'
 import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
-import type { HeldEntry, StoredValue } from '../entry/entry.ts'
+import { readTags, type TagsRule, tagsOf } from '../cache/tags.ts'
+import type { HeldEntry, Made, StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
   messageOf,
@@ -21,6 +22,7 @@ import {
 } from '../errors.ts'
 import { checkNames, readDurationMs } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
+import { tagSubject } from '../ports/subject.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
 /** Options of getOrSet. All durations in milliseconds. */
@@ -31,6 +33,8 @@ export interface GetOrSetOptions {
   staleWhileRevalidateMs?: number
   /** How long after that it is answered with when the factory fails. Default 0. */
   staleIfErrorMs?: number
+  /** Names under which the value can be purged, together with others: `purge({ tag })`. A function is given the value. Default: none. */
+  tags?: readonly string[] | ((value: never) => readonly string[])
   /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
   jitter?: number
   /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
@@ -55,6 +59,7 @@ interface Plan extends Policy {
   readonly ttlMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  readonly tags: TagsRule
   readonly jitter: number
 }
 
@@ -63,6 +68,7 @@ const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'ttlMs',
   'staleWhileRevalidateMs',
   'staleIfErrorMs',
+  'tags',
   'jitter',
   'leaseMs',
   'waitMs',
@@ -93,7 +99,7 @@ class Call<T> implements Caller {
   readonly #key: string
   readonly #factory: Factory<T>
   readonly #plan: Plan
-  #staleIfError: HeldEntry | undefined
+  #previous: HeldEntry | undefined
 
   constructor(rt: Runtime, key: string, factory: Factory<T>, plan: Plan) {
     this.#rt = rt
@@ -102,11 +108,12 @@ class Call<T> implements Caller {
     this.#plan = plan
   }
 
-  async lead({ fence, signal, staleIfError }: Lead): Promise<FillResult> {
-    this.#staleIfError = staleIfError
+  async lead({ fence, asOf, signal, previous }: Lead): Promise<FillResult> {
+    this.#previous = previous
     try {
       const value = await this.#factory({ fence, signal })
-      const entry = encodeValue(`getOrSet(${show(this.#key)})`, value)
+      const made: Made = { asOf, tookMs: 0, subjects: this.#subjects(value) }
+      const entry = encodeValue(`getOrSet(${show(this.#key)})`, value, made)
       return { type: 'store', entry, lifetimes: this.#lifetimes() }
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
@@ -124,26 +131,23 @@ class Call<T> implements Caller {
       case 'led':
         return this.#own(resolution.result)
       case 'failed': {
-        const { staleIfError, error, failure } = resolution
-        return this.#coverOr(staleIfError, error ?? originFailed(this.#key, failure.message))
+        const { previous, error, failure } = resolution
+        return this.#coverOr(previous, error ?? originFailed(this.#key, failure.message))
       }
       case 'timed-out': {
         const late = waitTimeout(this.#key, this.#plan.waitMs)
-        return this.#own(
-          await this.lead({ fence: '', staleIfError: undefined, signal: NEVER }),
-          late,
-        )
+        return this.#own(await this.lead(ALONE), late)
       }
       // For requests only: values have no head to answer with.
       case 'live':
       case 'pass':
-        return this.#own(await this.lead({ fence: '', staleIfError: undefined, signal: NEVER }))
+        return this.#own(await this.lead(ALONE))
     }
   }
 
   #own(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'store') return decodeValue<T>(result.entry as StoredValue)
-    if (result.type === 'failure') return this.#coverOr(this.#staleIfError, result.error)
+    if (result.type === 'failure') return this.#coverOr(this.#previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
 
@@ -156,14 +160,24 @@ class Call<T> implements Caller {
     throw error
   }
 
+  #subjects(value: unknown): readonly string[] {
+    return tagsOf(`${WHERE}.tags`, this.#plan.tags, value).map(tagSubject)
+  }
+
   #lifetimes() {
     const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, jitter } = this.#plan
-    const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs }
+    const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs: 0 }
     return spread(windows, jitter, this.#rt.random)
   }
 }
 
-const NEVER = new AbortController().signal
+/** Without a lease, and for this caller only. */
+const ALONE: Lead = {
+  fence: '',
+  asOf: 0,
+  previous: undefined,
+  signal: new AbortController().signal,
+}
 
 function storedValue(held: HeldEntry): StoredValue {
   if (held.entry.type === 'value') return held.entry
@@ -189,6 +203,7 @@ function readPlan(options: GetOrSetOptions): Plan {
     ttlMs,
     staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
     staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    tags: readTags(`${WHERE}.tags`, bag.tags),
     jitter: bag.jitter === undefined ? DEFAULT_JITTER : readJitter(WHERE, bag),
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
     waitMs: readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS,

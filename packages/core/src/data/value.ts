@@ -2,14 +2,19 @@
 // included, so that a hit and a miss never differ; parsed once per process and frozen, so that nobody
 // can change what others see.
 
-import type { StoredValue } from '../entry/entry.ts'
+import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { parseFrozen } from '../entry/frozen-json.ts'
 import { valueError } from '../errors.ts'
 
 /** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`, naming `where`. */
-export function encodeValue(where: string, value: unknown): StoredValue {
+export function encodeValue(
+  where: string,
+  value: unknown,
+  made: Made = UNKNOWN_ORIGIN,
+): StoredValue {
   if (value instanceof Uint8Array) {
-    return { type: 'value', encoding: 'bytes', body: Uint8Array.prototype.slice.call(value) }
+    const body = Uint8Array.prototype.slice.call(value)
+    return { type: 'value', encoding: 'bytes', body, made }
   }
   let json: string | undefined
   try {
@@ -23,7 +28,7 @@ export function encodeValue(where: string, value: unknown): StoredValue {
       `what was returned is ${typeof value}, which JSON has no form for; return null`,
     )
   }
-  return { type: 'value', encoding: 'json', body: Buffer.from(json) }
+  return { type: 'value', encoding: 'json', body: Buffer.from(json), made }
 }
 
 export function decodeValue<T>(stored: StoredValue): T {

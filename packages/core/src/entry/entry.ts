@@ -1,7 +1,7 @@
 // What is kept, and for how long it may be used.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import type { Position } from '../ports/store.ts'
+import type { Lifetimes, Position } from '../ports/store.ts'
 
 /** From where an entry comes: what it takes to know whether a purge was about it, and when to refresh it early. */
 export interface Made {
@@ -54,6 +54,25 @@ export interface HeldEntry {
   readonly errorUntil: number
   /** Until then it may still be compared with what the origin has. */
   readonly keepUntil: number
+}
+
+/** An entry written at this moment, as this process holds it. */
+export function holdFor(
+  entry: StoredEntry,
+  fence: string,
+  lifetimes: Lifetimes,
+  writtenAt: number,
+): HeldEntry {
+  const staleAt = writtenAt + lifetimes.freshMs
+  return {
+    entry,
+    fence,
+    bornAt: writtenAt,
+    staleAt,
+    revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
+    errorUntil: staleAt + lifetimes.staleIfErrorMs,
+    keepUntil: staleAt + lifetimes.keepMs,
+  }
 }
 
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'

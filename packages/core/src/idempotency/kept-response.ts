@@ -1,7 +1,7 @@
 // What a completed attempt left, as bytes: one byte for the kind, then a frame as the cache keeps its
 // entries in, or JSON. What comes back from a store is untrusted: decoding checks everything, never throws.
 
-import type { StoredValue } from '../entry/entry.ts'
+import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { decodeFrame, encodeFrame } from '../entry/frame.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
@@ -31,7 +31,10 @@ export function encodeKept(kept: Kept): Uint8Array {
     return withKind(KIND_NOT_RETAINED, Buffer.from(JSON.stringify({ s: status, l: location })))
   }
   if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(kept.stored))
-  return withKind(KIND_FRAME, encodeFrame({ ...kept, initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }))
+  return withKind(
+    KIND_FRAME,
+    encodeFrame({ ...kept, initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }),
+  )
 }
 
 /** `undefined`: of a newer version, or not ours. */

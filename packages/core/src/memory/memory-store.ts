@@ -15,30 +15,21 @@ import type {
   LookupReply,
   LookupRequest,
   StampedeStore,
-  StoredFrame,
   StoreHooks,
 } from '../ports/store.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
-
-interface Record {
-  fence: number
-  token: string
-  leaseUntil: number
-  waiting: boolean
-  passUntil: number
-  retryAt: number
-  failure: Failure | undefined
-  entry: Entry | undefined
-}
-
-interface Entry {
-  readonly frame: Uint8Array
-  readonly fence: string
-  readonly madeAt: number
-  freshUntil: number
-  readonly lifetimes: Lifetimes
-}
+import {
+  bytesOf,
+  clearMarks,
+  grantOf,
+  isGrantOf,
+  type MemoryEntry,
+  type MemoryRecord,
+  newRecord,
+  storedOf,
+  usable,
+} from './memory-record.ts'
 
 export interface MemoryStoreOptions {
   /** Bound of all records together. Default 128 MiB; the least recently used go first. */
@@ -59,16 +50,18 @@ class MemoryStore implements StampedeStore {
   readonly locks: LockStore = new MemoryLocks()
   readonly idempotency: IdempotencyStore = new MemoryIdempotency()
   readonly name = 'memory'
-  readonly #records: LRUCache<string, Record>
+  /** There is nobody to miss a purge of. */
+  readonly confirmedAt = Number.POSITIVE_INFINITY
+  readonly #records: LRUCache<string, MemoryRecord>
   readonly #groups = new GroupIndex()
   #lastFence = 0
+  #position = 0
   #hooks: StoreHooks | undefined
 
   constructor(maxBytes: number) {
-    this.#records = new LRUCache<string, Record>({
+    this.#records = new LRUCache<string, MemoryRecord>({
       maxSize: maxBytes,
-      sizeCalculation: (record, key) =>
-        RECORD_BYTES + key.length * 2 + (record.entry?.frame.byteLength ?? 0),
+      sizeCalculation: (record, key) => RECORD_BYTES + key.length * 2 + bytesOf(record),
       dispose: (_record, key, reason) => {
         if (reason !== 'set') this.#groups.remove(key)
       },
@@ -80,48 +73,52 @@ class MemoryStore implements StampedeStore {
     this.#hooks = hooks
   }
 
+  /** The newest purge by subject; the purges of keys have no need of one here. */
+  get position(): number {
+    return this.#position
+  }
+
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     const now = this.#now()
     const record = this.#records.get(key) ?? newRecord()
-    if (record.entry?.fence === request.unreadableFence) record.entry = undefined
-    const entry = this.#usable(record, now)
+    if (request.outdated !== undefined) outdate(record, request.outdated, now)
+    const entry = usable(record, now)
     const stored = entry && storedOf(entry, now, request.knownFence)
-    if (entry && stored && now < entry.freshUntil) return { status: 'fresh', stored }
+    const isHeld = record.token !== '' && now < record.leaseUntil
+    if (entry && stored && now < entry.freshUntil) {
+      if (!request.early || isHeld) return { status: 'fresh', stored }
+      return { status: 'fresh', stored, grant: this.#grant(key, record, request, now) }
+    }
     if (now < record.passUntil) return { status: 'pass', forMs: record.passUntil - now }
     if (record.failure && now < record.retryAt) {
-      const { failure, retryAt } = record
-      const forMs = retryAt - now
-      return stored
-        ? { status: 'failed', failure, forMs, stored }
-        : { status: 'failed', failure, forMs }
+      const shared = {
+        status: 'failed',
+        failure: record.failure,
+        forMs: record.retryAt - now,
+      } as const
+      return stored ? { ...shared, stored } : shared
     }
     const stale = entry && now < entry.freshUntil + entry.lifetimes.staleWhileRevalidateMs
-    const busyForMs = Math.max(0, record.leaseUntil - now)
-    const held = record.token !== '' && busyForMs > 0
-    const mayLease = request.leaseMs > 0 && (!held || record.token === request.token)
+    const mayLease = request.leaseMs > 0 && (!isHeld || record.token === request.token)
     if (!mayLease) {
       if (request.leaseMs > 0) record.waiting = true
-      const forMs = request.leaseMs > 0 ? busyForMs : 0
+      const busyForMs = request.leaseMs > 0 ? Math.max(0, record.leaseUntil - now) : 0
       return stale && stored
-        ? { status: 'stale', stored, busyForMs: forMs }
-        : { status: 'busy', busyForMs: forMs }
+        ? { status: 'stale', stored, busyForMs }
+        : { status: 'busy', busyForMs }
     }
-    const grant = held ? grantOf(key, record) : this.#grant(key, record, request, now)
+    const grant = isHeld ? grantOf(key, record) : this.#grant(key, record, request, now)
     if (stale && stored) return { status: 'stale', stored, grant, busyForMs: 0 }
     return stored ? { status: 'leased', grant, stored } : { status: 'leased', grant }
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const record = this.#records.get(grant.key)
-    if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
-    if (record.token !== grant.token) {
-      return record.entry?.fence === grant.fence ? 'committed' : 'fenced'
-    }
-    const now = this.#now()
-    const freshUntil = now + lifetimes.freshMs
-    record.entry = { frame, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
-    this.#endLease(grant.key, record)
-    return 'committed'
+    const { fence } = grant
+    return this.#write(grant, lifetimes, () => ({ frame, stored: fence, patch: undefined }))
+  }
+
+  async extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+    return this.#write(grant, lifetimes, ({ frame, stored }) => ({ frame, stored, patch }))
   }
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -147,10 +144,9 @@ class MemoryStore implements StampedeStore {
 
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
     const now = this.#now()
-    return grants.map(({ key, fence, token }) => {
-      const record = this.#records.get(key)
-      if (record === undefined || String(record.fence) !== fence || record.token !== token)
-        return false
+    return grants.map((grant) => {
+      const record = this.#records.get(grant.key)
+      if (record === undefined || !isGrantOf(record, grant)) return false
       record.leaseUntil = now + leaseMs
       return true
     })
@@ -167,7 +163,32 @@ class MemoryStore implements StampedeStore {
     this.#records.clear()
   }
 
-  #purgeOne(key: string, record: Record, soft: boolean): void {
+  async mark(subject: string, { soft }: { soft: boolean }): Promise<void> {
+    const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
+    this.#position = Math.max(this.#position + 1, clock)
+    this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
+  }
+
+  /** What `how` makes of the entry there is; an extension needs one. */
+  #write(
+    grant: Grant,
+    lifetimes: Lifetimes,
+    how: (before: MemoryEntry) => Pick<MemoryEntry, 'frame' | 'stored' | 'patch'>,
+  ): CommitReply {
+    const record = this.#records.get(grant.key)
+    if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
+    const { entry } = record
+    if (record.token !== grant.token) return entry?.fence === grant.fence ? 'committed' : 'fenced'
+    const written = how(entry ?? NO_ENTRY)
+    if (written.frame === NO_ENTRY.frame) return 'fenced'
+    const now = this.#now()
+    const freshUntil = now + lifetimes.freshMs
+    record.entry = { ...written, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
+    this.#endLease(grant.key, record)
+    return 'committed'
+  }
+
+  #purgeOne(key: string, record: MemoryRecord, soft: boolean): void {
     if (soft && record.entry !== undefined) {
       record.fence = this.#nextFence(record)
       record.entry.freshUntil = Math.min(record.entry.freshUntil, this.#now())
@@ -178,17 +199,16 @@ class MemoryStore implements StampedeStore {
     }
   }
 
-  #end(grant: Grant, how: (record: Record, now: number) => void): CommitReply {
+  #end(grant: Grant, how: (record: MemoryRecord, now: number) => void): CommitReply {
     const record = this.#records.get(grant.key)
-    const isOurs = record?.token === grant.token && String(record.fence) === grant.fence
-    if (record === undefined || !isOurs) return 'fenced'
+    if (record === undefined || !isGrantOf(record, grant)) return 'fenced'
     clearMarks(record)
     how(record, this.#now())
     this.#endLease(grant.key, record, false)
     return 'committed'
   }
 
-  #endLease(key: string, record: Record, clear = true): void {
+  #endLease(key: string, record: MemoryRecord, clear = true): void {
     record.token = ''
     record.leaseUntil = 0
     if (clear) clearMarks(record)
@@ -198,7 +218,7 @@ class MemoryStore implements StampedeStore {
     if (waiting) this.#wake(key)
   }
 
-  #grant(key: string, record: Record, request: LookupRequest, now: number): Grant {
+  #grant(key: string, record: MemoryRecord, request: LookupRequest, now: number): Grant {
     record.fence = this.#nextFence(record)
     record.token = request.token
     record.leaseUntil = now + request.leaseMs
@@ -208,26 +228,17 @@ class MemoryStore implements StampedeStore {
   }
 
   /** A copy: the LRU measures what it is given anew only if it is another object. */
-  #keep(key: string, record: Record): void {
+  #keep(key: string, record: MemoryRecord): void {
     this.#records.set(key, { ...record })
     if (this.#records.has(key)) this.#groups.add(key)
     else this.#groups.remove(key)
   }
 
   /** Rises over a purge too, which forgets the record within the same millisecond. */
-  #nextFence(record: Record): number {
+  #nextFence(record: MemoryRecord): number {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
     this.#lastFence = Math.max(record.fence + 1, this.#lastFence + 1, clock)
     return this.#lastFence
-  }
-
-  /** An entry past everything it may be used for is as if it were not there. */
-  #usable(record: Record, now: number): Entry | undefined {
-    const { entry } = record
-    if (entry === undefined) return undefined
-    const { staleWhileRevalidateMs, staleIfErrorMs } = entry.lifetimes
-    const end = entry.freshUntil + Math.max(staleWhileRevalidateMs, staleIfErrorMs)
-    return now < end ? entry : undefined
   }
 
   #wake(key: string): void {
@@ -239,37 +250,15 @@ class MemoryStore implements StampedeStore {
   }
 }
 
-function newRecord(): Record {
-  return {
-    fence: 0,
-    token: '',
-    leaseUntil: 0,
-    waiting: false,
-    passUntil: 0,
-    retryAt: 0,
-    failure: undefined,
-    entry: undefined,
-  }
-}
+const NO_ENTRY = { frame: new Uint8Array() } as MemoryEntry
 
-function clearMarks(record: Record): void {
-  record.passUntil = 0
-  record.retryAt = 0
-  record.failure = undefined
-}
-
-function grantOf(key: string, record: Record): Grant {
-  return { key, token: record.token, fence: String(record.fence) }
-}
-
-function storedOf(entry: Entry, now: number, knownFence: string | undefined): StoredFrame | 'same' {
-  if (entry.fence === knownFence) return 'same'
-  return {
-    frame: entry.frame,
-    fence: entry.fence,
-    ageMs: now - entry.madeAt,
-    freshForMs: entry.freshUntil - now,
-    staleWhileRevalidateMs: entry.lifetimes.staleWhileRevalidateMs,
-    staleIfErrorMs: entry.lifetimes.staleIfErrorMs,
-  }
+function outdate(
+  record: MemoryRecord,
+  { fence, soft }: NonNullable<LookupRequest['outdated']>,
+  now: number,
+): void {
+  const { entry } = record
+  if (entry === undefined || entry.fence !== fence) return
+  if (soft) entry.freshUntil = Math.min(entry.freshUntil, now)
+  else record.entry = undefined
 }

@@ -96,6 +96,9 @@ export type CommitReply = 'committed' | 'fenced'
  */
 export type Position = number
 
+/** How long copies in memory are trusted after it was last certain that no purge was missed. */
+export const CONFIRMED_FOR_MS = 5_000
+
 /** A purge of everything that was made under a subject: a tag, a path, a route, or all there is (`ports/subject.ts`). */
 export interface Mark {
   readonly subject: string
@@ -142,11 +145,11 @@ export interface StampedeStore {
   readonly locks: LockStore
   /** Records of idempotency keys on the same server and connections. */
   readonly idempotency: IdempotencyStore
-  /** Every purge up to this one is known here. */
+  /** The newest purge that was heard of here. What is begun now is newer than it, and than all before it. */
   readonly position: Position
   /**
    * As of when, on the runtime's clock, it is certain that no purge made elsewhere was missed; copies in memory are trusted for some
-   * seconds after that. `Infinity` in a store that serves one process, `-Infinity` before anything was heard.
+   * seconds (CONFIRMED_FOR_MS) after that. `Infinity` in a store that serves one process, `-Infinity` before anything was heard.
    */
   readonly confirmedAt: number
   /** Called once, by createStampede. A store serves one Stampede. */

@@ -13,7 +13,15 @@ import type {
 } from '../ports/store.ts'
 import { FaultyIdempotency, sharedIdempotency } from './idempotency-doubles.ts'
 
-export type Operation = 'lookup' | 'commit' | 'pass' | 'fail' | 'renew' | 'purge'
+export type Operation =
+  | 'lookup'
+  | 'commit'
+  | 'pass'
+  | 'fail'
+  | 'renew'
+  | 'extend'
+  | 'purge'
+  | 'mark'
 
 /** What becomes of one call; `work` does it on the store behind. */
 export type Fault = (work: () => Promise<unknown>) => Promise<unknown>
@@ -63,6 +71,7 @@ export class FaultyStore implements StampedeStore {
   readonly calls: string[] = []
   /** Holds for every operation that has no fault of its own. */
   always: Fault | undefined
+  confirmed: number | undefined
   readonly #inner: StampedeStore
   readonly #faults = new Map<Operation, Fault[]>()
   #hooks: StoreHooks | undefined
@@ -102,6 +111,23 @@ export class FaultyStore implements StampedeStore {
 
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
     return this.#run('commit', grant.key, () => this.#inner.commit(grant, frame, lifetimes))
+  }
+
+  get position(): number {
+    return this.#inner.position
+  }
+
+  /** As the store behind says, if the test does not say otherwise. */
+  get confirmedAt(): number {
+    return this.confirmed ?? this.#inner.confirmedAt
+  }
+
+  extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+    return this.#run('extend', grant.key, () => this.#inner.extend(grant, patch, lifetimes))
+  }
+
+  mark(subject: string, options: { soft: boolean }): Promise<void> {
+    return this.#run('mark', subject, () => this.#inner.mark(subject, options))
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -150,14 +176,23 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       name: 'shared',
       locks: inner.locks,
       idempotency: idempotency(),
+      get position() {
+        return inner.position
+      },
+      confirmedAt: Number.POSITIVE_INFINITY,
       attach(its) {
         own = its
         hooks.push(its)
         if (hooks.length > 1) return
-        inner.attach({ ...its, onWake: (key) => messages(key) })
+        const onMark: StoreHooks['onMark'] = (mark) => {
+          for (const each of hooks) each.onMark(mark)
+        }
+        inner.attach({ ...its, onMark, onWake: (key) => messages(key) })
       },
       lookup: (key, request) => inner.lookup(key, request),
       commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
+      extend: (grant, patch, lifetimes) => inner.extend(grant, patch, lifetimes),
+      mark: (subject, options) => inner.mark(subject, options),
       pass: (grant, passMs) => inner.pass(grant, passMs),
       fail: (...args) => inner.fail(...args),
       renew: (grants, leaseMs) => inner.renew(grants, leaseMs),

@@ -1,0 +1,38 @@
+// The `tags` option: names under which what is made can be purged, together with others.
+
+import { optionError } from '../errors.ts'
+
+/** Tags, or what makes them of a value or a response; each is checked where it is used. */
+export type TagsRule = readonly string[] | ((...args: never[]) => readonly string[]) | undefined
+
+/** Each costs a little on every purge, and memory in every process that holds the entry. */
+const MOST_TAGS = 256
+
+/** Throws `ERR_STAMPEDE_OPTION`. */
+export function readTags(where: string, value: unknown): TagsRule {
+  if (value === undefined || typeof value === 'function') return value as TagsRule
+  if (isTags(value)) return Object.freeze([...value])
+  throw optionError(
+    where,
+    value,
+    `use up to ${MOST_TAGS} names: ['product:42'], or a function that returns them`,
+  )
+}
+
+/** Throws what the callback threw, or that it returned no tags. */
+export function tagsOf(where: string, rule: TagsRule, ...args: unknown[]): readonly string[] {
+  if (typeof rule !== 'function') return rule ?? NONE
+  const tags: unknown = (rule as (...all: unknown[]) => unknown)(...args)
+  if (isTags(tags)) return [...new Set(tags)]
+  throw optionError(where, tags, `return up to ${MOST_TAGS} names: ['product:42']`)
+}
+
+const NONE: readonly string[] = []
+
+function isTags(value: unknown): value is readonly string[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= MOST_TAGS &&
+    value.every((tag) => typeof tag === 'string' && tag !== '')
+  )
+}
