@@ -81,6 +81,11 @@ export interface CacheRules<Native = unknown> {
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
   revalidate?: 'background' | 'foreground'
   /**
+   * Refreshes fresh entries before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower
+   * the handler, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
+   */
+  earlyRefresh?: number
+  /**
    * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
    * `Location` and `Content-Location` (default, RFC 9111 §4.4); or `never`: time and purges alone.
    */
@@ -120,6 +125,7 @@ export interface CacheConfig<Native = unknown> {
   readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
+  readonly earlyRefresh: number
   readonly invalidateOn: 'unsafe' | 'never'
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
@@ -151,6 +157,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'collapse',
   'originTimeoutMs',
   'revalidate',
+  'earlyRefresh',
   'invalidateOn',
   'bypass',
   'cacheStatus',
@@ -191,6 +198,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
+    earlyRefresh: readEarlyRefresh(WHERE, bag),
     invalidateOn: readChoice(WHERE, bag, 'invalidateOn', ['unsafe', 'never']) ?? 'unsafe',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
@@ -201,6 +209,11 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
 export function readJitter(where: string, bag: Readonly<Record<string, unknown>>): number {
   const rule = { min: 0, max: 0.5, unit: 'the lifetime (a fraction)', fraction: true }
   return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
+}
+
+export function readEarlyRefresh(where: string, bag: Readonly<Record<string, unknown>>): number {
+  const rule = { min: 0, max: 100, unit: 'times the duration of a run', fraction: true }
+  return readNumber(where, bag, 'earlyRefresh', rule) ?? 0
 }
 
 function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailable' } {
