@@ -16,7 +16,7 @@ const FOR_EVER_MS = 24 * 3_600_000
 type Step =
   | { do: 'get'; at: number; key: number; waitMs: number; swr: boolean; early: boolean }
   | { do: 'purge'; at: number; key: number; soft: boolean }
-  | { do: 'end'; run: number; fails: boolean }
+  | { do: 'end'; run: number; fails: boolean; afterMs: number }
   | { do: 'fault'; at: number; operation: 'lookup' | 'commit' | 'fail' | 'renew'; lost: boolean }
   | { do: 'gap' | 'deaf'; at: number }
   | { do: 'advance'; ms: number }
@@ -33,7 +33,12 @@ const GET = fc.record({
   early: fc.boolean(),
 })
 const PURGE = fc.record({ do: fc.constant('purge' as const), at, key, soft: fc.boolean() })
-const END = fc.record({ do: fc.constant('end' as const), run: fc.nat(3), fails: fc.boolean() })
+const END = fc.record({
+  do: fc.constant('end' as const),
+  run: fc.nat(3),
+  fails: fc.boolean(),
+  afterMs: fc.constantFrom(0, 20),
+})
 const ADVANCE = fc.record({
   do: fc.constant('advance' as const),
   ms: fc.constantFrom(1, 60, 400, 700, 1_000, 3_100),
@@ -139,6 +144,7 @@ class World {
       case 'purge':
         return this.#purge(taken)
       case 'end':
+        if (taken.afterMs > 0) await this.clock.advance(taken.afterMs)
         return this.#running[taken.run % Math.max(1, this.#running.length)]?.end(taken.fails)
       case 'fault':
         this.#of(this.stores, taken.at).next(taken.operation, taken.lost ? loseReply : refuse)
