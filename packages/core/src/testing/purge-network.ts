@@ -48,7 +48,8 @@ export class PurgeNetwork {
     const inner = this.#inner
     const purge = async (key: string, options: { soft: boolean }): Promise<void> => {
       await inner.purge(key, options)
-      this.#append(this.#last() + 1, (hooks) => hooks.onPurge(key, options))
+      // Between two marks, which are whole: no two purges have one position.
+      this.#append(this.#last() + 0.001, (hooks) => hooks.onPurge(key, options))
     }
     const member = new NetworkMember(this.#clock, inner, this.#idempotency(), this.#log, purge)
     this.#members.push(member)
