@@ -205,7 +205,7 @@ describe('any storm of purges', () => {
           }
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 1500 },
     )
     expect(counted.purges).toBeGreaterThan(100)
     expect(counted.answers).toBeGreaterThan(500)
