@@ -50,7 +50,6 @@ export function createKoaExchange(
   dispatch: Dispatch,
 ): KoaVisit {
   const answer = createAnswer()
-  const natives: Natives = [ctx, ctx.response]
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
   const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
