@@ -165,8 +165,15 @@ describe('getOrSet', () => {
 
 describe('purge', () => {
   it.each([
-    [undefined, undefined, 'purge.key: received undefined; name what to purge'],
-    [{}, undefined, 'purge.key: received undefined'],
+    [undefined, undefined, 'purge: received undefined; name one thing'],
+    [{}, undefined, 'purge: received an object'],
+    [{ key: 'k', tag: 't' }, undefined, 'purge: received an object'],
+    [{ key: 'k', host: 'h' }, undefined, 'purge: received an object'],
+    [{ tag: '' }, undefined, 'purge.tag: received ""'],
+    [{ path: 'p' }, undefined, 'purge.path: received "p"; give the path alone'],
+    [{ path: '/p?a=1' }, undefined, 'purge.path: received "/p?a=1"; give the path alone'],
+    [{ route: '/:a/(b)' }, undefined, 'purge.route: received "/:a/(b)"; use parts such as'],
+    [{ all: 1 }, undefined, 'purge.all: received 1; say { all: true }'],
     [{ key: '' }, undefined, 'purge.key: received ""'],
     [{ key: 5 }, undefined, 'purge.key: received 5'],
     ['k', undefined, 'purge: received "k"; pass an object of options'],

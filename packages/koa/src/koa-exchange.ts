@@ -6,7 +6,6 @@ import {
   type Exchange,
   type HeaderList,
   type HeadWatch,
-  type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -54,7 +53,7 @@ export function createKoaExchange(
   const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
     addAtHead(ctx.res, add, OWN_FIELDS)
-    const stands = onHead && watchHead(ctx.res, (head) => onHead(head, natives))
+    const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     const passed: Promise<void> = next()
     // To a client that is gone Koa does not even try to answer.
     passed.then(() => ctx.writable || stands?.()).catch(() => {})
@@ -68,7 +67,7 @@ export function createKoaExchange(
     runOrigin(observer) {
       answer.begun = true
       enterOrigin(ctx.req)
-      return runOrigin(ctx, next, withNatives(observer, natives), answer)
+      return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
       answer.begun = true

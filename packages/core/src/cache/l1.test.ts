@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
-import { isNewer, L1, type L1Limits, type L1Slot } from './l1.ts'
+import { type HeldEntry, type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { holdSlot, isNewer, L1, type L1Limits, type L1Slot } from './l1.ts'
 
 const LIMITS = { maxBytes: 100_000, maxEntries: 100, maxEntryBytes: 50_000 }
 
@@ -11,6 +11,7 @@ const value = (bytes: number): StoredEntry => ({
   type: 'value',
   encoding: 'bytes',
   body: Buffer.alloc(bytes),
+  made: UNKNOWN_ORIGIN,
 })
 function hold(fence: string, entry: StoredEntry = value(10)): L1Slot {
   const held: HeldEntry = {
@@ -20,8 +21,9 @@ function hold(fence: string, entry: StoredEntry = value(10)): L1Slot {
     staleAt: 1_000,
     revalidateUntil: 1_000,
     errorUntil: 1_000,
+    keepUntil: 1_000,
   }
-  return { type: 'hold', held, checkedAt: 0, askAgainAt: 0 }
+  return holdSlot(held)
 }
 const fenceIn = (l1: L1, key = 'k') => {
   const slot = l1.get(key)
@@ -171,6 +173,7 @@ describe('the bounds', () => {
         headers: [['x-a', 'v'.repeat(1_000)]],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
+        made: UNKNOWN_ORIGIN,
         vary: [],
       },
       1_000,
@@ -184,6 +187,7 @@ describe('the bounds', () => {
         headers: [],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
+        made: UNKNOWN_ORIGIN,
         vary: [['accept-language', 'v'.repeat(1_000)]],
       },
       1_000,

@@ -1,7 +1,7 @@
 // Stage: one round trip that reads the entry and, if it needs filling and nobody is at it, takes the
 // lease. Turns the store's relative times into moments of this process, and promotes into L1.
 
-import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame, withHead } from '../entry/frame.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
@@ -137,7 +137,7 @@ function keep(
   reply: LookupReply,
   since: number,
 ): Found {
-  const found = interpret(reply, held)
+  const found = interpret(reply, held, rt.clock.now())
   if (held !== undefined) promote(rt, key, held, found, since)
   // The store has no such entry any more: a copy of it must not be served on, nor be asked about by each request.
   else rt.l1.drop(key)
@@ -156,15 +156,20 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
 }
 
 /** Undefined when it cannot be read, or is not what belongs under such a key: then it was not put there by us. */
+function readFrame(key: string, frame: Uint8Array): StoredEntry | undefined {
+  const entry = decodeFrame(frame)
+  return entry !== undefined && (entry.type === 'value') === isDataKey(key) ? entry : undefined
+}
+
 function heldOf(
   key: string,
   stored: StoredFrame,
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const whole = stored.frame === undefined ? copy?.entry : decodeFrame(stored.frame)
+  const whole = stored.frame === undefined ? copy?.entry : readFrame(key, stored.frame)
   const entry = whole && stored.patch !== undefined ? withHead(whole, stored.patch) : whole
-  if (entry === undefined || (entry.type === 'value') !== isDataKey(key)) return undefined
+  if (entry === undefined) return undefined
   // Counted from before the question was sent: never fresher than the store meant.
   const staleAt = sentAt + stored.freshForMs
   return {
@@ -178,19 +183,22 @@ function heldOf(
   }
 }
 
-function interpret(reply: LookupReply, held: HeldEntry | undefined): Found {
+/** As the store says, but for an entry that is older by a purge than it knows. */
+function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
   switch (reply.status) {
     case 'fresh':
       return held === undefined
         ? { status: 'busy', busyForMs: 0 }
         : { status: 'fresh', held, grant: reply.grant }
-    case 'stale':
-      if (held !== undefined) {
-        return { status: 'stale', held, grant: reply.grant, busyForMs: reply.busyForMs }
+    case 'stale': {
+      const { grant, busyForMs } = reply
+      if (held !== undefined && freshnessAt(held, now) === 'stale') {
+        return { status: 'stale', held, grant, busyForMs }
       }
-      return reply.grant === undefined
-        ? { status: 'busy', busyForMs: reply.busyForMs }
-        : { status: 'leased', grant: reply.grant, previous: undefined }
+      return grant === undefined
+        ? { status: 'busy', busyForMs }
+        : { status: 'leased', grant, previous: held }
+    }
     case 'leased':
       return { status: 'leased', grant: reply.grant, previous: held }
     case 'failed':

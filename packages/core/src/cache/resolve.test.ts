@@ -1,7 +1,7 @@
 // The journey, by what happened in which order. Two processes are two Stampedes on one memory store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { StoredEntry } from '../entry/entry.ts'
+import { type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { createStampede, type Stampede, type StampedeOptions } from '../index.ts'
 import { dataKey } from '../ports/key.ts'
 import { runtimeOf } from '../stampede.ts'
@@ -536,8 +536,19 @@ function scripted() {
   return { origin, leads, caller }
 }
 
-const entry: StoredEntry = { type: 'value', encoding: 'json', body: Buffer.from('1') }
-const LIVES = { freshMs: 1_000, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, physicalMs: 3_000 }
+const entry: StoredEntry = {
+  type: 'value',
+  encoding: 'json',
+  body: Buffer.from('1'),
+  made: UNKNOWN_ORIGIN,
+}
+const LIVES = {
+  freshMs: 1_000,
+  staleWhileRevalidateMs: 0,
+  staleIfErrorMs: 0,
+  keepMs: 0,
+  physicalMs: 3_000,
+}
 const STORE: FillResult = { type: 'store', entry, lifetimes: LIVES }
 const PASS: FillResult = { type: 'pass', reason: 'set-cookie', remember: true }
 const FAILURE: FillResult = {
@@ -993,12 +1004,12 @@ describe('a purge', () => {
   })
 })
 
-describe('a gap', () => {
+describe('purges that may have been missed', () => {
   it('during a fill lets it end for its own, and others ask the store', async () => {
     const { get, origin, store } = setUp()
     const first = get()
     await settled()
-    store.hooks.onGap()
+    store.hooks.onForget(0)
     const second = get()
     await settled()
     origin.run(0).resolve('v')
@@ -1022,7 +1033,7 @@ describe('a gap', () => {
     originA.run(0).resolve('v')
     await first
     await getB()
-    storeB.hooks.onGap()
+    storeB.hooks.onForget(0)
     transcript.take()
     expect(await getB()).toBe('v')
     expect(transcript.take()).toEqual(['b: hit l2'])
@@ -1033,7 +1044,7 @@ describe('a gap', () => {
     store.next('lookup', refuse)
     const early = outcome(get())
     await settled()
-    store.hooks.onGap()
+    store.hooks.onForget(0)
     const late = outcome(get())
     await settled()
     expect(origin.calls).toBe(2)
@@ -1134,7 +1145,7 @@ describe('a stale entry', () => {
     await settled()
     expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
     expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
-    expect(leads[1]?.staleIfError).toBeDefined()
+    expect(leads[1]?.previous).toBeDefined()
     origin.run(1).resolve(STORE)
     await settled()
     expect(outcomes[0]?.now).toMatchObject({ type: 'led' })

@@ -10,6 +10,7 @@ interface Response {
   readonly locals: string
 }
 type Options = CacheOptions<RequestView, Response>
+type Tags = NonNullable<Options['tags']>
 
 let clock: ManualClock
 let stampede: Stampede
@@ -79,7 +80,7 @@ describe('the tags option', () => {
 
   it('is asked once for each run whose answer is stored, with the request and response of that run', async () => {
     const asked: string[] = []
-    const tags: Options['tags'] = (req, { locals }) => {
+    const tags: Tags = (req, { locals }) => {
       asked.push(`${req.target}: ${locals}`)
       return [`of ${locals}`]
     }
@@ -107,7 +108,7 @@ describe('the tags option', () => {
     expect(await get(cache)).toBe('run 2 stored')
   })
 
-  it.each<[string, Options['tags'], RegExp]>([
+  it.each<[string, Tags, RegExp]>([
     [
       'throws',
       () => {

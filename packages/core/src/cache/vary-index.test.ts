@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { StoredResponse } from '../entry/entry.ts'
+import { type StoredResponse, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { VaryIndex } from './vary-index.ts'
 
 const found = (vary: StoredResponse['vary']): StoredResponse => ({
@@ -9,6 +9,7 @@ const found = (vary: StoredResponse['vary']): StoredResponse => ({
   body: Buffer.alloc(0),
   initialAgeMs: 0,
   vary,
+  made: UNKNOWN_ORIGIN,
 })
 
 const GERMAN = found([['accept-language', 'de']])

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
 describe('a value', () => {
@@ -28,7 +29,9 @@ describe('a value', () => {
 
   it('that another process wrote may be nested deeper than calls may be', () => {
     const body = Buffer.from(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
-    expect(Object.isFrozen(decodeValue({ type: 'value', encoding: 'json', body }))).toBe(true)
+    expect(
+      Object.isFrozen(decodeValue({ type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN })),
+    ).toBe(true)
   })
 
   it('may have members named like parts of a prototype', () => {

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { freshnessAt, type HeldEntry } from './entry.ts'
+import { freshnessAt, type HeldEntry, UNKNOWN_ORIGIN } from './entry.ts'
 
 const held: HeldEntry = {
-  entry: { type: 'value', encoding: 'json', body: Buffer.from('1') },
+  entry: { type: 'value', encoding: 'json', body: Buffer.from('1'), made: UNKNOWN_ORIGIN },
   fence: '1',
   bornAt: 0,
   staleAt: 100,
   revalidateUntil: 150,
   errorUntil: 200,
+  keepUntil: 200,
 }
 
 describe('an entry', () => {

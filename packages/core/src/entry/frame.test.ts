@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { StoredEntry, StoredResponse } from './entry.ts'
+import { type Made, type StoredEntry, type StoredResponse, UNKNOWN_ORIGIN } from './entry.ts'
 import { decodeFrame, encodeFrame } from './frame.ts'
 
 const response: StoredResponse = {
@@ -12,6 +12,7 @@ const response: StoredResponse = {
     ['x-a', ''],
   ],
   body: Buffer.from('hello'),
+  made: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
   initialAgeMs: 3_000,
   vary: [
     ['accept', 'text/html'],
@@ -31,21 +32,41 @@ const comparable = (entry: StoredEntry | undefined) =>
 const name = fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9a-z]+$/)
 const value = fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]*$/)
 const body = fc.uint8Array({ maxLength: 300 })
+const anyMade: fc.Arbitrary<Made> = fc.oneof(
+  fc.constant(UNKNOWN_ORIGIN),
+  fc.record(
+    {
+      asOf: fc.maxSafeNat(),
+      tookMs: fc.nat(),
+      subjects: fc.array(fc.string()),
+      path: fc.string(),
+      host: fc.string(),
+    },
+    { requiredKeys: ['asOf', 'tookMs', 'subjects', 'path'] },
+  ),
+)
 const anyResponse: fc.Arbitrary<StoredResponse> = fc.record({
   type: fc.constant('response' as const),
   status: fc.integer({ min: 200, max: 599 }),
   headers: fc.array(fc.tuple(name, value)),
   body,
+  made: anyMade,
   initialAgeMs: fc.nat(),
   vary: fc.array(fc.tuple(name, fc.option(value, { nil: null }))),
 })
 const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
   anyResponse,
-  fc.record({ type: fc.constant('value' as const), encoding: fc.constant('bytes' as const), body }),
+  fc.record({
+    type: fc.constant('value' as const),
+    encoding: fc.constant('bytes' as const),
+    body,
+    made: anyMade,
+  }),
   fc.record({
     type: fc.constant('value' as const),
     encoding: fc.constant('json' as const),
     body: fc.json().map((json) => Buffer.from(json)),
+    made: anyMade,
   }),
 )
 
@@ -53,13 +74,13 @@ const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
 function frameOf(head: unknown): Buffer {
   const text = Buffer.from(typeof head === 'string' ? head : JSON.stringify(head))
   const frame = Buffer.alloc(12 + text.length)
-  frame.set([0x53, 1, 1, 0])
+  frame.set([0x53, 2, 1, 0])
   frame.writeUInt32BE(text.length, 4)
   frame.set(text, 12)
   return frame
 }
 
-const HEAD = { s: 200, h: [], a: 0, v: [] }
+const HEAD = { p: 0, d: 0, t: [], s: 200, h: [], a: 0, v: [] }
 
 describe('a frame', () => {
   it('is read back as what was written, whatever it was', () => {
@@ -74,9 +95,18 @@ describe('a frame', () => {
   })
 
   it('keeps its layout: a change here needs a new version', () => {
-    const frame = encodeFrame({ type: 'value', encoding: 'json', body: Buffer.from('{}') })
-    expect(frame.toString('hex')).toBe('530102000000000000000002' + '7b7d')
-    expect(encodeFrame(response).subarray(12, 30).toString()).toBe('{"s":200,"h":[["co')
+    const frame = encodeFrame({
+      type: 'value',
+      encoding: 'json',
+      body: Buffer.from('{}'),
+      made: UNKNOWN_ORIGIN,
+    })
+    expect(frame.toString('hex')).toBe(
+      `530202000000001400000002${Buffer.from('{"p":0,"d":0,"t":[]}{}').toString('hex')}`,
+    )
+    expect(encodeFrame(response).subarray(12, 45).toString()).toBe(
+      '{"p":7,"d":12,"t":["t=a"],"u":"/p',
+    )
   })
 
   it('is not read when any part of its end is missing, or more was added', () => {
@@ -91,7 +121,7 @@ describe('a frame', () => {
     for (const [at, byte] of [
       [0, 0x52],
       [1, 0],
-      [1, 2],
+      [1, 1],
       [2, 0],
       [2, 4],
     ] as const) {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { LONGEST_MS } from '../options.ts'
 import { spread } from './lifetimes.ts'
 
-const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000 }
+const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
 
 describe('lifetimes', () => {
   it('without jitter are what was decided, and a margin', () => {
@@ -26,7 +26,7 @@ describe('lifetimes', () => {
   })
 
   it('are never nothing', () => {
-    const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0 }
+    const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
     expect(spread(short, 0.5, () => 1).freshMs).toBe(1)
   })
 
@@ -47,6 +47,7 @@ describe('lifetimes', () => {
             freshMs: fresh + 1,
             staleWhileRevalidateMs: swr,
             staleIfErrorMs: sie,
+            keepMs: 0,
           }
           const lives = spread(decided, jitter, () => numbers.shift() ?? 0)
           expect(Object.values(lives).every(Number.isSafeInteger)).toBe(true)

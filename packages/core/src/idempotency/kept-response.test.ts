@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
@@ -37,11 +38,27 @@ describe('a kept result', () => {
     ['one without location', { type: 'not-retained', status: 200, location: undefined }],
     [
       'JSON',
-      { type: 'value', stored: { type: 'value', encoding: 'json', body: Buffer.from('{"a":1}') } },
+      {
+        type: 'value',
+        stored: {
+          type: 'value',
+          encoding: 'json',
+          body: Buffer.from('{"a":1}'),
+          made: UNKNOWN_ORIGIN,
+        },
+      },
     ],
     [
       'bytes',
-      { type: 'value', stored: { type: 'value', encoding: 'bytes', body: Buffer.from([0, 1]) } },
+      {
+        type: 'value',
+        stored: {
+          type: 'value',
+          encoding: 'bytes',
+          body: Buffer.from([0, 1]),
+          made: UNKNOWN_ORIGIN,
+        },
+      },
     ],
   ])('comes back: %s', (_, kept) => {
     expect(returned(kept)).toEqual(plain(kept))
@@ -50,7 +67,10 @@ describe('a kept result', () => {
   it('has the value read', () => {
     const body = Buffer.from('{"a":[1]}')
     const kept = decodeKept(
-      encodeKept({ type: 'value', stored: { type: 'value', encoding: 'json', body } }),
+      encodeKept({
+        type: 'value',
+        stored: { type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN },
+      }),
     )
     expect(kept?.type === 'value' && kept.stored.parsed).toEqual({ value: { a: [1] } })
   })
@@ -80,7 +100,15 @@ describe('what a store gives back', () => {
     ['nothing', Buffer.alloc(0)],
     ['a kind of the future', Buffer.from([3, 1, 2])],
     ['a kind alone', Buffer.from([1])],
-    ['a bare frame', encodeFrame({ type: 'value', encoding: 'bytes', body: Buffer.from('a') })],
+    [
+      'a bare frame',
+      encodeFrame({
+        type: 'value',
+        encoding: 'bytes',
+        body: Buffer.from('a'),
+        made: UNKNOWN_ORIGIN,
+      }),
+    ],
     ['a status that is none', frame(99, [])],
     ['a header of two lines', frame(200, [['x-a', 'b\r\nset-cookie: c']])],
     ['a name that is none', frame(200, [['X A', 'b']])],
@@ -103,7 +131,7 @@ describe('what a store gives back', () => {
       encodeKept({ type: 'not-retained', status: 201, location: '/a' }),
       encodeKept({
         type: 'value',
-        stored: { type: 'value', encoding: 'json', body: Buffer.from('[1]') },
+        stored: { type: 'value', encoding: 'json', body: Buffer.from('[1]'), made: UNKNOWN_ORIGIN },
       }),
     ]
     for (const whole of frames) {

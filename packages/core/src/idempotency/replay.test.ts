@@ -1,3 +1,4 @@
+import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
 // The answer to a duplicate. What is refused, and how, is in idempotency-problems.test.ts.
 
 import { gzipSync } from 'node:zlib'
@@ -108,7 +109,7 @@ describe('an answer that was not kept', () => {
   it('is what one is that cannot be read here, or is the result of a job', () => {
     const value: Kept = {
       type: 'value',
-      stored: { type: 'value', encoding: 'json', body: Buffer.from('1') },
+      stored: { type: 'value', encoding: 'json', body: Buffer.from('1'), made: UNKNOWN_ORIGIN },
     }
     for (const settled of [done(value), { type: 'unreadable' } as const]) {
       const answer = reply(settled)

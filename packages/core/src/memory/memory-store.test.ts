@@ -9,6 +9,7 @@ const LIFETIMES = {
   freshMs: 1_000,
   staleWhileRevalidateMs: 0,
   staleIfErrorMs: 0,
+  keepMs: 0,
   physicalMs: 2_000,
 }
 
@@ -18,6 +19,9 @@ function attach(store: StampedeStore, clock = new ManualClock()) {
     clock,
     onWake: (key) => void wakes.push(key),
     onPurge: () => {},
+    onMark: () => {},
+    onExtend: () => {},
+    onForget: () => {},
     onGap: () => {},
     onLost: () => {},
     onError: () => {},

@@ -1,0 +1,268 @@
+// What becomes of values and of fills in flight when a tag, or everything, is purged: two processes on one memory store.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createStampede, type Stampede } from '../index.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import { type FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+
+const TAGGED = { ttlMs: 10_000, jitter: 0, tags: ['product:42', 'products'] }
+const SWR = { ...TAGGED, staleWhileRevalidateMs: 5_000 }
+
+let clock: ManualClock
+let transcript: Transcript
+let stores: { a: FaultyStore; b: FaultyStore }
+let a: Stampede
+let b: Stampede
+let origin: ScriptedOrigin<string>
+
+beforeEach(() => {
+  clock = new ManualClock()
+  transcript = new Transcript()
+  stores = sharedStores()
+  a = createStampede({ store: stores.a, clock })
+  b = createStampede({ store: stores.b, clock })
+  transcript.record(a, 'a').record(b, 'b')
+  origin = new ScriptedOrigin()
+})
+afterEach(async () => {
+  await clock.advance(60_000)
+  for (const each of [a, b]) expect(each.stats().active).toEqual({ flights: 0, leases: 0 })
+  expect(clock.timers).toBe(0)
+  await Promise.all([a.close(), b.close()])
+})
+
+const get = (from: Stampede, options: object = TAGGED) =>
+  from.getOrSet('k', origin.factory, { ...TAGGED, ...options })
+
+/** The value is in both processes' memory, and in the store. */
+async function filled(options: object = TAGGED): Promise<void> {
+  const first = get(a, options)
+  await settled()
+  origin.run(0).resolve('old')
+  await first
+  await get(b, options)
+  transcript.take()
+}
+
+/** The next run of the origin makes `value`. */
+async function refilled(from: Stampede, value: string, options: object = TAGGED): Promise<string> {
+  const runs = origin.calls
+  const next = get(from, options)
+  await settled()
+  expect(origin.calls).toBe(runs + 1)
+  origin.run(runs).resolve(value)
+  return next
+}
+
+describe('a purge by tag', () => {
+  it('makes every copy void, with one command, and one fill brings the new value', async () => {
+    await filled()
+    stores.a.calls.length = 0
+    await a.purge({ tag: 'products' })
+    expect(stores.a.calls).toEqual(['mark t=products'])
+    expect(await refilled(b, 'new')).toBe('new')
+    expect(await get(a)).toBe('new')
+    expect(origin.calls).toBe(2)
+    expect(transcript.take()).toEqual([
+      'a: purged',
+      'b: purged',
+      'b: lease.granted',
+      'b: fill.started',
+      'b: fill.committed',
+      'a: hit l2',
+    ])
+  })
+
+  it('costs one more look-up where only the store has the value', async () => {
+    await filled()
+    for (let n = 0; n < 20_000; n++) await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
+    await a.purge({ tag: 'products' })
+    stores.b.calls.length = 0
+    await refilled(b, 'new')
+    expect(stores.b.calls.map((call) => call.split(' ')[0])).toEqual(['lookup', 'lookup', 'commit'])
+  })
+
+  it('of something else leaves it alone', async () => {
+    await filled()
+    await a.purge({ tag: 'product:4' })
+    expect(await get(b)).toBe('old')
+    expect(await get(a)).toBe('old')
+    expect(transcript.take().slice(2)).toEqual(['b: hit l1', 'a: hit l1'])
+  })
+
+  it('during a fill voids what it brings, wherever it runs', async () => {
+    const first = get(a)
+    await settled()
+    await b.purge({ tag: 'product:42' })
+    const second = get(b)
+    await settled()
+    transcript.take()
+    origin.run(0).resolve('old')
+    expect(await first).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    expect(await second).toBe('new')
+    expect(await get(a)).toBe('new')
+    expect(transcript.take()).toEqual([
+      'a: fill.fenced',
+      'b: wait.ended by wake-up',
+      'b: lease.granted',
+      'b: fill.started',
+      'b: fill.committed',
+      'a: hit l2',
+    ])
+  })
+
+  it('that comes while the value is being written is not undone by it', async () => {
+    const first = get(a)
+    await settled()
+    const written = stores.a.next('commit', async (work) => {
+      const reply = await work()
+      await b.purge({ tag: 'product:42' })
+      return reply
+    })
+    expect(written).toBe(stores.a)
+    origin.run(0).resolve('old')
+    await first
+    expect(await refilled(a, 'new')).toBe('new')
+  })
+
+  it('takes tags from the value itself', async () => {
+    const options = { tags: (value: string) => [`is:${value}`] }
+    await filled(options)
+    await b.purge({ tag: 'is:new' })
+    expect(await get(a, options)).toBe('old')
+    await b.purge({ tag: 'is:old' })
+    expect(await refilled(a, 'new', options)).toBe('new')
+  })
+})
+
+describe('a soft purge', () => {
+  it('has the old value answered while one refreshes', async () => {
+    await filled(SWR)
+    await a.purge({ tag: 'products' }, { soft: true })
+    expect(await get(b, SWR)).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(2)
+    expect(await get(a, SWR)).toBe('old')
+    await settled()
+    origin.run(1).resolve('new')
+    await settled()
+    expect(origin.calls).toBe(2)
+    expect(await get(b, SWR)).toBe('new')
+    await clock.advance(1)
+    expect(transcript.take().filter((line) => line.includes('fill.started'))).toEqual([
+      'b: fill.started behind',
+    ])
+  })
+
+  it('counts the stale window from the purge', async () => {
+    await filled(SWR)
+    await a.purge({ all: true }, { soft: true })
+    await clock.advance(4_999)
+    expect(await get(b, SWR)).toBe('old')
+    await settled()
+    await clock.advance(1)
+    const late = get(a, SWR)
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await late).toBe('new')
+  })
+
+  it('without a stale window is a miss', async () => {
+    await filled()
+    await a.purge({ tag: 'products' }, { soft: true })
+    expect(await refilled(b, 'new')).toBe('new')
+  })
+
+  it('leaves the value for errors', async () => {
+    const options = { staleIfErrorMs: 60_000 }
+    await filled(options)
+    await a.purge({ tag: 'products' }, { soft: true })
+    const next = get(b, options)
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    expect(await next).toBe('old')
+  })
+})
+
+describe('a purge of everything', () => {
+  it('gives newcomers a fill of their own at once', async () => {
+    const first = get(a)
+    await settled()
+    await a.purge({ all: true })
+    const second = get(a)
+    await settled()
+    origin.run(0).resolve('old')
+    expect(await first).toBe('old')
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await second).toBe('new')
+  })
+
+  it('that the store could not be told of rejects, and changes nothing', async () => {
+    await filled()
+    stores.a.next('mark', refuse)
+    await expect(a.purge({ all: true })).rejects.toThrow('the store is away')
+    expect(await get(a)).toBe('old')
+  })
+})
+
+describe('a copy in memory', () => {
+  it('is not trusted longer than 5 s after the last word on purges', async () => {
+    await filled()
+    stores.b.confirmed = clock.now()
+    await clock.advance(4_999)
+    expect(await get(b)).toBe('old')
+    expect(transcript.take()).toEqual(['b: hit l1'])
+    await clock.advance(1)
+    expect(await get(b)).toBe('old')
+    expect(transcript.take()).toEqual(['b: hit l2'])
+  })
+
+  it('is trusted no longer because the store was asked about its key: a tag may have been purged', async () => {
+    await filled()
+    stores.b.confirmed = clock.now()
+    await clock.advance(5_000)
+    await get(b)
+    transcript.take()
+    await get(b)
+    expect(transcript.take()).toEqual(['b: hit l2'])
+  })
+
+  it('made while purges are not heard is trusted for 5 s from when its making began', async () => {
+    stores.a.confirmed = Number.NEGATIVE_INFINITY
+    const first = get(a)
+    await settled()
+    await clock.advance(2_000)
+    origin.run(0).resolve('v')
+    await first
+    transcript.take()
+    await clock.advance(2_999)
+    await get(a)
+    await clock.advance(1)
+    await get(a)
+    expect(transcript.take()).toEqual(['a: hit l1', 'a: hit l2'])
+  })
+})
+
+describe('a fill in flight', () => {
+  it('that began more than 5 s ago, with purges unheard since, is joined by nobody', async () => {
+    stores.a.next('lookup', refuse).next('lookup', refuse)
+    stores.a.confirmed = Number.NEGATIVE_INFINITY
+    const first = get(a)
+    await settled()
+    await clock.advance(4_999)
+    const joined = get(a)
+    await settled()
+    expect(origin.calls).toBe(1)
+    await clock.advance(1)
+    const own = get(a)
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(0).resolve('old')
+    origin.run(1).resolve('new')
+    expect(await Promise.all([first, joined, own])).toEqual(['old', 'old', 'new'])
+  })
+})

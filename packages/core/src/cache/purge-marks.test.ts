@@ -1,0 +1,123 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Made } from '../entry/entry.ts'
+import type { Mark } from '../ports/store.ts'
+import { ALL, pathSubject, routeSubject, tagSubject } from '../ports/subject.ts'
+import { PurgeMarks } from './purge-marks.ts'
+
+const PRODUCT: Made = {
+  asOf: 10,
+  tookMs: 0,
+  subjects: [tagSubject('product:42'), tagSubject('products')],
+  path: '/products/42',
+  host: 'shop.example',
+}
+const mark = (subject: string, position: number, soft = false): Mark => ({
+  subject,
+  position,
+  soft,
+  agoMs: 0,
+})
+function after(...marks: readonly Mark[]): PurgeMarks {
+  const all = new PurgeMarks()
+  for (const each of marks) all.add(each, 500)
+  return all
+}
+
+describe('what was made before a purge', () => {
+  it.each([
+    ['of a tag of it', tagSubject('products')],
+    ['of its path', pathSubject('/products/42', undefined)],
+    ['of its path on its host', pathSubject('/products/42', 'SHOP.example')],
+    ['of its route', routeSubject('/products/:id')],
+    ['of everything', ALL],
+  ])('%s is void', (_, subject) => {
+    expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('void')
+    expect(after(mark(subject, 11, true)).judge(PRODUCT)).toBe(500)
+  })
+
+  it.each([
+    ['of another tag', tagSubject('product:4')],
+    ['of a longer path', pathSubject('/products/42/reviews', undefined)],
+    ['on another host', pathSubject('/products/42', 'shop.example:8080')],
+    ['of another route', routeSubject('/products/:id/reviews')],
+  ])('%s is what it was', (_, subject) => {
+    expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('valid')
+  })
+
+  it('is void, whatever else was purged softly', () => {
+    const marks = after(mark(ALL, 12, true), mark(tagSubject('products'), 11))
+    expect(marks.judge(PRODUCT)).toBe('void')
+  })
+
+  it('is stale since the earliest soft purge', () => {
+    const marks = new PurgeMarks()
+    marks.add(mark(ALL, 12, true), 700)
+    marks.add(mark(tagSubject('products'), 11, true), 600)
+    expect(marks.judge(PRODUCT)).toBe(600)
+  })
+})
+
+describe('what was made after a purge', () => {
+  it('is valid, also at the very position', () => {
+    expect(after(mark(ALL, 10)).judge(PRODUCT)).toBe('valid')
+    expect(after(mark(ALL, 9, true)).judge(PRODUCT)).toBe('valid')
+  })
+})
+
+describe('purges heard of', () => {
+  it('twice, late or in another order leave the same', () => {
+    const subjects = [ALL, tagSubject('products'), routeSubject('/products/*')]
+    const anyMark = fc.record({
+      subject: fc.constantFrom(...subjects),
+      soft: fc.boolean(),
+      position: fc.integer({ min: 1, max: 20 }),
+      agoMs: fc.constant(0),
+    })
+    fc.assert(
+      fc.property(fc.array(anyMark), fc.integer({ min: 0, max: 20 }), (marks, asOf) => {
+        const shuffled = [...marks, ...marks].sort((a, b) => a.position * 7 - b.position * 3)
+        const verdict = after(...shuffled).judge({ ...PRODUCT, asOf })
+        const later = marks.filter(({ position }) => position > asOf)
+        const hard = later.some(({ soft }) => !soft)
+        expect(verdict).toBe(hard ? 'void' : later.length > 0 ? 500 : 'valid')
+      }),
+    )
+  })
+
+  it('change the version, and repeated ones do not', () => {
+    const marks = after(mark(ALL, 11))
+    const { version } = marks
+    marks.add(mark(ALL, 11), 900)
+    marks.add(mark(ALL, 10), 900)
+    expect(marks.version).toBe(version)
+    marks.add(mark(ALL, 12), 900)
+    expect(marks.version).toBeGreaterThan(version)
+  })
+})
+
+describe('purges that are forgotten', () => {
+  it('make void all that was made before them', () => {
+    const marks = new PurgeMarks()
+    marks.forgetBefore(11)
+    expect(marks.judge(PRODUCT)).toBe('void')
+    expect(marks.judge({ ...PRODUCT, asOf: 11 })).toBe('valid')
+    expect(marks.newest).toBe(11)
+  })
+
+  it('are the oldest, when there are too many', () => {
+    const marks = new PurgeMarks()
+    for (let n = 1; n <= 100_001; n++) marks.add(mark(tagSubject(`tag${n}`), n), 0)
+    expect(marks.size).toBe(100_000)
+    const untagged: Made = { asOf: 0, tookMs: 0, subjects: [] }
+    expect(marks.judge(untagged)).toBe('void')
+    expect(marks.judge({ ...untagged, asOf: 1 })).toBe('valid')
+  })
+
+  it('are fewer when they are routes, since each is compared', () => {
+    const marks = new PurgeMarks()
+    for (let n = 1; n <= 1_001; n++) marks.add(mark(routeSubject(`/r${n}/:id`), n), 0)
+    expect(marks.size).toBe(1_000)
+    expect(marks.judge({ ...PRODUCT, asOf: 0 })).toBe('void')
+  })
+})
