@@ -3,12 +3,12 @@
 
 import { STATUS_CODES } from 'node:http'
 import {
-  type CapturedHead,
   type Exchange,
   type HeaderList,
+  type HeadWatch,
   type OriginEnd,
   type OriginObserver,
-  OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
 } from '@stampede/core'
 import {
@@ -26,6 +26,7 @@ import {
   setsCookie,
   watchHead,
   watchReads,
+  withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
@@ -49,10 +50,10 @@ export function createKoaExchange(
 ): KoaVisit {
   const answer = createAnswer()
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
-  const bypass = (add: HeaderList, onHead?: (head: CapturedHead) => void): Promise<void> => {
+  const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
-    addAtHead(ctx.res, add, [OWN_FIELD])
-    const stands = onHead && watchHead(ctx.res, onHead)
+    addAtHead(ctx.res, add, OWN_FIELDS)
+    const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     const passed: Promise<void> = next()
     // To a client that is gone Koa does not even try to answer.
     passed.then(() => ctx.writable || stands?.()).catch(() => {})
@@ -66,7 +67,7 @@ export function createKoaExchange(
     runOrigin(observer) {
       answer.begun = true
       enterOrigin(ctx.req)
-      return runOrigin(ctx, next, observer, answer)
+      return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
       answer.begun = true
@@ -99,7 +100,7 @@ async function runOrigin(
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
   // Also off what the app writes itself, and we never see.
-  addAtHead(ctx.res, [], [OWN_FIELD])
+  addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req)
   try {
     await next()

@@ -1,6 +1,6 @@
 // Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
 
-import { type LiveReply, OWN_FIELD, type Reply } from '@stampede/core'
+import { type LiveReply, OWN_FIELDS, type Reply } from '@stampede/core'
 import {
   applyFields,
   forbidTransform,
@@ -17,7 +17,7 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   if (ctx.headerSent) return true
   if (!isSendable(reply)) return false
   ctx.status = reply.status
-  ctx.remove(OWN_FIELD)
+  for (const name of OWN_FIELDS) ctx.remove(name)
   if (!hasBody(reply.status, undefined)) {
     ctx.body = null
   } else if (reply.body !== undefined || ctx.method !== 'HEAD') {

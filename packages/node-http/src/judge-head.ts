@@ -4,9 +4,10 @@
 import type { ServerResponse } from 'node:http'
 import {
   type CapturedHead,
+  type Natives,
   type OriginEnd,
   type OriginObserver,
-  OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
 } from '@stampede/core'
 import type { BodyCollector } from './body.ts'
@@ -32,7 +33,12 @@ export const NO_HEAD: JudgedHead = {
 }
 
 /** What core would answer with cannot be sent. */
-const UNANSWERED = { capture: false, add: [], remove: [OWN_FIELD] }
+const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS }
+
+/** The same observer, told whose response it judges. */
+export function withNatives(observer: OriginObserver, natives: Natives): OriginObserver {
+  return { ...observer, onHead: (head, whole) => observer.onHead(head, whole, natives) }
+}
 
 /** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
 export function judgeHead(

@@ -5,7 +5,7 @@ import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { CapturedHead, Exchange } from '../ports/exchange.ts'
+import type { Exchange, HeadWatch } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
@@ -221,7 +221,7 @@ function forward<Native>(
   config: CacheConfig<Native>,
   reason: ForwardReason,
   detail?: string,
-  onHead?: (head: CapturedHead) => void,
+  onHead?: HeadWatch,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
   return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }), onHead)

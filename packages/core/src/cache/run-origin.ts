@@ -14,7 +14,7 @@ import {
   type HeaderList,
   type OriginEnd,
   type OriginObserver,
-  OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
@@ -24,6 +24,8 @@ import { liveSink } from './collapse.ts'
 import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
+import { withSubjects } from './subjects.ts'
+import { afterPurges } from './trust.ts'
 
 export interface OriginRun {
   readonly request: RequestView
@@ -39,7 +41,7 @@ export interface OriginRun {
 const COVERED = new Set([500, 502, 503, 504])
 
 export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
-  const { request, config } = run
+  const { request, config, lead } = run
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
@@ -51,8 +53,10 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
         () => verdict,
         () => minted,
       ),
-      onHead(head, whole) {
+      onHead(head, whole, natives) {
         verdict = judgeHead(head, request, config, rt.clock.wallNow())
+        if (verdict.store && !lead.signal.aborted)
+          verdict = withSubjects(verdict, head, request, config, natives)
         if (!verdict.store) resolve(refused(verdict, head.status))
         minted = mint(run, verdict, head, whole)
         return decide(rt, run, verdict, head, minted)
@@ -128,7 +132,7 @@ function decide(
     action: 'send',
     capture: verdict.store,
     add: [...minted, ...status],
-    remove: [OWN_FIELD],
+    remove: OWN_FIELDS,
   }
 }
 
@@ -137,11 +141,13 @@ export function staleReply(
   rt: Runtime,
   request: RequestView,
   config: CacheConfig<never>,
-  held: HeldEntry | undefined,
+  previous: HeldEntry | undefined,
   status: number,
 ): Reply | undefined {
   const now = rt.clock.now()
   if (!COVERED.has(status)) return undefined
+  // It may have been purged while the origin was at work.
+  const held = previous && afterPurges(rt, previous)
   if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
@@ -158,8 +164,9 @@ function refused(verdict: NotStorable, status: number): FillResult {
   return { type: 'failure', failure, error: undefined }
 }
 
-/** An answer such as 401 or 429 may be about this one request; what it says about the resource is nothing. */
+/** An answer such as 401 or 429, and a callback that failed, may be about this one request: nothing is known of the resource. */
 function isOfTheResource(reason: string, status: number): boolean {
+  if (reason === 'tags') return false
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
@@ -192,7 +199,7 @@ function resultOf(
 
 function entryOf(
   run: OriginRun,
-  { initialAgeMs, varyNames }: Storable,
+  { initialAgeMs, varyNames, subjects }: Storable,
   head: CapturedHead,
   body: Uint8Array,
   minted: HeaderList,
@@ -204,13 +211,13 @@ function entryOf(
     body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),
-    made: madeFor(run),
+    made: madeFor(run, subjects),
   }
 }
 
-function madeFor({ request, lead }: OriginRun): Made {
+function madeFor({ request, lead }: OriginRun, subjects: readonly string[] = []): Made {
   const { target, host } = request
   const end = target.indexOf('?')
   const path = canonicalPath(end === -1 ? target : target.slice(0, end))
-  return { asOf: lead.asOf, tookMs: 0, subjects: [], path, host: host.toLowerCase() }
+  return { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
 }

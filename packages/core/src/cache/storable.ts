@@ -28,6 +28,8 @@ export type NotStorableReason =
   | 'cors-origin'
   | 'no-freshness'
   | 'expired'
+  | 'tags'
+  | 'too-many-tags'
 
 export interface Storable {
   readonly store: true
@@ -37,6 +39,8 @@ export interface Storable {
   readonly staleIfErrorMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
+  /** Its tags and groups, once they were asked for. */
+  readonly subjects?: readonly string[]
 }
 
 export interface NotStorable {

@@ -22,14 +22,17 @@ const HEARTBEAT_MS = 2_000
 export class PurgeNetwork {
   readonly #clock: Clock
   readonly #fate: Fate
+  readonly #latencyMs: () => number
   readonly #inner = memoryStore()
   readonly #idempotency = sharedIdempotency(this.#inner.idempotency)
   readonly #members: NetworkMember[] = []
   readonly #log: Logged[] = []
 
-  constructor(clock: Clock, fate: Fate) {
+  /** `latencyMs`: of each way of each command. */
+  constructor(clock: Clock, fate: Fate, latencyMs: () => number) {
     this.#clock = clock
     this.#fate = fate
+    this.#latencyMs = latencyMs
     this.#inner.attach({
       clock,
       onWake: (key) => this.#broadcast((hooks) => hooks.onWake(key)),
@@ -48,9 +51,17 @@ export class PurgeNetwork {
     const inner = this.#inner
     const purge = async (key: string, options: { soft: boolean }): Promise<void> => {
       await inner.purge(key, options)
-      this.#append(this.#last() + 1, (hooks) => hooks.onPurge(key, options))
+      // Between two marks, which are whole: no two purges have one position.
+      this.#append(this.#last() + 0.001, (hooks) => hooks.onPurge(key, options))
     }
-    const member = new NetworkMember(this.#clock, inner, this.#idempotency(), this.#log, purge)
+    const member = new NetworkMember(
+      this.#clock,
+      inner,
+      this.#idempotency(),
+      this.#log,
+      purge,
+      this.#latencyMs,
+    )
     this.#members.push(member)
     return member
   }
@@ -94,6 +105,7 @@ export class NetworkMember implements StampedeStore {
   readonly #inner: StampedeStore
   readonly #log: readonly Logged[]
   readonly #purge: StampedeStore['purge']
+  readonly #latencyMs: () => number
   #read = 0
   #hooks: StoreHooks | undefined
   #beat: Timer | undefined
@@ -104,6 +116,7 @@ export class NetworkMember implements StampedeStore {
     idempotency: StampedeStore['idempotency'],
     log: readonly Logged[],
     purge: StampedeStore['purge'],
+    latencyMs: () => number,
   ) {
     this.#clock = clock
     this.#inner = inner
@@ -111,6 +124,7 @@ export class NetworkMember implements StampedeStore {
     this.idempotency = idempotency
     this.#log = log
     this.#purge = purge
+    this.#latencyMs = latencyMs
   }
 
   attach(hooks: StoreHooks): void {
@@ -127,46 +141,29 @@ export class NetworkMember implements StampedeStore {
     this.tell(hint)
   }
 
-  lookup: StampedeStore['lookup'] = async (key, request) => {
-    this.#need()
-    if (this.#clock.now() - this.confirmedAt >= CONFIRMED_FOR_MS) this.#readLog()
-    return this.#inner.lookup(key, request)
-  }
+  lookup: StampedeStore['lookup'] = (key, request) =>
+    this.#travel(async () => {
+      if (this.#clock.now() - this.confirmedAt >= CONFIRMED_FOR_MS) this.#readLog()
+      return this.#inner.lookup(key, request)
+    })
 
-  commit: StampedeStore['commit'] = async (...args) => {
-    this.#need()
-    return this.#inner.commit(...args)
-  }
+  commit: StampedeStore['commit'] = (...args) => this.#travel(() => this.#inner.commit(...args))
 
-  extend: StampedeStore['extend'] = async (...args) => {
-    this.#need()
-    return this.#inner.extend(...args)
-  }
+  extend: StampedeStore['extend'] = (...args) => this.#travel(() => this.#inner.extend(...args))
 
-  pass: StampedeStore['pass'] = async (...args) => {
-    this.#need()
-    return this.#inner.pass(...args)
-  }
+  pass: StampedeStore['pass'] = (...args) => this.#travel(() => this.#inner.pass(...args))
 
-  fail: StampedeStore['fail'] = async (...args) => {
-    this.#need()
-    return this.#inner.fail(...args)
-  }
+  fail: StampedeStore['fail'] = (...args) => this.#travel(() => this.#inner.fail(...args))
 
-  renew: StampedeStore['renew'] = async (...args) => {
-    this.#need()
-    return this.#inner.renew(...args)
-  }
+  renew: StampedeStore['renew'] = (...args) => this.#travel(() => this.#inner.renew(...args))
 
   purge: StampedeStore['purge'] = async (...args) => {
-    this.#need()
-    await this.#purge(...args)
+    await this.#travel(() => this.#purge(...args))
     this.#readLog()
   }
 
   mark: StampedeStore['mark'] = async (...args) => {
-    this.#need()
-    await this.#inner.mark(...args)
+    await this.#travel(() => this.#inner.mark(...args))
     this.#readLog()
   }
 
@@ -174,7 +171,17 @@ export class NetworkMember implements StampedeStore {
     this.#beat?.cancel()
   }
 
-  #need(): void {
+  /** There and back, each in its time. */
+  async #travel<T>(work: () => Promise<T>): Promise<T> {
+    await this.#way()
+    const reply = await work()
+    await this.#way()
+    return reply
+  }
+
+  async #way(): Promise<void> {
+    const ms = this.#latencyMs()
+    if (ms > 0) await new Promise<void>((resolve) => this.#clock.setTimer(ms, resolve))
     if (this.cut === 'all') throw new Error('cut off')
   }
 
