@@ -28,6 +28,7 @@ export type NotStorableReason =
   | 'cors-origin'
   | 'no-freshness'
   | 'expired'
+  | 'validator-mismatch'
 
 export interface Storable {
   readonly store: true
