@@ -26,7 +26,7 @@ import { isKoa3, type KoaBody, readKoaBody } from './koa-body.ts'
 /** What came of it: how the run ends, perhaps later, or the answer to give instead. */
 export type KoaCapture =
   | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
-  | { readonly type: 'replaced'; readonly reply: Reply }
+  | { readonly type: 'replaced'; readonly reply: Reply; readonly head: CapturedHead }
 
 /** `outer` are the fields that were set before the origin ran. */
 export function captureContext(
@@ -42,8 +42,8 @@ export function captureContext(
   const whole = body.kind === 'bytes' ? body.bytes : undefined
   const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
   if (decision.action === 'replace') {
-    if (isSendable(decision.reply)) return { type: 'replaced', reply: decision.reply }
-    return not('declined')
+    if (!isSendable(decision.reply)) return not('declined')
+    return { type: 'replaced', reply: decision.reply, head: storedHead(status, fields, outer) }
   }
   for (const name of decision.remove) ctx.remove(name)
   applyFields(ctx.res, decision.add)

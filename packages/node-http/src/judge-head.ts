@@ -47,11 +47,11 @@ export function judgeHead(
   observer: OriginObserver,
   outer: FieldMap,
   whole: Uint8Array | undefined,
-): JudgedHead | { readonly replacement: Reply } {
+): JudgedHead | { readonly replacement: Reply; readonly instead: CapturedHead } {
   const { status, fields } = readWriteHead(res, args)
   const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
   if (decision.action === 'replace' && isSendable(decision.reply)) {
-    return { replacement: decision.reply }
+    return { replacement: decision.reply, instead: storedHead(status, fields, outer) }
   }
   const { capture, add, remove } = decision.action === 'send' ? decision : UNANSWERED
   return {

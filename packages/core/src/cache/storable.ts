@@ -30,6 +30,7 @@ export type NotStorableReason =
   | 'expired'
   | 'tags'
   | 'too-many-tags'
+  | 'validator-mismatch'
 
 export interface Storable {
   readonly store: true
