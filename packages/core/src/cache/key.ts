@@ -73,9 +73,12 @@ function union(configured: readonly string[], learned: readonly string[]): reado
   return [...new Set([...configured, ...learned])].sort()
 }
 
-/** RFC 6265 §4.2: every pair of a keyed name, as sent, since parsers differ in which of two they take. */
+/**
+ * RFC 6265 §4.2: every pair that some parser may read a keyed name in, as sent: parsers differ in which of two they take,
+ * and in what they strip. Only the spaces in front are nothing to all of them.
+ */
 function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
-  const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((pair) => pair.trim())
+  const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((p) => p.replace(/^ +/, ''))
   let part = ''
   for (const name of names) {
     part += `c${field(name)}`
