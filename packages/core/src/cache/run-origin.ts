@@ -20,7 +20,7 @@ import {
 import type { LiveSink } from '../ports/live.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
-import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
+import { offerOf, ownNotModified, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 
@@ -30,6 +30,8 @@ export interface OriginRun {
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
+  /** The answer goes to the client of `request`; a refresh has none. */
+  readonly forClient: boolean
   /** How to run it: on the client's own response, or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
@@ -128,6 +130,10 @@ function decide(
     capture: verdict.store,
     add: [...minted, ...status],
     remove: [OWN_FIELD],
+    notModified:
+      run.forClient && verdict.store
+        ? ownNotModified(run.request, head, [...minted, ...status])
+        : undefined,
   }
 }
 
