@@ -54,6 +54,7 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
       ),
       onHead(head, whole) {
         verdict = judgeHead(head, request, config, rt.clock.wallNow())
+        if (verdict.store && isEmptied(head, run.lead)) verdict = EMPTIED
         if (!verdict.store) resolve(refused(verdict, head.status))
         minted = mint(run, verdict, head, whole)
         return decide(rt, run, verdict, head, minted)
@@ -65,6 +66,20 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
       .catch(failed)
       .then((end) => resolve(resultOf(rt, run, verdict, end, minted)))
   })
+}
+
+const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
+
+/**
+ * An answer without a body in the place of a page is more often a mistake than meant, however long it says it is fresh; RFC 9111 §3
+ * lets a cache leave it. Its client gets it, and so does everybody else once the page is forgotten, if it was meant.
+ */
+function isEmptied({ status }: CapturedHead, { staleIfError }: Lead): boolean {
+  return (
+    (status === 204 || status === 205) &&
+    staleIfError !== undefined &&
+    staleIfError.entry.body.byteLength > 0
+  )
 }
 
 /** After originTimeoutMs the fill was given up; what comes is this client's only. */
