@@ -2,6 +2,7 @@
 // those are hidden from it. The RequestView keeps the object it was made from, and so still sees them.
 
 import type { IncomingMessage } from 'node:http'
+import { unwatched } from './watch-reads.ts'
 
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
@@ -9,13 +10,14 @@ const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 export function hideConditionals(req: IncomingMessage): () => void {
   const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
   if (present.length === 0) return () => {}
-  const { headers, rawHeaders } = req
+  const { rawHeaders } = req
+  const headers = unwatched(req.headers)
   // Distinct values are optional to have: HTTP/2 requests have none.
   const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
   const shadows: Record<string, unknown> = {
     headers: without(headers, present),
     rawHeaders: withoutRaw(rawHeaders, new Set(present)),
-    ...(distinct && { headersDistinct: without(distinct, present) }),
+    ...(distinct && { headersDistinct: without(unwatched(distinct), present) }),
   }
   // Defined on the request itself: on HTTP/2 these are getters without setters.
   for (const [name, value] of Object.entries(shadows)) define(req, name, value)
@@ -28,6 +30,9 @@ export function hideConditionals(req: IncomingMessage): () => void {
 }
 
 function define(req: IncomingMessage, name: string, value: unknown): void {
+  // Its reads are watched: what is set is watched too.
+  const own = Object.getOwnPropertyDescriptor(req, name)?.set
+  if (own !== undefined) return own.call(req, value)
   Object.defineProperty(req, name, { value, configurable: true, enumerable: true, writable: true })
 }
 
