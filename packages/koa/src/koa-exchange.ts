@@ -9,7 +9,6 @@ import {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
-  type Reply,
 } from '@stampede/core'
 import {
   addAtHead,
@@ -24,7 +23,6 @@ import {
   type ResponseCapture,
   readRequest,
   redispatch,
-  restoreFields,
   setsCookie,
   watchHead,
   watchReads,
@@ -34,7 +32,7 @@ import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
-import { replyLive, replyWith } from './koa-reply.ts'
+import { replaceWith, replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -119,6 +117,11 @@ async function runOrigin(
   try {
     const capture = captureContext(ctx, observer, outer)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
+    if (capture.type === 'not-modified') {
+      const end = await capture.end
+      replaceWith(ctx, capture.reply, outer)
+      return unlessPersonal(ctx, end)
+    }
     replaceWith(ctx, capture.reply, outer)
     return unlessPersonal(ctx, { type: 'replaced', head: capture.head })
   } catch (error) {
@@ -186,9 +189,4 @@ function judgeFailure(
   if (error instanceof Error && ctx.app.listenerCount('error') > 0)
     ctx.app.emit('error', error, ctx)
   return true
-}
-
-function replaceWith(ctx: Context, reply: Reply, outer: FieldMap): boolean {
-  restoreFields(ctx.res, outer)
-  return replyWith(ctx, reply)
 }

@@ -23,7 +23,7 @@ import type { LiveSink } from '../ports/live.ts'
 import type { Lifetimes } from '../ports/store.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
-import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
+import { offerOf, ownNotModified, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
@@ -36,6 +36,8 @@ export interface OriginRun {
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
+  /** The answer goes to the client of `request`; a refresh has none. */
+  readonly forClient: boolean
   /** How to run it: on the client's own response, or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
@@ -62,6 +64,7 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
         const about = head.status === 304 ? asked : undefined
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
+        if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
         if (meant && verdict.store && !lead.signal.aborted)
           verdict = withSubjects(verdict, meant, request, config, natives)
         if (!verdict.store) resolve(refused(verdict, head.status))
@@ -79,6 +82,20 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
       .catch(failed)
       .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked)))
   })
+}
+
+const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
+
+/**
+ * An answer without a body in the place of a page is more often a mistake than meant, however long it says it is fresh; RFC 9111 §3
+ * lets a cache leave it. Its client gets it, and so does everybody else once the page is forgotten, if it was meant.
+ */
+function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
+  return (
+    (status === 204 || status === 205) &&
+    previous !== undefined &&
+    previous.entry.body.byteLength > 0
+  )
 }
 
 /** After originTimeoutMs the fill was given up; what comes is this client's only. */
@@ -148,6 +165,10 @@ function decide(
     capture: verdict.store,
     add: [...minted, ...status],
     remove: OWN_FIELDS,
+    notModified:
+      run.forClient && verdict.store
+        ? ownNotModified(run.request, head, [...minted, ...status])
+        : undefined,
   }
 }
 

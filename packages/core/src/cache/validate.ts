@@ -72,7 +72,7 @@ export function replyUnchanged(
   const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
   if (meant === undefined) return replyFrom(request, config, previous, stored, facts, now)
   const headers = meant.headers.filter(([name]) => !MADE_ANEW.has(name))
-  const entry = { ...stored, headers, initialAgeMs: initialAgeMs(head.headers) }
+  const entry = { ...stored, headers, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
   const reply = replyFrom(request, config, { ...previous, bornAt: now }, entry, facts, now)
   return reply.status === 304 ? withOwnFields(reply, head) : reply
 }

@@ -46,6 +46,8 @@ export type HeadDecision =
       readonly capture: boolean
       readonly add: HeaderList
       readonly remove: readonly string[]
+      /** What the client is answered with, who has this response already; its body is captured all the same. */
+      readonly notModified?: Reply | undefined
     }
   /** Discard it, and answer with this instead: stale-if-error, or what a 304 stands for. */
   | { readonly action: 'replace'; readonly reply: Reply }
