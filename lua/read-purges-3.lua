@@ -22,7 +22,8 @@ local known, last, floor = number(ARGV[1]) or 0, number(fields[1]), number(field
 local count = is(marks, 'zset') and redis.call('ZCARD', marks) or 0
 local lost = not (last and floor)
 if lost then last = now end
-if lost or known > last or number(fields[3]) ~= count then -- of what was made before, nothing is known any more
+local covers = known > 0 and known <= last and not lost
+if known > last or lost or number(fields[3]) ~= count then -- of what was made before, nothing is known any more
   -- Freeing comes first and needs no memory; then Redis lets the script go on, also on a server that is full.
   redis.call('DEL', log, lost and marks or log)
   if lost and not is(meta, 'hash') then redis.call('DEL', meta) end
@@ -43,7 +44,7 @@ local function fromLog()
   end
   return at == text(last) and reply
 end
-local reply = known > 0 and fromLog()
+local reply = covers and fromLog()
 if reply then return reply end
 
 local range = {marks, '(' .. text(known), text(last), 'WITHSCORES', 'LIMIT', 0, ARGV[2]}

@@ -50,6 +50,7 @@ describe('defaults', () => {
       staleIfErrorMs: 0,
       negativeTtlMs: undefined,
       jitter: 0.1,
+      earlyRefresh: 0,
       key: undefined,
       query: { ignore: [] },
       vary: [],
@@ -185,6 +186,18 @@ describe('targetedFields', () => {
   ])('may not be %j', (targetedFields, message) =>
     expect(refusal({ targetedFields })).toContain(message),
   )
+})
+
+describe('earlyRefresh', () => {
+  it.each([0, 0.5, 1, 100])('may be %d', (earlyRefresh) =>
+    expect(read({ earlyRefresh }).earlyRefresh).toBe(earlyRefresh),
+  )
+
+  it.each([-1, 100.1, Number.NaN, '1', true, null])('may not be %o', (earlyRefresh) => {
+    expect(refusal({ earlyRefresh })).toMatch(
+      /^stampedeCache\.earlyRefresh: .+; use a number of times the duration of a run from 0 to 100$/,
+    )
+  })
 })
 
 describe('jitter', () => {
