@@ -1,7 +1,13 @@
 // The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Exchange, type HttpCache, type Natives, OWN_FIELDS } from '@stampede/core'
+import {
+  type Exchange,
+  type HttpCache,
+  type Natives,
+  type OriginObserver,
+  OWN_FIELDS,
+} from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
@@ -57,6 +63,18 @@ export function createNodeCache<Native>(
   }
 }
 
+/** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
+function atHead(observer: OriginObserver, then: () => void): OriginObserver {
+  if (observer.conditions === undefined) return observer
+  return {
+    ...observer,
+    onHead(...head) {
+      then()
+      return observer.onHead(...head)
+    },
+  }
+}
+
 export function createNodeExchange<Native>(
   visit: NodeVisit<Native>,
   owner: object,
@@ -79,8 +97,8 @@ export function createNodeExchange<Native>(
     async runOrigin(observer) {
       begun = true
       enterOrigin(req)
-      const showConditionals = hideConditionals(req)
-      const ended = captureResponse(res, withNatives(observer, natives))
+      const showConditionals = hideConditionals(req, observer.conditions)
+      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
       try {
         next()
         return await ended

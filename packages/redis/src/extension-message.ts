@@ -5,7 +5,7 @@ import type { Extension } from '@stampede/core'
 import type { ServerClock } from './server-clock.ts'
 
 /** Larger ones are not told: whoever has a copy asks again. */
-export const LONGEST_PATCH = 8 * 1024
+export const LONGEST_PATCH: number = 8 * 1024
 
 const MARK = 'x'.charCodeAt(0)
 const LONGEST_HEAD = 300

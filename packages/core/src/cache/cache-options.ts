@@ -38,6 +38,11 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   staleWhileRevalidateMs?: number
   /** How long after going stale an entry is served when the origin fails (RFC 5861). Default 0. */
   staleIfErrorMs?: number
+  /**
+   * How long after going stale an entry with an ETag or Last-Modified is kept, not to be served, but to ask the app whether it is still
+   * so (304). Default 60 000; 0: not at all.
+   */
+  keepMs?: number
   /** Lifetime of 404 and 410. Default: they are not stored. */
   negativeTtlMs?: number
   /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
@@ -117,6 +122,7 @@ export interface CacheConfig<Native = unknown> {
   readonly overrideHeaders: boolean
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  readonly keepMs: number
   readonly negativeTtlMs: number | undefined
   readonly jitter: number
   readonly key: ((request: Native) => string) | undefined
@@ -155,6 +161,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'overrideHeaders',
   'staleWhileRevalidateMs',
   'staleIfErrorMs',
+  'keepMs',
   'negativeTtlMs',
   'jitter',
   'key',
@@ -197,6 +204,7 @@ export function readCacheOptions<Native, NativeResponse>(
     overrideHeaders: readBoolean(WHERE, bag, 'overrideHeaders') ?? false,
     staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
     staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    keepMs: readDurationMs(WHERE, bag, 'keepMs') ?? 60_000,
     negativeTtlMs: readDurationMs(WHERE, bag, 'negativeTtlMs', 1),
     jitter: readJitter(WHERE, bag),
     key: readFunction(WHERE, bag, 'key') as CacheConfig<Native>['key'],

@@ -90,6 +90,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
         config,
         lead,
         reason: reason(lead),
+        forClient: true,
         start: (observer) => {
           const run = exchange.runOrigin(
             config.audit ? audited(exchange, config, observer) : observer,
@@ -105,6 +106,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
         config,
         lead,
         reason: 'stale',
+        forClient: false,
         start: (observer) => exchange.redispatch(observer),
       }),
   }

@@ -30,6 +30,7 @@ export type NotStorableReason =
   | 'expired'
   | 'tags'
   | 'too-many-tags'
+  | 'validator-mismatch'
 
 export interface Storable {
   readonly store: true
@@ -69,7 +70,7 @@ export function judgeHead<Native>(
     sharingReason(head.headers, vary, config)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
 
-  const ageMs = initialAgeMs(head.headers)
+  const ageMs = initialAgeMs(head.headers, wallNow)
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')

@@ -46,8 +46,10 @@ export type HeadDecision =
       readonly capture: boolean
       readonly add: HeaderList
       readonly remove: readonly string[]
+      /** What the client is answered with, who has this response already; its body is captured all the same. */
+      readonly notModified?: Reply | undefined
     }
-  /** Discard it, and answer with this instead (stale-if-error). */
+  /** Discard it, and answer with this instead: stale-if-error, or what a 304 stands for. */
   | { readonly action: 'replace'; readonly reply: Reply }
 
 /** Told of a head in whose making core has no part. */
@@ -59,6 +61,11 @@ export interface OriginObserver {
    * change as soon as this returns. `natives` are of the run that makes this response, be it behind an answer already given.
    */
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision
+  /**
+   * What the app, and nobody further out, sees as the request's conditions, in place of the client's own. A 304 that it answers
+   * with is replaced by `onHead`, however it is written.
+   */
+  readonly conditions?: HeaderList | undefined
   /** Bodies above this go to the client and are not kept. */
   readonly maxBodyBytes: number
   /** Where the body is shown while it is captured, and beyond `maxBodyBytes` as long as somebody reads. */
@@ -69,6 +76,8 @@ export interface OriginObserver {
 export type OriginEnd =
   /** The whole body was seen, and it is as long as its Content-Length said. */
   | { readonly type: 'complete'; readonly head: CapturedHead; readonly body: Uint8Array }
+  /** `onHead` answered with something else, which has left without a Set-Cookie; `head` is what the app had said. */
+  | { readonly type: 'replaced'; readonly head: CapturedHead }
   /** Answered, but the body was not kept: `capture: false`, too large, cut off, written around us. */
   | {
       readonly type: 'not-captured'
@@ -106,7 +115,7 @@ export interface Exchange<Native = unknown> {
    */
   bypass(add: HeaderList, onHead?: HeadWatch): void | Promise<void>
   /**
-   * Runs the app on this client's own response, teeing what it writes; conditional and range headers
+   * Runs the app on this client's own response, teeing what it writes; the client's conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.
    */
   runOrigin(observer: OriginObserver): Promise<OriginEnd>
