@@ -23,7 +23,8 @@ export const peers: readonly Peer[] = [
   {
     id: 'bentocache',
     name: 'bentocache',
-    packages: ['bentocache', '@boringnode/bus'],
+    packages: ['bentocache', '@boringnode/bus', 'ioredis'],
+    workspace: 'bench-bentocache',
     setUp:
       'memory, Redis and Redis bus as in its multi-tier guide; `grace` where values may be stale, `hardTimeout: 1_000`, ' +
       `\`l2CircuitBreakerDuration: '1s'\`; ${IOREDIS}`,
@@ -34,7 +35,7 @@ export const peers: readonly Peer[] = [
     name: 'cacheable',
     packages: ['cacheable', '@keyv/redis', '@qified/redis'],
     setUp:
-      'memory, `KeyvRedis` as secondary, `sync` by `RedisMessageProvider`; `getOrSet` with `throwErrors: true`, without which a ' +
+      'memory, `KeyvRedis` as secondary, `sync` by `RedisMessageProvider` (whose clients are private: nobody can listen to their errors); `getOrSet` with `throwErrors: true`, without which a ' +
       `failure of the origin is an undefined value; tags by \`get\` and \`set\`, as its \`getOrSet\` takes none; ${NODE_REDIS}`,
     leaves: { T9: NO_STALE },
     load: () => import('./peers/cacheable.ts'),
@@ -71,7 +72,7 @@ export const peers: readonly Peer[] = [
     packages: ['layered-loader', 'ioredis'],
     setUp:
       '`Loader` with memory, `RedisCache` with `timeoutInMsecs: 500` and Redis notifications; a `GroupLoader` where tags are asked ' +
-      `for; ${IOREDIS}. It asks for Node 22 and ran on this one`,
+      `for; ${IOREDIS}; it asks for Node 22 or newer`,
     load: () => import('./peers/layered-loader.ts'),
   },
   {

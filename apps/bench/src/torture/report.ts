@@ -1,11 +1,11 @@
 // The matrix as Markdown: everything in it comes from a run.
 import { execFileSync } from 'node:child_process'
 import { cpus, platform, totalmem } from 'node:os'
-import { installed } from '../idempotency/versions.ts'
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { type Column as Judged, shortfalls } from './shortfalls.ts'
 import type { Verdict } from './verdict.ts'
+import { versionsOf } from './versions.ts'
 
 export interface Column extends Judged {
   readonly peer: Peer
@@ -36,8 +36,8 @@ Written by \`npm run bench:torture\` on ${date} at ${commit}: Node ${process.ver
 ${around.seconds} s. Twelve things that go wrong in production, run against caches on npm and against ours. Every verdict, figure and version
 below is what the run saw; only how each was set up, and what it was not asked, was written down before.
 
-- **ok**: met the criterion of the row, which is the same for all. **fails**: did not. **–**: it has no notion of it, so it was not
-  asked; not counted. What each was seen to do is below, also where it was ok.
+- **ok**: met the criterion of the row, which is the same for all. **fails**: did not. **–**: not asked, for the
+  reason given below; not counted. What each was seen to do is below, also where it was ok.
 - Each was set up as its documentation says for memory, Redis and a bus, as far as it has them, with every option of it or of its
   Redis client that helps in any row. Where a row shows what an option is worth, it was run without it too.
 - Each cell had a process and a Redis server of its own. An unhandled rejection fails any row: it ends a Node process.
@@ -96,7 +96,7 @@ function notes(scenarios: readonly Scenario[], { peer, verdicts }: Column): stri
   })
   return `## ${peer.name}
 
-${peer.packages.map(installed).join(', ')}. Set up: ${peer.setUp}.
+${versionsOf(peer)}. Set up: ${peer.setUp}.
 
 ${asList(lines)}`
 }

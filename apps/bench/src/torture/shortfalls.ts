@@ -1,7 +1,7 @@
 // Where one column falls short, by the verdicts alone: what it fails, and figures in which another that passed is better
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
-import type { Figure, Verdict } from './verdict.ts'
+import { counted, type Figure, type Verdict } from './verdict.ts'
 
 export interface Column {
   readonly peer: Pick<Peer, 'id' | 'name'>
@@ -45,5 +45,7 @@ const passed = (verdict: Verdict | undefined) =>
 const isBetter = (theirs: Figure, own: Figure): boolean =>
   !theirs.never && (own.never === true || own.value - theirs.value > CHANCE[own.unit])
 
-const inWords = ({ value, unit, never }: Figure): string =>
-  never ? `none in ${Math.round(value)} ${unit}` : `${Math.round(value)} ${unit}`
+function inWords({ value, unit, never }: Figure): string {
+  const amount = unit === 'calls' ? counted(value, 'call') : `${Math.round(value)} ms`
+  return never ? `none in ${amount}` : amount
+}

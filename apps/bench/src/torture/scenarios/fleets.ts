@@ -86,7 +86,7 @@ export const fleets: readonly Scenario[] = [
     story:
       "The network cuts a process's subscription, and only that; another process purges a key and loads the new data; then the " +
       'network is well again. A value lives ten minutes.',
-    criterion: `the process serves the new data within ${BACK_MS} ms after its subscription is back; before the cut, within 3 000 ms of a purge.`,
+    criterion: `the process serves the new data within ${BACK_MS} ms after its subscription is back; before the cut, within 3000 ms of a purge.`,
     run: runLostMessage,
   },
 ]

@@ -91,9 +91,7 @@ export interface Cleared {
 export function judgeCleared({ loads, second, third }: Cleared): Verdict {
   const isNew = (answer: Answer) => answer.kind === 'value' && answer.value === 'new'
   const seen = `${counted(loads, 'load')}; after the purge the second caller got ${inWords(second)}, the third ${inWords(third)}`
-  return decide([loads === 2, isNew(second), isNew(third)], seen, [
-    { label: 'loads', value: loads, unit: 'calls' },
-  ])
+  return decide([loads === 2, isNew(second), isNew(third)], seen)
 }
 
 async function runCleared({ open, origin }: Stage): Promise<Verdict> {
