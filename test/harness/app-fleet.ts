@@ -9,10 +9,12 @@ export interface AppFleetOptions {
   readonly framework?: string
   readonly ioredis?: '5' | '6'
   readonly originDelayMs?: number
+  /** A server that is there already; the fleet stops it. */
+  readonly redis?: RedisServer
   /** Options of redisStore and createStampede; of the latter also a list, one for each member. */
   readonly store?: object
   readonly stampede?: object
-  /** Where members find Redis, when it is not the server's own address. */
+  /** Where members find Redis, when it is not the server's own address; with commas, one for each. */
   readonly redisUrl?: string
 }
 
@@ -33,7 +35,7 @@ export async function startAppFleet(
   env: Readonly<Record<string, string>>,
 ): Promise<AppFleet> {
   const { size = 4, framework = 'express', ioredis = '6' } = options
-  const redis = await startRedis()
+  const redis = options.redis ?? (await startRedis())
   const origin = await startOrigin({ delayMs: options.originDelayMs ?? 0 })
   let fleet: Fleet
   try {

@@ -21,10 +21,19 @@ export interface TcpProxy extends AsyncDisposable {
   stop(): Promise<void>
 }
 
+export interface ProxyOptions {
+  /** What `drop`, `stall`, `flow` and `delay` are about. Default: every connection. */
+  readonly affects?: 'subscribers'
+}
+
 /** A proxy on a free port of 127.0.0.1 that forwards to `targetPort`. */
-export async function startProxy(targetPort: number, targetHost = '127.0.0.1'): Promise<TcpProxy> {
+export async function startProxy(
+  targetPort: number,
+  targetHost = '127.0.0.1',
+  { affects }: ProxyOptions = {},
+): Promise<TcpProxy> {
   const pairs = new Set<Pair>()
-  const state: ProxyState = { stalled: false, delayMs: 0 }
+  const state: ProxyState = { stalled: false, delayMs: 0, affects }
 
   const server = createServer((client) => {
     const pair = forward(client, connect(targetPort, targetHost), state)
@@ -41,10 +50,10 @@ export async function startProxy(targetPort: number, targetHost = '127.0.0.1'): 
   // Only closes the listening socket: its callback would wait for the open connections.
   const refuse = async () => void server.close()
   const drop = () => {
-    for (const pair of pairs) pair.destroy()
+    for (const pair of pairs) if (isAffected(state, pair)) pair.destroy()
   }
   const stop = async () => {
-    drop()
+    for (const pair of pairs) pair.destroy()
     await refuse()
   }
 
@@ -75,15 +84,26 @@ export async function startProxy(targetPort: number, targetHost = '127.0.0.1'): 
 interface ProxyState {
   stalled: boolean
   delayMs: number
+  readonly affects: 'subscribers' | undefined
+}
+
+function isAffected({ affects }: ProxyState, pair: { readonly subscribes: boolean }): boolean {
+  return affects === undefined || pair.subscribes
 }
 
 interface Pair {
+  /** A SUBSCRIBE was seen on it. */
+  readonly subscribes: boolean
   pump(): void
   destroy(): void
 }
 
 function forward(client: Socket, target: Socket, state: ProxyState): Pair {
-  const lanes = [lane(client, target, state), lane(target, client, state)]
+  const pair = { subscribes: false }
+  client.on('data', (data: Buffer) => {
+    if (/\bsubscribe\b/i.test(data.toString('latin1'))) pair.subscribes = true
+  })
+  const lanes = [lane(client, target, state, pair), lane(target, client, state, pair)]
   const destroy = () => {
     client.resetAndDestroy()
     target.resetAndDestroy()
@@ -93,6 +113,9 @@ function forward(client: Socket, target: Socket, state: ProxyState): Pair {
     socket.on('error', destroy)
   }
   return {
+    get subscribes() {
+      return pair.subscribes
+    },
     pump() {
       for (const pump of lanes) pump()
     },
@@ -101,13 +124,18 @@ function forward(client: Socket, target: Socket, state: ProxyState): Pair {
 }
 
 // One direction: a queue of data (and, at its end, `undefined`) with the moment each is due.
-function lane(from: Socket, to: Socket, state: ProxyState): () => void {
+function lane(
+  from: Socket,
+  to: Socket,
+  state: ProxyState,
+  pair: { readonly subscribes: boolean },
+): () => void {
   const queue: { data: Buffer | undefined; due: number }[] = []
   let timer: NodeJS.Timeout | undefined
 
   function pump(): void {
     clearTimeout(timer)
-    while (!state.stalled && queue[0]) {
+    while (queue[0] && !(state.stalled && isAffected(state, pair))) {
       const waitMs = queue[0].due - performance.now()
       if (waitMs > 0) {
         timer = setTimeout(pump, waitMs)
@@ -121,7 +149,8 @@ function lane(from: Socket, to: Socket, state: ProxyState): () => void {
   }
   function enqueue(data: Buffer | undefined): void {
     // Never before what is already waiting, or a shorter delay would overtake a longer one.
-    const due = Math.max(performance.now() + state.delayMs, queue.at(-1)?.due ?? 0)
+    const delayMs = isAffected(state, pair) ? state.delayMs : 0
+    const due = Math.max(performance.now() + delayMs, queue.at(-1)?.due ?? 0)
     queue.push({ data, due })
     pump()
   }

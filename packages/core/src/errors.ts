@@ -40,7 +40,14 @@ export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency
 
 /** A callback failed. The request is answered with it: guessing would share a bucket. */
 export function callbackError(
-  option: 'key' | 'identity' | 'bypass' | 'idempotency.scope' | 'idempotency.fingerprint',
+  option:
+    | 'key'
+    | 'identity'
+    | 'bypass'
+    | 'stampedeCache.tags'
+    | 'stampedeCache.invalidateOn.tags'
+    | 'idempotency.scope'
+    | 'idempotency.fingerprint',
   problem: string,
   cause?: unknown,
 ): StampedeError {
@@ -53,6 +60,14 @@ export function callbackError(
 /** A result that cannot be kept; `where` is what was to keep it. */
 export function valueError(where: string, problem: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_VALUE', `${where}: ${problem}`)
+}
+
+/** A factory said that the value is unchanged, and there is none. */
+export function nothingBefore(where: string): StampedeError {
+  return valueError(
+    where,
+    'notModified() was called where there is nothing before; ask for context.previous first',
+  )
 }
 
 export function closedError(): StampedeError {

@@ -3,13 +3,12 @@
 
 import { STATUS_CODES } from 'node:http'
 import {
-  type CapturedHead,
   type Exchange,
   type HeaderList,
+  type HeadWatch,
   type OriginEnd,
   type OriginObserver,
-  OWN_FIELD,
-  type Reply,
+  OWN_FIELDS,
 } from '@stampede/core'
 import {
   addAtHead,
@@ -20,18 +19,20 @@ import {
   fieldsOf,
   headSent,
   hideConditionals,
+  openCapture,
+  type ResponseCapture,
   readRequest,
   redispatch,
-  restoreFields,
   setsCookie,
   watchHead,
   watchReads,
+  withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
-import { replyLive, replyWith } from './koa-reply.ts'
+import { replaceWith, replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -49,10 +50,10 @@ export function createKoaExchange(
 ): KoaVisit {
   const answer = createAnswer()
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
-  const bypass = (add: HeaderList, onHead?: (head: CapturedHead) => void): Promise<void> => {
+  const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
-    addAtHead(ctx.res, add, [OWN_FIELD])
-    const stands = onHead && watchHead(ctx.res, onHead)
+    addAtHead(ctx.res, add, OWN_FIELDS)
+    const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     const passed: Promise<void> = next()
     // To a client that is gone Koa does not even try to answer.
     passed.then(() => ctx.writable || stands?.()).catch(() => {})
@@ -66,7 +67,7 @@ export function createKoaExchange(
     runOrigin(observer) {
       answer.begun = true
       enterOrigin(ctx.req)
-      return runOrigin(ctx, next, observer, answer)
+      return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
       answer.begun = true
@@ -99,8 +100,9 @@ async function runOrigin(
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
   // Also off what the app writes itself, and we never see.
-  addAtHead(ctx.res, [], [OWN_FIELD])
-  const showConditionals = hideConditionals(ctx.req)
+  addAtHead(ctx.res, [], OWN_FIELDS)
+  const showConditionals = hideConditionals(ctx.req, observer.conditions)
+  const guard = observer.conditions && guardRaw(ctx, observer)
   try {
     await next()
   } catch (error) {
@@ -110,12 +112,18 @@ async function runOrigin(
     return failed
   } finally {
     showConditionals()
+    if (ctx.respond !== false) guard?.stop()
   }
   try {
     const capture = captureContext(ctx, observer, outer)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
+    if (capture.type === 'not-modified') {
+      const end = await capture.end
+      replaceWith(ctx, capture.reply, outer)
+      return unlessPersonal(ctx, end)
+    }
     replaceWith(ctx, capture.reply, outer)
-    return { type: 'not-captured', reason: 'declined' }
+    return unlessPersonal(ctx, { type: 'replaced', head: capture.head })
   } catch (error) {
     // Our own mistake, or a body that throws when it is read: what the app answered stands.
     return { type: 'failed', status: 500, error }
@@ -123,6 +131,17 @@ async function runOrigin(
     // Before the end of the capture: a stream ends only after Koa has begun to read it.
     answer.given()
   }
+}
+
+/** What the app writes itself, around the context, is its client's; but not a 304 to conditions of ours. */
+function guardRaw({ res }: Context, { onHead, maxBodyBytes }: OriginObserver): ResponseCapture {
+  return openCapture(res, {
+    maxBodyBytes,
+    onHead: (head, ...rest) =>
+      head.status === 304
+        ? onHead(head, ...rest)
+        : { action: 'send', capture: false, add: [], remove: [] },
+  })
 }
 
 /**
@@ -138,7 +157,7 @@ async function unlessPersonal(
   const isPersonal = sent.then((how) => how === 'sent' && setsCookie(ctx.res))
   // Those who wait need not wait for the end of a stream that is not for them.
   const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
-  if (end.type !== 'complete') return end
+  if (end.type === 'not-captured' || end.type === 'failed') return end
   if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
   return (await isPersonal) ? declined : end
 }
@@ -170,9 +189,4 @@ function judgeFailure(
   if (error instanceof Error && ctx.app.listenerCount('error') > 0)
     ctx.app.emit('error', error, ctx)
   return true
-}
-
-function replaceWith(ctx: Context, reply: Reply, outer: FieldMap): boolean {
-  restoreFields(ctx.res, outer)
-  return replyWith(ctx, reply)
 }

@@ -1,26 +1,37 @@
-// While the origin runs for a filling miss it must not answer 304 or 206: the headers that ask for
-// those are hidden from it. The RequestView keeps the object it was made from, and so still sees them.
+// While the origin runs for a filling miss it must not answer the client's own 304 or 206: the headers that ask for
+// those are hidden from it, and the conditions of what is stored may stand in their place. The RequestView keeps the
+// object it was made from, and so still sees them.
 
 import type { IncomingMessage } from 'node:http'
+import type { HeaderList } from '@stampede/core'
+import { unwatched } from './watch-reads.ts'
 
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
-/** Hides them, and returns what puts them back. */
-export function hideConditionals(req: IncomingMessage): () => void {
+/** Hides them behind `shown`, and returns what puts them back. */
+export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): () => void {
   const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
-  if (present.length === 0) return () => {}
-  const { headers, rawHeaders } = req
+  if (present.length === 0 && shown.length === 0) return () => {}
+  const { rawHeaders } = req
+  const headers = unwatched(req.headers)
   // Distinct values are optional to have: HTTP/2 requests have none.
   const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
+  const lists = shown.map(([name, value]) => [name, [value]] as const)
   const shadows: Record<string, unknown> = {
-    headers: without(headers, present),
-    rawHeaders: withoutRaw(rawHeaders, new Set(present)),
-    ...(distinct && { headersDistinct: without(distinct, present) }),
+    headers: { ...without(headers, present), ...Object.fromEntries(shown) },
+    rawHeaders: [...withoutRaw(rawHeaders, new Set(present)), ...shown.flat()],
+    ...(distinct && {
+      headersDistinct: { ...without(unwatched(distinct), present), ...Object.fromEntries(lists) },
+    }),
   }
   // Defined on the request itself: on HTTP/2 these are getters without setters.
   for (const [name, value] of Object.entries(shadows)) define(req, name, value)
+  let over = false
   return () => {
+    if (over) return
+    over = true
     // Not the saved object: middlewares may have added to the copy in the meantime.
+    for (const [name] of shown) Reflect.deleteProperty(req.headers, name)
     for (const name of present) req.headers[name] ??= headers[name]
     define(req, 'rawHeaders', rawHeaders)
     if (distinct) define(req, 'headersDistinct', distinct)
@@ -28,7 +39,16 @@ export function hideConditionals(req: IncomingMessage): () => void {
 }
 
 function define(req: IncomingMessage, name: string, value: unknown): void {
-  Object.defineProperty(req, name, { value, configurable: true, enumerable: true, writable: true })
+  // Its reads are watched: what is set is watched too.
+  const own = Object.getOwnPropertyDescriptor(req, name)?.set
+  if (own !== undefined) own.call(req, value)
+  else
+    Object.defineProperty(req, name, {
+      value,
+      configurable: true,
+      enumerable: true,
+      writable: true,
+    })
 }
 
 /** `[name, value, name, value, ...]` without the named fields. */

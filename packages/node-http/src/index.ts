@@ -3,7 +3,7 @@
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
 export { createBodyCollector, teeStream } from './body.ts'
-export { captureResponse } from './capture-response.ts'
+export { captureResponse, openCapture, type ResponseCapture } from './capture-response.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {
@@ -16,6 +16,7 @@ export {
   toHeaderList,
 } from './header-fields.ts'
 export { hideConditionals } from './hide-conditionals.ts'
+export { withNatives } from './judge-head.ts'
 export { LiveFeed } from './live-feed.ts'
 export { canBreakOff, liveHeaders, liveStream } from './live-stream.ts'
 export { createNodeCache, type NodeVisit } from './node-exchange.ts'

@@ -1,9 +1,16 @@
 // The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Exchange, type HttpCache, OWN_FIELD } from '@stampede/core'
+import {
+  type Exchange,
+  type HttpCache,
+  type Natives,
+  type OriginObserver,
+  OWN_FIELDS,
+} from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
 import { hideConditionals } from './hide-conditionals.ts'
+import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
@@ -56,11 +63,24 @@ export function createNodeCache<Native>(
   }
 }
 
+/** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
+function atHead(observer: OriginObserver, then: () => void): OriginObserver {
+  if (observer.conditions === undefined) return observer
+  return {
+    ...observer,
+    onHead(...head) {
+      then()
+      return observer.onHead(...head)
+    },
+  }
+}
+
 export function createNodeExchange<Native>(
   visit: NodeVisit<Native>,
   owner: object,
 ): NodeExchange<Native> {
   const { req, res, next, native, address } = visit
+  const natives: Natives = [native, res]
   let begun = false
   return {
     request: readRequest(req, address),
@@ -70,15 +90,15 @@ export function createNodeExchange<Native>(
     },
     bypass(add, onHead) {
       begun = true
-      addAtHead(res, add, [OWN_FIELD])
-      if (onHead !== undefined) watchHead(res, onHead)
+      addAtHead(res, add, OWN_FIELDS)
+      if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
       next()
     },
     async runOrigin(observer) {
       begun = true
       enterOrigin(req)
-      const showConditionals = hideConditionals(req)
-      const ended = captureResponse(res, observer)
+      const showConditionals = hideConditionals(req, observer.conditions)
+      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
       try {
         next()
         return await ended

@@ -1,7 +1,7 @@
 // Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
 
 import type { ServerResponse } from 'node:http'
-import type { OriginEnd, Reply } from '@stampede/core'
+import type { CapturedHead, OriginEnd, Reply } from '@stampede/core'
 import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
 import { type Departure, watchDeparture } from './client-gone.ts'
 import { setsCookie } from './head-sent.ts'
@@ -78,11 +78,12 @@ export class ResponseLayer {
   #judge(args: readonly unknown[]): boolean {
     const judged = judgeHead(this.#res, args, this.#observer, this.#outer, this.#whole)
     if ('replacement' in judged) {
-      this.#replace(judged.replacement)
+      this.#replace(judged.replacement, judged.instead)
       return false
     }
     this.#phase = 'judged'
     this.#head = judged
+    if (judged.muted) this.#methods.mute()
     return true
   }
 
@@ -204,17 +205,28 @@ export class ResponseLayer {
     this.#settle({ type: 'not-captured', reason })
   }
 
-  #replace(reply: Reply): void {
-    this.decline('declined')
+  #replace(reply: Reply, head: CapturedHead): void {
     this.#phase = 'replaced'
     restoreFields(this.#res, this.#outer)
-    writeReply(this.#res, reply, this.#methods.original)
+    let end: OriginEnd = { type: 'not-captured', reason: 'declined' }
+    try {
+      writeReply(this.#res, reply, this.#methods.original)
+      // As with an answer of the app's own: a cookie that a layer outside sets makes it one client's.
+      if (!setsCookie(this.#res)) end = { type: 'replaced', head }
+    } finally {
+      this.#live.settle(end)
+      this.#tell(end)
+    }
   }
 
   #settle(end: OriginEnd): void {
     this.#live.settle(end)
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     this.#phase = 'settled'
+    this.#tell(end)
+  }
+
+  #tell(end: OriginEnd): void {
     if (!this.#live.active) this.#departure.stop()
     this.#body.drop()
     this.#resolve(end)

@@ -20,7 +20,9 @@ const cache = JSON.parse(process.env.CACHE ?? '{}')
 const store = JSON.parse(process.env.STORE ?? '{}')
 
 const Client = IOREDIS === '5' ? Redis5 : Redis
-const redis = new Client(REDIS_URL, { lazyConnect: true })
+// One address for all, or one for each member.
+const urls = REDIS_URL.split(',')
+const redis = new Client(urls[Number(MEMBER_INDEX) % urls.length] ?? '', { lazyConnect: true })
 const stampede = createStampede({
   store: redisStore(redis, store),
   ...JSON.parse(process.env.STAMPEDE ?? '{}'),

@@ -13,18 +13,20 @@ import {
 import {
   readCacheName,
   readCookies,
+  readInvalidation,
   readQuery,
   readStatuses,
   readTargetedFields,
   readVary,
   WHERE,
 } from './read-options.ts'
+import { readTags, type TagsRule } from './tags.ts'
 
 /**
  * Options of `stampedeCache`, but for which Stampede to use. Durations are milliseconds. `Native` is what callbacks receive: an Express
- * request, a Koa context, an IncomingMessage.
+ * request, a Koa context, an IncomingMessage; `NativeResponse` what some receive besides.
  */
-export interface CacheRules<Native = unknown> {
+export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
    * Lifetime of a response that says nothing itself; explicit freshness in the response shortens it.
    * Without it, only responses with explicit freshness (RFC 9111 §4.2.1) are stored.
@@ -36,6 +38,11 @@ export interface CacheRules<Native = unknown> {
   staleWhileRevalidateMs?: number
   /** How long after going stale an entry is served when the origin fails (RFC 5861). Default 0. */
   staleIfErrorMs?: number
+  /**
+   * How long after going stale an entry with an ETag or Last-Modified is kept, not to be served, but to ask the app whether it is still
+   * so (304). Default 60 000; 0: not at all.
+   */
+  keepMs?: number
   /** Lifetime of 404 and 410. Default: they are not stored. */
   negativeTtlMs?: number
   /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
@@ -57,6 +64,11 @@ export interface CacheRules<Native = unknown> {
    * the place of Cache-Control and Expires. `Stampede-Cache-Control` is always the first, and no client gets it.
    */
   targetedFields?: readonly string[]
+  /**
+   * Names under which what is stored can be purged, together with others: `purge({ tag })`. A function is asked when the head of a
+   * response that is to be stored is known. `Surrogate-Key`, `Cache-Tag` and `Cache-Groups` of the response count too. Default: none.
+   */
+  tags?: Tags<Native, NativeResponse>
   /** Statuses stored when the response gives no explicit freshness. Default 200, 203, 300, 301, 308. */
   statuses?: readonly number[]
   /** Gives a stored 200 that came without ETag and Last-Modified a weak ETag. Default true. */
@@ -87,9 +99,10 @@ export interface CacheRules<Native = unknown> {
   earlyRefresh?: number
   /**
    * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
-   * `Location` and `Content-Location` (default, RFC 9111 §4.4); or `never`: time and purges alone.
+   * `Location` and `Content-Location` (default, RFC 9111 §4.4), and the groups in `Cache-Group-Invalidation` (RFC 9875); such a request
+   * with `tags` of its own, which are purged as well; or `never`: time and purges alone.
    */
-  invalidateOn?: 'unsafe' | 'never'
+  invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> }
   /** Requests for which it returns true go to the app, neither looked up nor stored. */
   bypass?: (request: Native) => boolean
   /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
@@ -98,12 +111,18 @@ export interface CacheRules<Native = unknown> {
   audit?: boolean
 }
 
+/** Names, or what makes them of a request and the response to it. */
+type Tags<Native, NativeResponse> =
+  | readonly string[]
+  | ((request: Native, response: NativeResponse) => readonly string[])
+
 /** `CacheRules`, checked and with every default filled in. */
 export interface CacheConfig<Native = unknown> {
   readonly ttlMs: number | undefined
   readonly overrideHeaders: boolean
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  readonly keepMs: number
   readonly negativeTtlMs: number | undefined
   readonly jitter: number
   readonly key: ((request: Native) => string) | undefined
@@ -115,6 +134,7 @@ export interface CacheConfig<Native = unknown> {
   readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
   /** Lower-case, in order, `OWN_FIELD` first. */
   readonly targetedFields: readonly string[]
+  readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>
   readonly mintEtag: boolean
   readonly requestDirectives: 'ignore' | 'honour'
@@ -127,6 +147,8 @@ export interface CacheConfig<Native = unknown> {
   readonly revalidate: 'background' | 'foreground'
   readonly earlyRefresh: number
   readonly invalidateOn: 'unsafe' | 'never'
+  /** What an unsafe request makes obsolete besides. */
+  readonly invalidatedTags: TagsRule
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
@@ -139,6 +161,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'overrideHeaders',
   'staleWhileRevalidateMs',
   'staleIfErrorMs',
+  'keepMs',
   'negativeTtlMs',
   'jitter',
   'key',
@@ -148,6 +171,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'authorization',
   'cookies',
   'targetedFields',
+  'tags',
   'statuses',
   'mintEtag',
   'requestDirectives',
@@ -170,7 +194,9 @@ export const DEFAULT_ORIGIN_TIMEOUT_MS = 30_000
 export const DEFAULT_JITTER = 0.1
 
 /** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */
-export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheConfig<Native> {
+export function readCacheOptions<Native, NativeResponse>(
+  options?: CacheRules<Native, NativeResponse>,
+): CacheConfig<Native> {
   const bag = checkNames(WHERE, options, NAMES)
   const wait = readWait(bag.waitMs)
   return Object.freeze({
@@ -178,6 +204,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     overrideHeaders: readBoolean(WHERE, bag, 'overrideHeaders') ?? false,
     staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
     staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    keepMs: readDurationMs(WHERE, bag, 'keepMs') ?? 60_000,
     negativeTtlMs: readDurationMs(WHERE, bag, 'negativeTtlMs', 1),
     jitter: readJitter(WHERE, bag),
     key: readFunction(WHERE, bag, 'key') as CacheConfig<Native>['key'],
@@ -187,6 +214,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     authorization: readChoice(WHERE, bag, 'authorization', ['bypass', 'ignore']) ?? 'bypass',
     cookies: readCookies(bag.cookies),
     targetedFields: readTargetedFields(bag.targetedFields),
+    tags: readTags(`${WHERE}.tags`, bag.tags),
     statuses: readStatuses(bag.statuses),
     mintEtag: readBoolean(WHERE, bag, 'mintEtag') ?? true,
     requestDirectives:
@@ -198,8 +226,8 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
+    ...readInvalidation(bag.invalidateOn),
     earlyRefresh: readEarlyRefresh(WHERE, bag),
-    invalidateOn: readChoice(WHERE, bag, 'invalidateOn', ['unsafe', 'never']) ?? 'unsafe',
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
     audit: readBoolean(WHERE, bag, 'audit') ?? false,

@@ -120,7 +120,11 @@ async function commitEntry(
 function sender(rt: Runtime, grant: Grant, { type, entry, lifetimes }: Made) {
   if (type === 'not-modified') {
     const patch = encodeHead(entry)
-    return () => rt.store.extend(grant, patch, lifetimes)
+    return async () => {
+      const reply = await rt.store.extend(grant, patch, lifetimes)
+      // Refused also when the store has lost the entry; what this process has of it is whole.
+      return reply === 'fenced' ? rt.store.commit(grant, encodeFrame(entry), lifetimes) : reply
+    }
   }
   const frame = encodeFrame(entry)
   return () => rt.store.commit(grant, frame, lifetimes)

@@ -3,7 +3,7 @@
 
 import type { HeldEntry, Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
-import { storableHeaders } from '../http/headers.ts'
+import { headerValues, storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
 import { isWelcomeOnError } from '../http/request-directives.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
@@ -15,15 +15,20 @@ import {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
 import type { LiveSink } from '../ports/live.ts'
+import type { Lifetimes } from '../ports/store.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
-import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
+import { offerOf, ownNotModified, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
+import { withSubjects } from './subjects.ts'
+import { afterPurges } from './trust.ts'
+import { type Asked, ask, conditionsOf, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
 
 export interface OriginRun {
   readonly request: RequestView
@@ -31,6 +36,8 @@ export interface OriginRun {
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
+  /** The answer goes to the client of `request`; a refresh has none. */
+  readonly forClient: boolean
   /** How to run it: on the client's own response, or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
@@ -39,11 +46,13 @@ export interface OriginRun {
 const COVERED = new Set([500, 502, 503, 504])
 
 export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
-  const { request, config } = run
+  const { request, config, lead } = run
+  const asked = ask(rt, lead, request)
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
     const observer: OriginObserver = {
+      conditions: asked?.conditions,
       maxBodyBytes: config.maxBodyBytes,
       live: liveOf(
         rt,
@@ -51,9 +60,18 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
         () => verdict,
         () => minted,
       ),
-      onHead(head, whole) {
-        verdict = judgeHead(head, request, config, rt.clock.wallNow())
+      onHead(head, whole, natives) {
+        const about = head.status === 304 ? asked : undefined
+        const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
+        verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
+        if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
+        if (meant && verdict.store && !lead.signal.aborted)
+          verdict = withSubjects(verdict, meant, request, config, natives)
         if (!verdict.store) resolve(refused(verdict, head.status))
+        if (about !== undefined) {
+          const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
+          return { action: 'replace', reply }
+        }
         minted = mint(run, verdict, head, whole)
         return decide(rt, run, verdict, head, minted)
       },
@@ -62,13 +80,34 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
     void run
       .start(observer)
       .catch(failed)
-      .then((end) => resolve(resultOf(rt, run, verdict, end, minted)))
+      .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked)))
   })
+}
+
+const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
+
+/**
+ * An answer without a body in the place of a page is more often a mistake than meant, however long it says it is fresh; RFC 9111 §3
+ * lets a cache leave it. Its client gets it, and so does everybody else once the page is forgotten, if it was meant.
+ */
+function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
+  return (
+    (status === 204 || status === 205) &&
+    previous !== undefined &&
+    previous.entry.body.byteLength > 0
+  )
 }
 
 /** After originTimeoutMs the fill was given up; what comes is this client's only. */
 function isStored({ lead }: OriginRun, verdict: Storable | NotStorable): boolean {
   return verdict.store && lead.fence !== '' && !lead.signal.aborted
+}
+
+/** Why it is not stored, if it is not. */
+function detailOf(run: OriginRun, verdict: Storable | NotStorable): string | undefined {
+  if (!verdict.store) return verdict.reason
+  if (isStored(run, verdict)) return undefined
+  return run.lead.signal.aborted ? 'origin-timeout' : 'store-unavailable'
 }
 
 /** The entity tag that the response gets here and in the store, if it has none. */
@@ -114,21 +153,22 @@ function decide(
     const reply = staleReply(rt, run.request, run.config, run.lead.previous, head.status)
     if (reply !== undefined) return { action: 'replace', reply }
   }
-  const stored = isStored(run, verdict)
-  const why = run.lead.signal.aborted ? 'origin-timeout' : 'store-unavailable'
-  const detail = verdict.store ? (stored ? undefined : why) : verdict.reason
   const status = statusField(run.config, {
     type: 'forward',
     reason: run.reason,
     status: head.status,
-    stored: stored || undefined,
-    detail,
+    stored: isStored(run, verdict) || undefined,
+    detail: detailOf(run, verdict),
   })
   return {
     action: 'send',
     capture: verdict.store,
     add: [...minted, ...status],
-    remove: [OWN_FIELD],
+    remove: OWN_FIELDS,
+    notModified:
+      run.forClient && verdict.store
+        ? ownNotModified(run.request, head, [...minted, ...status])
+        : undefined,
   }
 }
 
@@ -137,11 +177,13 @@ export function staleReply(
   rt: Runtime,
   request: RequestView,
   config: CacheConfig<never>,
-  held: HeldEntry | undefined,
+  previous: HeldEntry | undefined,
   status: number,
 ): Reply | undefined {
   const now = rt.clock.now()
   if (!COVERED.has(status)) return undefined
+  // It may have been purged while the origin was at work.
+  const held = previous && afterPurges(rt, previous)
   if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
@@ -158,8 +200,9 @@ function refused(verdict: NotStorable, status: number): FillResult {
   return { type: 'failure', failure, error: undefined }
 }
 
-/** An answer such as 401 or 429 may be about this one request; what it says about the resource is nothing. */
+/** An answer such as 401 or 429, and a callback that failed, may be about this one request: nothing is known of the resource. */
 function isOfTheResource(reason: string, status: number): boolean {
+  if (reason === 'tags') return false
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
@@ -169,6 +212,7 @@ function resultOf(
   verdict: Storable | NotStorable | undefined,
   end: OriginEnd,
   minted: HeaderList,
+  asked: Asked | undefined,
 ): FillResult {
   if (end.type === 'failed') {
     const { status, error } = end
@@ -184,19 +228,51 @@ function resultOf(
     return { type: 'pass', reason, remember: true }
   }
   if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
-  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs } = verdict
+  if (end.type === 'replaced') return unchanged(rt, run, verdict, end.head, asked)
   const entry = entryOf(run, verdict, end.head, end.body, minted)
-  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs: 0 }
-  return { type: 'store', entry, lifetimes: spread(windows, run.config.jitter, rt.random) }
+  return { type: 'store', entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
+}
+
+/** The body that is stored, and of the rest what the 304 says. */
+function unchanged(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: Storable,
+  head: CapturedHead,
+  asked: Asked | undefined,
+): FillResult {
+  const meant = asked && meantBy(asked, head, rt.clock.wallNow())
+  if (asked === undefined || meant === undefined) return { type: 'abandoned' }
+  const { previous, stored } = asked
+  const updated = entryOf(run, verdict, meant, stored.body, [])
+  const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
+  if (subjects.length > MOST_SUBJECTS) return { type: 'pass', reason: 'tags', remember: true }
+  const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
+  return { type: 'not-modified', previous, entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
+}
+
+/** Each 304 may name more; beyond this the whole is asked for, which says all of them anew. */
+const MOST_SUBJECTS = 512
+
+function lifetimesOf(
+  rt: Runtime,
+  { config }: OriginRun,
+  { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
+  entry: StoredResponse,
+): Lifetimes {
+  const keepMs = conditionsOf(entry).length > 0 ? config.keepMs : 0
+  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
+  return spread(windows, config.jitter, rt.random)
 }
 
 function entryOf(
   run: OriginRun,
-  { initialAgeMs, varyNames }: Storable,
+  { initialAgeMs, varyNames, subjects }: Storable,
   head: CapturedHead,
   body: Uint8Array,
   minted: HeaderList,
 ): StoredResponse {
+  const own = headerValues(head.headers, OWN_FIELD)
   return {
     type: 'response',
     status: head.status,
@@ -204,13 +280,15 @@ function entryOf(
     body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),
-    made: madeFor(run),
+    made: madeFor(run, subjects),
+    ...(minted.length > 0 && { minted: true as const }),
+    ...(own.length > 0 && { own: own.join(', ') }),
   }
 }
 
-function madeFor({ request, lead }: OriginRun): Made {
+function madeFor({ request, lead }: OriginRun, subjects: readonly string[] = []): Made {
   const { target, host } = request
   const end = target.indexOf('?')
   const path = canonicalPath(end === -1 ? target : target.slice(0, end))
-  return { asOf: lead.asOf, tookMs: 0, subjects: [], path, host: host.toLowerCase() }
+  return { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
 }

@@ -28,6 +28,9 @@ export type NotStorableReason =
   | 'cors-origin'
   | 'no-freshness'
   | 'expired'
+  | 'tags'
+  | 'too-many-tags'
+  | 'validator-mismatch'
 
 export interface Storable {
   readonly store: true
@@ -37,6 +40,8 @@ export interface Storable {
   readonly staleIfErrorMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
+  /** Its tags and groups, once they were asked for. */
+  readonly subjects?: readonly string[]
 }
 
 export interface NotStorable {
@@ -65,7 +70,7 @@ export function judgeHead<Native>(
     sharingReason(head.headers, vary, config)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
 
-  const ageMs = initialAgeMs(head.headers)
+  const ageMs = initialAgeMs(head.headers, wallNow)
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')

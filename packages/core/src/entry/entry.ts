@@ -30,6 +30,10 @@ export interface StoredResponse {
   /** Request header values this response was chosen by; `null` means the header was absent. */
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
   readonly made: Made
+  /** Its ETag is of ours: the app does not know it. */
+  readonly minted?: true
+  /** What it said to this cache alone (OWN_FIELD). */
+  readonly own?: string
 }
 
 /** A value of getOrSet, as the JSON it was written in, or raw bytes. */

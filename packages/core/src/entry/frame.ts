@@ -28,6 +28,9 @@ interface ResponseHead extends Head {
   readonly h: HeaderList
   readonly a: number
   readonly v: StoredResponse['vary']
+  /** Minted, and own. */
+  readonly m?: 1
+  readonly w?: string
 }
 
 export function encodeFrame(entry: StoredEntry): Buffer {
@@ -95,7 +98,16 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     ...(host !== undefined && { o: host }),
   }
   if (entry.type === 'value') return head
-  return { ...head, s: entry.status, h: entry.headers, a: entry.initialAgeMs, v: entry.vary }
+  const { status, headers, initialAgeMs, vary, minted, own } = entry
+  return {
+    ...head,
+    s: status,
+    h: headers,
+    a: initialAgeMs,
+    v: vary,
+    ...(minted && { m: 1 }),
+    ...(own !== undefined && { w: own }),
+  }
 }
 
 type Untrusted = Partial<Record<keyof ResponseHead, unknown>>
@@ -121,12 +133,23 @@ function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
 const isCount = (value: unknown): value is number => typeof value === 'number' && value >= 0
 
 function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResponse | undefined {
-  const { s, h, a, v } = head
+  const { s, h, a, v, m, w } = head
   if (!Number.isInteger(s) || (s as number) < 200 || (s as number) > 599) return undefined
   if (!isCount(a)) return undefined
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
+  if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
-  return { type: 'response', status: s as number, headers, initialAgeMs: a, vary, body, made }
+  return {
+    type: 'response',
+    status: s as number,
+    headers,
+    initialAgeMs: a,
+    vary,
+    body,
+    made,
+    ...(m === 1 && { minted: true as const }),
+    ...(w !== undefined && { own: w as string }),
+  }
 }
 
 function isPairs(value: unknown, isValid: (part: unknown) => boolean): boolean {
