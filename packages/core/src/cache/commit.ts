@@ -3,6 +3,7 @@
 
 import { freshnessAt, type HeldEntry, holdFor, type StoredEntry } from '../entry/entry.ts'
 import { encodeFrame, encodeHead } from '../entry/frame.ts'
+import { withOwnStrings } from '../entry/own-memory.ts'
 import type { Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
@@ -110,7 +111,7 @@ async function commitEntry(
     return keepBriefly(rt, key, { ...result, entry }, since, startedAt)
   }
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs })
-  const held = holdFor(entry, fence, result.lifetimes, sentAt)
+  const held = holdFor(withOwnStrings(entry), fence, result.lifetimes, sentAt)
   // Refused when a purge came between: then the commit was good, and already is the past.
   if (isVoid() || !rt.l1.put(key, holdSlot(held, startedAt), since)) return 'again'
   return { type: 'hit', held, stale: false, from: 'fill' }
@@ -176,7 +177,7 @@ function keepBriefly(
   startedAt: number,
 ): Shared {
   const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
-  const held = holdFor(entry, '', { ...lifetimes, freshMs }, rt.clock.now())
+  const held = holdFor(withOwnStrings(entry), '', { ...lifetimes, freshMs }, rt.clock.now())
   const isVoid = rt.marks.judge(entry.made) === 'void'
   if (isVoid || !rt.l1.put(key, holdSlot(held, startedAt), since)) return 'again'
   return { type: 'hit', held, stale: false, from: 'fill' }

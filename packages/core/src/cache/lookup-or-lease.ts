@@ -161,7 +161,7 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
   const ours = slot?.type === 'hold' && slot.held.fence === held.fence
   const begunAt = ours ? slot.begunAt : undefined
   const askAgainAt = rt.clock.now() + quietMs
-  rt.l1.put(key, { ...holdSlot(held, begunAt), askAgainAt }, since)
+  rt.l1.put(key, holdSlot(held, begunAt, askAgainAt), since)
 }
 
 /** Undefined when it cannot be read, or is not what belongs under such a key: then it was not put there by us. */

@@ -1,6 +1,6 @@
 // Values of getOrSet as bytes, and back. Everybody gets what JSON makes of the value, the first caller
-// included, so that a hit and a miss never differ; parsed once per process and frozen, so that nobody
-// can change what others see.
+// included, so that a hit and a miss never differ; parsed once for many and frozen, so that nobody can
+// change what others see.
 
 import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { parseFrozen } from '../entry/frozen-json.ts'
@@ -28,11 +28,14 @@ export function encodeValue(
       `what was returned is ${typeof value}, which JSON has no form for; return null`,
     )
   }
-  return { type: 'value', encoding: 'json', body: Buffer.from(json), made }
+  return { type: 'value', encoding: 'json', body: Buffer.from(json), made, parsed: undefined }
 }
 
 export function decodeValue<T>(stored: StoredValue): T {
   if (stored.encoding === 'bytes') return Buffer.from(stored.body) as T
-  stored.parsed ??= { value: parseFrozen(stored.body) }
-  return stored.parsed.value as T
+  const known = stored.parsed?.deref()
+  if (known !== undefined) return known.value as T
+  const parsed = { value: parseFrozen(stored.body) }
+  stored.parsed = new WeakRef(parsed)
+  return parsed.value as T
 }

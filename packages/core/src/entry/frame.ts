@@ -4,6 +4,7 @@
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { parseFrozen } from './frozen-json.ts'
+import { ownBytes } from './own-memory.ts'
 
 const MAGIC = 0x53
 /** Raised whenever the layout changes; a frame of another version is a miss. */
@@ -67,26 +68,16 @@ export function decodeFrame(bytes: Uint8Array): StoredEntry | undefined {
   const head = readHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
   const made = head && madeOf(head)
   if (head === undefined || made === undefined) return undefined
-  const body = ownMemory(frame.subarray(headEnd))
+  const body = ownBytes(frame.subarray(headEnd))
   if (frame[2] === KIND_JSON) return readJson(body, made)
   if (frame[2] === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
   return frame[2] === KIND_RESPONSE ? readResponse(head, body, made) : undefined
 }
 
-/**
- * A view into a socket's read buffer would keep all of that buffer alive for as long as the entry is
- * held, so it is copied; a view that is most of its buffer is not.
- */
-function ownMemory(view: Buffer): Buffer {
-  if (view.length * 2 >= view.buffer.byteLength) return view
-  const own = Buffer.allocUnsafeSlow(view.length)
-  view.copy(own)
-  return own
-}
-
-function readJson(body: Buffer, made: Made): StoredValue | undefined {
+function readJson(body: Uint8Array, made: Made): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, made, parsed: { value: parseFrozen(body) } }
+    const parsed = new WeakRef({ value: parseFrozen(body) })
+    return { type: 'value', encoding: 'json', body, made, parsed }
   } catch {
     return undefined
   }

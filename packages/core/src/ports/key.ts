@@ -8,6 +8,10 @@ export function groupOf(key: string): string {
   return end === -1 ? key : key.slice(0, end)
 }
 
+export function isVariant(key: string): boolean {
+  return key.includes(VARIANT_MARK)
+}
+
 /** Makes a caller's own text safe to be the first part. */
 export function escapeKey(text: string): string {
   return /[\0\p{Surrogate}]/u.test(text) ? `j${JSON.stringify(text)}` : `=${text}`

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest'
+import { type StoredEntry, UNKNOWN_ORIGIN } from './entry.ts'
+import { ownBytes, withOwnStrings } from './own-memory.ts'
+
+describe('bytes', () => {
+  it.each([1, 100, 3_000])(
+    'of which %d are a part of a large buffer are copied out of it',
+    (length) => {
+      const socket = Buffer.alloc(65_536, 'x')
+      const own = ownBytes(socket.subarray(5, 5 + length))
+      expect(own.buffer.byteLength).toBe(length)
+      expect(Buffer.from(own).equals(socket.subarray(5, 5 + length))).toBe(true)
+    },
+  )
+
+  it('that are nearly all of their buffer stay where they are', () => {
+    const frame = Buffer.alloc(65_536)
+    const body = frame.subarray(1_000)
+    expect(ownBytes(body)).toBe(body)
+    expect(ownBytes(frame)).toBe(frame)
+  })
+})
+
+describe('strings', () => {
+  it('are the same, character by character', () => {
+    const made = { asOf: 5, tookMs: 1.5, subjects: ['t=√', 't=\ud800'], path: '/ü', host: 'h' }
+    const response: StoredEntry = {
+      type: 'response',
+      status: 200,
+      headers: [
+        ['etag', '"é"'],
+        ['x', ''],
+      ],
+      body: Buffer.from('b'),
+      initialAgeMs: 7,
+      vary: [['accept', null]],
+      made,
+    }
+    const parsed = new WeakRef({ value: 1 })
+    const value: StoredEntry = {
+      type: 'value',
+      encoding: 'json',
+      body: Buffer.from('1'),
+      made,
+      parsed,
+    }
+    for (const entry of [response, value, { ...response, made: UNKNOWN_ORIGIN }]) {
+      const own = withOwnStrings(entry)
+      expect(own).toEqual(entry)
+      expect(own.made).not.toBe(entry.made)
+      expect(own.body).toBe(entry.body)
+    }
+  })
+})
