@@ -3,7 +3,7 @@
 --
 -- KEYS 1 record  2 record of its group, or the same
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
---      7 physical ms  8 key  9 wake-up channel prefix
+--      7 keep ms (to be compared)  8 physical ms  9 key  10 wake-up channel prefix
 -- Reply COMMITTED | FENCED
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
@@ -24,18 +24,18 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', record, 'frame', ARGV[3], 'stored', fence,
   'made', string.format('%.0f', now), 'fresh', string.format('%.0f', now + ARGV[4]),
-  'swr', ARGV[5], 'sie', ARGV[6])
-redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure')
-redis.call('PEXPIRE', record, ARGV[7])
+  'swr', ARGV[5], 'sie', ARGV[6], 'keep', ARGV[7])
+redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure', 'patch', 'patched')
+redis.call('PEXPIRE', record, ARGV[8])
 if group ~= record then -- the stamp of a purge has to outlive what it is about
   redis.call('HSET', group, 'variants', 1)
-  if redis.call('PTTL', group) < tonumber(ARGV[7]) then redis.call('PEXPIRE', group, ARGV[7]) end
+  if redis.call('PTTL', group) < tonumber(ARGV[8]) then redis.call('PEXPIRE', group, ARGV[8]) end
 end
 
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
     redis.call('HDEL', record, field)
-    redis.pcall('PUBLISH', ARGV[9] .. string.sub(field, 3), ARGV[8])
+    redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), ARGV[9])
   end
 end
 return 'COMMITTED'

@@ -3,78 +3,81 @@
 --
 -- KEYS 1 record  2 record of the group: of the same key, or of that which it is a variant of
 -- ARGV 1 token  2 lease ms (0: only read)  3 process to wake  4 fence of a copy the caller has
---      5 fence of a frame the caller cannot read  6 not after (server ms, 0: any time)  7 key  8 keep ms
--- Reply {status, now, grant fence, for ms [, stored fence, age ms, fresh for ms, swr ms, sie ms, failure, frame]}
---   FRESH  use it                             STALE   in its window; with a grant: refresh it
---   LEASED fill it                            BUSY    another fills; this process will be woken
---   PASS   not shareable for that long        FAILED  the last fill failed; no attempt for that long
+--      5 fence of an entry the caller must not use  6 softly (1: make it stale; 0: drop it)
+--      7 early (1: lease it although it is fresh)  8 not after (server ms, 0: any time)  9 keep ms
+-- Reply {status, now, grant fence, for ms, fence, age ms, fresh for ms, swr ms, sie ms, keep ms, failure, frame, patch}
+--   frame and patch are nil where the caller has them; LATE comes without all that follows `now`
+--   FRESH  use it; with a grant: refresh it early   STALE   in its window; with a grant: refresh it
+--   LEASED fill it                                  BUSY    another fills; this process will be woken
+--   PASS   not shareable for that long              FAILED  the last fill failed; no attempt for that long
 --   LATE   the caller gave up before this ran: nothing was done
 
 local record, group, token, lease_ms = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local not_after = tonumber(ARGV[6])
+local not_after = tonumber(ARGV[8])
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
-local read = {'HMGET', record, 'stored', 'made', 'fresh', 'swr', 'sie', 'token', 'until', 'fence', 'pass', 'retry', 'failure'}
+local read = {'HMGET', record, 'stored', 'made', 'fresh', 'swr', 'sie', 'keep', 'token', 'until', 'fence', 'pass',
+  'retry', 'failure', 'patched'}
 local fields = redis.pcall(unpack(read))
-if fields.err then -- not a hash: not ours, and in our way
-  redis.call('DEL', record)
-  fields = redis.call(unpack(read))
-end
+-- What is no hash is not ours, and in our way.
+if fields.err then fields = redis.call('DEL', record) and redis.call(unpack(read)) end
 
 -- A purge of the group leaves a stamp there: what has an older fence is gone (hard), or stale (soft).
 local stamps = group ~= record and redis.call('HMGET', group, 'purged', 'softened', 'softened_at') or {}
 local purged, softened = tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0
-local newest = tonumber(fields[8] or '') or 0
+local newest = tonumber(fields[9] or '') or 0
 if not (newest < 9007199254740991) then newest = 0 end
-if newest > 0 and newest <= purged then
-  redis.call('DEL', record)
-  fields = {}
-end
-local stored, failure = fields[1], fields[11] or ''
+if newest > 0 and newest <= purged then fields = redis.call('DEL', record) and {} end
 -- Whatever was planted there: no mark or lease of ours reaches further than a day.
-local function ms(i) return math.min(tonumber(fields[i] or '') or 0, now + (i > 5 and 86400000 or 1e13)) end
+local function ms(i) return math.min(tonumber(fields[i] or '') or 0, now + (i > 6 and 86400000 or 1e13)) end
+local made, fresh, swr, sie, keep = ms(2), ms(3), ms(4), ms(5), ms(6)
+local stored, failure = fields[1], fields[12] or ''
 if stored and (tonumber(stored) or 0) <= purged then stored = false end
-if stored and stored == ARGV[5] then
-  redis.call('HDEL', record, 'frame', 'stored')
-  stored = false
+local entry = stored and (fields[13] or stored) -- the fence it has since its last extension
+if entry and (tonumber(entry) or 0) <= softened then fresh = math.min(fresh, tonumber(stamps[3]) or 0) end
+if entry and entry == ARGV[5] and ARGV[6] ~= '1' then
+  redis.call('HDEL', record, 'frame', 'stored', 'patch', 'patched')
+  entry = false
+elseif entry and entry == ARGV[5] and now < fresh then
+  fresh = now
+  redis.pcall('HSET', record, 'fresh', string.format('%.0f', now)) -- without memory, the next one does it
 end
-local made, fresh, swr, sie = ms(2), ms(3), ms(4), ms(5)
-if stored and (tonumber(stored) or 0) <= softened then fresh = math.min(fresh, tonumber(stamps[3]) or 0) end
 
 local function reply(status, grant, for_ms)
-  if not stored or now >= fresh + math.max(swr, sie) then
-    return {status, now, grant, for_ms, '', 0, 0, 0, 0, failure, ''}
+  if not entry or now >= fresh + math.max(swr, sie, status == 'LEASED' and keep or 0) then
+    return {status, now, grant, for_ms, '', 0, 0, 0, 0, 0, failure, false, false}
   end
-  local frame = ''
-  if stored ~= ARGV[4] then frame = redis.call('HGET', record, 'frame') or '' end
-  return {status, now, grant, for_ms, stored, now - made, fresh - now, swr, sie, failure, frame}
+  local frame = ARGV[4] ~= stored and ARGV[4] ~= entry and (redis.call('HGET', record, 'frame') or '')
+  local patch = fields[13] and ARGV[4] ~= entry and (redis.call('HGET', record, 'patch') or '')
+  return {status, now, grant, for_ms, entry, now - made, fresh - now, swr, sie, keep, failure, frame, patch}
 end
 
-if stored and now < fresh then return reply('FRESH', '', 0) end
-if now < ms(9) then return {'PASS', now, '', ms(9) - now} end
-if now < ms(10) then return reply('FAILED', '', ms(10) - now) end
+local held = fields[7] and now < ms(8) and newest > softened
+local busy, is_fresh = held and fields[7] ~= token, entry and now < fresh
+if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < ms(11)) then return reply('FRESH', '', 0) end
+if now < ms(10) then return {'PASS', now, '', ms(10) - now} end
+if now < ms(11) then return reply('FAILED', '', ms(11) - now) end
 
-local usable = stored and now < fresh + swr
-local held = fields[6] and now < ms(7) and newest > softened
+local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
-if held and fields[6] ~= token then
+if busy then
   redis.call('HSET', record, 'w:' .. ARGV[3], 1)
-  if usable then return reply('STALE', '', ms(7) - now) end
-  return {'BUSY', now, '', ms(7) - now}
+  return usable and reply('STALE', '', ms(8) - now) or {'BUSY', now, '', ms(8) - now}
 end
 
-local fence = fields[8]
+local fence = fields[9]
 if not held then -- else: our own lease, asked for twice
   fence = string.format('%.0f', math.max(newest + 1, purged + 1, softened + 1, time[1] * 1000000 + time[2]))
-  redis.call('HSET', record, 'token', token, 'until', string.format('%.0f', now + lease_ms), 'fence', fence)
+  local lease_until = string.format('%.0f', now + lease_ms)
+  local set = redis.pcall('HSET', record, 'token', token, 'until', lease_until, 'fence', fence)
+  if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
   redis.call('HDEL', record, 'pass', 'retry', 'failure')
-  local keep = lease_ms + tonumber(ARGV[8])
-  if redis.call('PTTL', record) < keep then redis.call('PEXPIRE', record, keep) end
-  if group ~= record then -- so that a purge finds that there is something to stamp
-    redis.call('HSET', group, 'variants', 1)
-    if redis.call('PTTL', group) < keep then redis.call('PEXPIRE', group, keep) end
+  -- So that a purge finds that there is something to stamp.
+  if group ~= record then redis.call('HSET', group, 'variants', 1) end
+  for _, key in ipairs(group ~= record and {record, group} or {record}) do
+    if redis.call('PTTL', key) < lease_ms + ARGV[9] then redis.call('PEXPIRE', key, lease_ms + ARGV[9]) end
   end
 end
-return reply(usable and 'STALE' or 'LEASED', fence, 0)
+return reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)

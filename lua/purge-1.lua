@@ -1,10 +1,10 @@
 -- Removes the entry, or makes it stale (soft), and voids every fill in flight: of this key, and by a stamp of all
--- its variants. Waiters are woken to look again, and every process is told to drop its copies.
+-- its variants. Waiters are woken to look again. The other processes are told by append-purge, after this: who hears of
+-- it finds nothing old here.
 --
 -- KEYS 1 record, of a group if it has variants
--- ARGV 1 soft (1 or 0)  2 key  3 wake-up channel prefix  4 purge channel
+-- ARGV 1 soft (1 or 0)  2 key  3 wake-up channel prefix
 -- Reply PURGED | UNSTAMPED (no memory for the stamp: variants are as they were)
---      | UNANNOUNCED (the record is purged, other processes could not be told)
 
 local record, soft = KEYS[1], ARGV[1] == '1'
 local isHash = redis.call('TYPE', record).ok == 'hash'
@@ -13,7 +13,7 @@ local hasVariants = isHash and redis.call('HEXISTS', record, 'variants') == 1
 local ttl = redis.call('PTTL', record)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fields = isHash and redis.call('HMGET', record, 'fence', 'fresh', 'purged', 'softened', 'stored') or {}
+local fields = isHash and redis.call('HMGET', record, 'fence', 'fresh', 'purged', 'softened') or {}
 local function number(i) return tonumber(fields[i] or '') or 0 end
 local stamp = string.format('%.0f',
   math.max(number(1) + 1, number(3) + 1, number(4) + 1, time[1] * 1000000 + time[2]))
@@ -38,5 +38,4 @@ for _, field in ipairs(names) do
     redis.pcall('PUBLISH', ARGV[3] .. string.sub(field, 3), ARGV[2])
   end
 end
-local told = redis.pcall('PUBLISH', ARGV[4], ARGV[1] .. ARGV[2])
-return type(told) == 'table' and told.err and 'UNANNOUNCED' or 'PURGED'
+return 'PURGED'

@@ -4,7 +4,7 @@
 --
 -- KEYS 1 record
 -- ARGV 1 completed | released  2 keep ms  3 frame  4 force (1 or 0)  5 key  6 wake-up channel prefix
---      7 purge channel  8 not after (server ms, 0: any time)
+--      7 channel of what was settled  8 not after (server ms, 0: any time)
 -- Reply {status, now}
 --   SETTLED   ABSENT   REFUSED it runs, has completed, or is not of this layout
 --   LATE      the caller gave up before this ran: nothing was done

@@ -75,7 +75,12 @@ beforeEach(() => {
 afterEach(() => void process.off('warning', listen))
 
 let paths = 0
-async function warningsOf(app: App, options: object, handler: (read: Reader) => void) {
+async function warningsOf(
+  app: App,
+  options: object,
+  handler: (read: Reader) => void,
+  more: Record<string, string> = {},
+) {
   const server = createServer(app(options, handler) as never)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -83,10 +88,10 @@ async function warningsOf(app: App, options: object, handler: (read: Reader) => 
   warnings = []
   const path = `/page-${paths}`
   try {
-    const headers = { 'x-lang': 'de', accept: 'text/html', cookie: 'theme=dark; visits=3' }
+    const headers = { 'x-lang': 'de', accept: 'text/html', cookie: 'theme=dark; visits=3', ...more }
     for (let i = 0; i < 2; i++) {
-      const { status, body } = await ask(`http://127.0.0.1:${port}${path}?q=1&utm=2`, { headers })
-      expect([status, body]).toEqual([200, '{"hello":"you"}'])
+      const { status } = await ask(`http://127.0.0.1:${port}${path}?q=1&utm=2`, { headers })
+      expect(status).toBe(i === 1 && more.range ? 206 : 200)
     }
     await new Promise((resolve) => setImmediate(resolve))
     return warnings.map((text) => text.replace(path, '/page'))
@@ -148,5 +153,14 @@ describe.each([
 
   it('is silent about a handler that reads nothing', async () => {
     expect(await warningsOf(app, FREE, () => {})).toEqual([])
+  })
+
+  it('tells the same of a request whose condition is hidden from the handler', async () => {
+    const condition = { 'if-none-match': '"other"', range: 'bytes=0-' }
+    expect(await warningsOf(app, FREE, () => {}, condition)).toEqual([])
+    const read = ({ header }: Reader) => void header('X-Lang')
+    expect(await warningsOf(app, FREE, read, condition)).toEqual([
+      expect.stringContaining('the request header x-lang'),
+    ])
   })
 })

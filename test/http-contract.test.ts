@@ -2,15 +2,19 @@
 
 import { describe } from 'vitest'
 import { frameworks } from './harness/apps.ts'
+import { conditionCases } from './http-contract/conditions.ts'
 import { freshnessCases } from './http-contract/freshness.ts'
 import { keyCases } from './http-contract/keys.ts'
+import { purgeCases } from './http-contract/purges.ts'
 import { refreshCases } from './http-contract/refresh.ts'
 import { sharingCases } from './http-contract/sharing.ts'
 import { wireCases } from './http-contract/wire.ts'
 
 describe.each(frameworks)('the cache on $name', (framework) => {
+  describe('conditions', () => conditionCases(framework))
   describe('freshness', () => freshnessCases(framework))
   describe('keys', () => keyCases(framework))
+  describe('purges', () => purgeCases(framework))
   describe('refreshes', () => refreshCases(framework))
   describe('those who wait', () => sharingCases(framework))
   describe('the wire', () => wireCases(framework))

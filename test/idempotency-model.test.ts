@@ -464,7 +464,7 @@ if ttl <= tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) else redis.call('PEX
 let runs = 0
 
 function redisBench(key: string): Bench {
-  const { record, wakePrefix, purgeChannel } = names('stampede')
+  const { record, wakePrefix, settledChannel } = names('stampede')
   let echoes = 0
   return {
     stores: redisStores,
@@ -483,7 +483,7 @@ function redisBench(key: string): Bench {
           if (left === 0) resolve()
         }
         for (const channel of channels) void admin.publish(channel, `i:${name}`)
-        void admin.publish(purgeChannel, `0i:${name}`)
+        void admin.publish(settledChannel, `0i:${name}`)
       })
     },
   }

@@ -13,7 +13,9 @@ import { describe, expect, it } from 'vitest'
 import { type Framework, frameworks, type Says, type Seen } from './harness/apps.ts'
 import { ask } from './harness/load.ts'
 import { createGate } from './harness/origin.ts'
+
 import { startRedis } from './harness/redis-server.ts'
+import { statusOf } from './http-contract/bench.ts'
 
 /** An app that answers as the request tells it to, and a look at what a path's GET is answered from. */
 async function start(framework: Framework, options: object = {}, before?: () => Promise<void>) {
@@ -27,7 +29,10 @@ async function start(framework: Framework, options: object = {}, before?: () => 
       if (wait !== undefined) await before?.()
       return {
         status: Number(status),
-        headers: location === undefined ? {} : { location: String(location) },
+        headers: {
+          ...(location !== undefined && { location: String(location) }),
+          ...fieldsOf(headers),
+        },
         body: status === '204' ? '' : body,
       }
     },
@@ -37,6 +42,17 @@ async function start(framework: Framework, options: object = {}, before?: () => 
   const isHit = async (path: string) =>
     String((await ask(app.url + path)).headers['cache-status']).startsWith('Stampede; hit')
   return { ...app, send, isHit, runs: () => runs }
+}
+
+/** What the app is to say of groups. */
+function fieldsOf(headers: Seen['headers']): Record<string, string> {
+  const names = ['cache-groups', 'cache-group-invalidation']
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const said = headers[`x-${name}`]
+      return said === undefined ? [] : [[name, String(said)]]
+    }),
+  )
 }
 
 describe.each(frameworks)('stampedeCache on $name', (framework) => {
@@ -128,6 +144,35 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
       await expect.poll(() => other.isHit('/a')).toBe(true)
       await one.send('POST', '/a')
       expect([await one.isHit('/a'), await other.isHit('/a')]).toEqual([false, true])
+    }
+    for (const stampede of stampedes) await stampede.close()
+  })
+})
+
+describe.each(frameworks)('stampedeCache on $name, with Redis', (framework) => {
+  it('has forgotten what a change names by tag or group when its answer arrives', async () => {
+    await using server = await startRedis()
+    const stampedes = [1, 2].map(() =>
+      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
+    )
+    const options = { tags: ['page'], invalidateOn: { tags: ['page'] } }
+    await using one = await start(framework, { stampede: stampedes[0], ...options })
+    await using other = await start(framework, { stampede: stampedes[1], ...options })
+    await using grouped = await start(framework, { stampede: stampedes[0] })
+    const isHit = async () =>
+      statusOf(await grouped.send('GET', '/c', { 'x-cache-groups': '"list"' })).includes('hit')
+    for (let i = 0; i < 5; i++) {
+      for (const path of ['/a', '/b']) {
+        await expect.poll(() => one.isHit(path)).toBe(true)
+        await expect.poll(() => other.isHit(path)).toBe(true)
+      }
+      await expect.poll(isHit).toBe(true)
+      await one.send('POST', '/elsewhere')
+      expect([await one.isHit('/a'), await one.isHit('/b')]).toEqual([false, false])
+      await expect.poll(() => other.isHit('/a')).toBe(false)
+      expect(await isHit()).toBe(true)
+      await grouped.send('POST', '/elsewhere', { 'x-cache-group-invalidation': '"list"' })
+      expect(await isHit()).toBe(false)
     }
     for (const stampede of stampedes) await stampede.close()
   })

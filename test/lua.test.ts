@@ -25,6 +25,7 @@ import {
 
 const { acquireLock, commit, endLease, leaveQueue, lookupOrLease, purge, releaseLock, renew } =
   generated
+const { extend: extendEntry } = generated
 
 const KEEP_MS = 60_000
 const CLAIM_MS = 2_000
@@ -33,12 +34,13 @@ const TRUST = 1
 let isVariant = false
 
 const run = (script: generated.Script, args: Arguments, client = redis): Promise<unknown> => {
-  const keys = script.keys === 1 ? [key] : [key, script === commit || isVariant ? group : key]
+  const inGroup = isVariant || script === commit || script === extendEntry
+  const keys = script.keys === 1 ? [key] : [key, inGroup ? group : key]
   return client.eval(script.source, script.keys, ...keys, ...args)
 }
 
 describe('the scripts', () => {
-  it('are what lua/ says, each of them tested below or in lua-idempotency.test.ts', () => {
+  it('are what lua/ says, each of them tested below, in lua-purges.test.ts or in lua-idempotency.test.ts', () => {
     const folder = new URL('../lua/', import.meta.url)
     const files = readdirSync(folder).filter((file) => file.endsWith('.lua'))
     const scripts = Object.values(generated).map(({ name, keys }) => `${name}-${keys}.lua`)
@@ -46,7 +48,7 @@ describe('the scripts', () => {
     for (const { name, keys, source } of Object.values(generated)) {
       expect(readFileSync(new URL(`${name}-${keys}.lua`, folder), 'utf8')).toBe(source)
     }
-    expect(scripts).toHaveLength(13)
+    expect(scripts).toHaveLength(16)
   })
 })
 
@@ -353,17 +355,20 @@ describe('lookup-or-lease', () => {
   interface Given {
     leaseMs?: number
     known?: string
-    unreadable?: string
+    outdated?: string
+    soft?: 0 | 1
+    early?: 0 | 1
     notAfter?: number
   }
   const look = (token: string, given: Given = {}) => {
-    const { leaseMs = 5_000, known = '', unreadable = '-', notAfter = 0 } = given
-    return run(lookupOrLease, [token, leaseMs, 'me', known, unreadable, notAfter, 'k', KEEP_MS])
+    const { leaseMs = 5_000, known = '', outdated = '-', soft = 0, early = 0, notAfter = 0 } = given
+    const lookup = [token, leaseMs, 'me', known, outdated, soft, early, notAfter, KEEP_MS]
+    return run(lookupOrLease, lookup)
   }
-  const NOTHING = ['', 0, 0, 0, 0]
+  const NOTHING = ['', 0, 0, 0, 0, 0]
   const entry = async (freshInMs: number, rest: Record<string, string | number> = {}) => {
     const now = await serverMs()
-    const times = { made: now - 1_000, fresh: now + freshInMs, swr: 3_000, sie: 9_000 }
+    const times = { made: now - 1_000, fresh: now + freshInMs, swr: 3_000, sie: 9_000, keep: 0 }
     await record({ frame: 'bytes', stored: '5', fence: '5', ...times, ...rest })
   }
 
@@ -380,7 +385,7 @@ describe('lookup-or-lease', () => {
   it('LEASED when nothing is there', async () => {
     const [status, now, fence, ...rest] = (await look('t')) as unknown[]
     expect(status).toBe('LEASED')
-    expect(rest).toEqual([0, ...NOTHING, '', ''])
+    expect(rest).toEqual([0, ...NOTHING, '', null, null])
     expect(await fieldsOf()).toEqual({ token: 't', fence, until: String(Number(now) + 5_000) })
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
@@ -396,14 +401,14 @@ describe('lookup-or-lease', () => {
     const reply = (await look('t')) as unknown[]
     expect(reply[0]).toBe('LEASED')
     expect(reply.slice(4, 5)).toEqual(['5'])
-    expect(reply[10]).toBe('bytes')
+    expect(reply[11]).toBe('bytes')
   })
 
   it('LEASED without an entry that is past all use', async () => {
     await entry(-10_000)
     const reply = (await look('t')) as unknown[]
     expect(reply[0]).toBe('LEASED')
-    expect(reply.slice(4)).toEqual([...NOTHING, '', ''])
+    expect(reply.slice(4)).toEqual([...NOTHING, '', null, null])
   })
 
   it('LEASED instead of what is no record of ours', async () => {
@@ -412,11 +417,42 @@ describe('lookup-or-lease', () => {
     expect(await redis.type(key)).toBe('hash')
   })
 
-  it('LEASED instead of a frame that the caller cannot read', async () => {
+  it('LEASED with an entry that is past its windows and kept to be compared', async () => {
+    await entry(-10_000, { keep: 20_000 })
+    const reply = (await look('t')) as unknown[]
+    expect([reply[0], reply[4], reply[9], reply[11]]).toEqual(['LEASED', '5', 20_000, 'bytes'])
+  })
+
+  it('LEASED instead of an entry that the caller must not use', async () => {
+    await entry(5_000, { patch: 'over', patched: '6' })
+    expect(await statusOf(look('t', { outdated: '5' }))).toBe('FRESH')
+    const reply = (await look('t', { outdated: '6' })) as unknown[]
+    expect([reply[0], reply[4]]).toEqual(['LEASED', ''])
+    const left = Object.keys(await fieldsOf())
+    for (const field of ['frame', 'stored', 'patch', 'patched']) expect(left).not.toContain(field)
+  })
+
+  it('BUSY instead of an entry that the caller must not use, while another fills it', async () => {
+    await entry(5_000, { token: 'other', until: FUTURE, fence: '7' })
+    expect(await statusOf(look('t', { outdated: '5' }))).toBe('BUSY')
+    expect(await fieldsOf()).toMatchObject({ token: 'other', fence: '7' })
+  })
+
+  it('STALE where the caller says that it is, from now on and for everybody', async () => {
     await entry(5_000)
-    const reply = (await look('t', { unreadable: '5' })) as unknown[]
-    expect(reply[0]).toBe('LEASED')
-    expect((await fieldsOf()).frame).toBeUndefined()
+    const before = await serverMs()
+    expect(await statusOf(look('t', { outdated: '5', soft: 1 }))).toBe('STALE')
+    const fresh = Number((await fieldsOf()).fresh)
+    expect(fresh).toBeGreaterThanOrEqual(before)
+    expect(fresh).toBeLessThanOrEqual(await serverMs())
+    expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
+  })
+
+  it('STALE since it was, where the caller says that it is', async () => {
+    await entry(-1_000)
+    const { fresh } = await fieldsOf()
+    expect(await statusOf(look('t', { outdated: '5', soft: 1 }))).toBe('STALE')
+    expect((await fieldsOf()).fresh).toBe(fresh)
   })
 
   it('FRESH with the frame and its times', async () => {
@@ -426,13 +462,58 @@ describe('lookup-or-lease', () => {
     expect(reply.slice(2, 5)).toEqual(['', 0, '5'])
     expect(Number(reply[5])).toBeGreaterThanOrEqual(1_000)
     expect(Number(reply[6])).toBeGreaterThan(3_000)
-    expect(reply.slice(7)).toEqual([3_000, 9_000, '', 'bytes'])
+    expect(reply.slice(7)).toEqual([3_000, 9_000, 0, '', 'bytes', null])
   })
 
-  it('FRESH without the frame for a caller that has it', async () => {
+  it('FRESH without the frame for a caller that has it, and with all the times', async () => {
     await entry(5_000)
     const reply = (await look('t', { known: '5' })) as unknown[]
-    expect([reply[0], reply[4], reply[10]]).toEqual(['FRESH', '5', ''])
+    expect([reply[0], reply[4]]).toEqual(['FRESH', '5'])
+    expect(Number(reply[6])).toBeGreaterThan(3_000)
+    expect(reply.slice(7)).toEqual([3_000, 9_000, 0, '', null, null])
+  })
+
+  it.each([
+    ['all of it for one who has nothing', '', ['bytes', 'over']],
+    ['all of it for one who has something between', '6', ['bytes', 'over']],
+    ['the patch for one who has the frame', '5', [null, 'over']],
+    ['nothing for one who has both', '7', [null, null]],
+  ])('FRESH with a patch over the frame: %s', async (_, known, sent) => {
+    await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
+    const reply = (await look('t', { known })) as unknown[]
+    expect([reply[0], reply[4]]).toEqual(['FRESH', '7'])
+    expect(reply.slice(11)).toEqual(sent)
+  })
+
+  it('FRESH with a grant for the one who is to refresh it early', async () => {
+    await entry(5_000)
+    const reply = (await look('t', { early: 1 })) as unknown[]
+    expect(reply[0]).toBe('FRESH')
+    const { token, fence } = await fieldsOf()
+    expect([token, fence]).toEqual(['t', reply[2]])
+    expect(((await look('t', { early: 1 })) as unknown[])[2]).toBe(fence)
+  })
+
+  it.each<[string, Record<string, string | number>, Given]>([
+    ['another refreshes it', { token: 'other', until: FUTURE }, {}],
+    ['that failed just now', { retry: FUTURE, failure: 'why' }, {}],
+    ['the caller only reads', {}, { leaseMs: 0 }],
+  ])('FRESH without a grant where %s, and nobody is registered', async (_, fields, given) => {
+    await entry(5_000, fields)
+    const before = await fieldsOf()
+    const reply = (await look('t', { early: 1, ...given })) as unknown[]
+    expect([reply[0], reply[2]]).toEqual(['FRESH', ''])
+    expect(await fieldsOf()).toEqual(before)
+  })
+
+  it('FRESH without a grant on a server that is full', async () => {
+    await entry(5_000)
+    const reply = (await whenFull(() => look('t', { early: 1 }))) as unknown[]
+    expect([reply[0], reply[2], reply[11]]).toEqual(['FRESH', '', 'bytes'])
+  })
+
+  it('an error where there is no memory for a lease', async () => {
+    await expect(whenFull(() => look('t'))).rejects.toThrow(/^OOM/)
   })
 
   it('PASS for as long as it is not shareable', async () => {
@@ -447,7 +528,7 @@ describe('lookup-or-lease', () => {
     await record({ retry: until, failure: 'why' })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[3]]).toEqual(['FAILED', until - Number(reply[1])])
-    expect(reply[9]).toBe('why')
+    expect(reply[10]).toBe('why')
   })
 
   it('STALE with the grant for the one who is to refresh it', async () => {
@@ -469,7 +550,7 @@ describe('lookup-or-lease', () => {
   it('STALE to one who only reads', async () => {
     await entry(-1_000)
     const reply = (await look('', { leaseMs: 0 })) as unknown[]
-    expect([reply[0], reply[2], reply[3], reply[10]]).toEqual(['STALE', '', 0, 'bytes'])
+    expect([reply[0], reply[2], reply[3], reply[11]]).toEqual(['STALE', '', 0, 'bytes'])
     expect((await fieldsOf()).token).toBeUndefined()
   })
 
@@ -507,6 +588,12 @@ describe('lookup-or-lease', () => {
       expect(await statusOf(look('t'))).toBe('STALE')
     })
 
+    it('FRESH when it was found unchanged after a soft purge of its group', async () => {
+      await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
+      await redis.hset(group, { softened: '6', softened_at: PAST })
+      expect(await statusOf(look('t'))).toBe('FRESH')
+    })
+
     it('FRESH when it is newer than the purges of its group', async () => {
       await entry(5_000)
       await redis.hset(group, { purged: '4', softened: '4', softened_at: PAST })
@@ -517,7 +604,7 @@ describe('lookup-or-lease', () => {
 
 describe('commit', () => {
   const write = (token: string, fence: string) =>
-    run(commit, [token, fence, 'bytes', 1_000, 2_000, 3_000, 7_000, 'k', `wake ${tests} `])
+    run(commit, [token, fence, 'bytes', 1_000, 2_000, 3_000, 4_000, 7_000, 'k', `wake ${tests} `])
 
   it('FENCED when a later grant or a purge has raised the fence', async () => {
     expect(await write('t', '7')).toBe('FENCED')
@@ -548,12 +635,102 @@ describe('commit', () => {
   it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await record({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
+    await record({ patch: 'over', patched: '6' })
     expect(await write('t', '7')).toBe('COMMITTED')
     const { made, fresh, ...fields } = await fieldsOf()
-    expect(fields).toEqual({ frame: 'bytes', stored: '7', fence: '7', swr: '2000', sie: '3000' })
+    const times = { swr: '2000', sie: '3000', keep: '4000' }
+    expect(fields).toEqual({ frame: 'bytes', stored: '7', fence: '7', ...times })
     expect(Number(fresh) - Number(made)).toBe(1_000)
     expect(await redis.pttl(key)).toBeGreaterThan(5_000)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
+  })
+})
+
+describe('extend', () => {
+  const extend = (token: string, fence: string, longest = 100, client = redis) => {
+    const times = [1_000, 2_000, 3_000, 4_000, 7_000]
+    const channels = ['key', `wake ${tests} `, `log ${tests}`, 'process', longest]
+    return run(extendEntry, [token, fence, 'over', ...times, ...channels], client)
+  }
+  const stored = { frame: 'bytes', stored: '5' }
+  const leased = { ...stored, token: 't', until: FUTURE, fence: '7' }
+
+  it('FENCED when a later grant or a purge has raised the fence, or the record is gone', async () => {
+    expect(await extend('t', '7')).toBe('FENCED')
+    await record({ ...leased, fence: '8' })
+    expect(await extend('t', '7')).toBe('FENCED')
+    expect((await fieldsOf()).patch).toBeUndefined()
+  })
+
+  it.each(['purged', 'softened'])('FENCED when its group was %s since', async (stamp) => {
+    await record(leased)
+    await redis.hset(group, stamp, '7')
+    expect(await extend('t', '7')).toBe('FENCED')
+    expect((await fieldsOf()).patch).toBeUndefined()
+  })
+
+  it('FENCED when its lease was ended without an entry', async () => {
+    await record({ ...stored, fence: '7' })
+    expect(await extend('t', '7')).toBe('FENCED')
+  })
+
+  it('FENCED where there is no entry: the lease is over, and who waits looks again', async () => {
+    await listener.subscribe(`wake ${tests} me`, `log ${tests}`)
+    await record({ token: 't', until: FUTURE, fence: '7', 'w:me': 1 })
+    expect(await extend('t', '7')).toBe('FENCED')
+    expect(await fieldsOf()).toEqual({ fence: '7' })
+    expect(await allHeard()).toEqual([`wake ${tests} me key`])
+  })
+
+  it('FENCED where the entry is from before a purge of its group', async () => {
+    await record(leased)
+    await redis.hset(group, 'purged', '6')
+    expect(await extend('t', '7')).toBe('FENCED')
+    expect((await fieldsOf()).patch).toBeUndefined()
+  })
+
+  it('EXTENDED again when the reply was lost: nothing is written twice', async () => {
+    await record({ ...stored, fence: '7', patched: '7', patch: 'as it was' })
+    expect(await extend('t', '7')).toBe('EXTENDED')
+    expect((await fieldsOf()).patch).toBe('as it was')
+  })
+
+  it('EXTENDED: new times, the patch over the frame, no lease; all are told', async () => {
+    await listener.subscribe(`wake ${tests} me`, `log ${tests}`)
+    await record({ ...leased, retry: 1, failure: 'x', 'w:me': 1, patched: '6', patch: 'older' })
+    expect(await extend('t', '7')).toBe('EXTENDED')
+    const { made, fresh, ...fields } = await fieldsOf()
+    const times = { swr: '2000', sie: '3000', keep: '4000' }
+    expect(fields).toEqual({ ...stored, fence: '7', patched: '7', patch: 'over', ...times })
+    expect(Number(fresh) - Number(made)).toBe(1_000)
+    expect(await redis.pttl(key)).toBeGreaterThan(5_000)
+    expect(await redis.hget(group, 'variants')).toBe('1')
+    expect(await redis.pttl(group)).toBeGreaterThan(5_000)
+    expect(await allHeard()).toEqual([
+      `wake ${tests} me key`,
+      `log ${tests} x process 6 7 ${made} 1000 2000 3000 4000 7000 3\nkeyover`,
+    ])
+  })
+
+  it('EXTENDED from the fence of the frame, the first time', async () => {
+    await listener.subscribe(`log ${tests}`)
+    await record(leased)
+    expect(await extend('t', '7')).toBe('EXTENDED')
+    expect(String(await allHeard())).toContain('x process 5 7 ')
+  })
+
+  it('EXTENDED, and a patch that is too large is not told', async () => {
+    await listener.subscribe(`log ${tests}`)
+    await record(leased)
+    expect(await extend('t', '7', 3)).toBe('EXTENDED')
+    expect(await allHeard()).toEqual([])
+  })
+
+  it('EXTENDED also where nobody can be told', async () => {
+    await record(leased)
+    const client = await without('publish')
+    expect(await extend('t', '7', 100, client)).toBe('EXTENDED')
+    client.disconnect()
   })
 })
 
@@ -578,6 +755,7 @@ describe('end-lease', () => {
 
   it('ENDED as not shareable: the entry goes too', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    await record({ patch: 'over', patched: '6' })
     expect(await end('t', '7', 4_000)).toBe('ENDED')
     expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass'])
     expect(await redis.pttl(key)).toBeGreaterThan(4_000)
@@ -608,28 +786,27 @@ describe('end-lease', () => {
 })
 
 describe('purge', () => {
-  const drop = (soft: 0 | 1, client = redis) =>
-    run(purge, [soft, 'k', `wake ${tests} `, `purge ${tests}`], client)
-  const listenToAll = () => listener.subscribe(`purge ${tests}`, `wake ${tests} me`)
+  const drop = (soft: 0 | 1, client = redis) => run(purge, [soft, 'k', `wake ${tests} `], client)
+  const listenToAll = () => listener.subscribe(`wake ${tests} me`)
 
-  it('PURGED: the record goes, whoever waits is woken, all are told', async () => {
+  it('PURGED: the record goes, and whoever waits is woken', async () => {
     await listenToAll()
     await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', 'w:me': 1 })
     expect(await drop(0)).toBe('PURGED')
     expect(await redis.exists(key)).toBe(0)
-    expect(await allHeard()).toEqual([`wake ${tests} me k`, `purge ${tests} 0k`])
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
   it('PURGED softly: the entry is stale, and the fill in flight is void', async () => {
     await listenToAll()
     await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
-    await record({ fresh: FUTURE })
+    await record({ fresh: FUTURE, patch: 'over', patched: '6', 'w:me': 1 })
     expect(await drop(1)).toBe('PURGED')
-    const { fence, fresh, token, frame } = await fieldsOf()
-    expect([frame, token]).toEqual(['bytes', undefined])
+    const { fence, fresh, token, frame, patch } = await fieldsOf()
+    expect([frame, patch, token]).toEqual(['bytes', 'over', undefined])
     expect(Number(fence)).toBeGreaterThan(7)
     expect(Number(fresh)).toBeLessThanOrEqual(await serverMs())
-    expect(await allHeard()).toEqual([`purge ${tests} 1k`])
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
   it('PURGED with variants: a stamp stays that is above every fence', async () => {
@@ -644,13 +821,5 @@ describe('purge', () => {
     await record({ frame: 'bytes', stored: '5', fence: '7' })
     expect(await whenFull(() => drop(1))).toBe('UNSTAMPED')
     expect((await fieldsOf()).fence).toBe('7')
-  })
-
-  it('UNANNOUNCED when the other processes cannot be told', async () => {
-    await record({ frame: 'bytes', stored: '5', fence: '7' })
-    const client = await without('publish')
-    expect(await drop(0, client)).toBe('UNANNOUNCED')
-    client.disconnect()
-    expect(await redis.exists(key)).toBe(0)
   })
 })

@@ -1,6 +1,6 @@
 // A purge of a key reaches every variant of it, in Redis and in the memory of every process.
 
-import { createStampede, memoryStore, type Stampede } from '@stampede/core'
+import { createStampede, memoryStore, type PurgeTarget, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -75,6 +75,37 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
       for (const stampede of processes) await stampede.close()
     }
   })
+
+  it.each<[string, PurgeTarget]>([
+    ['tag', { tag: 'pages' }],
+    ['path', { path: '/A/' }],
+    ['route', { route: '/:page' }],
+    ['everything', { all: true }],
+  ])(
+    'of a %s is heard of by every process, and is about what each has in memory',
+    async (_, target) => {
+      const processes = stampedes(where)
+      let version = 'old'
+      const apps = await Promise.all(
+        processes.map((stampede) =>
+          express.start({ stampede, ttlMs: 60_000, tags: ['pages'] }, () => ({ body: version })),
+        ),
+      )
+      const everywhere = () =>
+        Promise.all(apps.map(async ({ url }) => (await ask(`${url}/a?b=c`)).body))
+      try {
+        for (const before of ['old', 'new', 'newer']) {
+          version = before
+          await processes[0]?.purge(target)
+          await expect.poll(async () => new Set(await everywhere())).toEqual(new Set([before]))
+          expect((await ask(`${apps[0]?.url}/a?b=c`)).body).toBe(before)
+        }
+      } finally {
+        for (const app of apps) await app[Symbol.asyncDispose]()
+        for (const stampede of processes) await stampede.close()
+      }
+    },
+  )
 
   it('of a variant being filled voids that fill', async () => {
     const [stampede] = stampedes(where)

@@ -33,7 +33,7 @@ function stampede(options: object = {}, user: object = {}): Stampede {
   return made
 }
 
-const KEY = 't:1:{=d:=k}'
+const KEY = 't:2:{=d:=k}'
 const get = (from: Stampede, value = 'made') => from.getOrSet('k', () => value, { ttlMs: 60_000 })
 
 describe('a planted record', () => {

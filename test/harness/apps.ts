@@ -42,7 +42,12 @@ export type Handler = (
 /** A layer in front of the cache. */
 export type Outside = (res: ServerResponse, next: () => unknown) => unknown
 
-type Options = Omit<CacheOptions<never>, 'key' | 'identity' | 'bypass'>
+type Options = Omit<
+  CacheOptions<never>,
+  'key' | 'identity' | 'bypass' | 'tags' | 'invalidateOn'
+> & {
+  tags?: readonly string[]
+}
 
 export interface RunningApp extends AsyncDisposable {
   readonly url: string

@@ -128,7 +128,7 @@ export async function pipelined(url: string, requests: readonly string[]): Promi
     const end = text.indexOf('\r\n\r\n', at)
     if (!text.startsWith('HTTP/1.1 ', at) || end < 0) throw new Error(`No head at ${at}`)
     const { status, headers } = headOf(text.slice(at, end))
-    const length = Number(headers['content-length'])
+    const length = / 304 /.test(status) ? 0 : Number(headers['content-length'])
     if (!Number.isInteger(length)) throw new Error(`No Content-Length at ${at}`)
     answers.push({ status, headers, body: text.slice(end + 4, end + 4 + length) })
     at = end + 4 + length

@@ -77,6 +77,29 @@ export function freshnessCases(framework: Framework): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
+  it('counts from the Date of an answer that was made long ago', async () => {
+    const { clock, start } = setUp(framework, ({ path }) => {
+      const at = (seconds: number) => new Date(clock.wallNow() + seconds * 1000).toUTCString()
+      const date = at(-50)
+      return path === '/control'
+        ? says('max-age=60', { date })
+        : { headers: { date, expires: at(10) } }
+    })
+    await using app = await start({ ttlMs: undefined })
+    for (const path of ['/control', '/expires']) {
+      const { body } = await ask(app.url + path)
+      await clock.advance(9_000)
+      const hit = await ask(app.url + path)
+      expect([hit.body, hit.headers.age, statusOf(hit)]).toEqual([
+        body,
+        '59',
+        'Stampede; hit; ttl=1',
+      ])
+      await clock.advance(1_500)
+      expect((await ask(app.url + path)).body).not.toBe(body)
+    }
+  })
+
   it('does not let a thousand keys that were filled together expire together', async () => {
     const { start } = setUp(framework, undefined, { random: Math.random })
     // Tenths of the lifetime are 100 s, and `ttl` counts in seconds: 100 ms of a lifetime of 100 s.

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import type { Framework } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
-import { get, pipelined, setUp, statusOf } from './bench.ts'
+import { get, pipelined, setUp, statusOf, untilClose } from './bench.ts'
 
 export function keyCases(framework: Framework): void {
   it('keeps one variant for codings that are named in another order', async () => {
@@ -123,5 +123,36 @@ export function keyCases(framework: Framework): void {
     expect(new Set(hot)).toEqual(new Set(['run 1']))
     expect(stampede.stats().l1.entries).toBeLessThanOrEqual(100)
     expect(runs.count).toBe(1 + 1_900)
+  })
+
+  it.each(['X-Forwarded-Host: evil.test', 'X-Forwarded-Proto: http', 'X-Original-URL: /evil'])(
+    'gives nobody what a client had made by %s',
+    async (field) => {
+      const name = field.split(':', 1).join().toLowerCase()
+      const { runs, start } = setUp(framework, ({ headers }) => ({
+        status: 301,
+        headers: { location: `https://${headers[name] ?? 'shop.test'}/` },
+      }))
+      await using app = await start()
+      const asking = async (...fields: string[]) => {
+        const { headers } = await untilClose(app.url, get('/a', 'Connection: close', ...fields))
+        return headers.location
+      }
+      for (const _round of [1, 2]) {
+        expect(await asking(field)).toBe(`https://${field.slice(field.indexOf(' ') + 1)}/`)
+        expect(await asking()).toBe('https://shop.test/')
+      }
+      expect(runs.count).toBe(2)
+    },
+  )
+
+  it('tells a cookie in the key from what only some parsers take for it', async () => {
+    const { start } = setUp(framework, ({ headers }) => ({ body: String(headers.cookie) }))
+    await using app = await start({ cookies: { key: ['lang'] } })
+    const cookies = ['a=1;\tlang=en', 'lang =en', 'lang=en', 'b=1; lang=en ; a=1']
+    for (const cookie of cookies) {
+      const asked = get('/a', 'Connection: close', `Cookie: ${cookie}`)
+      expect((await untilClose(app.url, asked)).body).toContain(cookie.trim())
+    }
   })
 }

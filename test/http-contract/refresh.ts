@@ -48,17 +48,37 @@ export function refreshCases(framework: Framework): void {
     expect([next.status, next.body]).toEqual([status, 'run 3'])
   })
 
-  it('does not keep an empty 204 in the place of a page', async () => {
-    const { clock, happened, start } = setUp(framework, (_seen, run) =>
-      run === 2 ? { status: 204, body: '' } : {},
-    )
+  it.each([undefined, 'max-age=60'])(
+    'does not keep an empty 204 in the place of a page: %s',
+    async (control) => {
+      const headers = control === undefined ? {} : { 'cache-control': control }
+      const { clock, happened, start } = setUp(framework, (_seen, run) =>
+        run === 2 ? { status: 204, body: '', headers } : {},
+      )
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      await ask(`${app.url}/a`)
+      await happened('fill.passed')
+      const next = await ask(`${app.url}/a`)
+      expect([next.status, next.body]).toEqual([200, 'run 3'])
+    },
+  )
+
+  it('keeps an empty 204 that says how long, where there was no page', async () => {
+    const headers = { 'cache-control': 'max-age=5' }
+    const { clock, happened, runs, start } = setUp(framework, () => ({
+      status: 204,
+      headers,
+      body: '',
+    }))
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    for (const _round of [1, 2]) expect((await ask(`${app.url}/a`)).status).toBe(204)
+    await clock.advance(6_000)
     await ask(`${app.url}/a`)
-    await clock.advance(11_000)
-    await ask(`${app.url}/a`)
-    await happened('fill.passed')
-    const next = await ask(`${app.url}/a`)
-    expect([next.status, next.body]).toEqual([200, 'run 3'])
+    await happened('fill.committed', 2)
+    expect(statusOf(await ask(`${app.url}/a`))).toBe('Stampede; hit; ttl=5')
+    expect(runs.count).toBe(2)
   })
 
   /** A page that knows its tag, on a clock at which it has gone stale. */

@@ -7,7 +7,10 @@ import type { Random } from './random.ts'
 
 /** Options of stampedeCache as data; callbacks are given by the channels they read. */
 export interface CacheSpec
-  extends Omit<CacheOptions<never>, 'key' | 'identity' | 'bypass' | 'stampede'> {
+  extends Omit<
+    CacheOptions<never>,
+    'key' | 'identity' | 'bypass' | 'stampede' | 'tags' | 'invalidateOn'
+  > {
   readonly key?: readonly Channel[]
   readonly identity?: readonly Channel[]
   readonly bypass?: readonly Channel[]

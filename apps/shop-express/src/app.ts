@@ -46,15 +46,15 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Express
   // Orders come before the cache: what a customer bought is nobody else's.
   app.use('/api/orders', orderRoutes(shop.orders, stampede))
 
-  // The address is the key, so that an order can purge what it changes. A change of price does not, as by default it would: the
-  // page shows how one comes through by time alone.
+  // Each page is tagged with what it shows, so that an order can purge what it changes. A change of price does not, as by default
+  // it would: the page shows how one comes through by time alone.
   app.use(
     '/api',
     stampedeCache({
       stampede,
       ...LIFETIMES,
       invalidateOn: 'never',
-      key: (req) => pageKey(req, req.originalUrl),
+      tags: (req) => [pageTag(req, shownOn(req.originalUrl))],
     }),
   )
   app.use('/api/products', productRoutes(shop.productsAt('/api')))
@@ -87,8 +87,8 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
     .Router()
     .post('/', admitted, once, (req, res) => {
       const onSold = async (id: number) => {
-        const paths = [`/api/products/${id}`, '/api/products']
-        await Promise.all(paths.map((path) => stampede.purge({ key: pageKey(req, path) })))
+        const shown = [`product:${id}`, 'products']
+        await Promise.all(shown.map((what) => stampede.purge({ tag: pageTag(req, what) })))
       }
       return send(res, place(req, { request: req.idempotency?.childKey('order'), onSold }))
     })
@@ -97,8 +97,14 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
 }
 
 /** With the host, since each shop has a database of its own, and two may share a Redis. */
-function pageKey({ headers }: Request, path: string): string {
-  return `${headers.host}${path}`
+function pageTag({ headers }: Request, shown: string): string {
+  return `${headers.host} ${shown}`
+}
+
+/** One product, or, whatever the query, a list of them. */
+function shownOn(url: string): string {
+  const id = /^\/api\/products\/([^/?]+)/.exec(url)?.[1]
+  return id === undefined ? 'products' : `product:${id}`
 }
 
 function labRoutes({ stats, resetStats, stampede, doubleClick, database }: Lab): Router {

@@ -40,15 +40,15 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
   // Orders come before the cache: what a customer bought is nobody else's.
   app.use(orderRoutes(shop.orders, stampede).routes())
 
-  // The address is the key, so that an order can purge what it changes. A change of price does not, as by default it would: the
-  // page shows how one comes through by time alone.
+  // Each page is tagged with what it shows, so that an order can purge what it changes. A change of price does not, as by default
+  // it would: the page shows how one comes through by time alone.
   const cached = new Router({ prefix: '/api' })
   cached.use(
     stampedeCache({
       stampede,
       ...LIFETIMES,
       invalidateOn: 'never',
-      key: (ctx) => pageKey(ctx, ctx.originalUrl),
+      tags: (ctx) => [pageTag(ctx, shownOn(ctx.originalUrl))],
     }),
   )
   app.use(productRoutes(cached, shop.productsAt('/api')).routes())
@@ -78,8 +78,8 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
   return new Router({ prefix: '/api/orders' })
     .post('/', admitted, once, (ctx) => {
       const onSold = async (id: number) => {
-        const paths = [`/api/products/${id}`, '/api/products']
-        await Promise.all(paths.map((path) => stampede.purge({ key: pageKey(ctx, path) })))
+        const shown = [`product:${id}`, 'products']
+        await Promise.all(shown.map((what) => stampede.purge({ tag: pageTag(ctx, what) })))
       }
       return send(ctx, place(ctx.req, { request: ctx.idempotency?.childKey('order'), onSold }))
     })
@@ -88,8 +88,14 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
 }
 
 /** With the host, since each shop has a database of its own, and two may share a Redis. */
-function pageKey({ headers }: Context, path: string): string {
-  return `${headers.host}${path}`
+function pageTag({ headers }: Context, shown: string): string {
+  return `${headers.host} ${shown}`
+}
+
+/** One product, or, whatever the query, a list of them. */
+function shownOn(url: string): string {
+  const id = /^\/api\/products\/([^/?]+)/.exec(url)?.[1]
+  return id === undefined ? 'products' : `product:${id}`
 }
 
 function labRoutes({ stats, resetStats, stampede, doubleClick, database }: Lab): Router {

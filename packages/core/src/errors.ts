@@ -40,7 +40,14 @@ export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency
 
 /** A callback failed. The request is answered with it: guessing would share a bucket. */
 export function callbackError(
-  option: 'key' | 'identity' | 'bypass' | 'idempotency.scope' | 'idempotency.fingerprint',
+  option:
+    | 'key'
+    | 'identity'
+    | 'bypass'
+    | 'stampedeCache.tags'
+    | 'stampedeCache.invalidateOn.tags'
+    | 'idempotency.scope'
+    | 'idempotency.fingerprint',
   problem: string,
   cause?: unknown,
 ): StampedeError {

@@ -7,7 +7,8 @@ import type { Exchange } from './ports/exchange.ts'
 import { createStampede, runtimeOf, type Stampede } from './stampede.ts'
 
 /** Options of `stampedeCache`. */
-export interface CacheOptions<Native = unknown> extends CacheRules<Native> {
+export interface CacheOptions<Native = unknown, NativeResponse = unknown>
+  extends CacheRules<Native, NativeResponse> {
   /** The Stampede to cache in. Default: one of its own, in memory. */
   stampede?: Stampede
 }
@@ -21,8 +22,8 @@ export interface HttpCache<Native = unknown> {
 }
 
 /** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
-export function createHttpCache<Native = unknown>(
-  options?: CacheOptions<Native>,
+export function createHttpCache<Native = unknown, NativeResponse = unknown>(
+  options?: CacheOptions<Native, NativeResponse>,
 ): HttpCache<Native> {
   const config = readCacheOptions(options)
   // `null` is a mistake, not a wish for a cache of one's own.

@@ -12,8 +12,8 @@ import { addressOf } from './address.ts'
  * @example
  * app.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
  */
-export function stampedeCache(options?: CacheOptions<Request>): RequestHandler {
-  const visit = createNodeCache(createHttpCache<Request>(options))
+export function stampedeCache(options?: CacheOptions<Request, Response>): RequestHandler {
+  const visit = createNodeCache(createHttpCache<Request, Response>(options))
   return function stampedeCache(req: Request, res: Response, next: NextFunction): void {
     visit({
       req,

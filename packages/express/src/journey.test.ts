@@ -2,7 +2,8 @@
 
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
-import type { Express, RequestHandler } from 'express'
+import { createStampede } from '@stampede/core'
+import type { Express, Request, RequestHandler, Response, Router as Routes } from 'express'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
 import { stampedeCache } from './index.ts'
@@ -15,6 +16,8 @@ const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
 ]
 
 describe.each(VERSIONS)('%s', (_, express) => {
+  const { Router } = express as unknown as { Router: () => Routes }
+
   test('many requests at once run the app once, and get the same answer', async () => {
     let runs = 0
     const app = express().use(compression(), stampedeCache({ ttlMs: 60_000 }))
@@ -84,5 +87,63 @@ describe.each(VERSIONS)('%s', (_, express) => {
     expect(stale.head[0]).toContain('200')
     expect(stale.body).toBe('good')
     expect(fieldOf(stale, 'cache-status')[0]).toContain('stale-if-error')
+  })
+
+  test('is tagged by what the handler left in res.locals, also behind a stale answer', async () => {
+    const stampede = createStampede()
+    const seen: string[] = []
+    const refreshed = new Promise<void>((resolve) => {
+      stampede.on('fill.committed', () => seen.length === 2 && resolve())
+    })
+    const app = express()
+    const router = Router()
+    const options = { stampede, staleWhileRevalidateMs: 60_000, jitter: 0 }
+    const tags = (req: Request, res: Response) => {
+      const { product } = res.locals
+      seen.push(`${req.params.id} at ${req.baseUrl}: ${product}, ${res.statusCode}`)
+      return [`product:${product}`, `mount:${req.baseUrl}`]
+    }
+    let runs = 0
+    const cache = stampedeCache({ ...options, ttlMs: 60_000, tags })
+    router.get('/products/:id', cache, (req, res) => {
+      runs += 1
+      res.locals.product = `${req.params.id}, run ${runs}`
+      res.send(`run ${runs}`)
+    })
+    app.use('/shop', router)
+    await using server = await serve(app)
+    const ask = async () => (await rawRequest(server.port, '/shop/products/7')).body
+    expect(await ask()).toBe('run 1')
+    await stampede.purge({ tag: 'product:7, run 1' }, { soft: true })
+    expect(await ask()).toBe('run 1')
+    await refreshed
+    expect(seen).toEqual(['7 at /shop: 7, run 1, 200', '7 at /shop: 7, run 2, 200'])
+    expect(await ask()).toBe('run 2')
+    await stampede.purge({ tag: 'product:7, run 2' })
+    expect(await ask()).toBe('run 3')
+    await stampede.purge({ tag: 'mount:/shop' })
+    expect(await ask()).toBe('run 4')
+  })
+
+  test('is purged on the host that a trusted proxy names', async () => {
+    const stampede = createStampede()
+    let runs = 0
+    const app = express().set('trust proxy', true)
+    app.use('/shop', stampedeCache({ stampede, ttlMs: 60_000 }))
+    app.get('/shop/:page', (_req, res) => {
+      runs += 1
+      res.send(`run ${runs}`)
+    })
+    await using server = await serve(app)
+    const ask = async () =>
+      (await rawRequest(server.port, '/shop/a', ['X-Forwarded-Host: shop.test'])).body
+    expect(await ask()).toBe('run 1')
+    await stampede.purge({ path: '/shop/a', host: `127.0.0.1:${server.port}` })
+    await stampede.purge({ path: '/a' })
+    expect(await ask()).toBe('run 1')
+    await stampede.purge({ path: '/shop/a', host: 'Shop.test' })
+    expect(await ask()).toBe('run 2')
+    await stampede.purge({ route: '/shop/:page' })
+    expect(await ask()).toBe('run 3')
   })
 })

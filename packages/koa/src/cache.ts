@@ -12,8 +12,8 @@ import { createKoaExchange } from './koa-exchange.ts'
  * @example
  * router.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
  */
-export function stampedeCache(options?: CacheOptions<Koa.Context>): Koa.Middleware {
-  const cache = createHttpCache<Koa.Context>(options)
+export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
+  const cache = createHttpCache<Koa.Context, Koa.Response>(options)
   return async function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
     if (revalidation === 'foreign' || isInsideOrigin(ctx.req)) return next()

@@ -2,6 +2,7 @@
 
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
+import { createStampede } from '@stampede/core'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
@@ -73,5 +74,53 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(stale.head[0]).toContain('200')
     expect(stale.body).toBe('good')
     expect(fieldOf(stale, 'cache-status')[0]).toContain('stale-if-error')
+  })
+
+  test('is tagged by what the handler left in ctx, also behind a stale answer', async () => {
+    const stampede = createStampede()
+    const seen: string[] = []
+    const refreshed = new Promise<void>((resolve) => {
+      stampede.on('fill.committed', () => seen.length === 2 && resolve())
+    })
+    const tags = (ctx: Koa.Context, response: Koa.Response) => {
+      seen.push(`${ctx.path}: ${response.get('x-run')}, ${response.status}`)
+      return [`run:${ctx.state.run}`]
+    }
+    let runs = 0
+    const options = { stampede, ttlMs: 60_000, staleWhileRevalidateMs: 60_000, jitter: 0 }
+    const koa = app(stampedeCache({ ...options, tags }), (ctx) => {
+      runs += 1
+      ctx.state.run = runs
+      ctx.set('x-run', String(runs))
+      ctx.body = `run ${runs}`
+    })
+    await using server = await serve(koa.callback())
+    const ask = async () => (await rawRequest(server.port, '/a')).body
+    expect(await ask()).toBe('run 1')
+    await stampede.purge({ tag: 'run:1' }, { soft: true })
+    expect(await ask()).toBe('run 1')
+    await refreshed
+    expect(seen).toEqual(['/a: 1, 200', '/a: 2, 200'])
+    expect(await ask()).toBe('run 2')
+    await stampede.purge({ tag: 'run:2' })
+    expect(await ask()).toBe('run 3')
+  })
+
+  test('is purged on the host that a trusted proxy names', async () => {
+    const stampede = createStampede()
+    let runs = 0
+    const koa = app(stampedeCache({ stampede, ttlMs: 60_000 }), (ctx) => {
+      runs += 1
+      ctx.body = `run ${runs}`
+    })
+    koa.proxy = true
+    await using server = await serve(koa.callback())
+    const ask = async () =>
+      (await rawRequest(server.port, '/a', ['X-Forwarded-Host: shop.test'])).body
+    expect(await ask()).toBe('run 1')
+    await stampede.purge({ path: '/a', host: `127.0.0.1:${server.port}` })
+    expect(await ask()).toBe('run 1')
+    await stampede.purge({ path: '/a', host: 'Shop.test' })
+    expect(await ask()).toBe('run 2')
   })
 })

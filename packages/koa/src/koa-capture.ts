@@ -27,6 +27,12 @@ import { isKoa3, type KoaBody, readKoaBody } from './koa-body.ts'
 export type KoaCapture =
   | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
   | { readonly type: 'replaced'; readonly reply: Reply; readonly head: CapturedHead }
+  /** The client has it already. A stream is kept first: Koa destroys it with the answer. */
+  | {
+      readonly type: 'not-modified'
+      readonly reply: Reply
+      readonly end: Promise<OriginEnd> | OriginEnd
+    }
 
 /** `outer` are the fields that were set before the origin ran. */
 export function captureContext(
@@ -45,10 +51,14 @@ export function captureContext(
     if (!isSendable(decision.reply)) return not('declined')
     return { type: 'replaced', reply: decision.reply, head: storedHead(status, fields, outer) }
   }
+  const head = storedHead(status, fields, outer)
+  const { capture, notModified: reply } = decision
+  if (reply !== undefined && capture && body.kind !== 'unknown' && isSendable(reply)) {
+    return { type: 'not-modified', reply, end: keepUnsent(ctx, body, head, observer) }
+  }
   for (const name of decision.remove) ctx.remove(name)
   applyFields(ctx.res, decision.add)
-  if (!decision.capture || body.kind === 'unknown') return not('declined')
-  const head = storedHead(status, fields, outer)
+  if (!capture || body.kind === 'unknown') return not('declined')
   return { type: 'ends', end: keepBody(ctx, body, head, observer) }
 }
 
@@ -65,6 +75,21 @@ function keepBody(
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
   // Koa sets the length of JSON itself, over whatever the app said.
   return json ? { type: 'complete', head, body: own(body.bytes) } : whole(head, own(body.bytes))
+}
+
+async function keepUnsent(
+  ctx: Context,
+  body: Exclude<KoaBody, { kind: 'unknown' }>,
+  head: CapturedHead,
+  observer: OriginObserver,
+): Promise<OriginEnd> {
+  if (body.kind !== 'stream') return keepBody(ctx, body, head, observer)
+  const { stream, ended } = teeStream(body.source, observer.maxBodyBytes)
+  stream.resume()
+  const end = await ended
+  if (end.type === 'whole') return whole(head, end.body)
+  stream.destroy()
+  return { type: 'not-captured', reason: end.type }
 }
 
 /** The app may go on using its buffer. */

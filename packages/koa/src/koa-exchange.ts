@@ -3,13 +3,12 @@
 
 import { STATUS_CODES } from 'node:http'
 import {
-  type CapturedHead,
   type Exchange,
   type HeaderList,
+  type HeadWatch,
   type OriginEnd,
   type OriginObserver,
-  OWN_FIELD,
-  type Reply,
+  OWN_FIELDS,
 } from '@stampede/core'
 import {
   addAtHead,
@@ -24,16 +23,16 @@ import {
   type ResponseCapture,
   readRequest,
   redispatch,
-  restoreFields,
   setsCookie,
   watchHead,
   watchReads,
+  withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
-import { replyLive, replyWith } from './koa-reply.ts'
+import { replaceWith, replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -51,10 +50,10 @@ export function createKoaExchange(
 ): KoaVisit {
   const answer = createAnswer()
   const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
-  const bypass = (add: HeaderList, onHead?: (head: CapturedHead) => void): Promise<void> => {
+  const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
-    addAtHead(ctx.res, add, [OWN_FIELD])
-    const stands = onHead && watchHead(ctx.res, onHead)
+    addAtHead(ctx.res, add, OWN_FIELDS)
+    const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     const passed: Promise<void> = next()
     // To a client that is gone Koa does not even try to answer.
     passed.then(() => ctx.writable || stands?.()).catch(() => {})
@@ -68,7 +67,7 @@ export function createKoaExchange(
     runOrigin(observer) {
       answer.begun = true
       enterOrigin(ctx.req)
-      return runOrigin(ctx, next, observer, answer)
+      return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
       answer.begun = true
@@ -101,7 +100,7 @@ async function runOrigin(
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
   // Also off what the app writes itself, and we never see.
-  addAtHead(ctx.res, [], [OWN_FIELD])
+  addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
   const guard = observer.conditions && guardRaw(ctx, observer)
   try {
@@ -118,6 +117,11 @@ async function runOrigin(
   try {
     const capture = captureContext(ctx, observer, outer)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
+    if (capture.type === 'not-modified') {
+      const end = await capture.end
+      replaceWith(ctx, capture.reply, outer)
+      return unlessPersonal(ctx, end)
+    }
     replaceWith(ctx, capture.reply, outer)
     return unlessPersonal(ctx, { type: 'replaced', head: capture.head })
   } catch (error) {
@@ -185,9 +189,4 @@ function judgeFailure(
   if (error instanceof Error && ctx.app.listenerCount('error') > 0)
     ctx.app.emit('error', error, ctx)
   return true
-}
-
-function replaceWith(ctx: Context, reply: Reply, outer: FieldMap): boolean {
-  restoreFields(ctx.res, outer)
-  return replyWith(ctx, reply)
 }

@@ -1,14 +1,16 @@
 // Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
 
-import { type LiveReply, OWN_FIELD, type Reply } from '@stampede/core'
+import { type LiveReply, OWN_FIELDS, type Reply } from '@stampede/core'
 import {
   applyFields,
+  type FieldMap,
   forbidTransform,
   framedHeaders,
   hasBody,
   isSendable,
   liveHeaders,
   liveStream,
+  restoreFields,
 } from '@stampede/node-http'
 import type { Context } from 'koa'
 
@@ -17,7 +19,7 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   if (ctx.headerSent) return true
   if (!isSendable(reply)) return false
   ctx.status = reply.status
-  ctx.remove(OWN_FIELD)
+  for (const name of OWN_FIELDS) ctx.remove(name)
   if (!hasBody(reply.status, undefined)) {
     ctx.body = null
   } else if (reply.body !== undefined || ctx.method !== 'HEAD') {
@@ -29,6 +31,14 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
   if (reply.part) forbidTransform(ctx.res)
   return true
+}
+
+/** In the place of what the app has put into ctx; `outer` are the fields from before. */
+export function replaceWith(ctx: Context, reply: Reply, outer: FieldMap): boolean {
+  // Koa 2 answers by itself when the source of a body breaks.
+  if (ctx.headerSent) return true
+  restoreFields(ctx.res, outer)
+  return replyWith(ctx, reply)
 }
 
 /** As `replyWith`, with a body that is still coming. */

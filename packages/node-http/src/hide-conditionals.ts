@@ -4,6 +4,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core'
+import { unwatched } from './watch-reads.ts'
 
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
@@ -11,7 +12,8 @@ const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): () => void {
   const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
   if (present.length === 0 && shown.length === 0) return () => {}
-  const { headers, rawHeaders } = req
+  const { rawHeaders } = req
+  const headers = unwatched(req.headers)
   // Distinct values are optional to have: HTTP/2 requests have none.
   const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
   const lists = shown.map(([name, value]) => [name, [value]] as const)
@@ -19,7 +21,7 @@ export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): 
     headers: { ...without(headers, present), ...Object.fromEntries(shown) },
     rawHeaders: [...withoutRaw(rawHeaders, new Set(present)), ...shown.flat()],
     ...(distinct && {
-      headersDistinct: { ...without(distinct, present), ...Object.fromEntries(lists) },
+      headersDistinct: { ...without(unwatched(distinct), present), ...Object.fromEntries(lists) },
     }),
   }
   // Defined on the request itself: on HTTP/2 these are getters without setters.
@@ -37,7 +39,16 @@ export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): 
 }
 
 function define(req: IncomingMessage, name: string, value: unknown): void {
-  Object.defineProperty(req, name, { value, configurable: true, enumerable: true, writable: true })
+  // Its reads are watched: what is set is watched too.
+  const own = Object.getOwnPropertyDescriptor(req, name)?.set
+  if (own !== undefined) own.call(req, value)
+  else
+    Object.defineProperty(req, name, {
+      value,
+      configurable: true,
+      enumerable: true,
+      writable: true,
+    })
 }
 
 /** `[name, value, name, value, ...]` without the named fields. */

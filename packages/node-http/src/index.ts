@@ -16,6 +16,7 @@ export {
   toHeaderList,
 } from './header-fields.ts'
 export { hideConditionals } from './hide-conditionals.ts'
+export { withNatives } from './judge-head.ts'
 export { LiveFeed } from './live-feed.ts'
 export { canBreakOff, liveHeaders, liveStream } from './live-stream.ts'
 export { createNodeCache, type NodeVisit } from './node-exchange.ts'

@@ -4,15 +4,22 @@
 import type { ServerResponse } from 'node:http'
 import {
   type CapturedHead,
+  type Natives,
   type OriginEnd,
   type OriginObserver,
-  OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
 } from '@stampede/core'
 import type { BodyCollector } from './body.ts'
-import { type FieldMap, storedHead, toHeaderList } from './header-fields.ts'
+import {
+  applyFields,
+  type FieldMap,
+  restoreFields,
+  storedHead,
+  toHeaderList,
+} from './header-fields.ts'
 import { editWriteHead, readWriteHead } from './write-head.ts'
-import { hasBody, isSendable } from './write-response.ts'
+import { framedHeaders, hasBody, isSendable } from './write-response.ts'
 
 export interface JudgedHead {
   /** What writeHead is to be called with, as core wants it. */
@@ -22,6 +29,8 @@ export interface JudgedHead {
   /** Whether the body is wanted. */
   readonly keep: boolean
   readonly cookie: boolean
+  /** The client has it already, and gets no body. */
+  readonly muted: boolean
 }
 
 export const NO_HEAD: JudgedHead = {
@@ -29,10 +38,16 @@ export const NO_HEAD: JudgedHead = {
   stored: { status: 0, headers: [] },
   keep: false,
   cookie: false,
+  muted: false,
 }
 
 /** What core would answer with cannot be sent. */
-const UNANSWERED = { capture: false, add: [], remove: [OWN_FIELD] }
+const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, notModified: undefined }
+
+/** The same observer, told whose response it judges. */
+export function withNatives(observer: OriginObserver, natives: Natives): OriginObserver {
+  return { ...observer, onHead: (head, whole) => observer.onHead(head, whole, natives) }
+}
 
 /** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
 export function judgeHead(
@@ -47,13 +62,24 @@ export function judgeHead(
   if (decision.action === 'replace' && isSendable(decision.reply)) {
     return { replacement: decision.reply, instead: storedHead(status, fields, outer) }
   }
-  const { capture, add, remove } = decision.action === 'send' ? decision : UNANSWERED
+  const { capture, add, remove, notModified } = decision.action === 'send' ? decision : UNANSWERED
+  const instead = notModified && isSendable(notModified) ? notModified : undefined
   return {
-    args: editWriteHead(res, args, add, remove),
+    args: instead ? headInstead(res, instead, outer) : editWriteHead(res, args, add, remove),
     stored: storedHead(status, fields, outer),
     keep: capture,
     cookie: fields.has('set-cookie'),
+    muted: instead !== undefined,
   }
+}
+
+/** Puts the head of an answer without a body in the place of the app's. */
+function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readonly unknown[] {
+  restoreFields(res, outer)
+  for (const name of OWN_FIELDS) res.removeHeader(name)
+  applyFields(res, framedHeaders(reply, res.req.method))
+  res.statusMessage = ''
+  return [reply.status]
 }
 
 /** Complete, unless it was too large, or fewer or more bytes were written than declared. */

@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
 import { Readable } from 'node:stream'
-import type { HeaderList, LiveChunks, LiveReply } from '@stampede/core'
+import { type HeaderList, type LiveChunks, type LiveReply, OWN_FIELDS } from '@stampede/core'
 import { applyFields } from './header-fields.ts'
 import { isHttp2 } from './hold-end.ts'
 import { framedHeaders, isSendable } from './write-response.ts'
@@ -33,6 +33,7 @@ export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList |
     body.return()
     return undefined
   }
+  for (const name of OWN_FIELDS) res.removeHeader(name)
   const fields = framedHeaders({ status, headers, body: undefined }, 'HEAD').filter(
     ([name]) => name !== 'content-length',
   )

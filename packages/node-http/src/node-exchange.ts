@@ -1,9 +1,16 @@
 // The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type Exchange, type HttpCache, type OriginObserver, OWN_FIELD } from '@stampede/core'
+import {
+  type Exchange,
+  type HttpCache,
+  type Natives,
+  type OriginObserver,
+  OWN_FIELDS,
+} from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
 import { hideConditionals } from './hide-conditionals.ts'
+import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
 import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
@@ -73,6 +80,7 @@ export function createNodeExchange<Native>(
   owner: object,
 ): NodeExchange<Native> {
   const { req, res, next, native, address } = visit
+  const natives: Natives = [native, res]
   let begun = false
   return {
     request: readRequest(req, address),
@@ -82,15 +90,15 @@ export function createNodeExchange<Native>(
     },
     bypass(add, onHead) {
       begun = true
-      addAtHead(res, add, [OWN_FIELD])
-      if (onHead !== undefined) watchHead(res, onHead)
+      addAtHead(res, add, OWN_FIELDS)
+      if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
       next()
     },
     async runOrigin(observer) {
       begun = true
       enterOrigin(req)
       const showConditionals = hideConditionals(req, observer.conditions)
-      const ended = captureResponse(res, atHead(observer, showConditionals))
+      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
       try {
         next()
         return await ended

@@ -83,6 +83,7 @@ export class ResponseLayer {
     }
     this.#phase = 'judged'
     this.#head = judged
+    if (judged.muted) this.#methods.mute()
     return true
   }
 

@@ -42,13 +42,20 @@ function describe(target: object, name: string): PropertyDescriptor | undefined 
   return undefined
 }
 
+const plain = new WeakMap<object, object>()
+
+/** What is behind a recording view, to be read by ourselves. */
+export function unwatched<T extends object>(value: T): T {
+  return (plain.get(value) as T | undefined) ?? value
+}
+
 function recording<T extends object>(value: T, log: Set<string>): T {
   const note = (name: string | symbol): void => {
     // What every object has is no field: `toString`, `constructor`.
     const isInherited = name in Object.prototype && !Object.hasOwn(value, name)
     if (typeof name === 'string' && !isInherited) log.add(name.toLowerCase())
   }
-  return new Proxy(value, {
+  const view = new Proxy(value, {
     get(target, name) {
       note(name)
       return Reflect.get(target, name)
@@ -62,4 +69,6 @@ function recording<T extends object>(value: T, log: Set<string>): T {
       return Reflect.getOwnPropertyDescriptor(target, name)
     },
   })
+  plain.set(view, value)
+  return view
 }

@@ -2,12 +2,15 @@
 
 import type { ServerResponse } from 'node:http'
 
+import { discardWrite } from './write-response.ts'
+
 export type Method = 'writeHead' | 'write' | 'end' | 'flushHeaders' | 'destroy'
 
 export class WrappedMethods {
   readonly original: Pick<ServerResponse, Method>
   readonly #res: ServerResponse
   #depth = 0
+  #muted = false
 
   constructor(res: ServerResponse) {
     const { writeHead, write, end, flushHeaders, destroy } = res
@@ -21,7 +24,18 @@ export class WrappedMethods {
   }
 
   pass(method: Method, args: readonly unknown[]): unknown {
-    return Reflect.apply(this.original[method], this.#res, args)
+    if (!this.#muted) return Reflect.apply(this.original[method], this.#res, args)
+    if (method === 'write') {
+      if (!this.#res.headersSent) this.original.flushHeaders.call(this.#res)
+      return discardWrite(args, true)
+    }
+    const sent = method === 'end' ? args.filter((arg) => typeof arg === 'function') : args
+    return Reflect.apply(this.original[method], this.#res, sent)
+  }
+
+  /** The client has the body already: from now on only the head and the end are passed. */
+  mute(): void {
+    this.#muted = true
   }
 
   /** Calls the layers outside us. With `ownWriteHead` those inside us have had their turn with the head. */

@@ -2,7 +2,7 @@
 // that others write to, so they are checked before the response is touched.
 
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
-import { type HeaderList, OWN_FIELD, type Reply } from '@stampede/core'
+import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core'
 import { applyFields, forbidTransform } from './header-fields.ts'
 
 /** The methods to send with; a capturing layer passes those it wraps. */
@@ -19,7 +19,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   if (!isSendable(reply)) return false
   const headers = framedHeaders(reply, res.req.method)
   res.statusMessage = ''
-  res.removeHeader(OWN_FIELD)
+  for (const name of OWN_FIELDS) res.removeHeader(name)
   if (res.getHeaderNames().length === 0 && !reply.part) {
     Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
   } else {

@@ -51,6 +51,8 @@ export function connect(redis: RedisClient, budgetMs: number): Connection {
     lazyConnect,
     enableOfflineQueue,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
+    // A replica may not know yet what was purged.
+    scaleReads: 'master',
     redisOptions,
   })
 }

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core'
 
-const LAYOUT = 1
+const LAYOUT = 2
 /** Longer keys are hashed; shorter ones stay readable in MONITOR. */
 const LONGEST_PLAIN = 200
 
@@ -15,7 +15,11 @@ export interface Names {
   readonly wakePrefix: string
   /** The same, for locks that are handed over. */
   readonly grantPrefix: string
-  readonly purgeChannel: string
+  /** What an operator settled. */
+  readonly settledChannel: string
+  /** Its last position and what was forgotten of it, the log, and the newest purge of each subject: one slot. */
+  readonly purges: readonly [meta: string, log: string, marks: string]
+  readonly logChannel: string
 }
 
 export function names(prefix: string): Names {
@@ -28,7 +32,9 @@ export function names(prefix: string): Names {
     },
     wakePrefix: `${root}:wake:`,
     grantPrefix: `${root}:grant:`,
-    purgeChannel: `${root}:purge`,
+    settledChannel: `${root}:settled`,
+    purges: [`${root}:{purges}:meta`, `${root}:{purges}:log`, `${root}:{purges}:marks`],
+    logChannel: `${root}:log`,
   }
 }
 

@@ -64,7 +64,7 @@ export class RedisLink {
     return this.#need().serverClock
   }
 
-  /** Whether purges and wake-ups are heard now. */
+  /** Whether messages are heard now. */
   get hearing(): boolean {
     return this.#live?.subscription.hearing ?? false
   }
@@ -75,11 +75,25 @@ export class RedisLink {
   }
 
   /** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`; `insist` tries even while the breaker is open. */
-  async run(
+  run(
     script: Script,
     key: string,
     args: readonly ScriptArgument[],
     insist = false,
+  ): Promise<unknown> {
+    return this.#run(script, this.#keysOf(script, key), args, insist)
+  }
+
+  /** The same, for a script that works on the log of purges. */
+  runOnLog(script: Script, args: readonly ScriptArgument[], insist: boolean): Promise<unknown> {
+    return this.#run(script, this.names.purges, args, insist)
+  }
+
+  async #run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    insist: boolean,
   ): Promise<unknown> {
     const { breaker, scripts, opened } = this.#need()
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', script.name)
@@ -87,7 +101,7 @@ export class RedisLink {
       // The first operations wait for the first connection, so that a start is not a stampede.
       if (!this.#opened) await withBudget(this.budgetMs, opened)
       this.#opened = true
-      const reply = await scripts.run(script, this.#keysOf(script, key), args)
+      const reply = await scripts.run(script, keys, args)
       breaker.succeeded()
       return reply
     } catch (error) {

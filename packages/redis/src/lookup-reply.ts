@@ -13,18 +13,20 @@ export function readLookup(raw: unknown, key: string, request: LookupRequest): R
   if (status === 'LATE') return { serverNow, reply: 'late' }
   const fence = String(grantBytes)
   const grant: Grant | undefined = fence === '' ? undefined : { key, token: request.token, fence }
-  const stored = readStored(raw, request)
-  return { serverNow, reply: toReply(status, stored, grant, forMs, raw[9]) }
+  const stored = readStored(raw)
+  return { serverNow, reply: toReply(status, stored, grant, forMs, raw[10]) }
 }
 
 function toReply(
   status: string,
-  stored: StoredFrame | 'same' | undefined,
+  stored: StoredFrame | undefined,
   grant: Grant | undefined,
   forMs: number,
   failure: unknown,
 ): LookupReply {
-  if (status === 'FRESH' && stored !== undefined) return { status: 'fresh', stored }
+  if (status === 'FRESH' && stored !== undefined) {
+    return grant ? { status: 'fresh', stored, grant } : { status: 'fresh', stored }
+  }
   if (status === 'PASS') return { status: 'pass', forMs }
   if (status === 'BUSY') return { status: 'busy', busyForMs: forMs }
   if (status === 'STALE' && stored !== undefined) {
@@ -41,17 +43,18 @@ function toReply(
   throw new TypeError(`lookup-or-lease: unknown reply ${status}`)
 }
 
-function readStored(raw: unknown[], request: LookupRequest): StoredFrame | 'same' | undefined {
+function readStored(raw: unknown[]): StoredFrame | undefined {
   const fence = String(raw[4] ?? '')
   if (fence === '') return undefined
-  if (fence === request.knownFence) return 'same'
   return {
     fence,
-    frame: raw[10] as Buffer,
+    frame: (raw[11] as Buffer | null) ?? undefined,
+    patch: (raw[12] as Buffer | null) ?? undefined,
     ageMs: duration(raw[5]),
     freshForMs: signed(raw[6]),
     staleWhileRevalidateMs: duration(raw[7]),
     staleIfErrorMs: duration(raw[8]),
+    keepMs: duration(raw[9]),
   }
 }
 

@@ -41,10 +41,6 @@ const UNKNOWN: Fingerprints = { exact: '', canonical: '' }
 /** Idempotency keys, locks and cached entries of the same name never meet. */
 const PREFIX = 'i:'
 
-export function isIdempotencyRecord(key: string): boolean {
-  return key.startsWith(PREFIX)
-}
-
 export class RedisIdempotency implements IdempotencyStore {
   readonly name = 'redis'
   readonly #link: RedisLink
@@ -63,10 +59,10 @@ export class RedisIdempotency implements IdempotencyStore {
     if (this.#hearer !== undefined) throw storeInUse('idempotency')
     this.#hearer = {
       onWake: (key) => {
-        if (isIdempotencyRecord(key)) hooks.onWake(key.slice(PREFIX.length))
+        if (key.startsWith(PREFIX)) hooks.onWake(key.slice(PREFIX.length))
       },
-      onPurge: (key) => {
-        if (isIdempotencyRecord(key)) hooks.onSettled(key.slice(PREFIX.length))
+      onSettled: (key) => {
+        if (key.startsWith(PREFIX)) hooks.onSettled(key.slice(PREFIX.length))
       },
       onGap: () => hooks.onGap(),
       onLost: () => hooks.onLost(),
@@ -127,10 +123,10 @@ export class RedisIdempotency implements IdempotencyStore {
     settlement: Settlement,
     { force }: { force: boolean },
   ): Promise<SettleReply> {
-    const { wakePrefix, purgeChannel } = this.#link.names
+    const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
     const args = [as, whole(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
-    const channels = [wakePrefix, purgeChannel]
+    const channels = [wakePrefix, settledChannel]
     const raw = await this.#whileWanted(settleRecord, key, [...args, ...channels], true)
     const reply = String(raw[0])
     if (reply === 'SETTLED') return 'settled'

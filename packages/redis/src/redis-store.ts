@@ -1,4 +1,5 @@
-// StampedeStore on Redis: each operation is one script, one key, one round trip, within a time budget.
+// StampedeStore on Redis: each operation is one script on one slot, one round trip, within a time budget. Only the
+// purge of a key is two: first its record, then the word of it.
 
 import {
   type CommitReply,
@@ -11,6 +12,7 @@ import {
   type LookupReply,
   type LookupRequest,
   optionError,
+  type Position,
   readNumber,
   type StampedeStore,
   type StoreHooks,
@@ -18,12 +20,16 @@ import {
   storeUnavailable,
 } from '@stampede/core'
 import type { RedisClient } from './client.ts'
+import { isExtension, LONGEST_PATCH, readExtension } from './extension-message.ts'
 import { names } from './keys.ts'
 import { RedisLink } from './link.ts'
 import { readLookup } from './lookup-reply.ts'
-import { isIdempotencyRecord, RedisIdempotency } from './redis-idempotency.ts'
+import { RedisPurgeCommands } from './purge-commands.ts'
+import { RedisPurges } from './purge-log.ts'
+import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
-import { commit, endLease, lookupOrLease, purge, renew } from './scripts.generated.ts'
+import type { ScriptArgument } from './run-script.ts'
+import { commit, endLease, extend, lookupOrLease, purge, renew } from './scripts.generated.ts'
 import type { Hearer } from './subscription.ts'
 
 export interface RedisStoreOptions {
@@ -35,6 +41,10 @@ export interface RedisStoreOptions {
 
 /** A record without an entry outlives its lease by this much, so that a late holder is told apart. */
 const KEEP_MS = 60_000
+/** How often it is made sure that no purge was missed. */
+const HEARTBEAT_MS = 2_000
+/** A fence that nothing has. */
+const NONE = '-'
 
 /**
  * The shared tier on Redis ≥ 6.2 or Valkey. Opens two connections of its own with the address and
@@ -58,46 +68,56 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
   return new RedisStore(new RedisLink(redis, names(prefix), budgetMs))
 }
 
-const NOT_PURGED: Readonly<Record<string, string>> = {
-  UNSTAMPED: 'no memory left on the server; variants of the key were not purged',
-  UNANNOUNCED: 'gone in Redis, but PUBLISH is refused: other processes may hold copies in memory',
-}
+const UNSTAMPED = 'no memory left on the server; variants of the key were not purged'
 
 class RedisStore implements StampedeStore {
   readonly name = 'redis'
   readonly locks: LockStore
   readonly idempotency: IdempotencyStore
   readonly #link: RedisLink
+  readonly #commands: RedisPurgeCommands
+  #purges: RedisPurges | undefined
+  #heartbeat: NodeJS.Timeout | undefined
   #hearer: Hearer | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
+    this.#commands = new RedisPurgeCommands(link)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
   }
 
-  get hearing(): boolean {
-    return this.#link.hearing
+  get position(): Position {
+    return this.#purges?.position ?? 0
+  }
+
+  get confirmedAt(): number {
+    return this.#purges?.confirmedAt ?? Number.NEGATIVE_INFINITY
   }
 
   attach(hooks: StoreHooks): void {
-    if (this.#hearer !== undefined) {
-      throw storeInUse('createStampede')
-    }
+    if (this.#hearer !== undefined) throw storeInUse('createStampede')
+    let resumed: Promise<void> = Promise.resolve()
     this.#hearer = {
       onWake: (key) => hooks.onWake(key),
-      // The channel also tells of idempotency keys that were settled: nothing of ours.
-      onPurge: (key, options) => {
-        if (!isIdempotencyRecord(key)) hooks.onPurge(key, options)
+      onLog: (message) => this.#receive(message, hooks),
+      onHearing: () => {
+        const onError = (error: unknown) => hooks.onError('read-purges', error)
+        resumed = this.#need().resume().catch(onError)
       },
-      onGap: () => hooks.onGap(),
+      // Who looks again is to know what was purged meanwhile.
+      onGap: () => void resumed.then(() => hooks.onGap()),
       onLost: () => hooks.onLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#hearer)
+    this.#purges = new RedisPurges(this.#commands, this.#link.clock, hooks)
+    this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
+    this.#heartbeat.unref()
   }
 
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
+    await this.#need().confirm()
     const reply = await this.#lookupOnce(key, request)
     if (reply !== 'late') return reply
     // The server's clock was set forward, or our estimate of it was poor; now it is exact.
@@ -108,19 +128,17 @@ class RedisStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, physicalMs } = lifetimes
-    const reply = await this.#link.run(commit, grant.key, [
-      grant.token,
-      grant.fence,
-      Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength),
-      freshMs,
-      staleWhileRevalidateMs,
-      staleIfErrorMs,
-      physicalMs,
-      grant.key,
-      this.#link.names.wakePrefix,
-    ])
-    return String(reply) === 'COMMITTED' ? 'committed' : 'fenced'
+    const args = this.#writing(grant, frame, lifetimes)
+    const reply = String(await this.#link.run(commit, grant.key, args))
+    return reply === 'COMMITTED' ? 'committed' : 'fenced'
+  }
+
+  async extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+    const { names, processId } = this.#link
+    const args = this.#writing(grant, patch, lifetimes)
+    const telling = [names.logChannel, processId, LONGEST_PATCH]
+    const reply = String(await this.#link.run(extend, grant.key, [...args, ...telling]))
+    return reply === 'EXTENDED' ? 'committed' : 'fenced'
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -145,15 +163,23 @@ class RedisStore implements StampedeStore {
     return (await Promise.all(replies)).map((reply) => String(reply) === 'RENEWED')
   }
 
-  /** Tried even while the breaker is open: a purge that was not said must not be taken for one that was. */
+  /**
+   * The record first, so that whoever hears of it does not read the old value again. Tried even while the breaker is open: a purge that
+   * was not said must not be taken for one that was.
+   */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
-    const { wakePrefix, purgeChannel } = this.#link.names
-    const args = [soft ? 1 : 0, key, wakePrefix, purgeChannel]
+    const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     const reply = String(await this.#link.run(purge, key, args, true))
-    if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(NOT_PURGED[reply]))
+    if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(UNSTAMPED))
+    await this.#need().append({ of: 'key', name: key, soft })
+  }
+
+  mark(subject: string, { soft }: { soft: boolean }): Promise<void> {
+    return this.#need().append({ of: 'subject', name: subject, soft })
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#heartbeat)
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
   }
 
@@ -165,17 +191,51 @@ class RedisStore implements StampedeStore {
       request.leaseMs,
       processId,
       request.knownFence ?? '',
-      request.unreadableFence ?? '-',
+      request.outdated?.fence ?? NONE,
+      request.outdated?.soft ? 1 : 0,
+      request.early ? 1 : 0,
       // A command that waits in a frozen server's buffer runs when it thaws, long after its caller went
       // on without it, and would take a lease that nobody holds. So it says until when it is wanted.
       clock.notAfter(budgetMs),
-      key,
       KEEP_MS,
     ])
     const { serverNow, reply } = readLookup(raw, key, request)
     clock.observe(serverNow, sentAt)
     if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)
     return reply
+  }
+
+  #receive(message: Buffer, hooks: StoreHooks): void {
+    if (!isExtension(message)) {
+      this.#need().receive(String(message))
+      return
+    }
+    const { clock, processId } = this.#link
+    const extension = readExtension(message, processId, clock)
+    if (extension !== undefined) hooks.onExtend(extension)
+  }
+
+  /** What commit and extend have in common. */
+  #writing(grant: Grant, bytes: Uint8Array, lifetimes: Lifetimes): ScriptArgument[] {
+    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
+    this.#commands.madeFor(physicalMs)
+    return [
+      grant.token,
+      grant.fence,
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+      freshMs,
+      staleWhileRevalidateMs,
+      staleIfErrorMs,
+      keepMs,
+      physicalMs,
+      grant.key,
+      this.#link.names.wakePrefix,
+    ]
+  }
+
+  #need(): RedisPurges {
+    if (this.#purges !== undefined) return this.#purges
+    throw storeUnavailable(this.name, 'run', new Error('pass the store to createStampede first'))
   }
 
   async #endLease(

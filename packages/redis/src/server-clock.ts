@@ -1,6 +1,6 @@
 // What this process knows of the server's clock: two bounds from each reply that carries Redis TIME. They
-// are used to refuse commands that run after their caller gave up, and to know how much of a lease that was
-// granted by message is left; never to decide what is fresh.
+// are used to refuse commands that run after their caller gave up, and to know how long ago something was that a
+// message tells of.
 
 import type { Clock } from '@stampede/core'
 
@@ -37,6 +37,12 @@ export class ServerClock {
   notAfter(budgetMs: number): number {
     if (this.#atLeast === undefined) return 0
     return Math.ceil(this.#clock.now() + this.#atMost + budgetMs)
+  }
+
+  /** How long ago this moment of the server was, at the most; undefined: not known yet. */
+  agoAtMost(serverMs: number): number | undefined {
+    if (this.#atLeast === undefined) return undefined
+    return this.#clock.now() + this.#atMost - serverMs
   }
 
   /** How long until this moment of the server, at the least. */

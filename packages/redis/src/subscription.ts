@@ -1,5 +1,5 @@
-// The one subscriber connection of the process: its own wake-up channel and the purge channel, whatever
-// the number of keys and waiters. After a reconnection everything may have been missed, and it says so.
+// The one subscriber connection of the process: its own channels and those of all, whatever the number of
+// keys and waiters. After a reconnection everything may have been missed, and it says so.
 
 import type { Clock } from '@stampede/core'
 import type { Connection } from './client.ts'
@@ -14,8 +14,12 @@ const WATCH_MS = 1_500
 /** What is heard, and what is not: the part of a store's hooks that is about messages. */
 export interface Hearer {
   onWake?(key: string): void
-  onPurge?(key: string, options: { soft: boolean }): void
+  onSettled?(key: string): void
   onGrant?(message: string): void
+  /** A purge, or an extension. */
+  onLog?(message: Buffer): void
+  /** From now on messages are heard; comes before `onGap`. */
+  onHearing?(): void
   onGap(): void
   onLost(): void
   onError(operation: string, error: unknown): void
@@ -56,7 +60,9 @@ export class Subscription {
       this.#resolveFirst = resolve
     })
     connection.on('error', (error: Error) => this.#report(error))
-    connection.on('message', (channel: string, message: string) => this.#receive(channel, message))
+    connection.on('messageBuffer', (channel: Buffer, message: Buffer) =>
+      this.#receive(String(channel), message),
+    )
     connection.on('ready', () => void this.#subscribe())
     connection.on('close', () => this.#lost())
     if (connection.status === 'ready') void this.#subscribe()
@@ -94,11 +100,13 @@ export class Subscription {
       await this.#connection.subscribe(
         this.#wakeChannel,
         this.#grantChannel,
-        this.#names.purgeChannel,
+        this.#names.settledChannel,
+        this.#names.logChannel,
       )
       const mayHaveMissed = this.#everSubscribed || attempt > 0
       this.#everSubscribed = true
       this.#hearing = true
+      for (const hearer of this.hearers) hearer.onHearing?.()
       this.#resolveFirst()
       if (mayHaveMissed) for (const hearer of this.hearers) hearer.onGap()
     } catch (error) {
@@ -110,11 +118,12 @@ export class Subscription {
     }
   }
 
-  #receive(channel: string, message: string): void {
+  #receive(channel: string, message: Buffer): void {
     for (const hearer of this.hearers) {
-      if (channel === this.#wakeChannel) hearer.onWake?.(message)
-      else if (channel === this.#grantChannel) hearer.onGrant?.(message)
-      else hearer.onPurge?.(message.slice(1), { soft: message[0] === '1' })
+      if (channel === this.#wakeChannel) hearer.onWake?.(String(message))
+      else if (channel === this.#grantChannel) hearer.onGrant?.(String(message))
+      else if (channel === this.#names.logChannel) hearer.onLog?.(message)
+      else hearer.onSettled?.(String(message).slice(1))
     }
   }
 

@@ -1,7 +1,16 @@
 // The contract of StampedeStore, as a suite. Two Stampede processes are played by two attached stores on
 // the same data (for the memory store, which serves one process, they are one).
 
-import { type StampedeStore, type StoreHooks, systemClock } from '@stampede/core'
+import {
+  type Extension,
+  type LookupRequest,
+  type Mark,
+  type Position,
+  type StampedeStore,
+  type StoredFrame,
+  type StoreHooks,
+  systemClock,
+} from '@stampede/core'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 
 export interface StoreBench {
@@ -18,13 +27,18 @@ const LIFETIMES = {
   freshMs: 200,
   staleWhileRevalidateMs: 200,
   staleIfErrorMs: 400,
+  keepMs: 0,
   physicalMs: 2_000,
 }
 const FRAME = Buffer.from([0, 255, 10, 13, 0])
+const PATCH = Buffer.from([1, 10, 254, 0, 32])
 
 interface Hints {
   readonly wakes: string[]
   readonly purges: string[]
+  readonly marks: Mark[]
+  readonly extensions: Extension[]
+  readonly forgotten: Position[]
 }
 
 export function storeContract(name: string, bench: StoreBench): void {
@@ -45,16 +59,25 @@ export function storeContract(name: string, bench: StoreBench): void {
       await bench.close?.()
     })
 
-    const ask = (store: StampedeStore, token: string, leaseMs = 150) =>
-      store.lookup('k', { token, leaseMs })
+    const ask = (
+      store: StampedeStore,
+      token: string,
+      leaseMs = 150,
+      more: Partial<LookupRequest> = {},
+    ) => store.lookup('k', { token, leaseMs, ...more })
+    const storedOf = async (reply: ReturnType<typeof ask>): Promise<StoredFrame> => {
+      const { stored } = (await reply) as { stored?: StoredFrame }
+      if (stored === undefined) throw new Error('nothing is stored')
+      return stored
+    }
     const lease = async (store: StampedeStore, token: string, leaseMs = 150) => {
       const reply = await ask(store, token, leaseMs)
       if (!('grant' in reply) || reply.grant === undefined) throw new Error(`got ${reply.status}`)
       return reply.grant
     }
-    const fill = async (store: StampedeStore, token = 'filler') => {
+    const fill = async (store: StampedeStore, token = 'filler', lifetimes = LIFETIMES) => {
       const grant = await lease(store, token)
-      expect(await store.commit(grant, FRAME, LIFETIMES)).toBe('committed')
+      expect(await store.commit(grant, FRAME, lifetimes)).toBe('committed')
       return grant
     }
     /** Hints travel on another connection than replies. */
@@ -95,15 +118,60 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('does not send a frame again that the caller has', async () => {
       const { fence } = await fill(a)
-      const request = { token: '2', leaseMs: 150, knownFence: fence }
-      expect(await b.lookup('k', request)).toMatchObject({ status: 'fresh', stored: 'same' })
+      const { frame, patch, ...times } = await storedOf(ask(b, '2', 150, { knownFence: fence }))
+      expect([frame, patch]).toEqual([undefined, undefined])
+      expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
+      expect(times.freshForMs).toBeGreaterThan(0)
     })
 
-    it('drops a frame that the caller cannot read, and gives the lease instead', async () => {
+    it('drops an entry that the caller must not use, and gives the lease instead', async () => {
       const { fence } = await fill(a)
-      const reply = await b.lookup('k', { token: '2', leaseMs: 150, unreadableFence: fence })
+      const reply = await ask(b, '2', 150, { outdated: { fence, soft: false } })
       expect(reply.status).toBe('leased')
       expect(reply).not.toHaveProperty('stored')
+      expect((await ask(a, '3')).status).toBe('busy')
+    })
+
+    it('drops no other entry than the one the caller must not use', async () => {
+      const { fence } = await fill(a)
+      const outdated = { fence: String(BigInt(fence) - 1n), soft: false }
+      expect(await ask(b, '2', 150, { outdated })).toMatchObject({ status: 'fresh' })
+      const softly = { ...outdated, soft: true }
+      expect(await ask(b, '2', 150, { outdated: softly })).toMatchObject({ status: 'fresh' })
+    })
+
+    it('leaves the lease of the holder alone when an entry is dropped', async () => {
+      const { fence } = await fill(a)
+      await bench.pass(220)
+      const grant = await lease(a, '1')
+      const reply = await ask(b, '2', 150, { outdated: { fence, soft: false } })
+      expect(reply.status).toBe('busy')
+      expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
+    })
+
+    it('makes an entry stale that the caller says is', async () => {
+      const { fence } = await fill(a)
+      const outdated = { fence, soft: true }
+      expect(await ask(b, '2', 150, { outdated })).toMatchObject({
+        status: 'stale',
+        grant: { token: '2' },
+        stored: { fence },
+      })
+      expect((await storedOf(ask(a, '3'))).freshForMs).toBeLessThanOrEqual(0)
+    })
+
+    it('leases a fresh entry to one who wants to refresh it early, and makes nobody wait', async () => {
+      await fill(a)
+      const early = await ask(a, '1', 150, { early: true })
+      expect(early).toMatchObject({ status: 'fresh', grant: { token: '1' } })
+      const second = await ask(b, '2', 150, { early: true })
+      expect(second.status).toBe('fresh')
+      expect(second).not.toHaveProperty('grant')
+      expect(await ask(b, '3')).not.toHaveProperty('grant')
+      const { grant } = early as { grant: Parameters<StampedeStore['commit']>[0] }
+      expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
+      expect(hintsB.wakes).toEqual([])
+      expect((await storedOf(ask(b, '4'))).fence).toBe(grant.fence)
     })
 
     it('gives a stale entry to everybody and its lease to one', async () => {
@@ -118,6 +186,14 @@ export function storeContract(name: string, bench: StoreBench): void {
       await fill(a)
       await bench.pass(450)
       expect(await ask(b, '2')).toMatchObject({ status: 'leased', stored: { staleIfErrorMs: 400 } })
+    })
+
+    it('past those windows keeps the entry to be compared, and gives it with the lease', async () => {
+      const { fence } = await fill(a, '1', { ...LIFETIMES, keepMs: 1_500, physicalMs: 5_000 })
+      await bench.pass(650)
+      const reply = await ask(b, '2')
+      expect(reply).toMatchObject({ status: 'leased', stored: { fence, keepMs: 1_500 } })
+      expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
     })
 
     it('past all windows it is as if the entry were not there', async () => {
@@ -281,6 +357,188 @@ export function storeContract(name: string, bench: StoreBench): void {
       if (b !== a) await hinted(() => hintsB.purges).toEqual(['k soft'])
     })
 
+    it('tells every process of the purge of a key, in the order of the purges', async () => {
+      if (b === a) return
+      await a.purge('k', { soft: false })
+      expect(hintsA.purges).toEqual(['k hard'])
+      await b.purge('other', { soft: true })
+      await hinted(() => hintsB.purges).toEqual(['k hard', 'other soft'])
+    })
+
+    it('numbers purges of subjects, and tells every process', async () => {
+      const before = a.position
+      await a.mark('t=red', { soft: false })
+      expect(hintsA.marks).toMatchObject([{ subject: 't=red', soft: false, position: a.position }])
+      expect(a.position).toBeGreaterThan(before)
+      await hinted(() => hintsB.marks.map(({ subject }) => subject)).toEqual(['t=red'])
+      expect(b.position).toBeGreaterThanOrEqual(hintsB.marks[0]?.position ?? Number.NaN)
+      await b.mark('*', { soft: true })
+      await hinted(() => hintsA.marks.map(({ subject }) => subject)).toEqual(['t=red', '*'])
+      const [first, second] = hintsA.marks
+      expect(second).toMatchObject({ soft: true })
+      expect(second?.position).toBeGreaterThan(first?.position ?? Number.NaN)
+      for (const { agoMs, position } of [...hintsA.marks, ...hintsB.marks]) {
+        expect(agoMs).toBeGreaterThanOrEqual(0)
+        expect(agoMs).toBeLessThan(2_000)
+        expect(Number.isSafeInteger(position)).toBe(true)
+      }
+    })
+
+    it('keeps positions rising over many marks from everywhere', async () => {
+      for (let i = 0; i < 20; i++) {
+        await Promise.all([a.mark(`t=${i}`, { soft: false }), b.mark('t=one', { soft: true })])
+        const [highest] = hintsA.marks.map(({ position }) => position).sort((x, y) => y - x)
+        expect(a.position).toBeGreaterThanOrEqual(highest ?? Number.NaN)
+      }
+      await hinted(() => [
+        ...new Set(hintsB.marks.map(({ position }) => String(position))),
+      ]).toHaveLength(40)
+    })
+
+    it('leaves what is stored alone on a purge of a subject', async () => {
+      const { fence } = await fill(a)
+      await a.mark('*', { soft: false })
+      expect(await ask(b, '2')).toMatchObject({ status: 'fresh', stored: { fence } })
+    })
+
+    it('tells of nothing that was forgotten, as long as nothing was', async () => {
+      await ask(a, '1')
+      await a.mark('t=red', { soft: false })
+      const before = hintsA.forgotten.length
+      await b.mark('t=red', { soft: false })
+      await hinted(() => hintsA.marks.map(({ subject }) => subject)).toEqual(['t=red', 't=red'])
+      expect(hintsA.forgotten).toHaveLength(before)
+    })
+
+    it('is certain, as soon as it has answered, to have missed nothing', async () => {
+      const now = (bench.clock ?? systemClock).now()
+      await ask(a, '1')
+      expect(a.confirmedAt).toBeGreaterThan(now - 5_000)
+    })
+
+    describe('an entry that was found unchanged', () => {
+      const LATER = { ...LIFETIMES, freshMs: 300, staleWhileRevalidateMs: 100, keepMs: 50 }
+      const refresh = async (store: StampedeStore, token = 'refresher') => {
+        const grant = await lease(store, token)
+        expect(await store.extend(grant, PATCH, LATER)).toBe('committed')
+        return grant
+      }
+
+      it('has new times, a new fence and a patch over its frame', async () => {
+        await fill(a)
+        await bench.pass(220)
+        const { fence } = await refresh(a)
+        const reply = await ask(b, '2')
+        expect(reply.status).toBe('fresh')
+        const { frame, patch, ...times } = await storedOf(ask(b, '2'))
+        expect(Buffer.from(frame ?? [])).toEqual(FRAME)
+        expect(Buffer.from(patch ?? [])).toEqual(PATCH)
+        expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 100, keepMs: 50 })
+        expect(times.freshForMs).toBeGreaterThan(200)
+        expect(times.freshForMs).toBeLessThanOrEqual(300)
+        expect(times.ageMs).toBeLessThan(200)
+      })
+
+      it('is not sent again: to one who has the frame only the patch, and that once', async () => {
+        const first = await fill(a)
+        await bench.pass(220)
+        const second = await refresh(a)
+        const withFrame = await storedOf(ask(b, '2', 150, { knownFence: first.fence }))
+        expect(withFrame.frame).toBeUndefined()
+        expect(Buffer.from(withFrame.patch ?? [])).toEqual(PATCH)
+        const withBoth = await storedOf(ask(b, '2', 150, { knownFence: second.fence }))
+        expect(withBoth).toMatchObject({ frame: undefined, patch: undefined, fence: second.fence })
+      })
+
+      it('loses its patch with the next frame', async () => {
+        await fill(a)
+        await bench.pass(220)
+        await refresh(a)
+        await bench.pass(320)
+        const { fence } = await fill(b, '3')
+        const stored = await storedOf(ask(a, '4'))
+        expect(stored.patch).toBeUndefined()
+        expect(stored.fence).toBe(fence)
+      })
+
+      it('can be outdated by its new fence only', async () => {
+        const first = await fill(a)
+        await bench.pass(220)
+        const second = await refresh(a)
+        const early = { fence: first.fence, soft: false }
+        expect((await ask(b, '2', 150, { outdated: early })).status).toBe('fresh')
+        const now = { fence: second.fence, soft: false }
+        expect((await ask(b, '2', 150, { outdated: now })).status).toBe('leased')
+      })
+
+      it('is accepted again after a lost reply', async () => {
+        await fill(a)
+        await bench.pass(220)
+        const grant = await refresh(a)
+        expect(await a.extend(grant, PATCH, LATER)).toBe('committed')
+      })
+
+      it('is refused of a holder that was overtaken', async () => {
+        await fill(a)
+        await bench.pass(220)
+        const late = await lease(a, '1')
+        await bench.pass(170)
+        await lease(b, '2')
+        expect(await a.extend(late, PATCH, LATER)).toBe('fenced')
+      })
+
+      it.each([true, false])('is refused after a purge of the key (soft: %s)', async (soft) => {
+        await fill(a)
+        await bench.pass(220)
+        const grant = await lease(a, '1')
+        await b.purge('k', { soft })
+        expect(await a.extend(grant, PATCH, LATER)).toBe('fenced')
+        expect((await ask(b, '2')).status).not.toBe('fresh')
+      })
+
+      it('is refused where there is none', async () => {
+        const grant = await lease(a, '1')
+        expect(await a.extend(grant, PATCH, LATER)).toBe('fenced')
+      })
+
+      it('is gone when the key turns out not to be shareable', async () => {
+        await fill(a)
+        await bench.pass(220)
+        await refresh(a)
+        await bench.pass(320)
+        const grant = await lease(a, '2')
+        expect(await a.pass(grant, 100)).toBe('committed')
+        await bench.pass(120)
+        expect(await ask(b, '3')).not.toHaveProperty('stored')
+      })
+
+      it('wakes those who waited', async () => {
+        await fill(a)
+        await bench.pass(450)
+        const grant = await lease(a, '1')
+        expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
+        expect(await a.extend(grant, PATCH, LATER)).toBe('committed')
+        await hinted(() => hintsB.wakes).toEqual(['k'])
+      })
+
+      it('lives on in the other processes too, and is no news to its own', async () => {
+        const first = await fill(a)
+        await bench.pass(220)
+        // Whoever has never spoken with the store cannot know how old a message is.
+        await storedOf(ask(b, '0', 0))
+        const second = await refresh(a)
+        if (b === a) return
+        await hinted(() => hintsB.extensions.map(({ key }) => key)).toEqual(['k'])
+        const [{ patch, lifetimes, ...extension }] = hintsB.extensions as [Extension]
+        expect(extension).toEqual({ key: 'k', fromFence: first.fence, toFence: second.fence })
+        expect(Buffer.from(patch)).toEqual(PATCH)
+        expect(lifetimes).toMatchObject({ staleWhileRevalidateMs: 100, keepMs: 50 })
+        expect(lifetimes.freshMs).toBeGreaterThan(0)
+        expect(lifetimes.freshMs).toBeLessThanOrEqual(300)
+        expect(hintsA.extensions).toEqual([])
+      })
+    })
+
     it('only reads when no lease is asked for', async () => {
       expect(await a.lookup('k', { token: '', leaseMs: 0 })).toEqual({
         status: 'busy',
@@ -308,11 +566,14 @@ export function storeContract(name: string, bench: StoreBench): void {
 }
 
 function attach(store: StampedeStore, bench: StoreBench): Hints {
-  const hints: Hints = { wakes: [], purges: [] }
+  const hints: Hints = { wakes: [], purges: [], marks: [], extensions: [], forgotten: [] }
   store.attach({
     clock: bench.clock ?? systemClock,
     onWake: (key) => void hints.wakes.push(key),
     onPurge: (key, { soft }) => void hints.purges.push(`${key} ${soft ? 'soft' : 'hard'}`),
+    onMark: (mark) => void hints.marks.push(mark),
+    onExtend: (extension) => void hints.extensions.push(extension),
+    onForget: (floor) => void hints.forgotten.push(floor),
     onGap: () => {},
     onLost: () => {},
     onError: () => {},

@@ -5,10 +5,11 @@ import { messageOf } from '../errors.ts'
 import { varyNames } from '../http/vary.ts'
 import type { CapturedHead, Exchange, OriginObserver, ReadLog } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { CLAIMS } from './key.ts'
 
 /** In the key, hidden from the handler, or of the connection and its framing. */
 const COVERED: ReadonlySet<string> = new Set([
-  ...['host', ':authority', 'x-forwarded-host', 'x-forwarded-proto'],
+  ...['host', ':authority', ...CLAIMS],
   ...['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range'],
   ...['connection', 'upgrade', 'expect', 'te', 'content-length', 'transfer-encoding'],
   ...['content-type', 'cache-control', 'pragma'],

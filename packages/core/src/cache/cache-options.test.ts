@@ -37,6 +37,9 @@ const DURATIONS = [
   ['originTimeoutMs', 1],
 ] as const
 
+/** Of the configuration, and no options. */
+const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
+
 describe('defaults', () => {
   it('are these, complete and frozen', () => {
     const config = read()
@@ -48,6 +51,7 @@ describe('defaults', () => {
       keepMs: 60_000,
       negativeTtlMs: undefined,
       jitter: 0.1,
+      earlyRefresh: 0,
       key: undefined,
       query: { ignore: [] },
       vary: [],
@@ -55,6 +59,7 @@ describe('defaults', () => {
       authorization: 'bypass',
       cookies: 'bypass',
       targetedFields: ['stampede-cache-control'],
+      tags: undefined,
       statuses: new Set([200, 203, 300, 301, 308]),
       mintEtag: true,
       requestDirectives: 'ignore',
@@ -66,6 +71,7 @@ describe('defaults', () => {
       originTimeoutMs: 30_000,
       revalidate: 'background',
       invalidateOn: 'unsafe',
+      invalidatedTags: undefined,
       bypass: undefined,
       cacheName: 'Stampede',
       audit: false,
@@ -74,7 +80,7 @@ describe('defaults', () => {
   })
 
   it('hold for options that are there and undefined', () => {
-    const names = Object.keys(read()).filter((name) => !['afterWait', 'cacheName'].includes(name))
+    const names = Object.keys(read()).filter((name) => !DERIVED.includes(name))
     const unset = Object.fromEntries([...names, 'stampede', 'cacheStatus'].map((name) => [name]))
     expect(read(unset)).toEqual(read())
     expect(read({ waitMs: { ms: undefined, fallback: undefined } })).toEqual(read())
@@ -181,6 +187,18 @@ describe('targetedFields', () => {
   ])('may not be %j', (targetedFields, message) =>
     expect(refusal({ targetedFields })).toContain(message),
   )
+})
+
+describe('earlyRefresh', () => {
+  it.each([0, 0.5, 1, 100])('may be %d', (earlyRefresh) =>
+    expect(read({ earlyRefresh }).earlyRefresh).toBe(earlyRefresh),
+  )
+
+  it.each([-1, 100.1, Number.NaN, '1', true, null])('may not be %o', (earlyRefresh) => {
+    expect(refusal({ earlyRefresh })).toMatch(
+      /^stampedeCache\.earlyRefresh: .+; use a number of times the duration of a run from 0 to 100$/,
+    )
+  })
 })
 
 describe('jitter', () => {
@@ -327,7 +345,36 @@ describe('invalidateOn', () => {
   })
 
   it.each(['always', false, null, ['unsafe']])('may not be %o', (invalidateOn) => {
-    expect(refusal({ invalidateOn })).toMatch(/^stampedeCache\.invalidateOn: .+; use one of 'unsa/)
+    expect(refusal({ invalidateOn })).toMatch(/^stampedeCache\.invalidateOn: .+; use 'unsa/)
+  })
+})
+
+describe('invalidateOn with tags', () => {
+  const tags = () => ['a']
+
+  it('is an unsafe request that purges them too', () => {
+    expect(read({ invalidateOn: { tags } })).toMatchObject({
+      invalidateOn: 'unsafe',
+      invalidatedTags: tags,
+    })
+    expect(read({ invalidateOn: { tags: ['a'] } })).toMatchObject({ invalidatedTags: ['a'] })
+  })
+
+  it.each([{ tags: 'a' }, { tags: [''] }, { tags: ['a'], on: 'unsafe' }, {}])(
+    'may not be %o',
+    (invalidateOn) => expect(refusal({ invalidateOn })).toMatch(/^stampedeCache\.invalidateOn/),
+  )
+})
+
+describe('tags', () => {
+  it('may be names, or a function', () => {
+    const tags = () => ['a']
+    expect(read({ tags: ['a', 'b'] })).toMatchObject({ tags: ['a', 'b'] })
+    expect(read({ tags })).toMatchObject({ tags })
+  })
+
+  it.each(['a', [''], [1], {}, null, Array(257).fill('a')])('may not be %o', (tags) => {
+    expect(refusal({ tags })).toMatch(/^stampedeCache\.tags: .+; use up to 256 names/)
   })
 })
 

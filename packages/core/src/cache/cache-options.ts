@@ -13,18 +13,20 @@ import {
 import {
   readCacheName,
   readCookies,
+  readInvalidation,
   readQuery,
   readStatuses,
   readTargetedFields,
   readVary,
   WHERE,
 } from './read-options.ts'
+import { readTags, type TagsRule } from './tags.ts'
 
 /**
  * Options of `stampedeCache`, but for which Stampede to use. Durations are milliseconds. `Native` is what callbacks receive: an Express
- * request, a Koa context, an IncomingMessage.
+ * request, a Koa context, an IncomingMessage; `NativeResponse` what some receive besides.
  */
-export interface CacheRules<Native = unknown> {
+export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
    * Lifetime of a response that says nothing itself; explicit freshness in the response shortens it.
    * Without it, only responses with explicit freshness (RFC 9111 §4.2.1) are stored.
@@ -62,6 +64,11 @@ export interface CacheRules<Native = unknown> {
    * the place of Cache-Control and Expires. `Stampede-Cache-Control` is always the first, and no client gets it.
    */
   targetedFields?: readonly string[]
+  /**
+   * Names under which what is stored can be purged, together with others: `purge({ tag })`. A function is asked when the head of a
+   * response that is to be stored is known. `Surrogate-Key`, `Cache-Tag` and `Cache-Groups` of the response count too. Default: none.
+   */
+  tags?: Tags<Native, NativeResponse>
   /** Statuses stored when the response gives no explicit freshness. Default 200, 203, 300, 301, 308. */
   statuses?: readonly number[]
   /** Gives a stored 200 that came without ETag and Last-Modified a weak ETag. Default true. */
@@ -86,10 +93,16 @@ export interface CacheRules<Native = unknown> {
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
   revalidate?: 'background' | 'foreground'
   /**
-   * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
-   * `Location` and `Content-Location` (default, RFC 9111 §4.4); or `never`: time and purges alone.
+   * Refreshes fresh entries before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower
+   * the handler, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
    */
-  invalidateOn?: 'unsafe' | 'never'
+  earlyRefresh?: number
+  /**
+   * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
+   * `Location` and `Content-Location` (default, RFC 9111 §4.4), and the groups in `Cache-Group-Invalidation` (RFC 9875); such a request
+   * with `tags` of its own, which are purged as well; or `never`: time and purges alone.
+   */
+  invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> }
   /** Requests for which it returns true go to the app, neither looked up nor stored. */
   bypass?: (request: Native) => boolean
   /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
@@ -97,6 +110,11 @@ export interface CacheRules<Native = unknown> {
   /** For development: warns when the handler reads a header, cookie or query parameter that is not in the key. Default false. */
   audit?: boolean
 }
+
+/** Names, or what makes them of a request and the response to it. */
+type Tags<Native, NativeResponse> =
+  | readonly string[]
+  | ((request: Native, response: NativeResponse) => readonly string[])
 
 /** `CacheRules`, checked and with every default filled in. */
 export interface CacheConfig<Native = unknown> {
@@ -116,6 +134,7 @@ export interface CacheConfig<Native = unknown> {
   readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
   /** Lower-case, in order, `OWN_FIELD` first. */
   readonly targetedFields: readonly string[]
+  readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>
   readonly mintEtag: boolean
   readonly requestDirectives: 'ignore' | 'honour'
@@ -126,7 +145,10 @@ export interface CacheConfig<Native = unknown> {
   readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
+  readonly earlyRefresh: number
   readonly invalidateOn: 'unsafe' | 'never'
+  /** What an unsafe request makes obsolete besides. */
+  readonly invalidatedTags: TagsRule
   readonly bypass: ((request: Native) => boolean) | undefined
   /** The cache's name in `Cache-Status`; undefined: no field. */
   readonly cacheName: string | undefined
@@ -149,6 +171,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'authorization',
   'cookies',
   'targetedFields',
+  'tags',
   'statuses',
   'mintEtag',
   'requestDirectives',
@@ -158,6 +181,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'collapse',
   'originTimeoutMs',
   'revalidate',
+  'earlyRefresh',
   'invalidateOn',
   'bypass',
   'cacheStatus',
@@ -170,7 +194,9 @@ export const DEFAULT_ORIGIN_TIMEOUT_MS = 30_000
 export const DEFAULT_JITTER = 0.1
 
 /** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */
-export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheConfig<Native> {
+export function readCacheOptions<Native, NativeResponse>(
+  options?: CacheRules<Native, NativeResponse>,
+): CacheConfig<Native> {
   const bag = checkNames(WHERE, options, NAMES)
   const wait = readWait(bag.waitMs)
   return Object.freeze({
@@ -188,6 +214,7 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     authorization: readChoice(WHERE, bag, 'authorization', ['bypass', 'ignore']) ?? 'bypass',
     cookies: readCookies(bag.cookies),
     targetedFields: readTargetedFields(bag.targetedFields),
+    tags: readTags(`${WHERE}.tags`, bag.tags),
     statuses: readStatuses(bag.statuses),
     mintEtag: readBoolean(WHERE, bag, 'mintEtag') ?? true,
     requestDirectives:
@@ -199,7 +226,8 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
     collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
-    invalidateOn: readChoice(WHERE, bag, 'invalidateOn', ['unsafe', 'never']) ?? 'unsafe',
+    ...readInvalidation(bag.invalidateOn),
+    earlyRefresh: readEarlyRefresh(WHERE, bag),
     bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
     cacheName: readCacheName(bag.cacheStatus),
     audit: readBoolean(WHERE, bag, 'audit') ?? false,
@@ -209,6 +237,11 @@ export function readCacheOptions<Native>(options?: CacheRules<Native>): CacheCon
 export function readJitter(where: string, bag: Readonly<Record<string, unknown>>): number {
   const rule = { min: 0, max: 0.5, unit: 'the lifetime (a fraction)', fraction: true }
   return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
+}
+
+export function readEarlyRefresh(where: string, bag: Readonly<Record<string, unknown>>): number {
+  const rule = { min: 0, max: 100, unit: 'times the duration of a run', fraction: true }
+  return readNumber(where, bag, 'earlyRefresh', rule) ?? 0
 }
 
 function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailable' } {

@@ -43,7 +43,9 @@ export async function commit(
       rt.events.emit({ type: 'fill.failed', key, failure, error })
       const awaited = isAwaited(rt, flight)
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
-      void tell(rt, grant, 'fail', send)
+      // Of what is fresh, and was to be refreshed early, it is nobody's business.
+      const isFresh = previous && freshnessAt(previous, rt.clock.now()) === 'fresh'
+      void (isFresh ? giveBack(rt, grant) : tell(rt, grant, 'fail', send))
       return { type: 'failed', failure, retryAfterMs: rt.failureBackoffMs, error, previous }
     }
     case 'abandoned':
@@ -57,9 +59,9 @@ export async function commit(
  * Whether many would run into this failure one after the other: those who wait here, or who are answered stale meanwhile. With nobody
  * there, the next one is to see what the origin itself says.
  */
-function isAwaited(rt: Runtime, { waiters, stale }: Flight): boolean {
+function isAwaited(rt: Runtime, { waiters, copy }: Flight): boolean {
   if (waiters.size > 0) return true
-  return stale !== undefined && freshnessAt(stale, rt.clock.now()) === 'stale'
+  return copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'stale'
 }
 
 function passOn(

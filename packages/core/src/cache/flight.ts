@@ -22,8 +22,10 @@ export class Flight {
   readonly policy: Policy
   /** In order of arrival; the first still waiting leads. */
   readonly waiters: Set<Waiter> = new Set()
-  /** Set while a refresh runs behind: whoever comes is answered with it at once. */
-  stale: HeldEntry | undefined
+  /** Set while a refresh runs behind: whoever comes is answered with it at once, as long as it may be. */
+  copy: HeldEntry | undefined
+  /** Fresh, and drawn to be refreshed before its time: the next look-up asks for that. */
+  early: HeldEntry | undefined
   /** Set while an answer is on its way that may be shown as it comes. */
   live: Live | undefined
   /** Fills that came to nothing; after a few, everybody runs their own. */
@@ -40,9 +42,10 @@ export class Flight {
   recheck = false
   wake: (by: 'wake-up' | 'gap' | 'lost') => void = () => {}
 
-  constructor(key: string, policy: Policy) {
+  constructor(key: string, policy: Policy, early?: HeldEntry) {
     this.key = key
     this.policy = policy
+    this.early = early
   }
 
   /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */

@@ -5,7 +5,7 @@ import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { CapturedHead, Exchange } from '../ports/exchange.ts'
+import type { Exchange, HeadWatch } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
@@ -90,6 +90,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
         config,
         lead,
         reason: reason(lead),
+        forClient: true,
         start: (observer) => {
           const run = exchange.runOrigin(
             config.audit ? audited(exchange, config, observer) : observer,
@@ -105,6 +106,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
         config,
         lead,
         reason: 'stale',
+        forClient: false,
         start: (observer) => exchange.redispatch(observer),
       }),
   }
@@ -221,7 +223,7 @@ function forward<Native>(
   config: CacheConfig<Native>,
   reason: ForwardReason,
   detail?: string,
-  onHead?: (head: CapturedHead) => void,
+  onHead?: HeadWatch,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
   return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }), onHead)

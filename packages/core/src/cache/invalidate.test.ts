@@ -1,20 +1,21 @@
 // What unsafe requests make obsolete, over an exchange without a server.
 
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
 import { createStampede, type Stampede } from '../index.ts'
 import type {
   CapturedHead,
   Exchange,
   HeaderList,
+  HeadWatch,
   OriginEnd,
   OriginObserver,
   Reply,
   RequestView,
 } from '../ports/exchange.ts'
 import { ManualClock, settled } from '../testing/index.ts'
-import { FaultyStore, refuse } from '../testing/store-doubles.ts'
+import { FaultyStore, Gate, refuse } from '../testing/store-doubles.ts'
 
 type Options = CacheOptions<RequestView>
 
@@ -42,7 +43,11 @@ const viewOf = (rest: Partial<RequestView>): RequestView => ({
 })
 
 /** A GET; the app answers it with a body of its own each time. */
-async function get(cache: HttpCache<RequestView>, rest: Partial<RequestView> = {}) {
+async function get(
+  cache: HttpCache<RequestView>,
+  rest: Partial<RequestView> = {},
+  fields: HeaderList = [],
+) {
   const request = viewOf(rest)
   let from = ''
   const exchange: Exchange<RequestView> = {
@@ -56,7 +61,7 @@ async function get(cache: HttpCache<RequestView>, rest: Partial<RequestView> = {
     },
     async runOrigin(observer: OriginObserver): Promise<OriginEnd> {
       from = 'app'
-      const head = { status: 200, headers: [['vary', 'x-lang']] as HeaderList }
+      const head = { status: 200, headers: [['vary', 'x-lang'], ...fields] as HeaderList }
       observer.onHead(head)
       return { type: 'complete', head, body: new Uint8Array() }
     },
@@ -75,7 +80,7 @@ function send(
   rest: Partial<RequestView> = {},
 ): 'watched' | 'unwatched' {
   const request = viewOf({ method, ...rest })
-  let watched: ((head: CapturedHead) => void) | undefined
+  let watched: HeadWatch | undefined
   const never = () => {
     throw new Error('an unsafe request takes no part')
   }
@@ -89,7 +94,7 @@ function send(
     runOrigin: never,
     redispatch: never,
   })
-  watched?.({ status: 200, headers: [], ...head })
+  watched?.({ status: 200, headers: [], ...head }, ['the request', 'the response'])
   return watched === undefined ? 'unwatched' : 'watched'
 }
 
@@ -277,7 +282,7 @@ describe('a key option', () => {
     ['returns no string', () => undefined as never],
     ['returns a promise', (async () => 'x') as never],
   ])('that %s makes nothing obsolete, and hurts nobody', (_, key) => {
-    expect(send(cacheWith({ key }), 'POST')).toBe('unwatched')
+    send(cacheWith({ key }), 'POST')
     expect(purged).toEqual([])
   })
 })
@@ -320,5 +325,108 @@ describe('the store', () => {
     await settled()
     expect(failed).toEqual([`purge ${KEY_A}`])
     expect(stampede.stats().l1.entries).toBe(0)
+  })
+})
+
+describe('an unsafe request', () => {
+  const tagged = { tags: () => ['list'] }
+  const INVALIDATES: HeaderList = [['cache-group-invalidation', '"b", "list"']]
+
+  it('purges the tags that the option names for it', async () => {
+    const asked: unknown[] = []
+    const tags = (...given: unknown[]) => {
+      asked.push(given)
+      return ['list']
+    }
+    const cache = cacheWith({ ...tagged, invalidateOn: { tags } })
+    await get(cache, { target: '/list' })
+    send(cache, 'PUT', { status: 404 })
+    expect([asked, await get(cache, { target: '/list' })]).toEqual([[], 'cache'])
+    send(cache, 'PUT')
+    expect(asked).toEqual([['the request', 'the response']])
+    expect(await get(cache, { target: '/list' })).toBe('app')
+    expect(purged).toEqual(['t=list', KEY_A])
+  })
+
+  it('still makes its URL obsolete when that callback fails, and warns once', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    const cache = cacheWith({
+      invalidateOn: {
+        tags: () => {
+          throw new Error('no product')
+        },
+      },
+    })
+    for (const _ of [1, 2]) {
+      await get(cache)
+      send(cache, 'PUT')
+      expect(await get(cache)).toBe('app')
+    }
+    expect(warn.mock.calls.map(([text]) => text)).toEqual([
+      'stampedeCache.invalidateOn.tags: threw: no product',
+    ])
+    warn.mockRestore()
+  })
+
+  it('forgets at once what its tags name, before the store knows; and what was being made of it', async () => {
+    const gate = new Gate()
+    const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
+    await get(cache, { target: '/list' })
+    store.next('mark', async (work) => {
+      await gate.delayReply(async () => {})
+      return work()
+    })
+    send(cache, 'PUT')
+    expect(await get(cache, { target: '/list' })).toBe('app')
+    gate.open()
+    await settled()
+    expect(await get(cache, { target: '/list' })).toBe('app')
+    expect(await get(cache, { target: '/list' })).toBe('cache')
+  })
+
+  it('tells by an event that the store could not be told of a tag', async () => {
+    const failed: unknown[] = []
+    stampede.on('store.failed', ({ key, operation }) => failed.push([key, operation]))
+    const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
+    await get(cache, { target: '/list' })
+    store.next('mark', refuse)
+    send(cache, 'PUT')
+    await settled()
+    expect(failed).toEqual([['t=list', 'purge']])
+    // The entry lives on in the store, as that of a URL does.
+    expect(await get(cache, { target: '/list' })).toBe('cache')
+  })
+
+  it.each<[string, Options]>([
+    ['an ordinary cache', {}],
+    ['one whose key option cannot name it', { key: ({ target }) => target || (0 as never) }],
+  ])('purges the groups of its origin that its answer names, in %s', async (_, options) => {
+    const grouped: HeaderList = [['cache-groups', '"a", "list"']]
+    const cache = cacheWith(options)
+    await get(cache, { target: '/list' }, grouped)
+    send(cache, 'POST', { status: 500, headers: INVALIDATES })
+    send(cache, 'OPTIONS', { headers: INVALIDATES })
+    send(cache, 'POST', { headers: INVALIDATES }, { host: 'other.test' })
+    send(cache, 'POST', { headers: INVALIDATES }, { scheme: 'https' })
+    send(cache, 'POST', { headers: [['cache-group-invalidation', 'list']] })
+    expect(await get(cache, { target: '/list' }, grouped)).toBe('cache')
+    send(cache, 'POST', { headers: INVALIDATES }, { host: 'SHOP.test', target: '' })
+    expect(await get(cache, { target: '/list' }, grouped)).toBe('app')
+  })
+
+  it('leaves what shares a group with its URL, which does not spread (RFC 9875 §2.2.1)', async () => {
+    const grouped: HeaderList = [['cache-groups', '"a"']]
+    const cache = cacheWith()
+    for (const target of ['/a', '/b']) await get(cache, { target }, grouped)
+    send(cache, 'POST')
+    expect(await get(cache, { target: '/b' })).toBe('cache')
+    expect(await get(cache, { target: '/a' })).toBe('app')
+  })
+
+  it("purges nothing by any name with invalidateOn: 'never'", async () => {
+    const cache = cacheWith({ invalidateOn: 'never' })
+    await get(cache, {}, [['cache-groups', '"list"']])
+    expect(send(cache, 'POST', { headers: INVALIDATES })).toBe('unwatched')
+    expect(await get(cache)).toBe('cache')
   })
 })

@@ -1,13 +1,16 @@
 // Stage: what an unsafe request made obsolete is purged (RFC 9111 §4.4): its own URL, and those of the same
-// origin that its answer names. Started when the head of that answer is seen, before it leaves: whoever asks
+// origin that its answer names; the groups that it names (RFC 9875 §3), and the tags of the option. Started when the head of that answer is seen, before it leaves: whoever asks
 // this process afterwards asks a store that was told before.
 
 import { headerValue } from '../http/headers.ts'
-import type { CapturedHead, Exchange, RequestView } from '../ports/exchange.ts'
+import { invalidatedGroups } from '../http/response-tags.ts'
+import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
+import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { forget, onPurge } from './hints.ts'
 import { customKey, urlKey } from './key.ts'
 import type { Runtime } from './runtime.ts'
+import { askForTags, originOf } from './subjects.ts'
 
 /** RFC 9110 §9.2.1. Of any other method it is not known, and that counts as unsafe. */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
@@ -17,26 +20,43 @@ export function invalidation<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
   { request, native }: Pick<Exchange<Native>, 'request' | 'native'>,
-): ((head: CapturedHead) => void) | undefined {
+): HeadWatch | undefined {
   const { invalidateOn, key, query } = config
   if (invalidateOn === 'never' || SAFE.has(request.method)) return undefined
   // Asked now: routers change what it reads.
-  const own = key && ownKey(key, native)
-  if (key !== undefined && own === undefined) return undefined
-  return (head) => {
+  const own = key === undefined ? [] : ownKey(key, native)
+  return (head, natives) => {
     if (head.status < 200 || head.status > 399) return
-    const keys = own === undefined ? urlKeys(request, query, head) : [own]
-    for (const each of keys) void purge(rt, each)
+    for (const each of key === undefined ? urlKeys(request, query, head) : own) void purge(rt, each)
+    for (const each of subjects(config, request, head, natives)) void purgeSubject(rt, each)
   }
 }
 
+/**
+ * What shares a group with what the URL had stored stays (RFC 9875 §2.2.1 leaves that to the cache): it would have to be read first, with
+ * all its variants.
+ */
+function subjects<Native>(
+  config: CacheConfig<Native>,
+  request: RequestView,
+  head: CapturedHead,
+  natives: Natives | undefined,
+): ReadonlySet<string> {
+  const origin = originOf(request)
+  const tags = askForTags(config, 'invalidatedTags', natives) ?? []
+  return new Set([
+    ...invalidatedGroups(head.headers).map((group) => groupSubject(origin, group)),
+    ...tags.map(tagSubject),
+  ])
+}
+
 /** A `key` option is made for GET: what it cannot name for this request is not purged. */
-function ownKey<Native>(key: (request: Native) => string, native: Native): string | undefined {
+function ownKey<Native>(key: (request: Native) => string, native: Native): readonly string[] {
   try {
     const answer: unknown = key(native)
-    return typeof answer === 'string' ? customKey(answer) : undefined
+    return typeof answer === 'string' ? [customKey(answer)] : []
   } catch {
-    return undefined
+    return []
   }
 }
 
@@ -79,4 +99,16 @@ async function purge(rt: Runtime, key: string): Promise<void> {
     rt.events.emit({ type: 'store.failed', key, operation: 'purge', error })
   }
   onPurge(rt, key, false)
+}
+
+/** The same for everything under a subject: judged as purged here, before the store says since when it is. */
+async function purgeSubject(rt: Runtime, subject: string): Promise<void> {
+  const known = rt.marks.expect(subject)
+  try {
+    await rt.store.mark(subject, { soft: false })
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key: subject, operation: 'purge', error })
+  } finally {
+    known()
+  }
 }

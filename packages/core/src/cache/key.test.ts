@@ -2,6 +2,7 @@ import querystring from 'node:querystring'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RequestView } from '../ports/exchange.ts'
+import { groupOf } from '../ports/key.ts'
 import { type CacheRules, readCacheOptions } from './cache-options.ts'
 import { cacheKey, customKey } from './key.ts'
 
@@ -180,6 +181,7 @@ describe('cookies', () => {
     expect(cookie('_ga=1; lang=de')).toBe(cookie('lang=de; _ga=2'))
     expect(cookie('_ga=1')).toBe(withHeaders({}, options))
     expect(cookie('lang=de')).not.toBe(cookie('lang=en'))
+    expect(cookie('_ga=1;lang=de')).toBe(cookie('_ga=1;  lang=de'))
   })
 
   it.each([
@@ -192,7 +194,40 @@ describe('cookies', () => {
     ['lang=de', 'tier=de'],
     ['lang=a=b', 'lang=a'],
     ['lang="de"', 'lang=de'],
+    // What one parser strips is part of a name or a value to another, and a client may send any of it.
+    ['\u00a0lang=de', 'lang=de'],
+    ['\u00a0lang=de', ''],
+    ['a=1;\tlang=de', 'a=1; lang=de'],
+    ['lang=de ; a=1', 'lang=de; a=1'],
+    ['lang=de\u00a0', 'lang=de'],
   ])('tell %s from %s', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
+})
+
+describe('what a client claims of the URL', () => {
+  const claim = (headers: Record<string, string>, rest: Partial<RequestView> = {}) =>
+    keyOf(view('/a', { headers, ...rest }))
+
+  it.each([
+    ['x-forwarded-host', 'evil.test'],
+    ['x-forwarded-proto', 'http'],
+    ['x-forwarded-proto', 'https'],
+    ['x-original-url', '/admin'],
+  ])('is in the key: %s: %s', (name, value) => {
+    expect(claim({ [name]: value })).not.toBe(key('/a'))
+    expect(claim({ [name]: value })).not.toBe(claim({ [name]: 'other' }))
+    expect(groupOf(claim({ [name]: value }))).toBe(key('/a'))
+  })
+
+  it('is not where it is what is believed anyway', () => {
+    const https = { scheme: 'https', host: 'Example.com' }
+    const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'example.COM' }
+    expect(claim(headers, https)).toBe(claim({}, https))
+  })
+
+  it('is nothing to a key option', () => {
+    const options: Options = { key: () => 'k' }
+    expect(withHeaders({ 'x-forwarded-host': 'evil.test' }, options)).toBe(withHeaders({}, options))
+  })
 })
 
 describe('callbacks', () => {

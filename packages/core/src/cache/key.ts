@@ -26,7 +26,7 @@ export function cacheKey<Native>(
     config.key === undefined
       ? urlKey(request, config.query)
       : customKey(ask('key', config.key, native))
-  let variant = ''
+  let variant = config.key === undefined ? claimsPart(request) : ''
   if (learnedVary.length > 0 || config.vary.length > 0) {
     variant += varyPart(union(config.vary, learnedVary), request.headers)
   }
@@ -48,6 +48,30 @@ function urlPart({ scheme, host, target }: RequestView, rule: CacheConfig['query
   const path = mark === -1 ? target : target.slice(0, mark)
   const query = mark === -1 ? '' : queryPart(target.slice(mark + 1), rule)
   return `GET ${field(scheme)}${field(host.toLowerCase())}${field(path)}${field(query)}`
+}
+
+/**
+ * What frameworks, apps and the libraries they use read in the place of the host, the scheme or the path, whether or not a
+ * trusted proxy said it.
+ */
+export const CLAIMS: readonly string[] = [
+  ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
+  ...['x-forwarded-proto', 'x-forwarded-protocol', 'x-forwarded-scheme', 'x-forwarded-ssl'],
+  ...['x-url-scheme', 'front-end-https', 'x-forwarded-port'],
+  ...['x-forwarded-prefix', 'x-forwarded-path', 'x-original-url', 'x-rewrite-url'],
+]
+
+/** Without these, one client could have links and redirects to anywhere stored for all. Behind one proxy they are always the same. */
+function claimsPart({ scheme, host, headers }: RequestView): string {
+  let part = ''
+  for (const name of CLAIMS) {
+    const value = headers[name] === undefined ? undefined : requestField(headers, name)
+    if (value === undefined) continue
+    const isHost = name === 'x-forwarded-host' && value.toLowerCase() === host.toLowerCase()
+    const isScheme = name === 'x-forwarded-proto' && value === 'https' && scheme === value
+    if (!isHost && !isScheme) part += `f${field(name)}${field(value)}`
+  }
+  return part
 }
 
 function field(text: string): string {
@@ -73,9 +97,12 @@ function union(configured: readonly string[], learned: readonly string[]): reado
   return [...new Set([...configured, ...learned])].sort()
 }
 
-/** RFC 6265 §4.2: every pair of a keyed name, as sent, since parsers differ in which of two they take. */
+/**
+ * RFC 6265 §4.2: every pair that some parser may read a keyed name in, as sent: parsers differ in which of two they take,
+ * and in what they strip. Only the spaces in front are nothing to all of them.
+ */
 function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
-  const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((pair) => pair.trim())
+  const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((p) => p.replace(/^ +/, ''))
   let part = ''
   for (const name of names) {
     part += `c${field(name)}`

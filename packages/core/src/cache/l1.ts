@@ -18,14 +18,15 @@ export interface L1Limits {
 }
 
 /**
- * `hold`: an entry; when its making began, if that was here; from when the store may be asked about a stale one again; and the version
- * of the purge marks under which it was last found good.
+ * `hold`: an entry; when its making began, if that was here; from when the store may be asked about a stale one again, and from when
+ * a fresh one may be refreshed early; and the version of the purge marks under which it was last found good.
  */
 export interface L1Hold {
   readonly type: 'hold'
   held: HeldEntry
   readonly begunAt: number
   askAgainAt: number
+  drawAgainAt: number
   judged: number
 }
 
@@ -121,7 +122,7 @@ export function isNewer(a: string, b: string): boolean {
 }
 
 export function holdSlot(held: HeldEntry, begunAt: number = Number.NEGATIVE_INFINITY): L1Hold {
-  return { type: 'hold', held, begunAt, askAgainAt: 0, judged: -1 }
+  return { type: 'hold', held, begunAt, askAgainAt: 0, drawAgainAt: 0, judged: -1 }
 }
 
 function sizeOf(slot: L1Slot, key: string): number {

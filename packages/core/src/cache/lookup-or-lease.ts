@@ -47,12 +47,14 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
     for (;;) {
       flight.recheck = false
       const since = rt.l1.sequence()
-      const { token, policy } = flight
-      const found = await ask(rt, flight.key, { token, leaseMs: policy.leaseMs })
+      const { token, policy, early } = flight
+      const request = { token, leaseMs: policy.leaseMs, ...(early && { early: true }) }
+      const found = await ask(rt, flight.key, request, early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge that overtook the reply: the reply may describe the past. Asking again with
       // the same token gives the same lease, if it is still ours.
-      if (!flight.recheck) return { found, since }
+      // An early refresh is not worth that.
+      if (!flight.recheck || early !== undefined) return { found, since }
     }
   } catch (error) {
     if (granted !== undefined) void giveBack(rt, granted)
@@ -74,8 +76,14 @@ export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefi
   return found.held
 }
 
-async function ask(rt: Runtime, key: string, request: LookupRequest): Promise<Found> {
-  const known = knownCopy(rt, key)
+/** `copyOfCaller`: what it has where L1 has none. */
+async function ask(
+  rt: Runtime,
+  key: string,
+  request: LookupRequest,
+  copyOfCaller?: HeldEntry,
+): Promise<Found> {
+  const known = knownCopy(rt, key, copyOfCaller)
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
   let copy = known?.held
@@ -90,14 +98,15 @@ async function ask(rt: Runtime, key: string, request: LookupRequest): Promise<Fo
   }
 }
 
-/** The copy in memory, and what the store is to know of it. */
+/** The copy there is, and what the store is to know of it. */
 function knownCopy(
   rt: Runtime,
   key: string,
+  copyOfCaller: HeldEntry | undefined,
 ): { held: HeldEntry | undefined; about: Partial<LookupRequest> } | undefined {
   const slot = rt.l1.get(key)
-  if (slot?.type !== 'hold') return undefined
-  const { held } = slot
+  const held = slot?.type === 'hold' ? slot.held : copyOfCaller
+  if (held === undefined) return undefined
   const left = afterPurges(rt, held)
   if (left === undefined) {
     return { held: undefined, about: { outdated: { fence: held.fence, soft: false } } }
@@ -187,9 +196,10 @@ function heldOf(
 function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
   switch (reply.status) {
     case 'fresh':
-      return held === undefined
+      if (held !== undefined) return { status: 'fresh', held, grant: reply.grant }
+      return reply.grant === undefined
         ? { status: 'busy', busyForMs: 0 }
-        : { status: 'fresh', held, grant: reply.grant }
+        : { status: 'leased', grant: reply.grant, previous: undefined }
     case 'stale': {
       const { grant, busyForMs } = reply
       if (held !== undefined && freshnessAt(held, now) === 'stale') {

@@ -26,6 +26,8 @@ export class PurgeMarks {
   /** Oldest purge first. */
   readonly #subjects = new Map<string, Kept>()
   readonly #routes = new Map<string, Kept>()
+  /** Subjects being purged from here, and how often: until the store says when, all that is about them counts as purged. */
+  readonly #coming = new Map<string, number>()
   #floor: Position = 0
   /** Rises with everything that may change a verdict. */
   version = 0
@@ -46,6 +48,17 @@ export class PurgeMarks {
     this.#bound(map, map === this.#routes ? MOST_ROUTES : MOST_SUBJECTS)
   }
 
+  /** A purge is on its way to the store. Returns what to call when it is known, or has failed. */
+  expect(subject: string): () => void {
+    this.#coming.set(subject, (this.#coming.get(subject) ?? 0) + 1)
+    this.version += 1
+    return () => {
+      const left = (this.#coming.get(subject) ?? 1) - 1
+      if (left === 0) this.#coming.delete(subject)
+      else this.#coming.set(subject, left)
+    }
+  }
+
   /** Purges before this one are not known: whatever was made before is void. */
   forgetBefore(position: Position): void {
     this.newest = Math.max(this.newest, position)
@@ -56,6 +69,7 @@ export class PurgeMarks {
 
   judge(made: Made): Verdict {
     if (made.asOf < this.#floor) return 'void'
+    if (this.#coming.size > 0 && made.subjects.some((each) => this.#coming.has(each))) return 'void'
     let staleSince: number | undefined
     for (const kept of this.#about(made)) {
       if (kept.hard > made.asOf) return 'void'

@@ -5,6 +5,7 @@ import { optionError } from '../errors.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { readTags } from './tags.ts'
 
 export const WHERE = 'stampedeCache'
 
@@ -66,6 +67,19 @@ export function readTargetedFields(value: unknown): readonly string[] {
 
 /** What targeted fields take the place of. */
 const UNTARGETED: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
+
+export function readInvalidation(
+  value: unknown,
+): Pick<CacheConfig, 'invalidateOn' | 'invalidatedTags'> {
+  if (value === undefined || value === 'unsafe' || value === 'never')
+    return { invalidateOn: value ?? 'unsafe', invalidatedTags: undefined }
+  const option = `${WHERE}.invalidateOn`
+  if (typeof value === 'object' && value !== null && 'tags' in value) {
+    const { tags } = checkNames(option, value, ['tags'])
+    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${option}.tags`, tags) }
+  }
+  throw optionError(option, value, "use 'unsafe', 'never', or { tags: (req, res) => ['products'] }")
+}
 
 /** The name goes into a header: an RFC 8941 token. */
 export function readCacheName(value: unknown): string | undefined {

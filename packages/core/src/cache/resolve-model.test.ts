@@ -14,9 +14,9 @@ const TIMEOUT_MS = 3_000
 const FOR_EVER_MS = 24 * 3_600_000
 
 type Step =
-  | { do: 'get'; at: number; key: number; waitMs: number; swr: boolean }
+  | { do: 'get'; at: number; key: number; waitMs: number; swr: boolean; early: boolean }
   | { do: 'purge'; at: number; key: number; soft: boolean }
-  | { do: 'end'; run: number; fails: boolean }
+  | { do: 'end'; run: number; fails: boolean; afterMs: number }
   | { do: 'fault'; at: number; operation: 'lookup' | 'commit' | 'fail' | 'renew'; lost: boolean }
   | { do: 'gap' | 'deaf'; at: number }
   | { do: 'advance'; ms: number }
@@ -30,9 +30,15 @@ const GET = fc.record({
   key,
   waitMs: fc.constantFrom(FOR_EVER_MS, FOR_EVER_MS, FOR_EVER_MS, 50),
   swr: fc.boolean(),
+  early: fc.boolean(),
 })
 const PURGE = fc.record({ do: fc.constant('purge' as const), at, key, soft: fc.boolean() })
-const END = fc.record({ do: fc.constant('end' as const), run: fc.nat(3), fails: fc.boolean() })
+const END = fc.record({
+  do: fc.constant('end' as const),
+  run: fc.nat(3),
+  fails: fc.boolean(),
+  afterMs: fc.constantFrom(0, 20),
+})
 const ADVANCE = fc.record({
   do: fc.constant('advance' as const),
   ms: fc.constantFrom(1, 60, 400, 700, 1_000, 3_100),
@@ -103,7 +109,7 @@ class World {
       createStampede({
         store,
         clock: this.clock,
-        random: () => 0,
+        random: () => 0.9,
         ...(l1 ? {} : { l1: { maxBytes: 0 } }),
       }),
     )
@@ -138,6 +144,7 @@ class World {
       case 'purge':
         return this.#purge(taken)
       case 'end':
+        if (taken.afterMs > 0) await this.clock.advance(taken.afterMs)
         return this.#running[taken.run % Math.max(1, this.#running.length)]?.end(taken.fails)
       case 'fault':
         this.#of(this.stores, taken.at).next(taken.operation, taken.lost ? loseReply : refuse)
@@ -153,11 +160,14 @@ class World {
     }
   }
 
-  #get({ at, key, waitMs, swr }: Extract<Step, { do: 'get' }>): void {
+  #get({ at, key, waitMs, swr, early }: Extract<Step, { do: 'get' }>): void {
     const notBefore = this.#purged.get(key) ?? 0
     this.#unsettled += 1
     const options = {
       ttlMs: 1_000,
+      jitter: 0,
+      // Drawn in the last 230 times of what the run took.
+      earlyRefresh: early ? 100 : 0,
       staleWhileRevalidateMs: swr ? 2_000 : 0,
       leaseMs: LEASE_MS,
       originTimeoutMs: TIMEOUT_MS,

@@ -523,6 +523,7 @@ const POLICY: Policy = {
   waitMs: 30_000,
   originTimeoutMs: 3_000,
   revalidate: 'background',
+  earlyRefresh: 0,
 }
 
 function scripted() {

@@ -5,9 +5,10 @@ import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import { joinLive, publish } from './collapse.ts'
 import { keepToOurselves, type Shared } from './commit.ts'
 import { fill, fillAndCommit } from './fill.ts'
-import { Flight } from './flight.ts'
+import { Flight, newToken } from './flight.ts'
 import { giveBack } from './give-back.ts'
 import { type Found, type Lookup, lookupOrLease } from './lookup-or-lease.ts'
+import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
 import { afterPurges, goodCopy, isConfirmed } from './trust.ts'
@@ -30,7 +31,12 @@ export function resolve(
   const held = goodCopy(rt, slot)
   if (held === undefined) return coalesce(rt, key, policy, caller)
   const freshness = freshnessAt(held, now)
-  if (freshness === 'fresh') return hit(rt, key, held, false, 'l1')
+  if (freshness === 'fresh') {
+    if (policy.earlyRefresh > 0 && now >= slot.drawAgainAt && isDue(rt, policy, held, now)) {
+      takeOffEarly(rt, key, policy, held, caller)
+    }
+    return hit(rt, key, held, false, 'l1')
+  }
   if (freshness !== 'stale') return coalesce(rt, key, policy, caller)
   if (now < slot.askAgainAt || rt.flights.has(key)) return hit(rt, key, held, true, 'l1')
   if (policy.revalidate === 'foreground') return coalesce(rt, key, policy, caller)
@@ -45,9 +51,8 @@ function coalesce(
   caller: Caller,
 ): Resolution | Promise<Resolution> {
   const present = joinable(rt, key)
-  if (present?.stale !== undefined && freshnessAt(present.stale, rt.clock.now()) === 'stale') {
-    return hit(rt, key, present.stale, true, 'l2')
-  }
+  const copy = present && usableCopy(rt, present)
+  if (copy !== undefined) return hit(rt, key, copy.held, copy.stale, 'l2')
   if (present !== undefined) {
     return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
   }
@@ -61,14 +66,35 @@ function coalesce(
 function joinable(rt: Runtime, key: string): Flight | undefined {
   const present = rt.flights.get(key)
   if (present?.filling && !isConfirmed(rt, present.fillingSince)) return undefined
-  if (present?.stale !== undefined) present.stale = afterPurges(rt, present.stale)
+  if (present?.copy !== undefined) present.copy = afterPurges(rt, present.copy)
   return present
+}
+
+/** What is answered with while this flight refreshes behind. */
+function usableCopy(
+  rt: Runtime,
+  { copy }: Flight,
+): { held: HeldEntry; stale: boolean } | undefined {
+  const freshness = copy && freshnessAt(copy, rt.clock.now())
+  if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
+  return { held: copy, stale: freshness === 'stale' }
 }
 
 /** Starts the flight. With a `refresher`, nobody needs to be waiting. */
 function takeOff(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
   rt.flights.set(flight.key, flight)
   void fly(rt, flight, refresher)
+}
+
+/** For one caller, who is answered with what is fresh; unless the key is being asked for, or filled, already. */
+function takeOffEarly(
+  rt: Runtime,
+  key: string,
+  policy: Policy,
+  held: HeldEntry,
+  caller: Caller,
+): void {
+  if (!rt.flights.has(key)) takeOff(rt, new Flight(key, policy, held), caller)
 }
 
 /** Ends by leaving the map and settling everybody in one step, so that nobody joins what is over. */
@@ -91,15 +117,24 @@ function isVoid(rt: Runtime, shared: Shared): boolean {
 
 /** One look-up, and what follows from it. */
 async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<Shared> {
+  const drawn = flight.early
   const lookup = await lookUp(rt, flight)
+  flight.early = undefined
   if (lookup === undefined) {
+    if (drawn !== undefined) {
+      holdOff(rt, drawn, flight.key, rt.failureBackoffMs)
+      return 'again'
+    }
     return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
   }
   const { found, since } = lookup
   if (flight.recheck) {
     // Whoever waits asks again under the same name, and has the lease still; nobody else would end it.
     const grant = 'grant' in found ? found.grant : undefined
-    if (grant !== undefined && flight.waiters.size === 0) void giveBack(rt, grant)
+    if (grant !== undefined && (drawn !== undefined || flight.waiters.size === 0)) {
+      void giveBack(rt, grant)
+      flight.token = newToken()
+    }
     return 'again'
   }
   switch (found.status) {
@@ -110,6 +145,13 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       return 'again'
     case 'stale':
       return answerStale(rt, flight, { ...found, since }, refresher)
+    case 'fresh':
+      if (drawn === undefined) return answerFresh(rt, flight, found.held)
+      return rejoin(
+        rt,
+        flight,
+        await refreshEarly(rt, flight, { ...found, drawn, since }, refresher),
+      )
     default:
       return interpret(rt, flight, found, since)
   }
@@ -125,18 +167,30 @@ async function lookUp(rt: Runtime, flight: Flight): Promise<Lookup | undefined> 
   }
 }
 
-/** Everybody gets what the store said: an entry, a pass mark, a failure. */
+/** Everybody gets it, and draws. */
+function answerFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
+  const { key, policy } = flight
+  const now = rt.clock.now()
+  let due: Caller | undefined
+  for (const { caller } of flight.waiters) {
+    rt.events.hit(key, 'l2', false)
+    if (policy.earlyRefresh > 0 && due === undefined && isDue(rt, policy, held, now)) due = caller
+  }
+  // In a flight of its own, which takes the place of this one.
+  if (due !== undefined && rt.flights.get(key) === flight) {
+    takeOff(rt, new Flight(key, policy, held), due)
+  }
+  return { type: 'hit', held, stale: false, from: 'l2' }
+}
+
+/** Everybody gets what the store said: a pass mark, a failure. */
 function interpret(
   rt: Runtime,
   flight: Flight,
-  found: Extract<Found, { status: 'fresh' | 'pass' | 'failed' }>,
+  found: Extract<Found, { status: 'pass' | 'failed' }>,
   since: number,
 ): Resolution {
   const { key } = flight
-  if (found.status === 'fresh') {
-    for (let n = flight.waiters.size; n > 0; n--) hit(rt, key, found.held, false, 'l2')
-    return { type: 'hit', held: found.held, stale: false, from: 'l2' }
-  }
   if (found.status === 'pass') {
     rt.l1.put(key, { type: 'pass', until: rt.clock.now() + found.forMs }, since)
     return { type: 'pass', reason: 'hit-for-pass' }
@@ -175,9 +229,8 @@ function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return 'again'
   flight.moveTo(present)
-  if (present.stale !== undefined) {
-    present.settleAll({ type: 'hit', held: present.stale, stale: true, from: 'l2' })
-  }
+  const copy = usableCopy(rt, present)
+  if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })
   return 'again'
 }
 

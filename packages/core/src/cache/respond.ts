@@ -4,13 +4,14 @@ import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
+import { storableHeaders } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
 import {
   type Offer,
   type RequestDirectives,
   requestDirectives,
 } from '../http/request-directives.ts'
-import type { HeaderList, Reply, RequestView } from '../ports/exchange.ts'
+import type { CapturedHead, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
@@ -51,6 +52,17 @@ export function replyFrom(
   return request.method === 'GET' && stored.status === 200
     ? partOf(whole, request, statusField(config, facts))
     : whole
+}
+
+/** For the client whose request runs the handler: the 304 that the handler, which did not see its condition, cannot give. */
+export function ownNotModified(
+  request: RequestView,
+  { status, headers }: CapturedHead,
+  added: HeaderList,
+): Reply | undefined {
+  const whole = [...storableHeaders(headers), ...added]
+  if (!notModified(request.headers, whole, status)) return undefined
+  return { status: 304, headers: headersOf304(whole, 'cache-status'), body: undefined }
 }
 
 /** RFC 9110 §15.3.7 and §15.5.17: what a Range makes of a stored 200. */

@@ -23,7 +23,7 @@ export async function answerStale(
   const foreground = flight.policy.revalidate === 'foreground' && grant !== undefined
   const leader = foreground ? flight.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.first()?.caller
-  flight.stale = held
+  flight.copy = held
   for (let n = flight.waiters.size; n > 0; n--) rt.events.hit(flight.key, 'l2', true)
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
   flight.settleAll(stale)

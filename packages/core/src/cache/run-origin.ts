@@ -15,6 +15,7 @@ import {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
@@ -22,9 +23,11 @@ import type { LiveSink } from '../ports/live.ts'
 import type { Lifetimes } from '../ports/store.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
-import { offerOf, replyFrom, statusField, wishOf } from './respond.ts'
+import { offerOf, ownNotModified, replyFrom, statusField, wishOf } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
+import { withSubjects } from './subjects.ts'
+import { afterPurges } from './trust.ts'
 import { type Asked, ask, conditionsOf, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
 
 export interface OriginRun {
@@ -33,6 +36,8 @@ export interface OriginRun {
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
+  /** The answer goes to the client of `request`; a refresh has none. */
+  readonly forClient: boolean
   /** How to run it: on the client's own response, or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
@@ -41,8 +46,8 @@ export interface OriginRun {
 const COVERED = new Set([500, 502, 503, 504])
 
 export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
-  const { request, config } = run
-  const asked = ask(rt, run.lead, request)
+  const { request, config, lead } = run
+  const asked = ask(rt, lead, request)
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
@@ -55,10 +60,13 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
         () => verdict,
         () => minted,
       ),
-      onHead(head, whole) {
+      onHead(head, whole, natives) {
         const about = head.status === 304 ? asked : undefined
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
+        if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
+        if (meant && verdict.store && !lead.signal.aborted)
+          verdict = withSubjects(verdict, meant, request, config, natives)
         if (!verdict.store) resolve(refused(verdict, head.status))
         if (about !== undefined) {
           const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
@@ -74,6 +82,20 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
       .catch(failed)
       .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked)))
   })
+}
+
+const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
+
+/**
+ * An answer without a body in the place of a page is more often a mistake than meant, however long it says it is fresh; RFC 9111 §3
+ * lets a cache leave it. Its client gets it, and so does everybody else once the page is forgotten, if it was meant.
+ */
+function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
+  return (
+    (status === 204 || status === 205) &&
+    previous !== undefined &&
+    previous.entry.body.byteLength > 0
+  )
 }
 
 /** After originTimeoutMs the fill was given up; what comes is this client's only. */
@@ -142,7 +164,11 @@ function decide(
     action: 'send',
     capture: verdict.store,
     add: [...minted, ...status],
-    remove: [OWN_FIELD],
+    remove: OWN_FIELDS,
+    notModified:
+      run.forClient && verdict.store
+        ? ownNotModified(run.request, head, [...minted, ...status])
+        : undefined,
   }
 }
 
@@ -151,11 +177,13 @@ export function staleReply(
   rt: Runtime,
   request: RequestView,
   config: CacheConfig<never>,
-  held: HeldEntry | undefined,
+  previous: HeldEntry | undefined,
   status: number,
 ): Reply | undefined {
   const now = rt.clock.now()
   if (!COVERED.has(status)) return undefined
+  // It may have been purged while the origin was at work.
+  const held = previous && afterPurges(rt, previous)
   if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
@@ -172,8 +200,9 @@ function refused(verdict: NotStorable, status: number): FillResult {
   return { type: 'failure', failure, error: undefined }
 }
 
-/** An answer such as 401 or 429 may be about this one request; what it says about the resource is nothing. */
+/** An answer such as 401 or 429, and a callback that failed, may be about this one request: nothing is known of the resource. */
 function isOfTheResource(reason: string, status: number): boolean {
+  if (reason === 'tags') return false
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
@@ -238,7 +267,7 @@ function lifetimesOf(
 
 function entryOf(
   run: OriginRun,
-  { initialAgeMs, varyNames }: Storable,
+  { initialAgeMs, varyNames, subjects }: Storable,
   head: CapturedHead,
   body: Uint8Array,
   minted: HeaderList,
@@ -251,15 +280,15 @@ function entryOf(
     body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),
-    made: madeFor(run),
+    made: madeFor(run, subjects),
     ...(minted.length > 0 && { minted: true as const }),
     ...(own.length > 0 && { own: own.join(', ') }),
   }
 }
 
-function madeFor({ request, lead }: OriginRun): Made {
+function madeFor({ request, lead }: OriginRun, subjects: readonly string[] = []): Made {
   const { target, host } = request
   const end = target.indexOf('?')
   const path = canonicalPath(end === -1 ? target : target.slice(0, end))
-  return { asOf: lead.asOf, tookMs: 0, subjects: [], path, host: host.toLowerCase() }
+  return { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
 }

@@ -31,6 +31,8 @@ export interface Policy {
   readonly waitMs: number
   readonly originTimeoutMs: number
   readonly revalidate: 'background' | 'foreground'
+  /** β of `drawsEarly`; 0: nothing is refreshed before its time. */
+  readonly earlyRefresh: number
 }
 
 /** What a leader is told when it is asked to run the origin. */

@@ -28,6 +28,8 @@ export type NotStorableReason =
   | 'cors-origin'
   | 'no-freshness'
   | 'expired'
+  | 'tags'
+  | 'too-many-tags'
   | 'validator-mismatch'
 
 export interface Storable {
@@ -38,6 +40,8 @@ export interface Storable {
   readonly staleIfErrorMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
+  /** Its tags and groups, once they were asked for. */
+  readonly subjects?: readonly string[]
 }
 
 export interface NotStorable {
@@ -66,7 +70,7 @@ export function judgeHead<Native>(
     sharingReason(head.headers, vary, config)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
 
-  const ageMs = initialAgeMs(head.headers)
+  const ageMs = initialAgeMs(head.headers, wallNow)
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')

@@ -6,7 +6,7 @@ import { optionError } from '../errors.ts'
 export type TagsRule = readonly string[] | ((...args: never[]) => readonly string[]) | undefined
 
 /** Each costs a little on every purge, and memory in every process that holds the entry. */
-const MOST_TAGS = 256
+export const MOST_TAGS = 256
 
 /** Throws `ERR_STAMPEDE_OPTION`. */
 export function readTags(where: string, value: unknown): TagsRule {
@@ -24,6 +24,8 @@ export function tagsOf(where: string, rule: TagsRule, ...args: unknown[]): reado
   if (typeof rule !== 'function') return rule ?? NONE
   const tags: unknown = (rule as (...all: unknown[]) => unknown)(...args)
   if (isTags(tags)) return [...new Set(tags)]
+  // That of an async function may reject, which is nobody else's to hear of.
+  if (tags instanceof Promise) tags.catch(() => {})
   throw optionError(where, tags, `return up to ${MOST_TAGS} names: ['product:42']`)
 }
 

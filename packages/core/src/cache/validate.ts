@@ -12,6 +12,7 @@ import {
   type CapturedHead,
   type HeaderList,
   OWN_FIELD,
+  OWN_FIELDS,
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
@@ -71,13 +72,13 @@ export function replyUnchanged(
   const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
   if (meant === undefined) return replyFrom(request, config, previous, stored, facts, now)
   const headers = meant.headers.filter(([name]) => !MADE_ANEW.has(name))
-  const entry = { ...stored, headers, initialAgeMs: initialAgeMs(head.headers) }
+  const entry = { ...stored, headers, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
   const reply = replyFrom(request, config, { ...previous, bornAt: now }, entry, facts, now)
   return reply.status === 304 ? withOwnFields(reply, head) : reply
 }
 
 /** Made for each answer, or for us alone. */
-const MADE_ANEW: ReadonlySet<string> = new Set(['age', 'cache-status', OWN_FIELD])
+const MADE_ANEW: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FIELDS])
 
 /** The client is answered 304 too, so it gets the app's own, cookies and all. */
 function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {

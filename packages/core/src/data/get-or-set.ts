@@ -5,6 +5,7 @@ import {
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
+  readEarlyRefresh,
   readJitter,
 } from '../cache/cache-options.ts'
 import { resolve } from '../cache/resolve.ts'
@@ -49,6 +50,11 @@ export interface GetOrSetOptions {
   waitMs?: number
   /** When a fill is given up: its caller goes on waiting, everybody else gets an error. Default 30 000. */
   originTimeoutMs?: number
+  /**
+   * Refreshes fresh values before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower the
+   * factory, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
+   */
+  earlyRefresh?: number
 }
 
 interface Plan extends Policy {
@@ -71,6 +77,7 @@ const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'leaseMs',
   'waitMs',
   'originTimeoutMs',
+  'earlyRefresh',
 ]
 
 export async function getOrSet<T, P = T>(
@@ -216,6 +223,7 @@ function readPlan(options: GetOrSetOptions): Plan {
     waitMs: readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS,
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     revalidate: 'background',
+    earlyRefresh: readEarlyRefresh(WHERE, bag),
   }
   if (Object.isFrozen(options)) plans.set(options, plan)
   return plan

@@ -46,7 +46,7 @@ const IN_304: ReadonlySet<string> = new Set([
   'vary',
 ])
 
-/** RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats. */
-export function headersOf304(headers: HeaderList): HeaderList {
-  return headers.filter(([name]) => IN_304.has(name))
+/** RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats, and one more. */
+export function headersOf304(headers: HeaderList, also?: string): HeaderList {
+  return headers.filter(([name]) => IN_304.has(name) || name === also)
 }

@@ -93,17 +93,37 @@ describe('initialAgeMs', () => {
     ['x, 50', 0],
     ['', 0],
   ])('reads `Age: %s` as %d ms', (value, expected) => {
-    expect(initialAgeMs([['age', value]])).toBe(expected)
+    expect(initialAgeMs([['age', value]], NOW)).toBe(expected)
   })
 
   it('is 0 without Age, and the first line decides', () => {
-    expect(initialAgeMs([])).toBe(0)
+    expect(initialAgeMs([], NOW)).toBe(0)
     expect(
-      initialAgeMs([
-        ['age', '1'],
-        ['age', '9'],
-      ]),
+      initialAgeMs(
+        [
+          ['age', '1'],
+          ['age', '9'],
+        ],
+        NOW,
+      ),
     ).toBe(1000)
+  })
+
+  it.each<[string, string, number]>([
+    ['as old as its Date is ago', at(-30), 30_999],
+    ['as old as its Age says, if that is more', at(-5), 20_000],
+    ['not younger for a Date to come', at(90), 20_000],
+    ['not older for a Date that is none', 'yesterday', 20_000],
+    ['not older than can be counted', 'Mon, 01 Jan 0001 00:00:00 GMT', 2 ** 31 * 1000],
+  ])('is %s', (_, date, expected) => {
+    const age = initialAgeMs(
+      [
+        ['date', date],
+        ['age', '20'],
+      ],
+      NOW + 999,
+    )
+    expect(age).toBe(Math.floor(expected / 1000) * 1000)
   })
 })
 
@@ -165,7 +185,7 @@ describe('parseHttpDate', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         parseHttpDate(text)
-        initialAgeMs([['age', text]])
+        initialAgeMs([['age', text]], NOW)
         lifetime(text, [
           ['expires', text],
           ['date', text],

@@ -2,7 +2,7 @@
 // into lifetimes.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { type CacheControl, deltaSeconds } from './cache-control.ts'
+import { type CacheControl, deltaSeconds, LARGEST_SECONDS } from './cache-control.ts'
 import { headerValue, headerValues, trimOws } from './headers.ts'
 import type { Directives } from './targeted-fields.ts'
 
@@ -29,10 +29,15 @@ function expiresLifetimeMs(headers: HeaderList, wallNow: number): number | undef
   return Math.max(0, earliest - date)
 }
 
-/** RFC 9111 §5.1: the first member counts, and a malformed Age is no Age. */
-export function initialAgeMs(headers: HeaderList): number {
+/**
+ * RFC 9111 §4.2.3: as old as it says, and as its Date is ago; in whole seconds, as a Date is. Of Age the first member counts (§5.1),
+ * and a malformed one is none. `wallNow` is Unix time in ms.
+ */
+export function initialAgeMs(headers: HeaderList, wallNow: number): number {
   const [first = ''] = (headerValue(headers, 'age') ?? '').split(',')
-  return (deltaSeconds(trimOws(first)) ?? 0) * 1000
+  const said = deltaSeconds(trimOws(first)) ?? 0
+  const date = parseHttpDate(headerValue(headers, 'date') ?? '') ?? wallNow
+  return Math.max(said, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
 }
 
 /** RFC 9111 §4.2.4: the directives that forbid serving stale, whatever was configured. */

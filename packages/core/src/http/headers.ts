@@ -1,6 +1,6 @@
 // Reading header fields, and which of them may be replayed to somebody else.
 
-import { type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
+import { type HeaderList, OWN_FIELD, OWN_FIELDS } from '../ports/exchange.ts'
 
 /** Request headers as Node gives them: names lower-case, lines joined or listed. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
@@ -57,6 +57,11 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-rate
 
 /** RFC 9111 §3.1: the fields kept with an entry. `Date` stays, `Age` counts from it. */
 export function storableHeaders(headers: HeaderList): HeaderList {
+  return lastingHeaders(headers).filter(([name]) => !OWN_FIELDS.includes(name))
+}
+
+/** The fields that may be given to another request than the one they were made for. */
+export function lastingHeaders(headers: HeaderList): HeaderList {
   const listed = connectionListed(headers)
   return headers.filter(([name]) => {
     if (NOT_REPLAYED.has(name) || listed.has(name)) return false

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseDictionary } from './structured-fields.ts'
+import { parseDictionary, parseList } from './structured-fields.ts'
 
 const SEED = { seed: 9651, numRuns: 2_000 }
 
@@ -171,5 +171,26 @@ describe('whatever a handler sends', () => {
       }),
       SEED,
     )
+  })
+})
+
+describe('lists (RFC 9651 §4.2.1)', () => {
+  it.each([
+    ['', []],
+    ['1', [integer(1)]],
+    ['  a, "b";x=1 ,\t?1  ', ['token', 'string', 'boolean']],
+    ['(1 2), ();q', ['inner-list', 'inner-list']],
+  ])('are read from %j', (line, expected) => {
+    const types = parseList([line])?.map(({ type }) => type)
+    expect(types).toEqual(expected.map((each) => (typeof each === 'string' ? each : each.type)))
+  })
+
+  it('are read from all lines of the field', () => {
+    expect(parseList(['1, 2', '3'])).toEqual([1, 2, 3].map(integer))
+    expect(parseList([])).toEqual([])
+  })
+
+  it.each(['1,', ',1', '1 2', '1,,2', 'a=1', '"a', '(1', '1;', 'ä'])('are not %j', (line) => {
+    expect(parseList([line])).toBeUndefined()
   })
 })

@@ -1,4 +1,4 @@
-// Dictionaries of Structured Fields (RFC 9651), read as strictly as they are meant to be: what is not quite one is none.
+// Dictionaries and Lists of Structured Fields (RFC 9651), read as strictly as they are meant to be: what is not quite one is none.
 // Parameters, and the items of inner lists, are read and dropped; nobody here asks for them.
 // https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
 
@@ -22,6 +22,25 @@ export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, M
     const member = key === undefined ? undefined : readMember(input)
     if (key === undefined || member === undefined) return undefined
     members.set(key, member)
+    input.take(/[ \t]+/y)
+    if (input.isEmpty) break
+    if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return undefined
+  }
+  return members
+}
+
+/**
+ * RFC 9651 §4.2.1: `undefined` for what is no list. One element per line of the field.
+ * https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1
+ */
+export function parseList(lines: readonly string[]): readonly Member[] | undefined {
+  const input = new Input(lines.join(', '))
+  const members: Member[] = []
+  input.take(/ +/y)
+  while (!input.isEmpty) {
+    const member = readValue(input)
+    if (member === undefined) return undefined
+    members.push(member)
     input.take(/[ \t]+/y)
     if (input.isEmpty) break
     if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return undefined
@@ -58,6 +77,11 @@ class Input {
 function readMember(input: Input): Member | undefined {
   const plain = input.take(/=/y) === undefined
   if (plain) return readParameters(input) ? { type: 'boolean', value: true } : undefined
+  return readValue(input)
+}
+
+/** An item or an inner list, and its parameters. */
+function readValue(input: Input): Member | undefined {
   const member = input.take(/\( */y) === undefined ? readItem(input) : readInnerList(input)
   return member !== undefined && readParameters(input) ? member : undefined
 }

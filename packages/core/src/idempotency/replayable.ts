@@ -2,7 +2,7 @@
 // one request or one connection, or is set anew by middlewares around us, is not kept.
 
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib'
-import { headerValue, headerValues, storableHeaders, trimOws } from '../http/headers.ts'
+import { headerValue, headerValues, lastingHeaders, trimOws } from '../http/headers.ts'
 import { normaliseField } from '../http/vary.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
@@ -31,7 +31,7 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = [
 
 /** On top of what the cache leaves out (RFC 9110 §7.6.1, cookies, ids of one request). */
 export function replayableHeaders(headers: HeaderList): HeaderList {
-  return storableHeaders(headers).filter(([name]) => {
+  return lastingHeaders(headers).filter(([name]) => {
     if (NOT_REPLAYED.has(name)) return false
     return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
   })

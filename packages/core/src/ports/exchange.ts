@@ -5,11 +5,17 @@ import type { LiveReply, LiveSink } from './live.ts'
 /** Header fields in order, names lower-case; repeated names are repeated pairs. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
-/**
- * What a handler says to this cache alone (RFC 9213). Adapters take it off every response to a client, also off one that
- * core has not seen.
- */
+/** What a handler says to this cache alone (RFC 9213). */
 export const OWN_FIELD = 'stampede-cache-control'
+
+/**
+ * It, and the tags of a response in the two spellings there are. Adapters take them off every response to a client, also off one
+ * that core has not seen.
+ */
+export const OWN_FIELDS: readonly string[] = [OWN_FIELD, 'surrogate-key', 'cache-tag']
+
+/** Request and response as the framework calls them: what the user's own callbacks are given. */
+export type Natives = readonly [request: unknown, response: unknown]
 
 /** Status and headers of a response as its handler made them. */
 export interface CapturedHead {
@@ -40,16 +46,21 @@ export type HeadDecision =
       readonly capture: boolean
       readonly add: HeaderList
       readonly remove: readonly string[]
+      /** What the client is answered with, who has this response already; its body is captured all the same. */
+      readonly notModified?: Reply | undefined
     }
   /** Discard it, and answer with this instead: stale-if-error, or what a 304 stands for. */
   | { readonly action: 'replace'; readonly reply: Reply }
 
+/** Told of a head in whose making core has no part. */
+export type HeadWatch = (head: CapturedHead, natives?: Natives) => void
+
 export interface OriginObserver {
   /**
    * Called once, before the head leaves; never throws. `whole` is the body, where all of it is at hand by then; it may
-   * change as soon as this returns.
+   * change as soon as this returns. `natives` are of the run that makes this response, be it behind an answer already given.
    */
-  onHead(head: CapturedHead, whole?: Uint8Array): HeadDecision
+  onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision
   /**
    * What the app, and nobody further out, sees as the request's conditions, in place of the client's own. A 304 that it answers
    * with is replaced by `onHead`, however it is written.
@@ -99,10 +110,10 @@ export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
   /**
-   * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELD` off them. `onHead` is told once how the
+   * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them. `onHead` is told once how the
    * app answers, before the head leaves or when its client is gone; it never throws.
    */
-  bypass(add: HeaderList, onHead?: (head: CapturedHead) => void): void | Promise<void>
+  bypass(add: HeaderList, onHead?: HeadWatch): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; the client's conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.

@@ -14,7 +14,9 @@ export interface LiveRun {
 
 /** Serves an app that answers with the source of a run, piped. With `lateCookie`, a layer outside adds one to the head. */
 export type StartLive = (
-  options: Omit<CacheOptions<never>, 'identity' | 'bypass' | 'key'> & { key: () => string },
+  options: Omit<CacheOptions<never>, 'identity' | 'bypass' | 'key' | 'tags' | 'invalidateOn'> & {
+    key: () => string
+  },
   run: () => LiveRun,
   lateCookie: boolean,
 ) => Promise<TestServer>

@@ -1,0 +1,641 @@
+// Entries that are refreshed before their time: who refreshes, who hears of it, and what may come between.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { createStampede, type Stampede, type StampedeOptions } from '../index.ts'
+import { dataKey } from '../ports/key.ts'
+import type { LookupRequest } from '../ports/store.ts'
+import { runtimeOf } from '../stampede.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import { type FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { resolve } from './resolve.ts'
+import type { Caller, FillResult, Policy } from './runtime.ts'
+
+const KEY = dataKey('k')
+const NO_L1 = { l1: { maxBytes: 0 } }
+const EARLY = { ttlMs: 10_000, jitter: 0, earlyRefresh: 1 }
+/** What one run takes; at most a twentieth of the lifetime counts. */
+const TAKES_MS = 200
+/** This number draws when no more than 10 × δ remain, and 0 never does. */
+const DRAWS = 1 - Math.exp(-10)
+const STEPS = Array.from({ length: 16 }, (_, i) => i)
+
+let clock: ManualClock
+let transcript: Transcript
+let stores: { a: FaultyStore; b: FaultyStore }
+let open: Stampede[]
+let chance: number
+let origin: ScriptedOrigin<unknown>
+
+beforeEach(() => {
+  clock = new ManualClock()
+  transcript = new Transcript()
+  stores = sharedStores()
+  open = []
+  chance = 0
+  origin = new ScriptedOrigin()
+})
+
+afterEach(async () => {
+  chance = 0
+  await clock.advance(60_000)
+  for (const stampede of open) expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+  expect(clock.timers).toBe(0)
+  await Promise.all(open.map((stampede) => stampede.close()))
+})
+
+function create(store: FaultyStore, name: string, options: StampedeOptions = {}): Stampede {
+  const stampede = createStampede({ store, clock, random: () => chance, ...options })
+  open.push(stampede)
+  transcript.record(stampede, name)
+  return stampede
+}
+
+/** Two processes with a value of the same origin, `forMs` before its end. */
+async function filled({ forMs = 1_000, more = {}, options = {} as StampedeOptions } = {}) {
+  const a = create(stores.a, 'a', options)
+  const b = create(stores.b, 'b', options)
+  const get = (from: Stampede, other = {}) =>
+    from.getOrSet('k', origin.factory, { ...EARLY, ...more, ...other })
+  const first = get(a)
+  await clock.advance(TAKES_MS)
+  origin.run(0).resolve('old')
+  await first
+  await get(b)
+  await clock.advance(10_000 - forMs)
+  transcript.take()
+  stores.a.calls.length = 0
+  stores.b.calls.length = 0
+  return { a, b, get }
+}
+
+function outcome<T>(promise: T | Promise<T>): { now: unknown } {
+  const box: { now: unknown } = { now: 'pending' }
+  Promise.resolve(promise).then(
+    (value) => {
+      box.now = value
+    },
+    (error: unknown) => {
+      box.now = error instanceof Error ? error.message : error
+    },
+  )
+  return box
+}
+
+describe('a fresh entry', () => {
+  it('that nobody draws is answered with, and nobody asks the store', async () => {
+    const { a, b, get } = await filled()
+    for (let i = 0; i < 20; i++) for (const each of [a, b]) expect(await get(each)).toBe('old')
+    await settled()
+    expect([...stores.a.calls, ...stores.b.calls]).toEqual([])
+    expect(origin.calls).toBe(1)
+  })
+
+  it('is left alone without the option, whatever number comes', async () => {
+    const { a, get } = await filled({ more: { earlyRefresh: 0 } })
+    chance = DRAWS
+    expect(await get(a)).toBe('old')
+    await settled()
+    expect(stores.a.calls).toEqual([])
+  })
+
+  it('that is drawn is answered with at once, and refreshed behind by one in the fleet', async () => {
+    const { a, b, get } = await filled()
+    chance = DRAWS
+    expect(await get(a)).toBe('old')
+    expect(await get(b)).toBe('old')
+    await settled()
+    for (let i = 0; i < 5; i++) {
+      expect(await get(a)).toBe('old')
+      expect(await get(b)).toBe('old')
+      await settled()
+    }
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await get(a)).toBe('new')
+    expect(stores.a.calls).toEqual([`lookup ${KEY}`, `commit ${KEY}`])
+    expect(stores.b.calls).toEqual([`lookup ${KEY}`])
+    expect(transcript.take().filter((line) => !line.endsWith('hit l1'))).toEqual([
+      'a: lease.granted',
+      'a: fill.started behind',
+      'a: fill.committed',
+    ])
+  })
+
+  it('was refreshed elsewhere: who draws on the old copy then gets the new one, and runs nothing', async () => {
+    const { a, b, get } = await filled()
+    chance = DRAWS
+    await get(a)
+    await settled()
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await get(b)).toBe('old')
+    await settled()
+    expect(await get(b)).toBe('new')
+    await settled()
+    expect(origin.calls).toBe(2)
+    // Nobody is left with a lease: the next one is drawn, and given.
+    await clock.advance(9_500)
+    expect(await get(b)).toBe('new')
+    await settled()
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve('newer')
+    await settled()
+  })
+
+  it('that another process refreshes is not asked about again before a run has had its time', async () => {
+    const { a, b, get } = await filled()
+    chance = DRAWS
+    await get(a)
+    await settled()
+    await get(b)
+    await clock.advance(TAKES_MS - 1)
+    await get(b)
+    await settled()
+    expect(stores.b.calls).toHaveLength(1)
+    await clock.advance(1)
+    await get(b)
+    await settled()
+    expect(stores.b.calls).toHaveLength(2)
+    origin.run(1).resolve('new')
+    await settled()
+  })
+
+  it('is refreshed behind where stale ones are refreshed in the foreground', async () => {
+    const rt = runtimeOf(create(stores.a, 'a'))
+    const { caller, led } = scripted()
+    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
+    const first = resolve(rt, 'k', policy, caller)
+    await clock.advance(TAKES_MS)
+    led.run(0).resolve(STORE)
+    await first
+    await clock.advance(9_500)
+    chance = DRAWS
+    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: false })
+    await settled()
+    expect(transcript.take()).toContain('a: fill.started behind')
+    led.run(1).resolve(STORE)
+    await settled()
+  })
+
+  it('that turns out to be passed on is gone, for all', async () => {
+    const [a, b] = [runtimeOf(create(stores.a, 'a')), runtimeOf(create(stores.b, 'b'))]
+    const { caller, led } = scripted()
+    const first = resolve(a, 'k', POLICY, caller)
+    await clock.advance(TAKES_MS)
+    led.run(0).resolve(STORE)
+    await first
+    await clock.advance(9_500)
+    chance = DRAWS
+    resolve(a, 'k', POLICY, caller)
+    await settled()
+    led.run(1).resolve({ type: 'pass', reason: 'private', remember: true })
+    await settled()
+    expect(resolve(a, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-pass' })
+    expect(await resolve(b, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-pass' })
+    await clock.advance(10_000)
+  })
+
+  it.each([
+    ['an abandoned run', { type: 'abandoned' } as FillResult],
+    [
+      'an answer to this one request',
+      { type: 'pass', reason: 'status', remember: false } as FillResult,
+    ],
+  ])('is not refreshed again at once after %s', async (_, result) => {
+    const rt = runtimeOf(create(stores.a, 'a'))
+    const { caller, led } = scripted()
+    const first = resolve(rt, 'k', POLICY, caller)
+    await clock.advance(TAKES_MS)
+    led.run(0).resolve(STORE)
+    await first
+    await clock.advance(8_100)
+    chance = DRAWS
+    resolve(rt, 'k', POLICY, caller)
+    await settled()
+    led.run(1).resolve(result)
+    await settled()
+    await clock.advance(999)
+    expect(resolve(rt, 'k', POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
+    await settled()
+    expect(led.calls).toBe(2)
+    await clock.advance(1)
+    resolve(rt, 'k', POLICY, caller)
+    await settled()
+    expect(led.calls).toBe(3)
+    led.run(2).resolve(STORE)
+    await settled()
+  })
+})
+
+describe('whoever comes while it is refreshed', () => {
+  it('is answered with the fresh copy, also while the store is asked', async () => {
+    const { a, get } = await filled()
+    chance = DRAWS
+    const gate = new Gate()
+    stores.a.next('lookup', gate.delayReply)
+    for (let i = 0; i < 3; i++) expect(await get(a)).toBe('old')
+    gate.open()
+    await settled()
+    for (let i = 0; i < 3; i++) expect(await get(a)).toBe('old')
+    expect(origin.calls).toBe(2)
+    expect(stores.a.calls).toHaveLength(1)
+    origin.run(1).resolve('new')
+    await settled()
+  })
+
+  it('and has no copy in memory is answered with what the store said', async () => {
+    const { a, get } = await filled({ options: NO_L1 })
+    chance = DRAWS
+    const gate = new Gate()
+    expect(await get(a)).toBe('old')
+    await settled()
+    stores.a.calls.length = 0
+    expect(await Promise.all([get(a), get(a)])).toEqual(['old', 'old'])
+    expect(stores.a.calls).toEqual([])
+    origin.run(1).resolve('new')
+    await settled()
+    // Also those who come between a draw and its reply.
+    await clock.advance(9_500)
+    stores.a.next('lookup', (work) => work()).next('lookup', gate.delayReply)
+    expect(await get(a)).toBe('new')
+    const waiting = [get(a), get(a)].map(outcome)
+    await settled()
+    gate.open()
+    await settled()
+    expect(waiting.map(({ now }) => now)).toEqual(['new', 'new'])
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve('newer')
+    await settled()
+  })
+
+  it.each([{}, NO_L1])(
+    'after its end waits for that refresh, in both processes: the origin is not run again (%j)',
+    async (options) => {
+      const { a, b, get } = await filled({ options })
+      chance = DRAWS
+      await get(a)
+      await settled()
+      chance = 0
+      await clock.advance(1_500)
+      const waiting = [get(a), get(b), get(a)].map(outcome)
+      await settled()
+      expect(waiting.map(({ now }) => now)).toEqual(['pending', 'pending', 'pending'])
+      origin.run(1).resolve('new')
+      await settled()
+      expect(waiting.map(({ now }) => now)).toEqual(['new', 'new', 'new'])
+      expect(origin.calls).toBe(2)
+    },
+  )
+
+  it.each([{}, NO_L1])(
+    'after its end is answered stale, where that is allowed (%j)',
+    async (options) => {
+      const { a, b, get } = await filled({ options, more: { staleWhileRevalidateMs: 5_000 } })
+      chance = DRAWS
+      await get(a)
+      await settled()
+      await clock.advance(1_500)
+      for (const each of [a, b, a, b]) expect(await get(each)).toBe('old')
+      await settled()
+      expect(origin.calls).toBe(2)
+      origin.run(1).resolve('new')
+      await settled()
+      chance = 0
+      expect(await get(a)).toBe('new')
+    },
+  )
+})
+
+describe('a failing early refresh', () => {
+  it('is nobody’s business: the entry stays, and this process tries again after the back-off', async () => {
+    const { a, b, get } = await filled({ forMs: 1_900 })
+    chance = DRAWS
+    await get(a)
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    await settled()
+    for (let i = 0; i < 5; i++) expect(await get(a)).toBe('old')
+    await clock.advance(999)
+    expect(await get(a)).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(2)
+    // Others know nothing of it.
+    expect(await get(b)).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(3)
+    origin.run(2).reject(new Error('down'))
+    await settled()
+    await clock.advance(1)
+    expect(await get(a)).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(4)
+    origin.run(3).resolve('new')
+    await settled()
+    expect(await get(a)).toBe('new')
+    expect(transcript.take()).not.toContain('b: failure.shared')
+  })
+
+  it('leaves no mark: after the end of the entry the next one fills at once', async () => {
+    const { a, b, get } = await filled({ forMs: 100 })
+    chance = DRAWS
+    await get(a)
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    await clock.advance(150)
+    const next = get(b)
+    await settled()
+    origin.run(2).resolve('new')
+    expect(await next).toBe('new')
+  })
+
+  it('that ends after the entry is shared with those who wait by then', async () => {
+    const { a, b, get } = await filled({ forMs: 100 })
+    chance = DRAWS
+    await get(a)
+    await clock.advance(150)
+    const waiting = [get(a), get(b)].map(outcome)
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    await settled()
+    expect(waiting.map(({ now }) => now)).toEqual(['down', 'the origin of "k" failed: down'])
+    expect(origin.calls).toBe(2)
+  })
+
+  it('is one that takes too long, too', async () => {
+    const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
+    chance = DRAWS
+    await get(a)
+    await clock.advance(500)
+    expect(await get(a)).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('late')
+    await settled()
+    expect(await get(a)).toBe('old')
+  })
+
+  it('is what the store being away is: the origin is not run, nor the store asked on each hit', async () => {
+    const { a, get } = await filled({ forMs: 1_900 })
+    stores.a.always = refuse
+    chance = DRAWS
+    for (let i = 0; i < 5; i++) {
+      expect(await get(a)).toBe('old')
+      await settled()
+    }
+    expect(origin.calls).toBe(1)
+    expect(stores.a.calls).toEqual([`lookup ${KEY}`])
+    await clock.advance(1_000)
+    await get(a)
+    await settled()
+    expect(stores.a.calls).toHaveLength(2)
+    stores.a.heal()
+  })
+})
+
+describe('an early refresh and a purge', () => {
+  it.each([
+    ['of the key', { key: 'k' }],
+    ['of a tag', { tag: 't' }],
+    ['of all', { all: true as const }],
+  ])(
+    '%s: what it brings is void, and whoever comes gets what was made since',
+    async (_, target) => {
+      const { a, b, get } = await filled({ more: { tags: ['t'] } })
+      chance = DRAWS
+      await get(a)
+      await settled()
+      chance = 0
+      await b.purge(target)
+      const next = get(a)
+      await settled()
+      origin.run(1).resolve('purged')
+      await settled()
+      for (const run of origin.runs.slice(2)) run.resolve('new')
+      expect(await next).toBe('new')
+      expect(await get(b)).toBe('new')
+      expect(transcript.take()).toContain('a: fill.fenced')
+    },
+  )
+
+  it.each(STEPS)('%d steps after it was asked for leave no lease behind', async (steps) => {
+    for (const options of [{}, NO_L1]) {
+      stores = sharedStores()
+      origin = new ScriptedOrigin()
+      chance = 0
+      const { a, b, get } = await filled({ options })
+      chance = DRAWS
+      void get(a)
+      for (let i = 0; i < steps; i++) await Promise.resolve()
+      await b.purge({ key: 'k' })
+      chance = 0
+      const asked = [get(a), get(b)].map(outcome)
+      await settled()
+      for (let i = 0; i < 3; i++) {
+        for (const run of origin.runs) run.resolve('new')
+        await settled()
+      }
+      // Without time passing: no lease had to run out.
+      expect(asked.map(({ now }) => now)).toEqual(['new', 'new'])
+    }
+  })
+
+  it.each(STEPS)(
+    'that is soft, %d steps after it was asked for: the next one is new',
+    async (steps) => {
+      const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
+      chance = DRAWS
+      void get(a)
+      for (let i = 0; i < steps; i++) await Promise.resolve()
+      await a.purge({ key: 'k' }, { soft: true })
+      chance = 0
+      for (let i = 0; i < 3; i++) {
+        expect(['old', 'new']).toContain(await get(a))
+        await settled()
+        for (const run of origin.runs) run.resolve('new')
+        await settled()
+      }
+      expect(await get(a)).toBe('new')
+    },
+  )
+})
+
+describe('close', () => {
+  it('lets an early refresh end', async () => {
+    const { a, get } = await filled()
+    chance = DRAWS
+    await get(a)
+    await settled()
+    const closed = a.close()
+    origin.run(1).resolve('new')
+    await clock.advance(100)
+    await closed
+    expect(stores.a.calls).toEqual([`lookup ${KEY}`, `commit ${KEY}`])
+  })
+
+  it('gives the lease of one that hangs back', async () => {
+    const { a, b, get } = await filled()
+    chance = DRAWS
+    await get(a)
+    await settled()
+    const closed = a.close()
+    await clock.advance(2_100)
+    await closed
+    const next = get(b)
+    await settled()
+    origin.run(2).resolve('new')
+    expect(await next).toBe('new')
+    origin.run(1).resolve('late')
+  })
+})
+
+describe('without L1', () => {
+  it('every reply of the store is drawn for, and the value is not sent again', async () => {
+    const { a, get } = await filled({ options: NO_L1 })
+    const requests: LookupRequest[] = []
+    const lookup = stores.a.lookup.bind(stores.a)
+    stores.a.lookup = (key, request) => {
+      requests.push(request)
+      return lookup(key, request)
+    }
+    expect(await Promise.all([get(a), get(a)])).toEqual(['old', 'old'])
+    await settled()
+    expect(requests).toHaveLength(1)
+    chance = DRAWS
+    expect(await Promise.all([get(a), get(a)])).toEqual(['old', 'old'])
+    await settled()
+    expect(requests).toHaveLength(3)
+    expect(requests[2]).toMatchObject({ early: true, knownFence: expect.stringMatching(/^\d+$/) })
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+  })
+})
+
+describe('the time a run takes', () => {
+  it('counts as a twentieth of the lifetime at most: one slow run is not refreshed on each hit', async () => {
+    const a = create(stores.a, 'a')
+    const get = () => a.getOrSet('k', origin.factory, EARLY)
+    const first = get()
+    await clock.advance(10_000)
+    origin.run(0).resolve('slow')
+    await first
+    await settled()
+    const held = runtimeOf(a).l1.get(KEY)
+    expect(held?.type === 'hold' && held.held.entry.made.tookMs).toBe(500)
+    // At the start of its life the chance is e^-20.
+    stores.a.calls.length = 0
+    const seeded = lcg(3)
+    for (let i = 0; i < 100_000; i++) {
+      chance = seeded()
+      await get()
+    }
+    await settled()
+    expect(stores.a.calls).toEqual([])
+  })
+
+  it('is smoothed over refreshes, also those that find nothing changed', async () => {
+    const rt = runtimeOf(create(stores.a, 'a'))
+    const { caller, led, previous } = scripted()
+    const took = () => {
+      const slot = rt.l1.get('k')
+      return slot?.type === 'hold' ? slot.held.entry.made.tookMs : undefined
+    }
+    const first = resolve(rt, 'k', POLICY, caller)
+    await clock.advance(100)
+    led.run(0).resolve(STORE)
+    await first
+    await settled()
+    expect(took()).toBe(100)
+    for (const [runs, expected] of [
+      [1, 130],
+      [2, 151],
+    ] as const) {
+      await clock.advance(9_500)
+      chance = DRAWS
+      resolve(rt, 'k', POLICY, caller)
+      await clock.advance(200)
+      const held = previous()
+      if (held === undefined) throw new Error('nothing was there before')
+      led
+        .run(runs)
+        .resolve({ type: 'not-modified', previous: held, entry: held.entry, lifetimes: LIVES })
+      await settled()
+      chance = 0
+      expect(took()).toBe(expected)
+    }
+  })
+
+  it('counts back from where the entry ends, jitter included', async () => {
+    chance = 0.5
+    const a = create(stores.a, 'a')
+    const get = () => a.getOrSet('k', origin.factory, { ...EARLY, jitter: 0.5 })
+    const first = get()
+    await clock.advance(TAKES_MS)
+    origin.run(0).resolve('old')
+    await first
+    // Fresh for 7.5 s instead of 10, and drawn in the last 2 s of these.
+    chance = DRAWS
+    await clock.advance(5_499)
+    await get()
+    await settled()
+    expect(origin.calls).toBe(1)
+    await clock.advance(2)
+    await get()
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+  })
+})
+
+const POLICY: Policy = {
+  leaseMs: 600,
+  waitMs: 30_000,
+  originTimeoutMs: 30_000,
+  revalidate: 'background',
+  earlyRefresh: 1,
+}
+
+const LIVES = {
+  freshMs: 10_000,
+  staleWhileRevalidateMs: 0,
+  staleIfErrorMs: 0,
+  keepMs: 0,
+  physicalMs: 12_000,
+}
+
+const STORE: FillResult = {
+  type: 'store',
+  entry: {
+    type: 'response',
+    status: 200,
+    headers: [],
+    body: Buffer.from('1'),
+    initialAgeMs: 0,
+    vary: [],
+    made: UNKNOWN_ORIGIN,
+  },
+  lifetimes: LIVES,
+}
+
+function scripted() {
+  const led = new ScriptedOrigin<FillResult>()
+  let last: Parameters<Caller['lead']>[0]['previous']
+  const run: Caller['lead'] = ({ previous }) => {
+    last = previous
+    return led.factory()
+  }
+  const caller: Caller = { lead: run, refresh: run }
+  return { led, caller, previous: () => last }
+}
+
+/** Numbers from [0, 1), the same in every run. */
+function lcg(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}

@@ -1,0 +1,221 @@
+// What is stored is named by tags, and purged by them: over an exchange without a server.
+
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
+import { createStampede, type PurgeTarget, type Stampede } from '../index.ts'
+import type { HeaderList, OriginEnd, OriginObserver, RequestView } from '../ports/exchange.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+
+interface Response {
+  readonly locals: string
+}
+type Options = CacheOptions<RequestView, Response>
+type Tags = NonNullable<Options['tags']>
+
+let clock: ManualClock
+let stampede: Stampede
+let runs: number
+let warned: string[]
+
+beforeEach(() => {
+  clock = new ManualClock()
+  stampede = createStampede({ clock, random: () => 0 })
+  runs = 0
+  warned = []
+  vi.spyOn(process, 'emitWarning').mockImplementation((text) => void warned.push(String(text)))
+})
+afterEach(() => vi.restoreAllMocks())
+
+const cacheWith = (options: Options = {}) =>
+  createHttpCache<RequestView, Response>({ stampede, ttlMs: 10_000, ...options })
+
+/** A GET, and who answered it: `hit`, or the number of the run with what Cache-Status says of it. */
+async function get(
+  cache: HttpCache<RequestView>,
+  fields: HeaderList = [],
+  rest: Partial<RequestView> & { readonly status?: number } = {},
+): Promise<string> {
+  const { status = 200, ...view } = rest
+  const request: RequestView = {
+    ...{ method: 'GET', scheme: 'http', host: 'shop.test', target: '/a', headers: {} },
+    ...view,
+  }
+  let got = ''
+  const note = (headers: HeaderList, run?: number) => {
+    const said = headers.find(([name]) => name === 'cache-status')?.[1] ?? ''
+    const about = /detail=[\w-]+|stored/.exec(said)?.[0] ?? ''
+    got = run === undefined ? 'hit' : `run ${run} ${about}`
+  }
+  const run = async (behind: boolean, observer: OriginObserver): Promise<OriginEnd> => {
+    runs += 1
+    const head = { status, headers: fields }
+    const locals = `${request.target}, run ${runs}${behind ? ' behind' : ''}`
+    const decision = observer.onHead(head, undefined, [{ ...request }, { locals }])
+    if (!behind && decision.action === 'send') note(decision.add, runs)
+    return { type: 'complete', head, body: Buffer.from(`run ${runs}`) }
+  }
+  await cache.handle({
+    request,
+    native: request,
+    bypass: () => {
+      got = 'bypass'
+    },
+    send: ({ headers }) => note(headers),
+    runOrigin: (observer) => run(false, observer),
+    redispatch: (observer) => run(true, observer),
+  })
+  await settled()
+  return got
+}
+
+describe('the tags option', () => {
+  it('names everything that a cache stores', async () => {
+    const cache = cacheWith({ tags: ['shop', 'a'] })
+    expect([await get(cache), await get(cache)]).toEqual(['run 1 stored', 'hit'])
+    await stampede.purge({ tag: 'other' })
+    expect(await get(cache)).toBe('hit')
+    await stampede.purge({ tag: 'a' })
+    expect([await get(cache), await get(cache)]).toEqual(['run 2 stored', 'hit'])
+  })
+
+  it('is asked once for each run whose answer is stored, with the request and response of that run', async () => {
+    const asked: string[] = []
+    const tags: Tags = (req, { locals }) => {
+      asked.push(`${req.target}: ${locals}`)
+      return [`of ${locals}`]
+    }
+    const cache = cacheWith({ tags, staleWhileRevalidateMs: 60_000 })
+    await get(cache)
+    await get(cache, [['cache-control', 'no-store']], { target: '/private' })
+    await get(cache, [], { target: '/missing', status: 404 })
+    await get(cache, [], { target: '/broken', status: 500 })
+    await get(cache, [], { method: 'HEAD' })
+    expect(asked).toEqual(['/a: /a, run 1'])
+    await clock.advance(11_000)
+    expect(await get(cache)).toBe('hit')
+    expect(asked).toEqual(['/a: /a, run 1', '/a: /a, run 5 behind'])
+    await stampede.purge({ tag: 'of /a, run 1' })
+    expect(await get(cache)).toBe('hit')
+    await stampede.purge({ tag: 'of /a, run 5 behind' })
+    expect(await get(cache)).toMatch(/^run 6/)
+  })
+
+  it('names what is missing, too', async () => {
+    const cache = cacheWith({ tags: ['a'], negativeTtlMs: 5_000 })
+    await get(cache, [], { status: 404 })
+    expect(await get(cache)).toBe('hit')
+    await stampede.purge({ tag: 'a' })
+    expect(await get(cache)).toBe('run 2 stored')
+  })
+
+  it.each<[string, Tags, RegExp]>([
+    [
+      'throws',
+      () => {
+        throw new Error('no product')
+      },
+      /^stampedeCache\.tags: threw: no product$/,
+    ],
+    ['returns no tags', () => 'a' as never, /^stampedeCache\.tags: received "a"; return up to 256/],
+    ['returns nothing', () => undefined as never, /^stampedeCache\.tags: received undefined/],
+    ['returns an empty name', () => ['a', ''], /^stampedeCache\.tags: received an array of 2/],
+    ['is async', (async () => ['a']) as never, /^stampedeCache\.tags: received .+; return up to/],
+    [
+      'is async and fails',
+      (async () => {
+        throw new Error('no product')
+      }) as never,
+      /^stampedeCache\.tags: received .+; return up to/,
+    ],
+  ])('that %s keeps nothing, warns once, and does not turn the key off', async (_, tags, text) => {
+    const cache = cacheWith({ tags })
+    expect(await get(cache)).toBe('run 1 detail=tags')
+    expect(await get(cache)).toBe('run 2 detail=tags')
+    expect(await get(cache, [], { target: '/b' })).toBe('run 3 detail=tags')
+    expect(warned).toEqual([expect.stringMatching(text)])
+    await get(cacheWith({ tags }))
+    expect(warned).toHaveLength(2)
+  })
+
+  it('may be too many together with those of the response', async () => {
+    const names = (n: number) => Array.from({ length: n }, (_, i) => `${i}`)
+    const cache = cacheWith({ tags: names(200) })
+    const tagged = (n: number): HeaderList => [['cache-tag', names(n).join(',')]]
+    expect(await get(cache, tagged(256), { target: '/b' })).toBe('run 1 stored')
+    expect(await get(cache, tagged(257), { target: '/c' })).toBe('run 2 detail=too-many-tags')
+    const groups: HeaderList = [
+      [
+        'cache-groups',
+        names(57)
+          .map((name) => `"${name}"`)
+          .join(', '),
+      ],
+    ]
+    expect(await get(cache, groups, { target: '/d' })).toBe('run 3 detail=too-many-tags')
+    expect(await get(cache, groups, { target: '/d' })).toBe('bypass')
+    expect(warned).toEqual([])
+  })
+})
+
+describe('a response names itself', () => {
+  const LONG = 'x'.repeat(5_000)
+
+  it.each<[string, string, PurgeTarget]>([
+    ['surrogate-key', 'a product:42 b', { tag: 'product:42' }],
+    ['cache-tag', 'a, product 42 ,b', { tag: 'product 42' }],
+    ['surrogate-key', LONG, { tag: LONG }],
+  ])('by %s: %.20s', async (name, value, target) => {
+    const cache = cacheWith()
+    await get(cache, [[name, value]])
+    await stampede.purge({ tag: 'a b' })
+    await stampede.purge({ tag: `${LONG}x` })
+    expect(await get(cache)).toBe('hit')
+    await stampede.purge(target)
+    expect(await get(cache)).toBe('run 2 stored')
+  })
+
+  it('and groups are no tags', async () => {
+    const cache = cacheWith()
+    await get(cache, [['cache-groups', '"a"']])
+    await stampede.purge({ tag: 'a' })
+    await stampede.purge({ tag: 'http://shop.test a' })
+    expect(await get(cache)).toBe('hit')
+  })
+
+  it('to this cache: what is stored, and what is sent, is without it', async () => {
+    const cache = cacheWith()
+    const removed: unknown[] = []
+    const sent: HeaderList[] = []
+    const head = {
+      status: 200,
+      headers: [
+        ['surrogate-key', 'a'],
+        ['cache-tag', 'a'],
+        ['stampede-cache-control', 'max-age=5'],
+        ['cache-groups', '"a"'],
+      ] as HeaderList,
+    }
+    const request = { method: 'GET', scheme: 'http', host: 'h', target: '/', headers: {} }
+    const once = () =>
+      cache.handle({
+        request,
+        native: request,
+        bypass: () => {},
+        send: ({ headers }) => void sent.push(headers),
+        async runOrigin(observer) {
+          const decision = observer.onHead(head)
+          if (decision.action === 'send') removed.push(...decision.remove)
+          return { type: 'complete', head, body: Buffer.from('a') }
+        },
+        redispatch: () => new Promise(() => {}),
+      })
+    await once()
+    await settled()
+    await once()
+    expect(removed).toEqual(['stampede-cache-control', 'surrogate-key', 'cache-tag'])
+    expect(sent[0]?.map(([name]) => name)).toEqual(expect.arrayContaining(['cache-groups', 'age']))
+    expect(sent[0]?.map(([name]) => name)).not.toEqual(
+      expect.arrayContaining([expect.stringMatching(/surrogate-key|cache-tag|stampede/)]),
+    )
+  })
+})

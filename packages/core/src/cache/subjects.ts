@@ -1,0 +1,64 @@
+// Under what a response can be purged besides its key and its path: the tags that the `tags` option gives it, and those that
+// it names itself. Asked once, for a head that is to be stored; what cannot be named cannot be purged, and is not stored.
+
+import { callbackError, StampedeError } from '../errors.ts'
+import { cacheGroups, responseTags } from '../http/response-tags.ts'
+import type { CapturedHead, Natives, RequestView } from '../ports/exchange.ts'
+import { groupSubject, tagSubject } from '../ports/subject.ts'
+import type { CacheConfig } from './cache-options.ts'
+import { WHERE } from './read-options.ts'
+import type { NotStorable, Storable } from './storable.ts'
+import { MOST_TAGS, tagsOf } from './tags.ts'
+
+/** The same verdict with the subjects in it, or why not. Never throws. */
+export function withSubjects(
+  verdict: Storable,
+  head: CapturedHead,
+  request: RequestView,
+  config: CacheConfig<never>,
+  natives: Natives | undefined,
+): Storable | NotStorable {
+  const origin = originOf(request)
+  const subjects = new Set([
+    ...responseTags(head.headers).map(tagSubject),
+    ...cacheGroups(head.headers).map((group) => groupSubject(origin, group)),
+  ])
+  if (subjects.size > MOST_TAGS) return TOO_MANY
+  const tags = askForTags(config, 'tags', natives)
+  if (tags === undefined) return { store: false, reason: 'tags', failure: false }
+  for (const tag of tags) subjects.add(tagSubject(tag))
+  return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects] }
+}
+
+const TOO_MANY: NotStorable = { store: false, reason: 'too-many-tags', failure: false }
+
+/** RFC 9875 §2.1: groups belong to one origin. */
+export function originOf({ scheme, host }: RequestView): string {
+  return `${scheme}://${host.toLowerCase()}`
+}
+
+/** Told of once per cache and callback: it fails for each request alike. */
+const told = { tags: new WeakSet<object>(), invalidatedTags: new WeakSet<object>() }
+const NAMES = { tags: 'tags', invalidatedTags: 'invalidateOn.tags' } as const
+
+/** What a callback of the user names; undefined, and a warning, when it threw or returned what is no tags. */
+export function askForTags<Native>(
+  config: CacheConfig<Native>,
+  option: 'tags' | 'invalidatedTags',
+  natives: Natives | undefined,
+): readonly string[] | undefined {
+  const where = `${WHERE}.${NAMES[option]}` as const
+  try {
+    return tagsOf(where, config[option], ...(natives ?? []))
+  } catch (cause) {
+    if (told[option].has(config)) return undefined
+    told[option].add(config)
+    const error = cause instanceof StampedeError ? cause : callbackError(where, 'threw', cause)
+    process.emitWarning(error.message, {
+      type: 'StampedeTagsWarning',
+      code: 'STAMPEDE_TAGS',
+      detail: String(cause instanceof Error ? cause.stack : cause),
+    })
+    return undefined
+  }
+}

@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { drawsEarly } from './early-refresh.ts'
+
+const DRAWS = 40_000
+
+/** Numbers from [0, 1) that are the same in every run (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+function share(remainingMs: number, tookMs: number, beta: number): number {
+  const random = seeded(7)
+  let drawn = 0
+  for (let i = 0; i < DRAWS; i++) if (drawsEarly(remainingMs, tookMs, beta, random)) drawn += 1
+  return drawn / DRAWS
+}
+
+describe('an early refresh', () => {
+  it.each([
+    [100, 100, 1],
+    [300, 100, 1],
+    [50, 100, 1],
+    [500, 100, 2.5],
+    [200, 100, 0.5],
+    [1, 100, 1],
+  ])(
+    'is drawn %d ms before the end, of a run of %d ms, with β = %d, as published',
+    (remaining, took, beta) => {
+      const expected = Math.exp(-remaining / (took * beta))
+      // Four standard deviations.
+      const tolerance = 4 * Math.sqrt((expected * (1 - expected)) / DRAWS)
+      expect(Math.abs(share(remaining, took, beta) - expected)).toBeLessThan(tolerance)
+    },
+  )
+
+  it('is drawn the more often, the nearer the end, the slower the origin and the greater β', () => {
+    const by = (shares: number[]) => shares.map((each, i) => each > (shares[i - 1] ?? -1))
+    expect(by([400, 200, 100, 50].map((remaining) => share(remaining, 100, 1)))).not.toContain(
+      false,
+    )
+    expect(by([50, 100, 200, 400].map((took) => share(200, took, 1)))).not.toContain(false)
+    expect(by([0.5, 1, 2, 4].map((beta) => share(200, 100, beta)))).not.toContain(false)
+  })
+
+  it('once drawn would have been drawn by the same chance later, by a slower run and by a greater β', () => {
+    const ms = fc.double({ min: 0.1, max: 100_000, noNaN: true })
+    const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
+    const more = fc.double({ min: 1, max: 10, noNaN: true })
+    fc.assert(
+      fc.property(ms, ms, chance, more, (remaining, took, number, times) => {
+        const random = () => number
+        fc.pre(drawsEarly(remaining, took, 1, random))
+        expect(drawsEarly(remaining / times, took, 1, random)).toBe(true)
+        expect(drawsEarly(remaining, took * times, 1, random)).toBe(true)
+        expect(drawsEarly(remaining, took, times, random)).toBe(true)
+      }),
+    )
+  })
+
+  it('is not drawn at all of what takes no time, or is off', () => {
+    const random = seeded(1)
+    for (let i = 0; i < 1_000; i++) {
+      expect(drawsEarly(1, 0, 1, random)).toBe(false)
+      expect(drawsEarly(1, 1_000, 0, random)).toBe(false)
+    }
+  })
+
+  it('is not even drawn for where no number can be small enough', () => {
+    const smallest = () => 1 - 2 ** -53
+    expect(drawsEarly(3_673, 100, 1, smallest)).toBe(true)
+    expect(drawsEarly(3_675, 100, 1, smallest)).toBe(false)
+    expect(
+      drawsEarly(3_681, 100, 1, () => {
+        throw new Error('drawn')
+      }),
+    ).toBe(false)
+  })
+})

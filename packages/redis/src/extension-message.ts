@@ -1,0 +1,56 @@
+// What lua/extend-2.lua tells the other processes on the channel of the log: an entry lives on. A hint, checked like all
+// that comes from the server.
+
+import type { Extension } from '@stampede/core'
+import type { ServerClock } from './server-clock.ts'
+
+/** Larger ones are not told: whoever has a copy asks again. */
+export const LONGEST_PATCH: number = 8 * 1024
+
+const MARK = 'x'.charCodeAt(0)
+const LONGEST_HEAD = 300
+const FENCE = '(\\d{1,20})'
+const NUMBER = '(\\d{1,16})'
+const HEAD = new RegExp(
+  `^x (\\S+) ${FENCE} ${FENCE} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER}$`,
+)
+
+/** Purges begin with a number. */
+export function isExtension(message: Buffer): boolean {
+  return message[0] === MARK
+}
+
+/** Undefined for one of this process's own, one that is over already, and whatever cannot be read. */
+export function readExtension(
+  message: Buffer,
+  processId: string,
+  clock: Pick<ServerClock, 'agoAtMost'>,
+): Extension | undefined {
+  const end = message.subarray(0, LONGEST_HEAD).indexOf(10)
+  const head = HEAD.exec(message.toString('latin1', 0, Math.max(end, 0)))
+  if (head === null || head[1] === processId) return undefined
+  const [, , fromFence = '', toFence = ''] = head
+  const [at = 0, fresh = 0, swr = 0, sie = 0, keep = 0, physical = 0, keyBytes = 0] = head
+    .slice(4)
+    .map(Number)
+  // It may have been on its way for as long as this; what is left is at least the rest.
+  const agoMs = clock.agoAtMost(at)
+  const keyEnd = end + 1 + keyBytes
+  if (agoMs === undefined || agoMs >= fresh || keyBytes === 0 || keyEnd > message.length) {
+    return undefined
+  }
+  const elapsedMs = Math.max(0, agoMs)
+  return {
+    key: message.toString('utf8', end + 1, keyEnd),
+    fromFence,
+    toFence,
+    patch: message.subarray(keyEnd),
+    lifetimes: {
+      freshMs: fresh - elapsedMs,
+      staleWhileRevalidateMs: swr,
+      staleIfErrorMs: sie,
+      keepMs: keep,
+      physicalMs: Math.max(0, physical - elapsedMs),
+    },
+  }
+}

@@ -1,0 +1,380 @@
+import { describe, expect, it, vi } from 'vitest'
+import type { PurgeCommands } from './purge-commands.ts'
+import { RedisPurges } from './purge-log.ts'
+import type { Appended, News, Purge, PurgeEvent } from './purge-news.ts'
+import { writeEvent } from './purge-news.ts'
+
+interface Logged extends PurgeEvent {
+  readonly prev: number
+  /** When it was appended, on the clock of the test. */
+  readonly at: number
+}
+
+/** What the scripts do, on an array. */
+class Log {
+  now = 1_000
+  last = 1_000
+  floor = 1_000
+  all: Logged[] = []
+  /** Events before this one are only remembered as marks. */
+  kept = 0
+
+  append(purge: Purge, known = 0): Logged {
+    const position = Math.max(this.now * 1_000, this.last + 1, known + 1)
+    const event = { ...purge, position, prev: this.last, at: this.now }
+    this.all.push(event)
+    this.last = position
+    return event
+  }
+
+  read(known: number): News {
+    const { now, last } = this
+    if (known > last) {
+      this.last = known
+      this.floor = known
+      this.kept = this.all.length
+      return { isComplete: false, hasMore: false, now, last: known, floor: known, events: [] }
+    }
+    const reply = { hasMore: false, now: now * 1_000, last, floor: this.floor }
+    const since = this.all.slice(this.kept).filter(({ position }) => position > known)
+    const covers = known === last || since[0]?.prev === known
+    if (known > 0 && covers) return { ...reply, isComplete: true, events: since }
+    const events = [...this.marks().values()].filter(({ position }) => position > known)
+    return { ...reply, isComplete: false, events }
+  }
+
+  marks(): Map<string, Logged> {
+    const newest = new Map<string, Logged>()
+    for (const event of this.all) if (event.of === 'subject') newest.set(writeEvent(event), event)
+    return newest
+  }
+
+  /** All events are gone: a server without data took over. */
+  lose(): void {
+    this.all = []
+    this.kept = 0
+    this.last = Math.max(this.now * 1_000, this.last + 1)
+    this.floor = this.last
+  }
+}
+
+const message = ({ position, prev, ...purge }: Logged) => `${position} ${prev} ${writeEvent(purge)}`
+
+/** One process, and what it was told to forget. */
+class Process {
+  readonly marks = new Map<string, number>()
+  /** When each key was last dropped. */
+  readonly dropped = new Map<string, number>()
+  forgotAt = 0
+  forgets = 0
+  floor = 0
+  readonly purges: RedisPurges
+  readonly log: Log
+  /** Replies on their way, and requests. */
+  readonly wire: Array<() => void> = []
+  fails = false
+
+  constructor(log: Log) {
+    this.log = log
+    const commands: PurgeCommands = {
+      append: (purge, known) => this.#send(() => this.#appended(purge, known)),
+      read: (known) => this.#send(() => log.read(known)),
+      last: () => this.#send(() => log.last),
+    }
+    const clock = { now: () => log.now, agoAtMost: () => undefined }
+    this.purges = new RedisPurges(commands, clock, {
+      onMark: ({ subject, soft, position }) => {
+        const name = writeEvent({ of: 'subject', name: subject, soft })
+        this.marks.set(name, Math.max(this.marks.get(name) ?? 0, position))
+      },
+      onPurge: (key) => void this.dropped.set(key, log.now),
+      onForget: (floor) => {
+        this.forgets += 1
+        this.forgotAt = log.now
+        this.floor = Math.max(this.floor, floor)
+      },
+      onError: () => {},
+    })
+  }
+
+  onAppend: (event: Logged) => void = () => {}
+
+  #appended(purge: Purge, known: number): Appended {
+    const event = this.log.append(purge, known)
+    this.onAppend(event)
+    return { now: this.log.now * 1_000, position: event.position, prev: event.prev, isTold: true }
+  }
+
+  /** The command runs when its request arrives, and its reply comes later. */
+  #send<T>(work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const fails = this.fails
+      this.wire.push(() => {
+        const reply = fails ? undefined : work()
+        this.wire.push(() => (fails ? reject(new Error('away')) : resolve(reply as T)))
+      })
+    })
+  }
+
+  /** What was purged there and is not known here. */
+  missed(before: number): Logged[] {
+    return this.log.all.filter((event) => {
+      if (event.at >= before || event.position <= this.floor) return false
+      if (event.of === 'subject') return (this.marks.get(writeEvent(event)) ?? 0) < event.position
+      return Math.max(this.dropped.get(event.name) ?? 0, this.forgotAt) < event.at
+    })
+  }
+
+  async settle(): Promise<void> {
+    do {
+      for (const next of this.wire.splice(0)) next()
+      await turn()
+    } while (this.wire.length > 0)
+  }
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** Chance that can be repeated (mulberry32). */
+function chance(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}
+
+const purgeOf = (below: (n: number) => number): Purge => ({
+  of: below(3) === 0 ? 'key' : 'subject',
+  name: `n${below(4)}`,
+  soft: below(2) === 0,
+})
+
+/** Messages doubled, reordered and lost, commands that fail and come late, logs cut and lost. */
+async function runSchedule(seed: number): Promise<void> {
+  const below = chance(seed)
+  const log = new Log()
+  const process = new Process(log)
+  const air: string[] = []
+  process.onAppend = (event) => void air.push(message(event))
+  const { purges, wire } = process
+  const appended: Array<Promise<unknown>> = []
+  const steps: Array<() => void> = [
+    () => void air.push(message(log.append(purgeOf(below)))),
+    () => void log.append(purgeOf(below)),
+    () => void purges.receive(air.splice(below(Math.max(1, air.length)), 1)[0] ?? 'nonsense'),
+    () => void purges.receive(air[below(Math.max(1, air.length))] ?? ''),
+    () => void air.splice(below(Math.max(1, air.length)), 1),
+    () => wire.splice(below(Math.max(1, wire.length)), 1)[0]?.(),
+    () => wire.splice(below(Math.max(1, wire.length)), 1)[0]?.(),
+    () => void appended.push(purges.append(purgeOf(below)).catch(() => {})),
+    () => void purges.beat(),
+    () => void purges.resume().catch(() => {}),
+    () => void purges.confirm().catch(() => {}),
+    () => {
+      process.fails = below(3) === 0
+    },
+    () => {
+      if (below(4) === 0) log.kept = log.all.length
+    },
+    () => {
+      if (below(10) === 0) log.lose()
+    },
+  ]
+  for (let step = 0; step < 60; step++) {
+    log.now += 1 + below(3) * below(2_000)
+    steps[below(steps.length)]?.()
+    await turn()
+    expect(process.missed(purges.confirmedAt), `seed ${seed}, step ${step}`).toEqual([])
+  }
+  process.fails = false
+  await process.settle()
+  log.now += 10_000
+  for (let i = 0; i < 2; i++) {
+    void purges.beat()
+    await process.settle()
+  }
+  await Promise.all(appended)
+  expect(process.missed(Number.POSITIVE_INFINITY), `seed ${seed}`).toEqual([])
+  expect(purges.position, `seed ${seed}`).toBeGreaterThanOrEqual(log.last)
+  for (const [name, { position }] of log.marks())
+    if (position > process.floor) expect(process.marks.get(name), `seed ${seed}`).toBe(position)
+  expect(purges.confirmedAt, `seed ${seed}`).toBe(log.now)
+}
+
+describe('whatever happens to messages and commands, a process', () => {
+  it.each([0, 1, 2, 3])(
+    'knows in the end what the log knows, and before that says what it does not: %d',
+    async (part) => {
+      for (let seed = part * 250; seed < (part + 1) * 250; seed++) await runSchedule(seed)
+    },
+  )
+})
+
+describe('the purges that a process knows of', () => {
+  const started = async () => {
+    const log = new Log()
+    const process = new Process(log)
+    void process.purges.resume()
+    await process.settle()
+    return { log, process, purges: process.purges }
+  }
+  const red: Purge = { of: 'subject', name: 't=red', soft: false }
+  const key: Purge = { of: 'key', name: 'k', soft: false }
+
+  it('begin with all marks and the floor', async () => {
+    const log = new Log()
+    log.append(red)
+    const process = new Process(log)
+    expect(process.purges).toMatchObject({ position: 0, confirmedAt: Number.NEGATIVE_INFINITY })
+    void process.purges.resume()
+    await process.settle()
+    expect(process).toMatchObject({ floor: 1_000, forgets: 1 })
+    expect(process.marks).toEqual(new Map([['mht=red', log.last]]))
+    expect(process.purges).toMatchObject({ position: log.last, confirmedAt: log.now })
+  })
+
+  it('follow the messages without asking', async () => {
+    const { log, process, purges } = await started()
+    for (const purge of [red, key, red]) purges.receive(message(log.append(purge)))
+    expect(process.wire).toHaveLength(0)
+    expect(purges.position).toBe(log.last)
+    expect(process.forgets).toBe(1)
+  })
+
+  it('are read from the log where a message was lost; nothing is forgotten', async () => {
+    const { log, process, purges } = await started()
+    log.append(key)
+    log.now += 5
+    purges.receive(message(log.append(red)))
+    expect(process.marks.get('mht=red')).toBe(log.last)
+    expect(process.dropped.has('k')).toBe(false)
+    await process.settle()
+    expect(process.dropped.has('k')).toBe(true)
+    expect(process.forgets).toBe(1)
+  })
+
+  it('are applied once, though the sender hears of its own', async () => {
+    const { log, process, purges } = await started()
+    const onMark = vi.spyOn(process.marks, 'set')
+    let echo = ''
+    process.onAppend = (event) => {
+      echo = message(event)
+    }
+    const done = purges.append(red)
+    await process.settle()
+    await done
+    purges.receive(echo)
+    expect(onMark).toHaveBeenCalledTimes(1)
+    expect(purges).toMatchObject({ position: log.last, confirmedAt: log.now })
+  })
+
+  it('are looked for by a heartbeat, where a message was lost and none came after it', async () => {
+    const { log, process, purges } = await started()
+    log.append(red)
+    log.now += 2_000
+    void purges.beat()
+    await process.settle()
+    expect(process.marks.get('mht=red')).toBe(log.last)
+    expect(purges.confirmedAt).toBe(log.now)
+  })
+
+  it('are certain as of when it was asked, not when the answer came', async () => {
+    const { log, process, purges } = await started()
+    log.now += 2_000
+    const askedAt = log.now
+    void purges.beat()
+    log.now += 500
+    await process.settle()
+    expect(purges.confirmedAt).toBe(askedAt)
+  })
+
+  it('stay as certain as they were while the server is away; then one question is for all', async () => {
+    const { log, process, purges } = await started()
+    const since = purges.confirmedAt
+    process.fails = true
+    log.now += 4_999
+    await purges.confirm()
+    expect(process.wire).toHaveLength(0)
+    log.now += 1
+    const all = Promise.allSettled([purges.confirm(), purges.confirm(), purges.beat()])
+    expect(process.wire).toHaveLength(1)
+    await process.settle()
+    expect((await all).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled'])
+    expect(purges.confirmedAt).toBe(since)
+  })
+
+  it('are forgotten about where the server lost them, or is behind', async () => {
+    const { log, process, purges } = await started()
+    log.lose()
+    log.append(key)
+    void purges.beat()
+    await process.settle()
+    expect(process).toMatchObject({ forgets: 2, floor: log.floor })
+    log.last -= 500
+    void purges.beat()
+    await process.settle()
+    expect(process.forgets).toBe(3)
+    expect(log.last).toBe(purges.position)
+  })
+
+  it('go on from what is known after a reconnection, with a question sent after it', async () => {
+    const { log, process, purges } = await started()
+    void purges.catchUp()
+    // It has arrived, and its reply is on the way.
+    process.wire.splice(0)[0]?.()
+    log.append(red)
+    const resumed = purges.resume()
+    await process.settle()
+    await resumed
+    expect(process.marks.has('mht=red')).toBe(true)
+  })
+
+  it('are asked for again, where more was missed while the answer was on its way', async () => {
+    const { log, process, purges } = await started()
+    void purges.catchUp()
+    process.wire.splice(0)[0]?.()
+    log.append(key)
+    purges.receive(message(log.append(red)))
+    await process.settle()
+    expect(process.dropped.has('k')).toBe(true)
+  })
+
+  it('are applied too where they came before what is known: of a server that was set back, say', async () => {
+    const { log, process, purges } = await started()
+    purges.receive(message(log.append(red)))
+    const { position } = purges
+    purges.receive(`${position - 1} ${position - 2} mhother`)
+    expect(process.marks.get('mhother')).toBe(position - 1)
+    expect(purges.position).toBe(position)
+    expect(process.wire).toHaveLength(0)
+  })
+
+  it('are asked for once by a message that is not in the log', async () => {
+    const { log, process, purges } = await started()
+    const read = vi.spyOn(log, 'read')
+    purges.receive(`${log.last + 2_000} ${log.last + 1_000} mhother`)
+    await process.settle()
+    expect(read).toHaveBeenCalledTimes(1)
+  })
+
+  it('are not moved by a message from the far future', async () => {
+    const log = new Log()
+    const process = new Process(log)
+    const clock = { now: () => log.now, agoAtMost: (ms: number) => log.now - ms }
+    const onMark = vi.fn()
+    const read = vi.fn(async (known: number) => log.read(known))
+    const commands = { read, append: async () => Promise.reject(), last: async () => log.last }
+    const hooks = { onMark, onPurge: vi.fn(), onForget: vi.fn(), onError: vi.fn() }
+    const purges = new RedisPurges(commands as PurgeCommands, clock, hooks)
+    await purges.resume()
+    purges.receive(`8000000000000000 ${log.last} mht=red`)
+    await turn()
+    expect(onMark).not.toHaveBeenCalled()
+    expect(purges.position).toBe(log.last)
+    expect(read).toHaveBeenCalledTimes(2)
+    expect(process.wire).toHaveLength(0)
+  })
+})

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest'
+import { readAppended, readMessage, readNews, readPosition, writeEvent } from './purge-news.ts'
+
+const bytes = (...texts: string[]) => texts.map((text) => Buffer.from(text))
+
+describe('an event', () => {
+  it.each([
+    [{ of: 'key', name: 'd:=k', soft: false } as const, 'khd:=k'],
+    [{ of: 'subject', name: '*', soft: true } as const, 'ms*'],
+    [{ of: 'subject', name: 't=a b\nc ü', soft: false } as const, 'mht=a b\nc ü'],
+  ])('is read as it was written: %j', (purge, text) => {
+    expect(writeEvent(purge)).toBe(text)
+    expect(readMessage(`20 10 ${text}`)).toEqual({ ...purge, position: 20, prev: 10 })
+  })
+
+  it.each([
+    '',
+    'x',
+    '20 10',
+    '20 10 ',
+    '20 10 mh',
+    '20 10 zhname',
+    '20 10 mxname',
+    '10 20 mhname',
+    '20 20 mhname',
+    '-20 10 mhname',
+    '2e3 10 mhname',
+    '9000000000000000 10 mhname',
+    '99999999999999999999 10 mhname',
+    ' 20 10 mhname',
+  ])('is none: %j', (message) => expect(readMessage(message)).toBeUndefined())
+})
+
+describe('news', () => {
+  it('of a log that covers everything', () => {
+    const raw = bytes('LOG', '40', '30', '5', '20', 'khk', '30', 'ms*')
+    expect(readNews(raw)).toEqual({
+      isComplete: true,
+      hasMore: false,
+      now: 40,
+      last: 30,
+      floor: 5,
+      events: [
+        { of: 'key', name: 'k', soft: false, position: 20 },
+        { of: 'subject', name: '*', soft: true, position: 30 },
+      ],
+    })
+  })
+
+  it('of marks, which begin without a letter for what they are', () => {
+    const raw = bytes('MORE', '40', '30', '5', '20', 'ht=red')
+    expect(readNews(raw)).toMatchObject({
+      isComplete: false,
+      hasMore: true,
+      events: [{ of: 'subject', name: 't=red', position: 20 }],
+    })
+  })
+
+  it.each([
+    ['LOG', 'x', 20],
+    ['MARKS', 'x', 20],
+    ['LOG', 'mh', 20],
+  ])(
+    'with something unknown say that what was made before it may be void',
+    (status, event, floor) => {
+      const raw = bytes(status, '40', '30', '5', '20', event)
+      const { isComplete, floor: known } = readNews(raw)
+      expect([isComplete, known]).toEqual([false, floor])
+    },
+  )
+
+  it('with something of an unknown time say so of all that was made before', () => {
+    expect(readNews(bytes('MARKS', '40', '30', '5', 'inf', 'x'))).toMatchObject({ floor: 30 })
+    expect(readNews(bytes('MARKS', '40', '30', '5', '1.5', 'ht=red'))).toMatchObject({
+      events: [{ position: 30 }],
+    })
+  })
+
+  it.each([undefined, null, 'x', [], bytes('LOG'), bytes('LOG', '1', 'x', '1')])(
+    'that are no reply of the script are refused: %j',
+    (raw) => {
+      expect(() => readNews(raw)).toThrow(TypeError)
+      expect(() => readAppended(raw)).toThrow(TypeError)
+    },
+  )
+})
+
+it('a position is a whole number with room to count on from', () => {
+  for (const value of ['0', 7, Buffer.from('1795278251743960')]) {
+    expect(readPosition(value)).toBe(Number(String(value)))
+  }
+  for (const value of ['', null, undefined, '-1', '1.5', '1e3', 'inf', '9000000000000000']) {
+    expect(readPosition(value)).toBeUndefined()
+  }
+})

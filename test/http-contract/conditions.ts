@@ -1,0 +1,118 @@
+// Cases: the condition of the client whose request runs the handler, which does not see it.
+import { Readable } from 'node:stream'
+import { expect, it } from 'vitest'
+import type { Framework, Says } from '../harness/apps.ts'
+import { ask } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
+import { get, pipelined, setUp, statusOf, whole } from './bench.ts'
+
+const CHANGED = 'Thu, 01 Jan 2026 00:00:00 GMT'
+const STORED = 'Stampede; fwd=uri-miss; fwd-status=200; stored'
+
+export function conditionCases(framework: Framework): void {
+  const bodies: Readonly<Record<string, () => Says>> = {
+    'a body at hand': () => ({ body: 'the page' }),
+    'a stream': () => ({ body: Readable.from([Buffer.from('the '), Buffer.from('page')]) }),
+    'a declared length': () => ({
+      headers: { 'content-length': '8' },
+      body: Readable.from([Buffer.from('the page')]),
+    }),
+  }
+  const validators = [
+    [{ etag: '"v1"' }, { 'if-none-match': 'W/"v0", W/"v1"' }],
+    [{ 'last-modified': CHANGED }, { 'if-modified-since': CHANGED }],
+  ] as const
+
+  it.each(Object.keys(bodies))(
+    'answers 304 to the one who fills and has it already, and keeps it whole: %s',
+    async (name) => {
+      for (const [validator, condition] of validators) {
+        const { runs, start } = setUp(framework, () => {
+          const says = bodies[name]?.()
+          return {
+            ...says,
+            headers: { 'x-own': 'yes', vary: 'X-A', ...says?.headers, ...validator },
+          }
+        })
+        await using app = await start()
+        const first = await whole(`${app.url}/a`, { headers: condition })
+        expect([first.status, first.body.length]).toEqual([304, 0])
+        expect(first.lines).toMatchObject({ vary: ['X-A'], 'cache-status': [STORED] })
+        for (const field of ['x-own', 'content-length', 'content-type', 'transfer-encoding'])
+          expect(first.lines).not.toHaveProperty(field)
+        const hit = await whole(`${app.url}/a`)
+        expect([hit.status, hit.body.toString()]).toEqual([200, 'the page'])
+        expect(hit.lines).toMatchObject({ 'x-own': ['yes'], 'content-length': ['8'] })
+        expect(runs.count).toBe(1)
+      }
+    },
+  )
+
+  it('gives the whole to one who fills and has another, or when nothing is kept of it', async () => {
+    const { start } = setUp(framework, ({ path }) => ({
+      headers: { etag: '"v2"', ...(path === '/own' && { 'cache-control': 'private' }) },
+    }))
+    await using app = await start()
+    for (const [path, tag] of [
+      ['/a', '"v1"'],
+      ['/own', '"v2"'],
+    ] as const) {
+      const answer = await ask(app.url + path, { headers: { 'if-none-match': tag } })
+      expect([answer.status, answer.body.slice(0, 3)]).toEqual([200, 'run'])
+    }
+  })
+
+  it('knows a tag that it has made itself, once the page is filled again', async () => {
+    const { clock, runs, start } = setUp(framework, () => ({ body: 'the same' }))
+    await using app = await start()
+    const { headers } = await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const again = await ask(`${app.url}/a`, { headers: { 'if-none-match': String(headers.etag) } })
+    expect([again.status, again.headers.etag, runs.count]).toEqual([304, headers.etag, 2])
+    expect((await ask(`${app.url}/a`)).body).toBe('the same')
+  })
+
+  it('answers all others with the whole, and keeps the connection in step', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, async () => {
+      await gate.opened
+      return { headers: { etag: '"v1"' }, body: Readable.from([Buffer.from('the page')]) }
+    })
+    await using app = await start()
+    const condition = 'If-None-Match: "v1"'
+    const first = pipelined(app.url, [
+      get('/a', condition),
+      get('/a', condition),
+      get('/a', 'Connection: close'),
+    ])
+    await runs.reached(1)
+    const others = [ask(`${app.url}/a`), ask(`${app.url}/a`)]
+    await arrivals.reached(3)
+    gate.open()
+    expect((await first).map(({ status, body }) => `${status.slice(9, 12)} ${body}`)).toEqual([
+      '304 ',
+      '304 ',
+      '200 the page',
+    ])
+    for (const other of await Promise.all(others)) expect(other.body).toBe('the page')
+  })
+
+  it('keeps nothing of a stream that breaks, though its client has been told 304', async () => {
+    const { happened, start } = setUp(framework, (_seen, run) => ({
+      headers: { etag: '"v1"' },
+      body: run > 1 ? 'the page' : Readable.from(broken()),
+    }))
+    await using app = await start()
+    const first = ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' }, timeoutMs: 500 })
+    await happened('fill.abandoned')
+    expect([0, 304, 500]).toContain((await first).status)
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, statusOf(next)]).toEqual(['the page', STORED])
+  })
+}
+
+async function* broken(): AsyncGenerator<Buffer> {
+  yield Buffer.from('the ')
+  await new Promise((resolve) => setImmediate(resolve))
+  throw new Error('the source broke')
+}

@@ -1,0 +1,354 @@
+// The scripts on the log of purges, called directly on a real server: what they answer and leave behind, also where the
+// history was lost, cut, planted, or lies behind what the caller knows.
+
+import { beforeEach, describe, expect, it } from 'vitest'
+import { appendPurge, readPurges } from '../packages/redis/src/scripts.generated.ts'
+import {
+  type Arguments,
+  allHeard,
+  listener,
+  redis,
+  tests,
+  whenFull,
+  without,
+} from './harness/lua-scripts.ts'
+
+const DAY_MS = 86_400_000
+/** Nodes of the log hold more than one event, and only whole nodes are cut off. */
+const A_NODE = 100
+
+let meta: string
+let log: string
+let marks: string
+beforeEach(() => {
+  ;[meta, log, marks] = ['meta', 'log', 'marks'].map((name) => `${name} ${tests}`) as [
+    string,
+    string,
+    string,
+  ]
+})
+
+interface Bounds {
+  longest?: number
+  most?: number
+  ageMs?: number
+  client?: typeof redis
+}
+interface Appended {
+  status: string
+  now: number
+  position: number
+  prev: number
+}
+
+async function append(event: string, known = 0, bounds: Bounds = {}): Promise<Appended> {
+  const { longest = 10_000, most = 100_000, ageMs = DAY_MS, client = redis } = bounds
+  const args: Arguments = [event, known, `channel ${tests}`, longest, most, ageMs]
+  const reply = (await client.eval(appendPurge.source, 3, meta, log, marks, ...args)) as string[]
+  const [status = '', ...numbers] = reply
+  const [now = 0, position = 0, prev = 0] = numbers.map(Number)
+  return { status, now, position, prev }
+}
+
+async function read(known: number, most = 10_000) {
+  const reply = (await redis.eval(readPurges.source, 3, meta, log, marks, known, most)) as string[]
+  const [status, now, last, floor, ...rest] = reply
+  const events: Array<[position: number, event: string]> = []
+  for (let i = 0; i < rest.length; i += 2) events.push([Number(rest[i]), rest[i + 1] ?? ''])
+  return { status, now: Number(now), last: Number(last), floor: Number(floor), events }
+}
+
+/** A position that is known, of a history that has begun. */
+const begun = async (): Promise<number> => (await read(0)).last
+
+async function micros(): Promise<number> {
+  const [seconds, rest] = await redis.time()
+  return Number(seconds) * 1_000_000 + Number(rest)
+}
+
+describe('append-purge', () => {
+  it('APPENDED: in the log, as a mark, and told to all', async () => {
+    await listener.subscribe(`channel ${tests}`)
+    const known = await begun()
+    const { status, now, position, prev } = await append('mht=red', known)
+    expect([status, prev]).toEqual(['APPENDED', known])
+    expect(position).toBe(now)
+    expect(now).toBeGreaterThan(known)
+    const event = ['prev', String(known), 'event', 'mht=red']
+    expect(await redis.xrange(log, '-', '+')).toEqual([[`${position}-0`, event]])
+    expect(await redis.zrange(marks, 0, -1, 'WITHSCORES')).toEqual(['ht=red', String(position)])
+    expect(await redis.hgetall(meta)).toEqual({
+      last: String(position),
+      floor: String(known),
+      marks: '1',
+    })
+    expect(await allHeard()).toEqual([`channel ${tests} ${position} ${known} mht=red`])
+  })
+
+  it('remembers the newest purge of each subject and kind', async () => {
+    await append('mht=red')
+    await append('mst=red')
+    const { position } = await append('mht=red')
+    const kept = await redis.zrange(marks, 0, -1, 'WITHSCORES')
+    expect(kept).toEqual(['st=red', expect.any(String), 'ht=red', String(position)])
+  })
+
+  it('remembers of a key what is in the log, and no mark', async () => {
+    const { position } = await append('khd:=k')
+    expect(await redis.exists(marks)).toBe(0)
+    expect((await read(position - 1)).last).toBe(position)
+  })
+
+  it('names the position before in each, and never goes back', async () => {
+    const all: Appended[] = []
+    for (let i = 0; i < 50; i++) all.push(await append(`mht=${i}`))
+    for (const [i, { position, prev }] of all.entries()) {
+      if (i > 0) expect(prev).toBe(all[i - 1]?.position)
+      expect(position).toBeGreaterThan(prev)
+    }
+  })
+
+  it('goes on from what the caller knows, where that is ahead of the clock', async () => {
+    await begun()
+    const ahead = (await micros()) + 3_600_000_000
+    expect((await append('mht=red', ahead)).position).toBe(ahead + 1)
+    expect(await append('mht=red', 0)).toMatchObject({ position: ahead + 2, prev: ahead + 1 })
+  })
+
+  it('makes everything void that was made before its history', async () => {
+    const before = await micros()
+    const { position, prev } = await append('mht=red', before)
+    expect(prev).toBeGreaterThanOrEqual(before)
+    expect(await redis.hgetall(meta)).toMatchObject({ floor: String(prev) })
+    expect(position).toBeGreaterThan(prev)
+  })
+
+  it('cuts the log', async () => {
+    for (let i = 0; i < 3 * A_NODE; i++) await append(`mht=${i}`, 0, { longest: 10 })
+    expect(await redis.xlen(log)).toBeLessThan(10 + 2 * A_NODE)
+    expect(await redis.zcard(marks)).toBe(3 * A_NODE)
+  })
+
+  it('remembers so many marks; of what was made before the next one nothing is known', async () => {
+    const all: Appended[] = []
+    for (let i = 0; i < 8; i++) all.push(await append(`mht=${i}`, 0, { most: 5 }))
+    expect(await redis.zrange(marks, 0, -1)).toEqual(['ht=3', 'ht=4', 'ht=5', 'ht=6', 'ht=7'])
+    expect(Number(await redis.hget(meta, 'floor'))).toBe(all[2]?.position)
+  })
+
+  it('remembers marks for so long', async () => {
+    const old = await append('mht=old')
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    await append('mht=new', 0, { ageMs: 50 })
+    expect(await redis.zrange(marks, 0, -1)).toEqual(['ht=new'])
+    expect(Number(await redis.hget(meta, 'floor'))).toBe(old.position)
+  })
+
+  it('UNANNOUNCED where the others cannot be told: it is in the log', async () => {
+    const client = await without('publish')
+    const { status, position } = await append('mht=red', 0, { client })
+    client.disconnect()
+    expect(status).toBe('UNANNOUNCED')
+    expect((await read(0)).events).toEqual([[position, 'ht=red']])
+  })
+
+  it('APPENDED on a server that is full', async () => {
+    const known = await begun()
+    const { status, position } = await whenFull(() => append('mht=red', known))
+    expect(status).toBe('APPENDED')
+    expect((await read(known)).events).toEqual([[position, 'mht=red']])
+  })
+
+  it.each(['xadd', 'zadd', 'hset'])('an error where %s is not allowed', async (command) => {
+    const client = await without(command)
+    await expect(append('mht=red', 0, { client })).rejects.toThrow(/run this command/)
+    client.disconnect()
+    // And then it is as if nothing were known.
+    const known = await begun()
+    const { position } = await append('mht=red', known)
+    expect((await read(known)).events).toEqual([[position, 'mht=red']])
+  })
+
+  it.each(['-1', 'x', '1e300', '9'.repeat(30), '', '1.5'])(
+    'takes %j for nothing known',
+    async (known) => {
+      await begun()
+      const before = await micros()
+      const { position } = await append('mht=red', known as unknown as number)
+      expect(position).toBeGreaterThanOrEqual(before)
+      expect(position).toBeLessThanOrEqual(await micros())
+    },
+  )
+})
+
+describe('read-purges', () => {
+  it('MARKS for a newcomer: all of them, oldest first, and since when they are known', async () => {
+    const known = await begun()
+    const red = await append('mht=red')
+    await append('khd:=k')
+    const all = await append('ms*')
+    const reply = await read(0)
+    expect(reply).toMatchObject({ status: 'MARKS', last: all.position, floor: known })
+    expect(reply.events).toEqual([
+      [red.position, 'ht=red'],
+      [all.position, 's*'],
+    ])
+    expect(reply.now).toBeGreaterThan(all.position)
+  })
+
+  it('LOG: every purge since, in order', async () => {
+    const known = await begun()
+    const events = ['mht=red', 'khd:=k', 'mst=red', 'mht=red']
+    const all: number[] = []
+    for (const event of events) all.push((await append(event)).position)
+    for (const [i, position] of [known, ...all].entries()) {
+      const since = all.map((each, n) => [each, events[n]]).slice(i)
+      const floor = known
+      expect(await read(position)).toMatchObject({
+        status: 'LOG',
+        last: all[3],
+        floor,
+        events: since,
+      })
+    }
+  })
+
+  it('MARKS where the log was cut since', async () => {
+    const known = await begun()
+    const all: number[] = []
+    for (let i = 0; i < 3 * A_NODE; i++) {
+      all.push((await append(`mht=${i % 7}`, 0, { longest: 10 })).position)
+    }
+    const reply = await read(known)
+    expect(reply).toMatchObject({ status: 'MARKS', last: all.at(-1), floor: known })
+    expect(reply.events.map(([position]) => position)).toEqual(all.slice(-7))
+    expect(await read(all.at(-3) ?? 0)).toMatchObject({ status: 'LOG' })
+  })
+
+  it('MORE, as long as there are more marks than fit into one reply', async () => {
+    const known = await begun()
+    for (let i = 0; i < 5; i++) await append(`mht=${i}`)
+    const first = await read(0, 2)
+    expect(first).toMatchObject({ status: 'MORE', last: first.events[1]?.[0], floor: known })
+    await redis.del(log)
+    const second = await read(first.last, 2)
+    const third = await read(second.last, 2)
+    expect([second.status, third.status]).toEqual(['MORE', 'MARKS'])
+    const names = [first, second, third].flatMap(({ events }) => events.map(([, name]) => name))
+    expect(names).toEqual(['ht=0', 'ht=1', 'ht=2', 'ht=3', 'ht=4'])
+  })
+
+  it('begins a history: everything made before is void', async () => {
+    const before = await micros()
+    const { status, last, floor, events } = await read(0)
+    expect([status, events]).toEqual(['MARKS', []])
+    expect(last).toBeGreaterThanOrEqual(before)
+    expect(floor).toBe(last)
+    expect(await read(last)).toMatchObject({ status: 'LOG', last, floor })
+  })
+
+  it.each(['meta', 'log', 'marks'])('MARKS where %s was lost', async (lost) => {
+    await begun()
+    const first = await append('mht=red')
+    const second = await append('khd:=k')
+    await redis.del(`${lost} ${tests}`)
+    const reply = await read(first.position)
+    expect(reply.status).toBe('MARKS')
+    // What is known no more is void; where only the log is gone, the marks are known.
+    if (lost === 'log') expect(reply.floor).toBeLessThan(first.position)
+    else expect(reply.floor).toBeGreaterThanOrEqual(second.position)
+    expect(reply.last).toBeGreaterThanOrEqual(second.position)
+    const third = await append('mht=blue', reply.last)
+    expect(await read(reply.last)).toMatchObject({ events: [[third.position, 'mht=blue']] })
+  })
+
+  it('LOG for one who knew it all when the marks were lost; newcomers are told that they were', async () => {
+    await begun()
+    const { position } = await append('mht=red')
+    await redis.del(marks)
+    expect(await read(position)).toMatchObject({ status: 'LOG', events: [] })
+    expect(await read(0)).toMatchObject({ status: 'MARKS', floor: position, events: [] })
+  })
+
+  it('makes void what was made before the next purge, where that finds the marks lost', async () => {
+    await begun()
+    const { position } = await append('mht=red')
+    await redis.del(marks)
+    await append('mht=blue')
+    const { floor, events } = await read(0)
+    expect(floor).toBe(position)
+    expect(events.map(([, name]) => name)).toEqual(['ht=blue'])
+  })
+
+  it('MARKS for one who is ahead, and goes on from there', async () => {
+    await append('mht=red')
+    const ahead = (await micros()) + 3_600_000_000
+    const reply = await read(ahead)
+    expect(reply).toMatchObject({ status: 'MARKS', last: ahead, floor: ahead, events: [] })
+    expect(await read(ahead)).toMatchObject({ status: 'LOG', last: ahead })
+    const { position } = await append('mht=red')
+    expect(position).toBe(ahead + 1)
+    expect(await read(ahead)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
+  })
+
+  it('MARKS where an event of the log is not as we write it', async () => {
+    const known = await begun()
+    const planted: string[][] = [
+      ['prev', String(known), 'event'],
+      ['event', 'mht=red', 'prev', String(known)],
+      ['prev', 'x', 'event', 'mht=red'],
+      ['other', 'x'],
+    ]
+    for (const [i, fields] of planted.entries()) {
+      await redis.del(log)
+      const position = known + i + 1
+      if (fields.length % 2 === 1) fields.push('')
+      await redis.xadd(log, `${position}-${i === 0 ? 1 : 0}`, ...fields)
+      await redis.hset(meta, 'last', String(position))
+      expect((await read(known)).status, String(fields)).toBe('MARKS')
+    }
+  })
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['a string for what is known', () => redis.set(meta, 'x')],
+    ['a string for the log', () => redis.set(log, 'x')],
+    ['a string for the marks', () => redis.set(marks, 'x')],
+    [
+      'a list for all of it',
+      async () => {
+        await redis.del(meta, log, marks)
+        for (const each of [meta, log, marks]) await redis.lpush(each, 'x')
+      },
+    ],
+    ['nonsense for the last position', () => redis.hset(meta, 'last', 'x')],
+    ['a huge last position', () => redis.hset(meta, 'last', '9'.repeat(40))],
+    ['an infinite last position', () => redis.hset(meta, 'last', 'inf')],
+    ['nonsense for the floor', () => redis.hset(meta, 'floor', '-3')],
+    ['a mark from the far future', () => redis.zadd(marks, '9e18', 'ht=red')],
+    [
+      'an event from the far future',
+      async () => {
+        await redis.del(log)
+        await redis.xadd(log, '8000000000000000000-0', 'x', 'y')
+      },
+    ],
+  ])('begins anew, or goes on, over %s', async (_, plant) => {
+    const known = await begun()
+    await append('mht=red')
+    await plant()
+    const reply = await read(known)
+    expect(['LOG', 'MARKS']).toContain(reply.status)
+    await plant()
+    const { status, position } = await append('mht=blue', reply.last)
+    expect(status).toBe('APPENDED')
+    expect(position).toBeLessThan(9e15)
+    const after = await read(0)
+    expect(after.last).toBe(position)
+    expect(after.events.map(([, event]) => event)).toContain('ht=blue')
+    expect(await read(position)).toMatchObject({ last: position })
+  })
+
+  it('begins a history on a server that is full', async () => {
+    expect((await whenFull(() => read(0))).status).toBe('MARKS')
+  })
+})
