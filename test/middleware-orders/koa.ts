@@ -127,6 +127,34 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     },
   )
 
+  it.each([
+    ['inside', []],
+    ['inside and outside', [conditionalGet(), etag()]],
+  ])(
+    '@koa/etag and koa-conditional-get %s find a page unchanged, and its client has all of it',
+    async (_, before) => {
+      const clock = new ManualClock()
+      const stampede = createStampede({ clock })
+      const app = new Koa()
+      for (const layer of before) app.use(layer)
+      app.use(stampedeCache({ stampede, ttlMs: 10_000 }))
+      for (const layer of [conditionalGet(), etag()]) app.use(layer)
+      app.use((ctx) => (ctx.body = PAGE))
+      await using running = await listen(app.callback())
+      const first = await ask(`${running.url}/`)
+      await clock.advance(11_000)
+      const second = await ask(`${running.url}/`)
+      expect([second.status, second.body]).toEqual([200, PAGE])
+      expect(second.headers.etag).toBe(first.headers.etag)
+      expect(second.headers['content-type']).toBe(first.headers['content-type'])
+      expect(statusOf(second)).toBe('Stampede; fwd=stale; fwd-status=304')
+      await clock.advance(11_000)
+      const headers = { 'if-none-match': String(first.headers.etag) }
+      expect((await ask(`${running.url}/`, { headers })).status).toBe(304)
+      await expect.poll(async () => statusOf(await ask(`${running.url}/`))).toContain('; hit')
+    },
+  )
+
   const BODIES: Readonly<Record<string, (ctx: Context) => unknown>> = {
     buffer: (ctx) => (ctx.body = Buffer.from([0, 255])),
     string: (ctx) => (ctx.body = 'héllo'),
