@@ -62,6 +62,14 @@ export function valueError(where: string, problem: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_VALUE', `${where}: ${problem}`)
 }
 
+/** A factory said that the value is unchanged, and there is none. */
+export function nothingBefore(where: string): StampedeError {
+  return valueError(
+    where,
+    'notModified() was called where there is nothing before; ask for context.previous first',
+  )
+}
+
 export function closedError(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_CLOSED',

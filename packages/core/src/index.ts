@@ -2,7 +2,8 @@
 
 export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
 export type { PurgeOptions, PurgeTarget } from './cache/purge.ts'
-export type { Factory, FactoryContext, GetOrSetOptions } from './data/get-or-set.ts'
+export type { Factory, FactoryContext } from './data/factory-context.ts'
+export type { GetOrSetOptions } from './data/get-or-set.ts'
 export {
   optionError,
   StampedeError,

@@ -6,7 +6,8 @@ import { LeaseKeeper } from './cache/lease-keeper.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './cache/purge.ts'
 import { PurgeMarks } from './cache/purge-marks.ts'
 import type { Runtime } from './cache/runtime.ts'
-import { type Factory, type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
+import type { Factory } from './data/factory-context.ts'
+import { type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
 import { closedError, optionError } from './errors.ts'
 import { Events, type Listener, type StampedeEvent, type StampedeEventType } from './events.ts'
 import type { Attempt } from './idempotency/attempt.ts'
@@ -43,7 +44,7 @@ export interface Stampede {
    * The value of `key`: from L1, from the store, or made by `factory`, once in the whole fleet.
    * Rejects with the factory's own error, or with a `StampedeError`.
    */
-  getOrSet<T>(key: string, factory: Factory<T>, options: GetOrSetOptions): Promise<T>
+  getOrSet<T, P = T>(key: string, factory: Factory<T, P>, options: GetOrSetOptions): Promise<T>
   /**
    * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
    * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with

@@ -460,7 +460,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       })
       await using server = await serve(koa.callback())
       expect((await rawRequest(server.port)).body).toBe('from the cache')
-      expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
+      expect(await ends[0]).toMatchObject({ type: 'replaced', head: { status: 500 } })
     })
 
     test('comes through a bypass', async () => {

@@ -7,6 +7,7 @@ import type { CapturedHead, HeadDecision, OriginEnd } from '@stampede/core'
 import { describe, expect, test } from 'vitest'
 import { captureResponse } from './capture-response.ts'
 import { fieldOf, type RawResponse, rawRequest, serve } from './testing/raw-client.ts'
+import { addAtHead } from './write-head.ts'
 
 const require = createRequire(import.meta.url)
 const onHeaders: (res: ServerResponse, listener: (this: ServerResponse) => void) => void =
@@ -429,9 +430,29 @@ describe('replacing a response', () => {
       expect(fieldOf(wire, 'content-length')).toEqual(['5'])
       expect(fieldOf(wire, 'x-tag')).toEqual(['a', 'b'])
       expect(heads).toHaveLength(1)
-      expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
+      expect(end).toMatchObject({ type: 'replaced', head: { status: 500 } })
     },
   )
+
+  test('tells what the app had said, without what was set further out', async () => {
+    const { end } = await capture((res) => failing(res).setHeader('X-Bad', '1').end('oops'), {
+      decide: onError,
+      outer: (res) => res.setHeader('X-Request-Id', '7'),
+    })
+    expect(end.type === 'replaced' && end.head.headers.map(([name]) => name)).toEqual([
+      'x-bad',
+      'date',
+    ])
+  })
+
+  test("is one client's answer when a layer further out gives it a cookie", async () => {
+    const { wire, end } = await capture((res) => failing(res).end('oops'), {
+      decide: onError,
+      outer: (res) => addAtHead(res, [['set-cookie', 'session=1']]),
+    })
+    expect(wire.body).toBe('stale')
+    expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
+  })
 
   // As express-session does it: end() works once, and the real end may wait for the store.
   const sessionLike = (deferred: boolean) => (res: ServerResponse) => {

@@ -52,6 +52,40 @@ test('the view that core reads still has them', () =>
     expect(req.headers['if-none-match']).toBeUndefined()
   }))
 
+test('others may stand in their place, in every view', () =>
+  withRequest(FIELDS, (req) => {
+    const { headers, rawHeaders } = req
+    const restore = hideConditionals(req, [
+      ['if-none-match', '"2"'],
+      ['if-modified-since', 'Sun, 06 Nov 1994 08:49:37 GMT'],
+    ])
+    expect(req.headers).toMatchObject({ 'if-none-match': '"2"', 'x-tag': 'a, b' })
+    expect(req.headers).not.toHaveProperty('range')
+    expect(req.headersDistinct['if-none-match']).toEqual(['"2"'])
+    expect(req.headersDistinct['if-range']).toBeUndefined()
+    expect(req.rawHeaders.slice(-4)).toEqual([
+      'if-none-match',
+      '"2"',
+      'if-modified-since',
+      'Sun, 06 Nov 1994 08:49:37 GMT',
+    ])
+    restore()
+    restore()
+    expect(req.headers).toEqual(headers)
+    expect(req.rawHeaders).toEqual(rawHeaders)
+    expect(req.headersDistinct['if-modified-since']).toBeUndefined()
+  }))
+
+test('a request without any is asked with those of another, and is then as it was', () =>
+  withRequest(['X-Tag: a'], (req) => {
+    const { headers } = req
+    const restore = hideConditionals(req, [['if-none-match', '"2"']])
+    expect(req.headers['if-none-match']).toBe('"2"')
+    restore()
+    expect(req.headers).toEqual(headers)
+    expect(req.rawHeaders.join()).not.toContain('none-match')
+  }))
+
 test('a request without any keeps its objects', () =>
   withRequest(['X-Tag: a'], (req) => {
     const { headers } = req

@@ -48,6 +48,7 @@ describe('defaults', () => {
       overrideHeaders: false,
       staleWhileRevalidateMs: 0,
       staleIfErrorMs: 0,
+      keepMs: 60_000,
       negativeTtlMs: undefined,
       jitter: 0.1,
       earlyRefresh: 0,

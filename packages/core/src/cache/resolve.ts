@@ -102,11 +102,17 @@ async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
   for (;;) {
     const shared = await step(rt, flight, refresher)
     // A purge that came since the look-up: what it found is the past. What was filled is not handed to newcomers anyway.
-    const isPast = flight.recheck && !flight.filling
+    const isPast = (flight.recheck && !flight.filling) || isVoid(rt, shared)
     if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
     flight.filling = false
     if (flight.waiters.size === 0) return flight.leave(rt.flights)
   }
+}
+
+/** Purged after it was written, and before everybody was told. */
+function isVoid(rt: Runtime, shared: Shared): boolean {
+  if (shared === 'again' || shared.type !== 'hit') return false
+  return afterPurges(rt, shared.held) === undefined
 }
 
 /** One look-up, and what follows from it. */

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createStampede, memoryStore, type Stampede, type StampedeStore } from '../index.ts'
 import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import { FaultyStore } from '../testing/store-doubles.ts'
 
 let open: Stampede[] = []
 afterEach(async () => {
@@ -220,5 +221,134 @@ describe('values', () => {
     const making = stampede.getOrSet('v', () => undefined, { ttlMs: 1_000 })
     await expect(making).rejects.toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })
     await expect(stampede.getOrSet('w', () => 1n, { ttlMs: 1_000 })).rejects.toThrow('JSON')
+  })
+})
+
+describe('a factory that finds what was there unchanged', () => {
+  const keep = { keepMs: 60_000 }
+
+  it('says so, and the value lives on without being written', async () => {
+    const store = new FaultyStore()
+    const { clock, stampede } = setUp(store)
+    const ages: unknown[] = []
+    const get = () =>
+      stampede.getOrSet<{ price: number }>(
+        'k',
+        ({ previous, notModified }) => {
+          ages.push(previous?.ageMs)
+          return previous?.value.price === 5 ? notModified() : { price: 5 }
+        },
+        { ttlMs: 1_000, ...keep },
+      )
+    expect(await get()).toEqual({ price: 5 })
+    await clock.advance(3_000)
+    store.calls.length = 0
+    expect(await get()).toEqual({ price: 5 })
+    expect(store.calls.map((call) => call.split(' ')[0])).toEqual(['lookup', 'extend'])
+    await clock.advance(999)
+    await get()
+    await clock.advance(1)
+    await get()
+    expect(ages).toEqual([undefined, 3_000, 1_000])
+  })
+
+  it('does so behind a stale value too', async () => {
+    const store = new FaultyStore()
+    const { clock, stampede } = setUp(store)
+    const get = () =>
+      stampede.getOrSet('k', (it) => (it.previous ? it.notModified() : 'a'), {
+        ttlMs: 1_000,
+        staleWhileRevalidateMs: 5_000,
+      })
+    await get()
+    await clock.advance(1_500)
+    expect(await get()).toBe('a')
+    await settled()
+    expect(store.calls.at(-1)).toContain('extend')
+    const lookups = store.calls.length
+    expect(await get()).toBe('a')
+    expect(store.calls).toHaveLength(lookups)
+  })
+
+  it('is given bytes that it may change', async () => {
+    const { clock, stampede } = setUp()
+    const get = () =>
+      stampede.getOrSet<Uint8Array>(
+        'k',
+        ({ previous, notModified }) => {
+          previous?.value.fill(9)
+          return previous ? notModified() : Buffer.from([1, 2])
+        },
+        { ttlMs: 1_000, ...keep },
+      )
+    await get()
+    await clock.advance(1_500)
+    expect([...(await get())]).toEqual([1, 2])
+  })
+
+  it('has its tags told of the value again', async () => {
+    const { clock, stampede } = setUp()
+    const tagged: unknown[] = []
+    const tags = (value: string) => {
+      tagged.push(value)
+      return [`run:${tagged.length}`]
+    }
+    let runs = 0
+    const get = () =>
+      stampede.getOrSet('k', (it) => (++runs > 1 && it.previous ? it.notModified() : 'a'), {
+        ttlMs: 1_000,
+        tags,
+        ...keep,
+      })
+    await get()
+    await clock.advance(1_500)
+    await get()
+    expect(tagged).toEqual(['a', 'a'])
+    await stampede.purge({ tag: 'run:2' })
+    await get()
+    expect(runs).toBe(3)
+    expect(tagged).toHaveLength(3)
+  })
+
+  it.each([
+    ['there is nothing', 0, {}],
+    ['what there was is kept no longer', 2_000, { keepMs: 500 }],
+    ['what there was was purged', 1_500, keep],
+  ])('is told that this cannot be where %s', async (why, waitMs, options) => {
+    const { clock, stampede } = setUp()
+    const get = (factory: Parameters<typeof stampede.getOrSet<string>>[1]) =>
+      stampede.getOrSet('k', factory, { ttlMs: 1_000, ...options })
+    if (waitMs > 0) await get(() => 'a')
+    await clock.advance(waitMs)
+    if (why.includes('purged')) await stampede.purge({ all: true })
+    await expect(get(({ notModified }) => notModified())).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_VALUE',
+      message: expect.stringContaining('nothing before'),
+    })
+  })
+
+  it('is taken by its word only while it says it', async () => {
+    const { clock, stampede } = setUp()
+    let word: unknown
+    await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
+    await clock.advance(1_500)
+    const say = (it: { notModified(): unknown }) => {
+      word = it.notModified()
+      return word
+    }
+    await stampede.getOrSet('k', say, { ttlMs: 1_000, ...keep })
+    await expect(stampede.getOrSet('other', () => word, { ttlMs: 1_000 })).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_VALUE',
+    })
+  })
+
+  it('that fails is not covered by what is only kept', async () => {
+    const { clock, stampede } = setUp()
+    await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
+    await clock.advance(1_500)
+    const fails = () => {
+      throw new Error('down')
+    }
+    await expect(stampede.getOrSet('k', fails, { ttlMs: 1_000, ...keep })).rejects.toThrow('down')
   })
 })

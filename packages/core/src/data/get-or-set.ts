@@ -11,10 +11,12 @@ import {
 import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
 import { readTags, type TagsRule, tagsOf } from '../cache/tags.ts'
+import { afterPurges } from '../cache/trust.ts'
 import type { HeldEntry, Made, StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
   messageOf,
+  nothingBefore,
   optionError,
   originFailed,
   type StampedeError,
@@ -23,7 +25,9 @@ import {
 } from '../errors.ts'
 import { checkNames, readDurationMs } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
+import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
+import { contextOf, type Factory, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
 /** Options of getOrSet. All durations in milliseconds. */
@@ -34,6 +38,8 @@ export interface GetOrSetOptions {
   staleWhileRevalidateMs?: number
   /** How long after that it is answered with when the factory fails. Default 0. */
   staleIfErrorMs?: number
+  /** How long after going stale it is kept for the factory to compare with, as `context.previous`. Default 0. */
+  keepMs?: number
   /** Names under which the value can be purged, together with others: `purge({ tag })`. A function is given the value. Default: none. */
   tags?: readonly string[] | ((value: never) => readonly string[])
   /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
@@ -51,20 +57,11 @@ export interface GetOrSetOptions {
   earlyRefresh?: number
 }
 
-/** What a factory is given. */
-export interface FactoryContext {
-  /** Fencing token of this fill; empty when the store could not be reached. */
-  readonly fence: string
-  /** Aborted when `originTimeoutMs` is over: the result will not be stored. */
-  readonly signal: AbortSignal
-}
-
-export type Factory<T> = (context: FactoryContext) => T | Promise<T>
-
 interface Plan extends Policy {
   readonly ttlMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
+  readonly keepMs: number
   readonly tags: TagsRule
   readonly jitter: number
 }
@@ -74,6 +71,7 @@ const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'ttlMs',
   'staleWhileRevalidateMs',
   'staleIfErrorMs',
+  'keepMs',
   'tags',
   'jitter',
   'leaseMs',
@@ -82,10 +80,10 @@ const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'earlyRefresh',
 ]
 
-export async function getOrSet<T>(
+export async function getOrSet<T, P = T>(
   rt: Runtime,
   key: string,
-  factory: Factory<T>,
+  factory: Factory<T, P>,
   options: GetOrSetOptions,
 ): Promise<T> {
   if (typeof key !== 'string' || key === '') {
@@ -101,14 +99,14 @@ export async function getOrSet<T>(
 }
 
 /** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
-class Call<T> implements Caller {
+class Call<T, P> implements Caller {
   readonly #rt: Runtime
   readonly #key: string
-  readonly #factory: Factory<T>
+  readonly #factory: Factory<T, P>
   readonly #plan: Plan
   #previous: HeldEntry | undefined
 
-  constructor(rt: Runtime, key: string, factory: Factory<T>, plan: Plan) {
+  constructor(rt: Runtime, key: string, factory: Factory<T, P>, plan: Plan) {
     this.#rt = rt
     this.#key = key
     this.#factory = factory
@@ -117,10 +115,15 @@ class Call<T> implements Caller {
 
   async lead({ fence, asOf, signal, previous }: Lead): Promise<FillResult> {
     this.#previous = previous
+    const where = `getOrSet(${show(this.#key)})`
     try {
-      const value = await this.#factory({ fence, signal })
+      // It may have been purged since it was looked up.
+      const held = previous && afterPurges(this.#rt, previous)
+      const now = this.#rt.clock.now()
+      const value: unknown = await this.#factory(contextOf<P>(where, { fence, signal }, held, now))
+      if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
       const made: Made = { asOf, tookMs: 0, subjects: this.#subjects(value) }
-      const entry = encodeValue(`getOrSet(${show(this.#key)})`, value, made)
+      const entry = encodeValue(where, value, made)
       return { type: 'store', entry, lifetimes: this.#lifetimes() }
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
@@ -129,6 +132,14 @@ class Call<T> implements Caller {
 
   refresh(lead: Lead): Promise<FillResult> {
     return this.lead(lead)
+  }
+
+  #unchanged(where: string, previous: HeldEntry | undefined, asOf: Position): FillResult {
+    if (previous === undefined) throw nothingBefore(where)
+    const stored = storedValue(previous)
+    const made: Made = { asOf, tookMs: 0, subjects: this.#subjects(decodeValue(stored)) }
+    const entry = { ...stored, made }
+    return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes() }
   }
 
   async answer(resolution: Resolution): Promise<T> {
@@ -153,7 +164,7 @@ class Call<T> implements Caller {
   }
 
   #own(result: FillResult, cause?: StampedeError): T {
-    if (result.type === 'store') return decodeValue<T>(result.entry as StoredValue)
+    if ('entry' in result) return decodeValue<T>(result.entry as StoredValue)
     if (result.type === 'failure') return this.#coverOr(this.#previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
@@ -172,8 +183,8 @@ class Call<T> implements Caller {
   }
 
   #lifetimes() {
-    const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, jitter } = this.#plan
-    const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs: 0 }
+    const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
+    const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#rt.random)
   }
 }
@@ -184,11 +195,6 @@ const ALONE: Lead = {
   asOf: 0,
   previous: undefined,
   signal: new AbortController().signal,
-}
-
-function storedValue(held: HeldEntry): StoredValue {
-  if (held.entry.type === 'value') return held.entry
-  throw new TypeError('a response was stored under a data key')
 }
 
 const plans = new WeakMap<GetOrSetOptions, Plan>()
@@ -210,6 +216,7 @@ function readPlan(options: GetOrSetOptions): Plan {
     ttlMs,
     staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
     staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    keepMs: readDurationMs(WHERE, bag, 'keepMs') ?? 0,
     tags: readTags(`${WHERE}.tags`, bag.tags),
     jitter: bag.jitter === undefined ? DEFAULT_JITTER : readJitter(WHERE, bag),
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,

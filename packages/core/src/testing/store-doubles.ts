@@ -162,6 +162,8 @@ export class FaultyStore implements StampedeStore {
 export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
   const inner = memoryStore()
   const hooks: StoreHooks[] = []
+  /** Under which each entry was last written. */
+  const fences = new Map<string, string>()
   // On another connection than the replies, and after them.
   const messages = (key: string) => {
     setImmediate(() => {
@@ -190,8 +192,21 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
         inner.attach({ ...its, onMark, onWake: (key) => messages(key) })
       },
       lookup: (key, request) => inner.lookup(key, request),
-      commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
-      extend: (grant, patch, lifetimes) => inner.extend(grant, patch, lifetimes),
+      async commit(grant, frame, lifetimes) {
+        const reply = await inner.commit(grant, frame, lifetimes)
+        if (reply === 'committed') fences.set(grant.key, grant.fence)
+        return reply
+      },
+      async extend(grant, patch, lifetimes) {
+        const { key, fence: toFence } = grant
+        const fromFence = fences.get(key)
+        const reply = await inner.extend(grant, patch, lifetimes)
+        if (reply === 'fenced' || fromFence === undefined) return reply
+        fences.set(key, toFence)
+        const extension = { key, fromFence, toFence, patch, lifetimes }
+        for (const each of hooks) if (each !== own) each.onExtend(extension)
+        return reply
+      },
       mark: (subject, options) => inner.mark(subject, options),
       pass: (grant, passMs) => inner.pass(grant, passMs),
       fail: (...args) => inner.fail(...args),

@@ -1,0 +1,29 @@
+// What a guarded Redis client is told, by its kind: give up a command, and do not queue or retry it for long.
+import { COMMAND_MS, type Settings } from '../peer.ts'
+
+export const ioredisOptions = ({ client }: Settings) =>
+  client === 'guarded' ? { commandTimeout: COMMAND_MS, maxRetriesPerRequest: 1 } : {}
+
+/** Its command timeout ends when the command is written, so a silent socket is given up too. */
+export const nodeRedisOptions = ({ client, redisUrl: url }: Settings) =>
+  client === 'guarded'
+    ? {
+        url,
+        disableOfflineQueue: true,
+        commandOptions: { timeout: COMMAND_MS },
+        socket: { socketTimeout: COMMAND_MS },
+        pingInterval: 200,
+      }
+    : { url }
+
+export function addressOf(url: string): { host: string; port: number } {
+  const { hostname, port } = new URL(url)
+  return { host: hostname, port: Number(port) }
+}
+
+/** Errors of a connection are listened to, as every client's documentation asks. */
+export function listened<T>(client: T): T {
+  const emitter = client as { on(event: 'error', listener: () => void): unknown }
+  emitter.on('error', () => {})
+  return client
+}

@@ -1,0 +1,131 @@
+// A Redis that freezes, is gone, refuses writes or refuses reads: T7, T8, T9, T11.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import type { Instance } from '../peer.ts'
+import type { Stage } from '../stage.ts'
+import { type Answer, counted, decide, inWords, type Verdict } from '../verdict.ts'
+import { watch } from '../watch.ts'
+import type { Scenario } from './scenario.ts'
+
+const PATIENCE_MS = 5_000
+
+export interface Outage {
+  /** With every option against it, and with the Redis client as it comes. */
+  readonly guarded: { readonly known: Answer; readonly cold: Answer }
+  readonly plain: { readonly known: Answer; readonly cold: Answer }
+}
+
+export function judgeOutage({ guarded, plain }: Outage): Verdict {
+  const isValue = ({ kind }: Answer) => kind === 'value'
+  const words = ({ known, cold }: Outage['plain']) =>
+    `a known key ${inWords(known)}, a cold one ${inWords(cold)}`
+  const seen = `${words(guarded)}; with the client as it comes: ${words(plain)}`
+  return decide([isValue(guarded.known), isValue(guarded.cold)], seen, [
+    { label: 'a known key without Redis', value: guarded.known.ms, unit: 'ms' },
+    { label: 'a cold key without Redis', value: guarded.cold.ms, unit: 'ms' },
+  ])
+}
+
+async function runOutage({ open, redis }: Stage, strike: () => void): Promise<Verdict> {
+  const instances = [await open({ client: 'guarded' }), await open({ client: 'plain' })] as const
+  for (const each of instances) await each.get('known')
+  redis.admin.disconnect()
+  strike()
+  await sleep(50)
+  const ask = async (cache: Instance, cold: string) => {
+    const known = watch(() => cache.get('known'), PATIENCE_MS)
+    return { cold: await watch(() => cache.get(cold), PATIENCE_MS), known: await known }
+  }
+  const [guarded, plain] = await Promise.all([
+    ask(instances[0], 'cold to the guarded'),
+    ask(instances[1], 'cold to the plain'),
+  ])
+  return judgeOutage({ guarded, plain })
+}
+
+export interface RefusedWrite {
+  readonly reader: Answer
+  readonly loads: number
+}
+
+export function judgeRefusedWrite({ reader, loads }: RefusedWrite): Verdict {
+  const seen = `the reader got ${inWords(reader)}; ${counted(loads, 'load')} followed`
+  return decide([reader.kind === 'value'], seen)
+}
+
+async function runRefusedWrite({ open, origin, redis }: Stage): Promise<Verdict> {
+  const cache = await open({ ttlMs: 1_000, staleMs: 60_000 })
+  await cache.get('stale')
+  await sleep(1_300)
+  origin.reset()
+  origin.value = 'new'
+  await redis.admin.config('SET', 'maxmemory', '1')
+  const reader = await watch(() => cache.get('stale'), PATIENCE_MS)
+  await sleep(1_000)
+  return judgeRefusedWrite({ reader, loads: origin.calls })
+}
+
+export interface RefusedRead {
+  readonly reader: Answer
+  /** Of whole keys, as Redis counts them. */
+  readonly deletes: number
+}
+
+export function judgeRefusedRead({ reader, deletes }: RefusedRead): Verdict {
+  const seen = `the reader got ${inWords(reader)}; ${counted(deletes, 'delete')} at Redis`
+  return decide([reader.kind === 'value', deletes === 0], seen)
+}
+
+async function runRefusedRead({ open, redis }: Stage): Promise<Verdict> {
+  const filler = await open()
+  await filler.get('shared')
+  const reader = await open()
+  const before = await deletes(redis.admin)
+  await redis.admin.call('ACL', 'SETUSER', 'default', '-@read')
+  const answer = await watch(() => reader.get('shared'), PATIENCE_MS)
+  await sleep(200)
+  const after = await deletes(redis.admin)
+  return judgeRefusedRead({ reader: answer, deletes: after - before })
+}
+
+async function deletes(admin: Redis): Promise<number> {
+  const info = await admin.info('commandstats')
+  const calls = [...info.matchAll(/cmdstat_(?:del|unlink|getdel):calls=(\d+)/g)]
+  return calls.reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+export const outages: readonly Scenario[] = [
+  {
+    id: 'T7',
+    title: 'Redis freezes',
+    story:
+      'Redis stops answering with all connections open; a process asks for a key that it has served before and for a cold one.',
+    criterion: `both callers get a value within ${PATIENCE_MS} ms, with every option that helps.`,
+    run: (stage) => runOutage(stage, stage.redis.freeze),
+  },
+  {
+    id: 'T8',
+    title: 'Redis is gone',
+    story: 'Redis is killed, and connections are refused; the same two callers.',
+    criterion: `both callers get a value within ${PATIENCE_MS} ms, with every option that helps.`,
+    run: (stage) => runOutage(stage, stage.redis.kill),
+  },
+  {
+    id: 'T9',
+    title: 'a refresh that Redis refuses to store',
+    story:
+      'A value is stale and is refreshed behind the answer, while Redis, out of memory, refuses every write.',
+    criterion:
+      'the reader gets a value, and no rejection is left unhandled, which would end the process.',
+    run: runRefusedWrite,
+  },
+  {
+    id: 'T11',
+    title: 'a read that Redis refuses',
+    story:
+      'Redis refuses reads for a while; a process without the value in memory asks for a key that another has filled.',
+    criterion:
+      'the reader gets a value, and nothing is deleted from Redis because it could not be read.',
+    run: runRefusedRead,
+  },
+]

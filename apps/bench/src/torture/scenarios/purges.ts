@@ -1,0 +1,146 @@
+// Purges that come while a load is in flight: T1, T2, T10.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Gate } from '../origin.ts'
+import { type Instance, NotSupported } from '../peer.ts'
+import type { Stage } from '../stage.ts'
+import { type Answer, counted, decide, inWords, shown, tally, type Verdict } from '../verdict.ts'
+import { watch } from '../watch.ts'
+import type { Scenario } from './scenario.ts'
+
+const TAG = 'product:42'
+
+/** What both instances read afterwards. */
+export interface Overtaken {
+  readonly by: 'the loading process' | 'another process'
+  readonly purge: Answer
+  readonly loader: readonly string[]
+  readonly other: readonly string[]
+}
+
+type Purge = (instance: Instance, key: string) => Promise<unknown>
+
+async function overtake(
+  { origin }: Stage,
+  [loader, other]: readonly [Instance, Instance],
+  by: Overtaken['by'],
+  purge: Purge,
+): Promise<Overtaken> {
+  const key = `overtaken by ${by}`
+  const gate = new Gate()
+  origin.reset()
+  origin.value = 'old'
+  origin.during = () => gate.opened
+  const load = watch(() => loader.get(key), 5_000)
+  await origin.begun(1)
+  origin.value = 'new'
+  const purged = watch(() => purge(by === 'the loading process' ? loader : other, key), 3_000)
+  // Some purges wait for the load, so the load does not wait for the purge for ever.
+  await Promise.race([purged, sleep(300)])
+  await sleep(100)
+  gate.open()
+  await Promise.all([load, purged])
+  await sleep(100)
+  return { by, purge: await purged, ...(await readBoth(loader, other, key)) }
+}
+
+/** Three times: some answer from one tier and look into the other behind the answer. */
+async function readBoth(loader: Instance, other: Instance, key: string) {
+  const read = { loader: [] as string[], other: [] as string[] }
+  for (let round = 0; round < 3; round += 1) {
+    read.loader.push(words(await watch(() => loader.get(key), 2_000)))
+    read.other.push(words(await watch(() => other.get(key), 2_000)))
+    await sleep(100)
+  }
+  return read
+}
+
+const words = (answer: Answer): string =>
+  answer.kind === 'value' ? shown(answer.value) : inWords(answer)
+
+export function judgeOvertaken(rounds: readonly Overtaken[]): Verdict {
+  const isNew = (word: string) => word === '"new"'
+  const seen = rounds.map(({ by, purge, loader, other }) => {
+    const failed = purge.kind === 'value' ? '' : ` (the purge: ${inWords(purge)})`
+    return `purged by ${by}${failed}: the loading process read ${tally(loader)}, the other ${tally(other)}`
+  })
+  return decide(
+    rounds.map(({ loader, other }) => loader.every(isNew) && other.every(isNew)),
+    seen.join('; '),
+  )
+}
+
+async function runOvertaken(stage: Stage, tags: readonly string[], purge: Purge): Promise<Verdict> {
+  const instances = [await stage.open({ tags }), await stage.open({ tags })] as const
+  return judgeOvertaken([
+    await overtake(stage, instances, 'the loading process', purge),
+    await overtake(stage, instances, 'another process', purge),
+  ])
+}
+
+const byTag: Purge = async (instance) => {
+  if (instance.invalidateTag === undefined) throw new NotSupported('it has no tags')
+  return instance.invalidateTag(TAG)
+}
+
+export interface Cleared {
+  readonly loads: number
+  readonly second: Answer
+  readonly third: Answer
+}
+
+export function judgeCleared({ loads, second, third }: Cleared): Verdict {
+  const isNew = (answer: Answer) => answer.kind === 'value' && answer.value === 'new'
+  const seen = `${counted(loads, 'load')}; after the purge the second caller got ${inWords(second)}, the third ${inWords(third)}`
+  return decide([loads === 2, isNew(second), isNew(third)], seen)
+}
+
+async function runCleared({ open, origin }: Stage): Promise<Verdict> {
+  const cache = await open()
+  const key = 'cleared'
+  const gates = [new Gate(), new Gate()] as const
+  origin.during = (call) => gates[call === 1 ? 0 : 1].opened
+  const first = watch(() => cache.get(key), 5_000)
+  await origin.begun(1)
+  origin.value = 'new'
+  const purged = watch(() => cache.invalidate(key), 3_000)
+  await Promise.race([purged, sleep(300)])
+  const second = watch(() => cache.get(key), 5_000)
+  await origin.begun(2, 500)
+  gates[0].open()
+  await Promise.all([first, purged])
+  await sleep(100)
+  const third = watch(() => cache.get(key), 5_000)
+  await sleep(150)
+  gates[1].open()
+  const answers = { second: await second, third: await third }
+  return judgeCleared({ loads: origin.calls, ...answers })
+}
+
+export const purges: readonly Scenario[] = [
+  {
+    id: 'T1',
+    title: 'a purge overtakes a load',
+    story:
+      'A load has read the old data and is still running when the data changes and its key is purged, once by the loading ' +
+      'process and once by another; then the load ends, and both processes read three times.',
+    criterion: 'every read gives the new data.',
+    run: (stage) => runOvertaken(stage, [], (instance, key) => instance.invalidate(key)),
+  },
+  {
+    id: 'T2',
+    title: 'a purge by tag overtakes a load',
+    story: 'The same, purged by a tag of the key.',
+    criterion: 'every read gives the new data.',
+    run: (stage) => runOvertaken(stage, [TAG], byTag),
+  },
+  {
+    id: 'T10',
+    title: 'a purge during a load, then a new load',
+    story:
+      'One process purges a key that it is loading and asks for it again, then the first load ends, and a third caller comes ' +
+      'before the second load has ended.',
+    criterion:
+      'there are two loads, not more and not fewer, and the second and third caller get the new data.',
+    run: runCleared,
+  },
+]

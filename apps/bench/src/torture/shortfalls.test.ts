@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { type Column, shortfalls } from './shortfalls.ts'
+import { decide, type Figure, notAsked, type Verdict } from './verdict.ts'
+
+const scenarios = [{ id: 'T1', title: 'a purge' }]
+const figure = (value: number, rest: Partial<Figure> = {}): Figure => ({
+  label: 'until it is over',
+  value,
+  unit: 'ms',
+  ...rest,
+})
+const column = (id: string, ...verdicts: Verdict[]): Column => ({
+  peer: { id, name: id },
+  verdicts,
+})
+const of = (...columns: Column[]) => shortfalls(scenarios, columns, 'ours')
+
+describe('what a column falls short of', () => {
+  it('is what it fails and what it was not asked', () => {
+    expect(of(column('ours', decide([false], 'old')))).toEqual(['T1, a purge: fails: old.'])
+    expect(of(column('ours', notAsked('no tags')))).toEqual(['T1, a purge: not asked: no tags.'])
+    expect(of(column('ours', decide([true], 'new')))).toEqual([])
+  })
+
+  it('is every figure in which another that passed is better', () => {
+    const ours = column('ours', decide([true], '', [figure(300)]))
+    expect(of(ours, column('theirs', decide([true], '', [figure(100)])))).toEqual([
+      'T1, a purge, until it is over: 300 ms; theirs 100 ms.',
+    ])
+    expect(of(ours, column('theirs', decide([false], '', [figure(100)])))).toEqual([])
+    expect(of(ours, column('theirs', decide([true], '', [figure(260)])))).toEqual([])
+  })
+
+  it('is what never ended, however long it was watched', () => {
+    const ours = column('ours', decide([true], '', [figure(3_000, { never: true })]))
+    const late = column('theirs', decide([true], '', [figure(5_000)]))
+    expect(of(ours, late)).toEqual([
+      'T1, a purge, until it is over: none in 3000 ms; theirs 5000 ms.',
+    ])
+    expect(of(column('ours', decide([true], '', [figure(9)])), ours)).toEqual([])
+  })
+})

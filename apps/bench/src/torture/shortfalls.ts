@@ -1,0 +1,51 @@
+// Where one column falls short, by the verdicts alone: what it fails, and figures in which another that passed is better
+import type { Peer } from './peer.ts'
+import type { Scenario } from './scenarios/scenario.ts'
+import { counted, type Figure, type Verdict } from './verdict.ts'
+
+export interface Column {
+  readonly peer: Pick<Peer, 'id' | 'name'>
+  /** One a scenario, in the order of the scenarios. */
+  readonly verdicts: readonly Verdict[]
+}
+
+/** Less is chance: what a busy machine adds to any of them. */
+const CHANCE = { ms: 50, calls: 0 }
+
+export function shortfalls(
+  scenarios: readonly Pick<Scenario, 'id' | 'title'>[],
+  columns: readonly Column[],
+  peerId: string,
+): string[] {
+  const own = columns.find(({ peer }) => peer.id === peerId)
+  const others = columns.filter((column) => column !== own)
+  return scenarios.flatMap(({ id, title }, row) => {
+    const verdict = own?.verdicts[row]
+    if (verdict === undefined) return []
+    const where = `${id}, ${title}`
+    if (verdict.kind === 'n/a') return [`${where}: not asked: ${verdict.seen}.`]
+    const failed = verdict.kind === 'fails' ? [`${where}: fails: ${verdict.seen}.`] : []
+    return [...failed, ...verdict.figures.flatMap((figure) => behind(where, figure, others, row))]
+  })
+}
+
+function behind(where: string, own: Figure, others: readonly Column[], row: number): string[] {
+  const better = others.flatMap(({ peer, verdicts }) => {
+    const figure = passed(verdicts[row])?.find(({ label }) => label === own.label)
+    return figure && isBetter(figure, own) ? [`${peer.name} ${inWords(figure)}`] : []
+  })
+  return better.length === 0
+    ? []
+    : [`${where}, ${own.label}: ${inWords(own)}; ${better.join(', ')}.`]
+}
+
+const passed = (verdict: Verdict | undefined) =>
+  verdict?.kind === 'ok' ? verdict.figures : undefined
+
+const isBetter = (theirs: Figure, own: Figure): boolean =>
+  !theirs.never && (own.never === true || own.value - theirs.value > CHANCE[own.unit])
+
+function inWords({ value, unit, never }: Figure): string {
+  const amount = unit === 'calls' ? counted(value, 'call') : `${Math.round(value)} ms`
+  return never ? `none in ${amount}` : amount
+}

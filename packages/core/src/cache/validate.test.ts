@@ -1,0 +1,361 @@
+// A stored answer that the app finds unchanged: who is asked what, what the client gets, and what is written.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
+import { createStampede, type Stampede, type StampedeEvent } from '../index.ts'
+import type {
+  Exchange,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  RequestView,
+} from '../ports/exchange.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+import { type FaultyStore, loseReply, refuse, sharedStores } from '../testing/store-doubles.ts'
+
+interface Answer {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+interface Got {
+  readonly status: number
+  readonly body: string
+  readonly fields: Readonly<Record<string, string>>
+}
+
+type Conditions = Readonly<Record<string, string>>
+
+const T1 = 'Sun, 06 Nov 1994 08:49:37 GMT'
+const TAGGED: Answer = { headers: { etag: '"1"', 'x-run': '1' }, body: 'the whole' }
+const UNCHANGED: Answer = { status: 304, headers: { etag: '"1"', 'x-run': '2' } }
+
+let clock: ManualClock
+let stores: { a: FaultyStore; b: FaultyStore }
+let stampede: Stampede
+let peer: Stampede
+let events: string[]
+/** The conditions that each run saw. */
+let asked: Conditions[]
+let answers: Answer[]
+let cache: HttpCache<RequestView>
+
+beforeEach(() => {
+  clock = new ManualClock()
+  stores = sharedStores()
+  stampede = createStampede({ store: stores.a, clock, random: () => 0 })
+  peer = createStampede({ store: stores.b, clock, random: () => 0 })
+  events = []
+  stampede.on('*', (event: StampedeEvent) => void events.push(event.type))
+  asked = []
+  answers = []
+  cache = cacheWith()
+})
+afterEach(async () => {
+  await clock.advance(120_000)
+  for (const each of [stampede, peer]) {
+    expect(each.stats().active).toEqual({ flights: 0, leases: 0 })
+  }
+  expect(clock.timers).toBe(0)
+  await Promise.all([stampede.close(), peer.close()])
+})
+
+const cacheWith = (options: CacheOptions<RequestView> = {}) =>
+  createHttpCache<RequestView>({ stampede, ttlMs: 10_000, cookies: 'ignore', ...options })
+
+/** The app gives the next of `answers`. */
+async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache): Promise<Got> {
+  let got: Got | undefined
+  const take = (reply: { status: number; headers: HeaderList; body?: Uint8Array | undefined }) => {
+    if (got !== undefined) throw new Error('the client was answered twice')
+    const { status, body } = reply
+    got = {
+      status,
+      body: Buffer.from(body ?? []).toString(),
+      fields: Object.fromEntries(reply.headers),
+    }
+  }
+  const request = { method: 'GET', scheme: 'http', host: 'shop.test', target: '/a', headers }
+  const run = async (observer: OriginObserver, to: typeof take | undefined): Promise<OriginEnd> => {
+    asked.push(Object.fromEntries(observer.conditions ?? []))
+    const { status = 200, headers: own = {}, body = '' } = answers.shift() ?? {}
+    const head = { status, headers: Object.entries({ date: T1, ...own }) }
+    const decision = observer.onHead(head)
+    if (decision.action === 'replace') {
+      to?.(decision.reply)
+      return { type: 'replaced', head }
+    }
+    to?.({ status, headers: [...head.headers, ...decision.add], body: Buffer.from(body) })
+    if (!decision.capture) return { type: 'not-captured', reason: 'declined' }
+    return { type: 'complete', head, body: Buffer.from(body) }
+  }
+  const exchange: Exchange<RequestView> = {
+    request,
+    native: request,
+    bypass: (add) => take({ status: 200, headers: add, body: Buffer.from('bypass') }),
+    send: take,
+    runOrigin: (observer) => run(observer, take),
+    redispatch: (observer) => run(observer, undefined),
+  }
+  await at.handle(exchange)
+  await settled()
+  if (got === undefined) throw new Error('the client was not answered')
+  return got
+}
+
+const statusOf = ({ fields }: Got) => fields['cache-status']
+const written = () => stores.a.calls.filter((call) => !call.startsWith('lookup'))
+
+/** `first` is stored, and gone stale; the next run gives `next`. */
+async function stale(first: Answer, next: Answer, waitMs = 11_000): Promise<void> {
+  answers = [first, next]
+  await ask()
+  await clock.advance(waitMs)
+  stores.a.calls.length = 0
+  events.length = 0
+}
+
+describe('what has a validator and has gone stale', () => {
+  it('is answered whole when the app finds it unchanged, and its body is not written again', async () => {
+    await stale(TAGGED, UNCHANGED)
+    const got = await ask()
+    expect(asked).toEqual([{}, { 'if-none-match': '"1"' }])
+    expect([got.status, got.body]).toEqual([200, 'the whole'])
+    expect(got.fields).toMatchObject({ etag: '"1"', 'x-run': '2' })
+    expect(statusOf(got)).toBe('Stampede; fwd=stale; fwd-status=304')
+    expect(written()).toEqual([expect.stringMatching(/^extend /)])
+    const hit = await ask()
+    expect([hit.body, statusOf(hit)]).toEqual(['the whole', 'Stampede; hit; ttl=10'])
+    expect(hit.fields['x-run']).toBe('2')
+    expect(asked).toHaveLength(2)
+  })
+
+  it('is found unchanged behind a stale answer too', async () => {
+    cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
+    await stale(TAGGED, UNCHANGED)
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=-1')
+    expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
+    expect(written()).toEqual([expect.stringMatching(/^extend /)])
+    expect((await ask()).fields).toMatchObject({ 'x-run': '2', etag: '"1"' })
+  })
+
+  it('is asked about by its date as well', async () => {
+    await stale({ headers: { 'last-modified': T1, etag: 'W/"1"' }, body: 'a' }, { status: 304 })
+    expect((await ask()).body).toBe('a')
+    expect(asked[1]).toEqual({ 'if-none-match': 'W/"1"', 'if-modified-since': T1 })
+  })
+
+  it('is replaced by what the app has by now', async () => {
+    await stale(TAGGED, { headers: { etag: '"2"' }, body: 'changed' })
+    const got = await ask()
+    expect([got.body, statusOf(got)]).toEqual([
+      'changed',
+      'Stampede; fwd=stale; fwd-status=200; stored',
+    ])
+    expect((await ask()).body).toBe('changed')
+  })
+
+  it('lives on, and is asked about again, however often it is found unchanged', async () => {
+    await stale(TAGGED, UNCHANGED)
+    for (let n = 0; n < 3; n++) {
+      answers = [UNCHANGED]
+      expect((await ask()).body).toBe('the whole')
+      await clock.advance(50_000)
+    }
+    expect(asked.slice(1)).toEqual(Array(3).fill({ 'if-none-match': '"1"' }))
+  })
+
+  it('is neither served nor asked about when keepMs is over', async () => {
+    await stale(TAGGED, { body: 'new' }, 70_001)
+    expect((await ask()).body).toBe('new')
+    expect(asked[1]).toEqual({})
+  })
+
+  it('does not stand in for an error past its window', async () => {
+    cache = cacheWith({ staleIfErrorMs: 5_000 })
+    await stale(TAGGED, { status: 503 }, 16_000)
+    expect((await ask()).status).toBe(503)
+    expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
+  })
+
+  it.each([
+    ['with keepMs: 0', { keepMs: 0 }, TAGGED],
+    ['with a tag of ours', {}, { body: 'untagged' }],
+    ['with another status than 200', {}, { status: 203, headers: { etag: '"1"' } }],
+  ])('is not asked about %s', async (_, options, first) => {
+    cache = cacheWith(options)
+    await stale(first, { body: 'new' })
+    expect((await ask()).body).toBe('new')
+    expect(asked[1]).toEqual({})
+  })
+
+  it('is not asked about by a request that it is not for', async () => {
+    const first = { headers: { etag: '"1"', vary: 'accept' }, body: 'for all' }
+    await stale(first, { headers: { etag: '"2"' }, body: 'html' })
+    expect((await ask({ accept: 'text/html' })).body).toBe('html')
+    expect(asked[1]).toEqual({})
+  })
+
+  it('is not asked about once it was purged', async () => {
+    await stale(TAGGED, { body: 'new' })
+    await stampede.purge({ all: true })
+    expect((await ask()).body).toBe('new')
+    expect(asked[1]).toEqual({})
+  })
+})
+
+describe('a client with a condition of its own', () => {
+  it('gets the whole if it has another version', async () => {
+    await stale(TAGGED, UNCHANGED)
+    const got = await ask({ 'if-none-match': '"0"' })
+    expect([got.status, got.body]).toEqual([200, 'the whole'])
+    expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
+  })
+
+  it('gets 304 if it has this one, and what the app said to it', async () => {
+    await stale(TAGGED, { ...UNCHANGED, headers: { ...UNCHANGED.headers, 'set-cookie': 'a=1' } })
+    const got = await ask({ 'if-none-match': '"1"' })
+    expect([got.status, got.body]).toEqual([304, ''])
+    expect(got.fields).toMatchObject({ etag: '"1"', 'x-run': '2', 'set-cookie': 'a=1' })
+    expect(statusOf(got)).toBe('Stampede; fwd=stale; fwd-status=304; detail=set-cookie')
+  })
+})
+
+describe('a 304', () => {
+  it.each([
+    ['set-cookie', { 'set-cookie': 'a=1' }],
+    ['private', { 'cache-control': 'private' }],
+    ['no-store', { 'cache-control': 'no-store' }],
+    ['expired', { expires: T1 }],
+  ])('that says %s is its own client’s, and nothing is kept', async (reason, headers) => {
+    await stale(TAGGED, { status: 304, headers })
+    const got = await ask()
+    expect([got.status, got.body]).toEqual([200, 'the whole'])
+    expect(got.fields).toMatchObject(headers)
+    expect(statusOf(got)).toBe(`Stampede; fwd=stale; fwd-status=304; detail=${reason}`)
+    expect(events).toContain('fill.passed')
+    const next = await ask()
+    expect([next.body, statusOf(next)]).toEqual([
+      'bypass',
+      'Stampede; fwd=uri-miss; detail=hit-for-pass',
+    ])
+  })
+
+  it('about another version updates nothing: its client gets what it was asked about, and the next fill asks for the whole', async () => {
+    await stale(TAGGED, { status: 304, headers: { etag: '"2"', 'x-run': '2' } })
+    const got = await ask()
+    expect([got.status, got.body]).toEqual([200, 'the whole'])
+    expect(got.fields).toMatchObject({ etag: '"1"', 'x-run': '1' })
+    expect(statusOf(got)).toBe('Stampede; fwd=stale; fwd-status=304; detail=validator-mismatch')
+    await clock.advance(11_000)
+    answers = [{ headers: { etag: '"2"' }, body: 'changed' }]
+    expect((await ask()).body).toBe('changed')
+    expect(asked[2]).toEqual({})
+  })
+
+  it('that nobody asked for is nothing to store', async () => {
+    answers = [{ status: 304 }]
+    const got = await ask()
+    expect([got.status, statusOf(got)]).toEqual([
+      304,
+      'Stampede; fwd=uri-miss; fwd-status=304; detail=status',
+    ])
+  })
+
+  it('brings a lifetime of its own', async () => {
+    await stale(TAGGED, { status: 304, headers: { 'cache-control': 'max-age=3' } })
+    await ask()
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=3')
+  })
+
+  it('without a word on caching leaves what was said to this cache alone', async () => {
+    const headers = { etag: '"1"', 'stampede-cache-control': 'max-age=4' }
+    await stale({ headers, body: 'a' }, { status: 304 })
+    expect((await ask()).fields).not.toHaveProperty('stampede-cache-control')
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=4')
+  })
+
+  it('is no longer than its date allows: what Expires says is counted from now', async () => {
+    const wall = (ms: number) => new Date(clock.wallNow() + ms).toUTCString()
+    const first = { headers: { etag: '"1"', date: wall(0), expires: wall(5_000) } }
+    await stale(first, {})
+    answers = [{ status: 304, headers: { date: wall(0), expires: wall(5_000) } }]
+    await ask()
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=5')
+  })
+})
+
+describe('the store', () => {
+  it('that has lost the entry is given the whole', async () => {
+    await stale(TAGGED, UNCHANGED)
+    stores.a.next('extend', async () => 'fenced')
+    expect((await ask()).body).toBe('the whole')
+    expect(written()).toEqual([
+      expect.stringMatching(/^extend /),
+      expect.stringMatching(/^commit /),
+    ])
+    expect(events).toContain('fill.committed')
+    expect((await ask({}, createHttpCache({ stampede: peer }))).body).toBe('the whole')
+  })
+
+  it('that was told of a purge meanwhile refuses the whole too', async () => {
+    cache = cacheWith({ key: () => 'page' })
+    await stale(TAGGED, UNCHANGED)
+    stores.a.next('extend', async (work) => {
+      await stampede.purge({ key: 'page' })
+      return work()
+    })
+    expect((await ask()).body).toBe('the whole')
+    expect(written().at(-1)).toMatch(/^commit /)
+    expect(events).toContain('fill.fenced')
+    answers = [{ body: 'new' }]
+    expect((await ask()).body).toBe('new')
+    expect(asked[2]).toEqual({})
+  })
+
+  it('whose reply is lost is asked again', async () => {
+    await stale(TAGGED, UNCHANGED)
+    stores.a.next('extend', loseReply)
+    await ask()
+    expect(written()).toHaveLength(2)
+    expect(events).toContain('fill.committed')
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
+  })
+
+  it('that is away costs no body either: this process goes on with what it has', async () => {
+    await stale(TAGGED, UNCHANGED)
+    stores.a.always = refuse
+    expect(statusOf(await ask())).toBe(
+      'Stampede; fwd=stale; fwd-status=304; detail=store-unavailable',
+    )
+    expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=1')
+  })
+})
+
+describe('another process', () => {
+  it('with a copy hears that it lives on', async () => {
+    const other = createHttpCache<RequestView>({ stampede: peer, ttlMs: 10_000 })
+    answers = [TAGGED, UNCHANGED]
+    await ask()
+    await ask({}, other)
+    await clock.advance(11_000)
+    await ask()
+    stores.b.calls.length = 0
+    const hit = await ask({}, other)
+    expect([hit.body, hit.fields['x-run'], statusOf(hit)]).toEqual([
+      'the whole',
+      '2',
+      'Stampede; hit; ttl=10',
+    ])
+    expect(stores.b.calls).toEqual([])
+  })
+
+  it('without one reads it from the store, with the new head', async () => {
+    await stale(TAGGED, UNCHANGED)
+    await ask()
+    const hit = await ask({}, createHttpCache<RequestView>({ stampede: peer, ttlMs: 10_000 }))
+    expect([hit.body, hit.fields['x-run']]).toEqual(['the whole', '2'])
+  })
+})

@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest'
+import type { HeaderList } from '../ports/exchange.ts'
+import { conditionsFor, freshen, isAbout } from './freshen.ts'
+
+const T1 = 'Sun, 06 Nov 1994 08:49:37 GMT'
+const T2 = 'Sun, 06 Nov 1994 08:49:38 GMT'
+const tag = (etag: string): HeaderList => [['etag', etag]]
+const date = (modified: string): HeaderList => [['last-modified', modified]]
+
+describe('a response is asked about', () => {
+  it('by its entity tag and its date', () => {
+    expect(conditionsFor([['x-a', '1'], ...date(T1), ...tag('"a"')])).toEqual([
+      ['if-none-match', '"a"'],
+      ['if-modified-since', T1],
+    ])
+  })
+
+  it.each(['"a"', 'W/"a"', '""', '"a,b"', '"\xe9"'])('by the tag %s', (etag) => {
+    expect(conditionsFor(tag(etag))).toEqual([['if-none-match', etag]])
+  })
+
+  it.each(['a', 'w/"a"', 'W"a"', '"a', '"a"b"', '"a", "b"', '"a b"', '*', ''])(
+    'not by %s, which is no entity tag',
+    (etag) => expect(conditionsFor(tag(etag))).toEqual([]),
+  )
+})
+
+describe('a 304', () => {
+  it.each([
+    [tag('"a"'), tag('"a"')],
+    [tag('W/"a"'), tag('W/"a"')],
+    [tag('"a"'), tag('W/"a"')],
+    [tag('"a"'), []],
+    [date(T1), date(T1)],
+    [date(T1), []],
+    [
+      [...tag('"a"'), ...date(T1)],
+      [...tag('"a"'), ...date(T2)],
+    ],
+  ] satisfies Array<[HeaderList, HeaderList]>)('about %j may say %j', (stored, said) =>
+    expect(isAbout(stored, said)).toBe(true),
+  )
+
+  it.each([
+    [tag('"a"'), tag('"b"')],
+    [tag('W/"a"'), tag('"a"')],
+    [tag('"a"'), tag('W/"b"')],
+    [tag('"a"'), date(T1)],
+    [date(T1), date(T2)],
+    [date(T1), tag('"a"')],
+    [
+      [...tag('"a"'), ...date(T1)],
+      [...tag('"b"'), ...date(T1)],
+    ],
+  ] satisfies Array<[HeaderList, HeaderList]>)('about %j does not say %j', (stored, said) =>
+    expect(isAbout(stored, said)).toBe(false),
+  )
+})
+
+describe('what is stored', () => {
+  const NOW = Date.UTC(1994, 10, 6, 8, 49, 38)
+  const after = (stored: HeaderList, said: HeaderList) =>
+    freshen(stored, { headers: [...said, ['date', T1]] }, NOW).filter(([name]) => name !== 'date')
+
+  it('takes the fields of the 304, in every line, and keeps the others', () => {
+    const stored: HeaderList = [
+      ['link', '<a>'],
+      ['link', '<b>'],
+      ['x-a', '1'],
+      ['cache-control', 'max-age=1'],
+    ]
+    const said: HeaderList = [
+      ['link', '<c>'],
+      ['link', '<d>'],
+      ['cache-control', 'max-age=2'],
+      ['x-b', '2'],
+    ]
+    expect(after(stored, said)).toEqual([['x-a', '1'], ...said])
+  })
+
+  it.each(['content-length', 'content-encoding', 'content-range'])(
+    'keeps its %s, which is about the body',
+    (name) => expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '1']]),
+  )
+
+  it.each(['content-type', 'content-location', 'content-foo', 'etag'])('takes the new %s', (name) =>
+    expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '2']]),
+  )
+
+  it('is dated now by a 304 without a date', () => {
+    expect(freshen([['date', T1]], { headers: [] }, NOW)).toEqual([['date', T2]])
+    expect(freshen([], { headers: [['date', T1]] }, NOW)).toEqual([['date', T1]])
+  })
+
+  it('forgets what was said to this cache alone when the 304 speaks of caching', () => {
+    const own: HeaderList = [['stampede-cache-control', 'max-age=60']]
+    expect(after(own, [['x-a', '1']])).toEqual([...own, ['x-a', '1']])
+    expect(after(own, [['cache-control', 'no-store']])).toEqual([['cache-control', 'no-store']])
+  })
+})
