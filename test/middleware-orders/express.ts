@@ -10,7 +10,13 @@ import { describe, expect, it, vi } from 'vitest'
 import { listen, type RunningApp } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { statusOf, whole } from '../http-contract/bench.ts'
-import { expectConditionsAnswered, expectOwnCookiesAndRightBytes, PAGE, shown } from './visitors.ts'
+import {
+  expectConditionsAnswered,
+  expectOwnCookiesAndRightBytes,
+  expectToldApart,
+  PAGE,
+  shown,
+} from './visitors.ts'
 
 const require = createRequire(import.meta.url)
 type Make = () => RequestHandler | RequestHandler[]
@@ -142,6 +148,22 @@ export function expressOrders(_name: string, express: typeof express5): void {
       expect(statusOf(await ask(`${running.url}/a`))).toContain('; hit')
     },
   )
+
+  it('requests that a layer in front has sent elsewhere are told apart by where', async () => {
+    for (const isMounted of [false, true]) {
+      const app = express()
+      app.use((req, _res, next) => {
+        if (req.get('x-lang')) req.url = `/${req.get('x-lang')}${req.url}`
+        next()
+      })
+      const cache = stampedeCache({ ttlMs: 60_000 })
+      const answer: RequestHandler = (req, res) => void res.send(`for ${req.baseUrl}${req.url}`)
+      for (const lang of isMounted ? ['/de', '/en'] : []) app.use(lang, cache, answer)
+      app.use(cache, answer)
+      await using running = await listen(app)
+      await expectToldApart(running.url)
+    }
+  })
 
   it('what falls through to nobody is a 404 that is not kept', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))

@@ -29,6 +29,7 @@ import {
   withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
+import { addressOf } from './address.ts'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
@@ -49,7 +50,7 @@ export function createKoaExchange(
   dispatch: Dispatch,
 ): KoaVisit {
   const answer = createAnswer()
-  const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
+  const address = addressOf(ctx)
   const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
     addAtHead(ctx.res, add, OWN_FIELDS)
