@@ -17,10 +17,9 @@ import {
   enterOrigin,
   type FieldMap,
   fieldsOf,
+  guardNotModified,
   headSent,
   hideConditionals,
-  openCapture,
-  type ResponseCapture,
   readRequest,
   redispatch,
   setsCookie,
@@ -102,7 +101,7 @@ async function runOrigin(
   // Also off what the app writes itself, and we never see.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
-  const guard = observer.conditions && guardRaw(ctx, observer)
+  const guard = observer.conditions && guardNotModified(ctx.res, observer)
   try {
     await next()
   } catch (error) {
@@ -131,17 +130,6 @@ async function runOrigin(
     // Before the end of the capture: a stream ends only after Koa has begun to read it.
     answer.given()
   }
-}
-
-/** What the app writes itself, around the context, is its client's; but not a 304 to conditions of ours. */
-function guardRaw({ res }: Context, { onHead, maxBodyBytes }: OriginObserver): ResponseCapture {
-  return openCapture(res, {
-    maxBodyBytes,
-    onHead: (head, ...rest) =>
-      head.status === 304
-        ? onHead(head, ...rest)
-        : { action: 'send', capture: false, add: [], remove: [] },
-  })
 }
 
 /**
