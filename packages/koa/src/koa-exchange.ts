@@ -116,13 +116,9 @@ async function runOrigin(
   try {
     const capture = captureContext(ctx, observer, outer)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
-    if (capture.type === 'not-modified') {
-      const end = await capture.end
-      replaceWith(ctx, capture.reply, outer)
-      return unlessPersonal(ctx, end)
-    }
+    const end = await capture.end
     replaceWith(ctx, capture.reply, outer)
-    return unlessPersonal(ctx, { type: 'replaced', head: capture.head })
+    return unlessPersonal(ctx, end)
   } catch (error) {
     // Our own mistake, or a body that throws when it is read: what the app answered stands.
     return { type: 'failed', status: 500, error }
