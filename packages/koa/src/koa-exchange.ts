@@ -17,10 +17,9 @@ import {
   enterOrigin,
   type FieldMap,
   fieldsOf,
+  guardNotModified,
   headSent,
   hideConditionals,
-  openCapture,
-  type ResponseCapture,
   readRequest,
   redispatch,
   setsCookie,
@@ -103,7 +102,7 @@ async function runOrigin(
   // Also off what the app writes itself, and we never see.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
-  const guard = observer.conditions && guardRaw(ctx, observer)
+  const guard = observer.conditions && guardNotModified(ctx.res, observer)
   try {
     await next()
   } catch (error) {
@@ -118,13 +117,9 @@ async function runOrigin(
   try {
     const capture = captureContext(ctx, observer, outer)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
-    if (capture.type === 'not-modified') {
-      const end = await capture.end
-      replaceWith(ctx, capture.reply, outer)
-      return unlessPersonal(ctx, end)
-    }
+    const end = await capture.end
     replaceWith(ctx, capture.reply, outer)
-    return unlessPersonal(ctx, { type: 'replaced', head: capture.head })
+    return unlessPersonal(ctx, end)
   } catch (error) {
     // Our own mistake, or a body that throws when it is read: what the app answered stands.
     return { type: 'failed', status: 500, error }
@@ -132,17 +127,6 @@ async function runOrigin(
     // Before the end of the capture: a stream ends only after Koa has begun to read it.
     answer.given()
   }
-}
-
-/** What the app writes itself, around the context, is its client's; but not a 304 to conditions of ours. */
-function guardRaw({ res }: Context, { onHead, maxBodyBytes }: OriginObserver): ResponseCapture {
-  return openCapture(res, {
-    maxBodyBytes,
-    onHead: (head, ...rest) =>
-      head.status === 304
-        ? onHead(head, ...rest)
-        : { action: 'send', capture: false, add: [], remove: [] },
-  })
 }
 
 /**
