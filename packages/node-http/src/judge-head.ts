@@ -73,6 +73,8 @@ function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readon
   res.removeHeader(OWN_FIELD)
   applyFields(res, framedHeaders(reply, res.req.method))
   res.statusMessage = ''
+  // Also for a head that is written when nothing is kept any more.
+  res.statusCode = reply.status
   return [reply.status]
 }
 
