@@ -79,6 +79,8 @@ function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readon
   for (const name of OWN_FIELDS) res.removeHeader(name)
   applyFields(res, framedHeaders(reply, res.req.method))
   res.statusMessage = ''
+  // Also for a head that is written when nothing is kept any more.
+  res.statusCode = reply.status
   return [reply.status]
 }
 

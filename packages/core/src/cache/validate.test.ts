@@ -80,7 +80,10 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
   const run = async (observer: OriginObserver, to: typeof take | undefined): Promise<OriginEnd> => {
     asked.push(Object.fromEntries(observer.conditions ?? []))
     const { status = 200, headers: own = {}, body = '' } = answers.shift() ?? {}
-    const head = { status, headers: Object.entries({ date: new Date(clock.wallNow()).toUTCString(), ...own }) }
+    const head = {
+      status,
+      headers: Object.entries({ date: new Date(clock.wallNow()).toUTCString(), ...own }),
+    }
     const decision = observer.onHead(head)
     if (decision.action === 'replace') {
       to?.(decision.reply)
