@@ -193,7 +193,7 @@ const RULES: readonly Rule[] = [
   {
     name: 'an answer is as old as its Date is ago, whatever its Age says (RFC 9111 §4.2.3)',
     gives: 'policy',
-    applies: ({ answer }) => Date.parse(answer.date ?? '') < NOW - 1_000,
+    applies: ({ answer: { date = '' } }) => !/^\d{4}-/.test(date) && Date.parse(date) < NOW - 1_000,
   },
   {
     name: 'an Age that is no number is none (RFC 9111 §5.1)',
