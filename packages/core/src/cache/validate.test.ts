@@ -272,6 +272,17 @@ describe('a 304', () => {
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=3')
   })
 
+  it.each(['first', 'second'])('leaves the %s name of an entry for purges', async (tag) => {
+    const named = (name: string) => ({ etag: '"1"', 'surrogate-key': name })
+    await stale({ headers: named('first'), body: 'a' }, { status: 304, headers: named('second') })
+    await ask()
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
+    await stampede.purge({ tag })
+    answers = [{ body: 'new' }]
+    expect((await ask()).body).toBe('new')
+    expect(asked[2]).toEqual({})
+  })
+
   it('without a word on caching leaves what was said to this cache alone', async () => {
     const headers = { etag: '"1"', 'stampede-cache-control': 'max-age=4' }
     await stale({ headers, body: 'a' }, { status: 304 })
