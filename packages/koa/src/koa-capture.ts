@@ -10,9 +10,11 @@ import {
   applyFields,
   type FieldMap,
   fieldsOf,
+  groupFields,
   headSent,
   isSendable,
   LiveFeed,
+  missingDate,
   setsCookie,
   shield,
   storedHead,
@@ -46,7 +48,9 @@ export function captureContext(
   const { status } = ctx
   const whole = body.kind === 'bytes' ? body.bytes : undefined
   const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
-  const head = storedHead(status, fields, outer)
+  const isKept = decision.action === 'send' && decision.capture
+  const dated = isKept ? missingDate(fields) : []
+  const head = storedHead(status, new Map([...fields, ...groupFields(dated)]), outer)
   if (decision.action === 'replace') {
     if (!isSendable(decision.reply)) return not('declined')
     return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
@@ -56,7 +60,7 @@ export function captureContext(
     return { type: 'replaced', reply, end: keepUnsent(ctx, body, head, observer) }
   }
   for (const name of decision.remove) ctx.remove(name)
-  applyFields(ctx.res, decision.add)
+  applyFields(ctx.res, [...decision.add, ...dated])
   if (!capture || body.kind === 'unknown') return not('declined')
   return { type: 'ends', end: keepBody(ctx, body, head, observer) }
 }

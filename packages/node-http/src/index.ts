@@ -11,6 +11,8 @@ export {
   type FieldMap,
   fieldsOf,
   forbidTransform,
+  groupFields,
+  missingDate,
   restoreFields,
   storedHead,
   toHeaderList,
