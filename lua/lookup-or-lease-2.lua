@@ -21,8 +21,9 @@ if not_after > 0 and now > not_after then return {'LATE', now} end
 local read = {'HMGET', record, 'stored', 'made', 'fresh', 'swr', 'sie', 'keep', 'token', 'until', 'fence', 'pass',
   'retry', 'failure', 'patched'}
 local fields = redis.pcall(unpack(read))
--- What is no hash is not ours, and in our way.
-if fields.err then fields = redis.call('DEL', record) and redis.call(unpack(read)) end
+-- What is no hash is not ours, and in our way. Any other error is the caller's: it may not read what others may.
+local is_foreign = string.find(fields.err or '', 'WRONGTYPE', 1, true)
+if is_foreign then fields = redis.call('DEL', record) and redis.call(unpack(read)) elseif fields.err then return fields end
 
 -- A purge of the group leaves a stamp there: what has an older fence is gone (hard), or stale (soft).
 local stamps = group ~= record and redis.call('HMGET', group, 'purged', 'softened', 'softened_at') or {}

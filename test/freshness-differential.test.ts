@@ -191,6 +191,11 @@ const RULES: readonly Rule[] = [
     applies: ({ answer }) => /^\d{4}-/.test(answer.date ?? ''),
   },
   {
+    name: 'an answer is as old as its Date is ago, whatever its Age says (RFC 9111 §4.2.3)',
+    gives: 'policy',
+    applies: ({ answer: { date = '' } }) => !/^\d{4}-/.test(date) && Date.parse(date) < NOW - 1_000,
+  },
+  {
     name: 'an Age that is no number is none (RFC 9111 §5.1)',
     gives: 'stampede',
     applies: ({ answer }) => /[a-z.]/.test(answer.age ?? ''),

@@ -234,7 +234,7 @@ describe('the cost', () => {
     // One more is the test's own.
     expect(clients).toHaveLength(2 + 1)
     const channels = (await admin.client.pubsub('CHANNELS')) as string[]
-    expect(channels).toHaveLength(3)
+    expect(channels).toHaveLength(4)
     await locks.close()
     expect(await stampede.getOrSet('other', () => 2, { ttlMs: 1_000 })).toBe(2)
     await stampede.close()

@@ -76,7 +76,7 @@ describe('append-purge', () => {
     expect(now).toBeGreaterThan(known)
     const event = ['prev', String(known), 'event', 'mht=red']
     expect(await redis.xrange(log, '-', '+')).toEqual([[`${position}-0`, event]])
-    expect(await redis.zrange(marks, 0, -1, 'WITHSCORES')).toEqual(['ht=red', String(position)])
+    expect(await redis.zrange(marks, '0', '-1', 'WITHSCORES')).toEqual(['ht=red', String(position)])
     expect(await redis.hgetall(meta)).toEqual({
       last: String(position),
       floor: String(known),
@@ -89,7 +89,7 @@ describe('append-purge', () => {
     await append('mht=red')
     await append('mst=red')
     const { position } = await append('mht=red')
-    const kept = await redis.zrange(marks, 0, -1, 'WITHSCORES')
+    const kept = await redis.zrange(marks, '0', '-1', 'WITHSCORES')
     expect(kept).toEqual(['st=red', expect.any(String), 'ht=red', String(position)])
   })
 
@@ -132,7 +132,7 @@ describe('append-purge', () => {
   it('remembers so many marks; of what was made before the next one nothing is known', async () => {
     const all: Appended[] = []
     for (let i = 0; i < 8; i++) all.push(await append(`mht=${i}`, 0, { most: 5 }))
-    expect(await redis.zrange(marks, 0, -1)).toEqual(['ht=3', 'ht=4', 'ht=5', 'ht=6', 'ht=7'])
+    expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=3', 'ht=4', 'ht=5', 'ht=6', 'ht=7'])
     expect(Number(await redis.hget(meta, 'floor'))).toBe(all[2]?.position)
   })
 
@@ -140,7 +140,7 @@ describe('append-purge', () => {
     const old = await append('mht=old')
     await new Promise((resolve) => setTimeout(resolve, 60))
     await append('mht=new', 0, { ageMs: 50 })
-    expect(await redis.zrange(marks, 0, -1)).toEqual(['ht=new'])
+    expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=new'])
     expect(Number(await redis.hget(meta, 'floor'))).toBe(old.position)
   })
 

@@ -72,7 +72,9 @@ async function start(url = server.url, user: object = {}): Promise<Process> {
       marks.push(mark)
     },
     onExtend: () => {},
-    onGap: () => void (counts.gaps += 1),
+    onGap: () => {
+      counts.gaps += 1
+    },
     onForget: (floor) => {
       counts.forgets += 1
       counts.floor = floor

@@ -68,7 +68,6 @@ const TROUBLES: readonly Trouble[] = [
 const TARGETS: ReadonlyArray<readonly [string, PurgeTarget]> = [
   ['a tag', { tag: 'pages' }],
   ['a key', { key: '/page' }],
-  ['a path', { path: '/page' }],
   ['everything', { all: true }],
 ]
 

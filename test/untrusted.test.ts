@@ -133,6 +133,15 @@ describe('a Redis that refuses', () => {
     expect(await get(mute, 'new')).toBe('new')
   })
 
+  it('to be read by one process takes nothing from the others', async () => {
+    await acl('blind', '&*', '-hmget')
+    const one = stampede()
+    expect(await get(one)).toBe('made')
+    const blind = stampede({}, { username: 'blind', password: 'secret' })
+    expect(await get(blind, 'its own')).toBe('its own')
+    expect(await get(stampede(), 'again')).toBe('made')
+  })
+
   it('for lack of memory costs nobody a lease', async () => {
     const one = stampede()
     const two = stampede()

@@ -97,6 +97,42 @@ export function conditionCases(framework: Framework): void {
     for (const other of await Promise.all(others)) expect(other.body).toBe('the page')
   })
 
+  it('keeps what comes slowly for others, however soon its client would leave', async () => {
+    const { runs, start } = setUp(framework, () => ({
+      headers: { etag: '"v1"' },
+      body: Readable.from(slow()),
+    }))
+    await using app = await start()
+    const first = await whole(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' } })
+    expect([first.status, first.body.length]).toEqual([304, 0])
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, runs.count]).toEqual(['the page', 1])
+  })
+
+  it('answers 304 also if the body turns out too large to be kept', async () => {
+    const { start } = setUp(framework, () => ({
+      headers: { etag: '"v1"', 'x-own': 'yes' },
+      body: Readable.from(slow()),
+    }))
+    await using app = await start({ maxBodyBytes: 5 })
+    const answers = await pipelined(app.url, [
+      get('/a', 'If-None-Match: "v1"', 'Connection: close'),
+    ])
+    expect(answers).toMatchObject([{ status: 'HTTP/1.1 304 Not Modified', body: '' }])
+    expect((await ask(`${app.url}/a`)).body).toBe('the page')
+  })
+
+  it('keeps nothing of what throws in the middle, nor of the error page that follows', async () => {
+    const { start } = setUp(framework, (_seen, run, res) => {
+      if (run > 1) return { headers: { etag: '"v1"' }, body: 'the page' }
+      res.setHeader('ETag', '"v1"').write('the ')
+      throw new Error('in the middle')
+    })
+    await using app = await start()
+    await ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' }, timeoutMs: 500 })
+    expect((await ask(`${app.url}/a`)).body).toBe('the page')
+  })
+
   it('keeps nothing of a stream that breaks, though its client has been told 304', async () => {
     const { happened, start } = setUp(framework, (_seen, run) => ({
       headers: { etag: '"v1"' },
@@ -109,6 +145,13 @@ export function conditionCases(framework: Framework): void {
     const next = await ask(`${app.url}/a`)
     expect([next.body, statusOf(next)]).toEqual(['the page', STORED])
   })
+}
+
+async function* slow(): AsyncGenerator<Buffer> {
+  for (const text of ['the ', 'pa', 'ge']) {
+    yield Buffer.from(text)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
 }
 
 async function* broken(): AsyncGenerator<Buffer> {

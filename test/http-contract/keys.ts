@@ -18,6 +18,22 @@ export function keyCases(framework: Framework): void {
     expect(runs.count).toBe(2)
   })
 
+  it('gives a coded body to those who take its coding, also if the answer does not say that it varies', async () => {
+    const { runs, start } = setUp(framework, ({ headers }) =>
+      headers['accept-encoding'] === 'gzip'
+        ? { headers: { 'content-encoding': 'gzip' }, body: 'coded' }
+        : { body: 'plain' },
+    )
+    await using app = await start()
+    const asking = async (coding: string) =>
+      (await ask(`${app.url}/a`, { headers: { 'accept-encoding': coding } })).body
+    for (const _round of [1, 2]) {
+      expect(await asking('gzip')).toBe('coded')
+      expect(await asking('identity')).toBe('plain')
+    }
+    expect(runs.count).toBe(2)
+  })
+
   it('keeps no more than 64 variants of one URL, and leaves the other URLs alone', async () => {
     const { runs, stampede, start } = setUp(framework, (seen) =>
       seen.path === '/other'

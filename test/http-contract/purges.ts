@@ -1,6 +1,6 @@
 // Cases: what a purge by path, route or tag is about, and what it leaves.
 import { memoryStore, type PurgeTarget } from '@stampede/core'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { Framework, RunningApp } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
@@ -168,11 +168,35 @@ export function purgeCases(framework: Framework): void {
       }
   })
 
+  it.each(['first', 'second', 'option'])(
+    'keeps what a 304 finds unchanged under its tags: %s',
+    async (tag) => {
+      const bench = setUp(framework, ({ headers }) =>
+        headers['if-none-match'] === undefined
+          ? { headers: { etag: '"1"', 'surrogate-key': 'first' } }
+          : { status: 304, headers: { etag: '"1"', 'surrogate-key': 'second' } },
+      )
+      await using app = await bench.start({ tags: ['option'], staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await bench.stampede.purge({ path: '/a' }, { soft: true })
+      await ask(`${app.url}/a`)
+      await bench.happened('fill.committed', 2)
+      expect(await leftBy(bench, app, ['/a'], { tag: 'third' })).toEqual(['/a'])
+      expect(await leftBy(bench, app, ['/a'], { tag })).toEqual([])
+      expect(bench.seen.map(({ headers }) => headers['if-none-match'])).toEqual([
+        undefined,
+        '"1"',
+        undefined,
+      ])
+    },
+  )
+
   it('sends what its tags cannot be found for, and does not keep it', async () => {
     const { runs, start } = setUp(framework)
     const tags = () => {
       throw new Error('no product')
     }
+    const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
     await using app = await start({ tags })
     for (const run of [1, 2]) {
       const answer = await ask(`${app.url}/a`)
@@ -182,7 +206,8 @@ export function purgeCases(framework: Framework): void {
         'Stampede; fwd=uri-miss; fwd-status=200; detail=tags',
       ])
     }
-    expect(runs.count).toBe(2)
+    expect([runs.count, warned.mock.calls.length]).toEqual([2, 1])
+    warned.mockRestore()
   })
 
   it('purges the groups that a change names, and not those that a GET names', async () => {

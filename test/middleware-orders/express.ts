@@ -1,16 +1,22 @@
 // Express with one more middleware before or after the cache.
 import { createRequire } from 'node:module'
-import { createStampede } from '@stampede/core'
+import { createStampede, memoryStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
 import type { Request, RequestHandler, Response, Router } from 'express'
 import express5 from 'express'
 import express4 from 'express4'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { listen, type RunningApp } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { statusOf, whole } from '../http-contract/bench.ts'
-import { expectConditionsAnswered, expectOwnCookiesAndRightBytes, PAGE, shown } from './visitors.ts'
+import {
+  expectConditionsAnswered,
+  expectOwnCookiesAndRightBytes,
+  expectToldApart,
+  PAGE,
+  shown,
+} from './visitors.ts'
 
 const require = createRequire(import.meta.url)
 type Make = () => RequestHandler | RequestHandler[]
@@ -115,6 +121,49 @@ export function expressOrders(_name: string, express: typeof express5): void {
       await expectConditionsAnswered(running.url)
     },
   )
+
+  it.each([
+    ['json', (res: Response) => void res.json({ a: 1 })],
+    ['send', (res: Response) => void res.send(PAGE)],
+    ['sendFile', (res: Response) => res.sendFile('package.json', { root: process.cwd() })],
+  ])(
+    'what %s answers without a change is stored once: the app tags it by itself',
+    async (_, answer) => {
+      const store = memoryStore()
+      const [commit, extend] = [vi.spyOn(store, 'commit'), vi.spyOn(store, 'extend')]
+      const clock = new ManualClock()
+      const stampede = createStampede({ clock, store })
+      const app = express().use(stampedeCache({ stampede, ttlMs: 10_000, overrideHeaders: true }))
+      app.get('/a', (_req: Request, res: Response) => answer(res))
+      await using running = await listen(app)
+      const first = await ask(`${running.url}/a`)
+      await expect.poll(() => commit.mock.calls.length).toBe(1)
+      await clock.advance(11_000)
+      const second = await ask(`${running.url}/a`)
+      expect([second.status, second.body]).toEqual([200, first.body])
+      expect(second.headers['content-type']).toBe(first.headers['content-type'])
+      expect(statusOf(second)).toBe('Stampede; fwd=stale; fwd-status=304')
+      await expect.poll(() => extend.mock.calls.length).toBe(1)
+      expect(commit).toHaveBeenCalledTimes(1)
+      expect(statusOf(await ask(`${running.url}/a`))).toContain('; hit')
+    },
+  )
+
+  it('requests that a layer in front has sent elsewhere are told apart by where', async () => {
+    for (const isMounted of [false, true]) {
+      const app = express()
+      app.use((req, _res, next) => {
+        if (req.get('x-lang')) req.url = `/${req.get('x-lang')}${req.url}`
+        next()
+      })
+      const cache = stampedeCache({ ttlMs: 60_000 })
+      const answer: RequestHandler = (req, res) => void res.send(`for ${req.baseUrl}${req.url}`)
+      for (const lang of isMounted ? ['/de', '/en'] : []) app.use(lang, cache, answer)
+      app.use(cache, answer)
+      await using running = await listen(app)
+      await expectToldApart(running.url)
+    }
+  })
 
   it('what falls through to nobody is a 404 that is not kept', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))

@@ -10,7 +10,13 @@ import { describe, expect, it } from 'vitest'
 import { listen, type RunningApp } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { statusOf, whole } from '../http-contract/bench.ts'
-import { expectConditionsAnswered, expectOwnCookiesAndRightBytes, PAGE, shown } from './visitors.ts'
+import {
+  expectConditionsAnswered,
+  expectOwnCookiesAndRightBytes,
+  expectToldApart,
+  PAGE,
+  shown,
+} from './visitors.ts'
 
 const require = createRequire(import.meta.url)
 type Make = (app: Koa3) => Middleware[]
@@ -124,6 +130,34 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
       app.use((ctx) => (ctx.body = PAGE))
       await using running = await listen(app.callback())
       await expectConditionsAnswered(running.url)
+    },
+  )
+
+  it.each([
+    ['inside', []],
+    ['inside and outside', [conditionalGet(), etag()]],
+  ])(
+    '@koa/etag and koa-conditional-get %s find a page unchanged, and its client has all of it',
+    async (_, before) => {
+      const clock = new ManualClock()
+      const stampede = createStampede({ clock })
+      const app = new Koa()
+      for (const layer of before) app.use(layer)
+      app.use(stampedeCache({ stampede, ttlMs: 10_000 }))
+      for (const layer of [conditionalGet(), etag()]) app.use(layer)
+      app.use((ctx) => (ctx.body = PAGE))
+      await using running = await listen(app.callback())
+      const first = await ask(`${running.url}/`)
+      await clock.advance(11_000)
+      const second = await ask(`${running.url}/`)
+      expect([second.status, second.body]).toEqual([200, PAGE])
+      expect(second.headers.etag).toBe(first.headers.etag)
+      expect(second.headers['content-type']).toBe(first.headers['content-type'])
+      expect(statusOf(second)).toBe('Stampede; fwd=stale; fwd-status=304')
+      await clock.advance(11_000)
+      const headers = { 'if-none-match': String(first.headers.etag) }
+      expect((await ask(`${running.url}/`, { headers })).status).toBe(304)
+      await expect.poll(async () => statusOf(await ask(`${running.url}/`))).toContain('; hit')
     },
   )
 
@@ -246,6 +280,23 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     for (const _round of [1, 2]) {
       expect((await ask(`${running.url}/one/items/7`)).body).toBe('/one /items/7 /items/:id 1')
       expect((await ask(`${running.url}/two/items/7`)).body).toBe('/two /items/7 /items/:id 2')
+    }
+  })
+
+  it('requests that a layer in front has sent elsewhere are told apart by where', async () => {
+    const mount = load<(prefix: string, app: Middleware) => Middleware>('koa-mount')
+    for (const isMounted of [false, true]) {
+      const app = new Koa()
+      app.use((ctx, next) => {
+        if (ctx.get('x-lang')) ctx.url = `/${ctx.get('x-lang')}${ctx.url}`
+        return next()
+      })
+      const cache = stampedeCache({ ttlMs: 60_000 })
+      for (const lang of isMounted ? ['/de', '/en'] : []) app.use(mount(lang, cache))
+      app.use(cache)
+      app.use((ctx) => (ctx.body = `for ${ctx.url}`))
+      await using running = await listen(app.callback())
+      await expectToldApart(running.url)
     }
   })
 

@@ -2,6 +2,7 @@
 // whether a cookie of one ever comes to the other.
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
+import { ask } from '../harness/load.ts'
 import { type Whole, whole } from '../http-contract/bench.ts'
 
 /** Keeps the cookies it is given, as a browser does. */
@@ -92,4 +93,18 @@ export async function expectConditionsAnswered(url: string): Promise<void> {
   }
   const changed = await whole(`${url}/page`, { headers: { 'if-none-match': '"x"' } })
   expect([changed.status, changed.body.toString()]).toEqual([200, PAGE])
+}
+
+/** Of an app that puts `x-lang` in front of the path before it comes to the cache, and answers with the path. */
+export async function expectToldApart(url: string): Promise<void> {
+  for (const _round of [1, 2]) {
+    for (const lang of ['de', 'en', '']) {
+      const headers = lang === '' ? {} : { 'x-lang': lang }
+      for (const path of ['/', '/a?b=1']) {
+        const answer = await ask(url + path, { headers })
+        expect(answer.body).toBe(`for ${lang && `/${lang}`}${path}`)
+        expect(String(answer.headers['cache-status']).includes('; hit')).toBe(_round === 2)
+      }
+    }
+  }
 }

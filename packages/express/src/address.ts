@@ -4,7 +4,14 @@ import type { RequestAddress } from '@stampede/node-http'
 import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {
-  return { scheme: req.protocol, host: hostOf(req), target: req.originalUrl }
+  const { protocol: scheme, originalUrl: target } = req
+  return { scheme, host: hostOf(req), target, rewritten: rewrittenOf(req) }
+}
+
+/** A mount only moves a part from `url` to `baseUrl`, and gives what is left a slash to begin with. */
+function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined {
+  const isMounted = originalUrl === baseUrl + url || originalUrl === baseUrl + url.slice(1)
+  return isMounted ? undefined : baseUrl + url
 }
 
 /** Express 4's `req.hostname` drops the port, and two ports are two origins. */

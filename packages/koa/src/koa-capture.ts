@@ -10,9 +10,11 @@ import {
   applyFields,
   type FieldMap,
   fieldsOf,
+  groupFields,
   headSent,
   isSendable,
   LiveFeed,
+  missingDate,
   setsCookie,
   shield,
   storedHead,
@@ -26,10 +28,9 @@ import { isKoa3, type KoaBody, readKoaBody } from './koa-body.ts'
 /** What came of it: how the run ends, perhaps later, or the answer to give instead. */
 export type KoaCapture =
   | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
-  | { readonly type: 'replaced'; readonly reply: Reply; readonly head: CapturedHead }
-  /** The client has it already. A stream is kept first: Koa destroys it with the answer. */
+  /** Where the client has it already, a stream is kept first: Koa destroys it with the answer. */
   | {
-      readonly type: 'not-modified'
+      readonly type: 'replaced'
       readonly reply: Reply
       readonly end: Promise<OriginEnd> | OriginEnd
     }
@@ -47,17 +48,19 @@ export function captureContext(
   const { status } = ctx
   const whole = body.kind === 'bytes' ? body.bytes : undefined
   const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
+  const isKept = decision.action === 'send' && decision.capture
+  const dated = isKept ? missingDate(fields) : []
+  const head = storedHead(status, new Map([...fields, ...groupFields(dated)]), outer)
   if (decision.action === 'replace') {
     if (!isSendable(decision.reply)) return not('declined')
-    return { type: 'replaced', reply: decision.reply, head: storedHead(status, fields, outer) }
+    return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
   }
-  const head = storedHead(status, fields, outer)
   const { capture, notModified: reply } = decision
   if (reply !== undefined && capture && body.kind !== 'unknown' && isSendable(reply)) {
-    return { type: 'not-modified', reply, end: keepUnsent(ctx, body, head, observer) }
+    return { type: 'replaced', reply, end: keepUnsent(ctx, body, head, observer) }
   }
   for (const name of decision.remove) ctx.remove(name)
-  applyFields(ctx.res, decision.add)
+  applyFields(ctx.res, [...decision.add, ...dated])
   if (!capture || body.kind === 'unknown') return not('declined')
   return { type: 'ends', end: keepBody(ctx, body, head, observer) }
 }

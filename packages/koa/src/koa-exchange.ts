@@ -17,10 +17,9 @@ import {
   enterOrigin,
   type FieldMap,
   fieldsOf,
+  guardNotModified,
   headSent,
   hideConditionals,
-  openCapture,
-  type ResponseCapture,
   readRequest,
   redispatch,
   setsCookie,
@@ -29,6 +28,7 @@ import {
   withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
+import { addressOf } from './address.ts'
 import { type Answer, createAnswer } from './answer.ts'
 import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
@@ -49,7 +49,7 @@ export function createKoaExchange(
   dispatch: Dispatch,
 ): KoaVisit {
   const answer = createAnswer()
-  const address = { scheme: ctx.protocol, host: ctx.host, target: ctx.originalUrl }
+  const address = addressOf(ctx)
   const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
     addAtHead(ctx.res, add, OWN_FIELDS)
@@ -102,7 +102,7 @@ async function runOrigin(
   // Also off what the app writes itself, and we never see.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
-  const guard = observer.conditions && guardRaw(ctx, observer)
+  const guard = observer.conditions && guardNotModified(ctx.res, observer)
   try {
     await next()
   } catch (error) {
@@ -117,13 +117,9 @@ async function runOrigin(
   try {
     const capture = captureContext(ctx, observer, outer)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
-    if (capture.type === 'not-modified') {
-      const end = await capture.end
-      replaceWith(ctx, capture.reply, outer)
-      return unlessPersonal(ctx, end)
-    }
+    const end = await capture.end
     replaceWith(ctx, capture.reply, outer)
-    return unlessPersonal(ctx, { type: 'replaced', head: capture.head })
+    return unlessPersonal(ctx, end)
   } catch (error) {
     // Our own mistake, or a body that throws when it is read: what the app answered stands.
     return { type: 'failed', status: 500, error }
@@ -131,17 +127,6 @@ async function runOrigin(
     // Before the end of the capture: a stream ends only after Koa has begun to read it.
     answer.given()
   }
-}
-
-/** What the app writes itself, around the context, is its client's; but not a 304 to conditions of ours. */
-function guardRaw({ res }: Context, { onHead, maxBodyBytes }: OriginObserver): ResponseCapture {
-  return openCapture(res, {
-    maxBodyBytes,
-    onHead: (head, ...rest) =>
-      head.status === 304
-        ? onHead(head, ...rest)
-        : { action: 'send', capture: false, add: [], remove: [] },
-  })
 }
 
 /**

@@ -4,7 +4,7 @@
 // Content-Length; `finish` means neither (it also fires for short bodies and after aborts).
 
 import type { ServerResponse } from 'node:http'
-import type { OriginEnd } from '@stampede/core'
+import type { OriginEnd, OriginObserver } from '@stampede/core'
 import type { CaptureObserver } from './hold-end.ts'
 import { ResponseLayer } from './response-layer.ts'
 
@@ -21,6 +21,20 @@ export function captureResponse(
   observer: CaptureObserver,
 ): Promise<OriginEnd> {
   return openCapture(res, observer).ended
+}
+
+/**
+ * For a framework that writes the response itself: what the app writes around it is its client's, but for a 304 to conditions that
+ * are not.
+ */
+export function guardNotModified(res: ServerResponse, observer: OriginObserver): ResponseCapture {
+  return openCapture(res, {
+    maxBodyBytes: observer.maxBodyBytes,
+    onHead: (head, ...rest) =>
+      head.status === 304
+        ? observer.onHead(head, ...rest)
+        : { action: 'send', capture: false, add: [], remove: [] },
+  })
 }
 
 export function openCapture(res: ServerResponse, observer: CaptureObserver): ResponseCapture {

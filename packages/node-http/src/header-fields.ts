@@ -21,6 +21,14 @@ export function toHeaderList(fields: FieldMap): HeaderList {
 }
 
 /**
+ * The date of an answer that is to be kept and says none, to be sent and kept alike. Node would add one of its own, which it reads once
+ * a second.
+ */
+export function missingDate(fields: FieldMap): HeaderList {
+  return fields.has('date') ? [] : [['date', new Date().toUTCString()]]
+}
+
+/**
  * What a hit replays: the head without the fields that were there, with the same values, before the
  * origin ran (middlewares outside set them anew on each request), and with a date.
  */

@@ -3,7 +3,7 @@
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
 export { createBodyCollector, teeStream } from './body.ts'
-export { captureResponse, openCapture, type ResponseCapture } from './capture-response.ts'
+export { captureResponse, guardNotModified } from './capture-response.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {
@@ -11,6 +11,8 @@ export {
   type FieldMap,
   fieldsOf,
   forbidTransform,
+  groupFields,
+  missingDate,
   restoreFields,
   storedHead,
   toHeaderList,

@@ -14,6 +14,8 @@ import type { BodyCollector } from './body.ts'
 import {
   applyFields,
   type FieldMap,
+  groupFields,
+  missingDate,
   restoreFields,
   storedHead,
   toHeaderList,
@@ -63,10 +65,14 @@ export function judgeHead(
     return { replacement: decision.reply, instead: storedHead(status, fields, outer) }
   }
   const { capture, add, remove, notModified } = decision.action === 'send' ? decision : UNANSWERED
+  const dated = capture && res.sendDate ? missingDate(fields) : []
+  const kept = new Map([...fields, ...groupFields(dated)])
   const instead = notModified && isSendable(notModified) ? notModified : undefined
   return {
-    args: instead ? headInstead(res, instead, outer) : editWriteHead(res, args, add, remove),
-    stored: storedHead(status, fields, outer),
+    args: instead
+      ? headInstead(res, instead, outer)
+      : editWriteHead(res, args, [...add, ...dated], remove),
+    stored: storedHead(status, kept, outer),
     keep: capture,
     cookie: fields.has('set-cookie'),
     muted: instead !== undefined,
@@ -79,6 +85,8 @@ function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readon
   for (const name of OWN_FIELDS) res.removeHeader(name)
   applyFields(res, framedHeaders(reply, res.req.method))
   res.statusMessage = ''
+  // Also for a head that is written when nothing is kept any more.
+  res.statusCode = reply.status
   return [reply.status]
 }
 

@@ -11,6 +11,8 @@ export interface RequestAddress {
   readonly host: string
   /** Path and query as received, before any mounting changed them. */
   readonly target: string
+  /** Where middlewares in front of the cache have sent it instead. */
+  readonly rewritten?: string | undefined
 }
 
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
@@ -20,6 +22,7 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
     scheme: address.scheme,
     host: address.host,
     target: address.target,
+    rewritten: address.rewritten,
     headers: req.headers,
   }
 }

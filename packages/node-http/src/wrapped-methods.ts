@@ -25,15 +25,19 @@ export class WrappedMethods {
 
   pass(method: Method, args: readonly unknown[]): unknown {
     if (!this.#muted) return Reflect.apply(this.original[method], this.#res, args)
-    if (method === 'write') {
-      if (!this.#res.headersSent) this.original.flushHeaders.call(this.#res)
-      return discardWrite(args, true)
+    if (method === 'write' || method === 'flushHeaders') {
+      // Settled, so that nobody can answer something else; what is not flushed is not on its way.
+      if (!this.#res.headersSent) this.#res.writeHead(this.#res.statusCode)
+      return method === 'write' ? discardWrite(args, true) : undefined
     }
     const sent = method === 'end' ? args.filter((arg) => typeof arg === 'function') : args
     return Reflect.apply(this.original[method], this.#res, sent)
   }
 
-  /** The client has the body already: from now on only the head and the end are passed. */
+  /**
+   * The client has the body already: it gets the head alone, when the body is at its end. Earlier, it would leave as soon as
+   * it is told, and with it the source of a body that others want.
+   */
   mute(): void {
     this.#muted = true
   }

@@ -320,6 +320,17 @@ describe('the purges that a process knows of', () => {
     expect(log.last).toBe(purges.position)
   })
 
+  it('are forgotten about without making anything void, where only the log was cut', async () => {
+    const { log, process, purges } = await started()
+    log.append(key)
+    log.append(red)
+    log.kept = log.all.length
+    void purges.beat()
+    await process.settle()
+    expect(process).toMatchObject({ forgets: 2, floor: 1_000 })
+    expect(process.marks.get('mht=red')).toBe(log.last)
+  })
+
   it('go on from what is known after a reconnection, with a question sent after it', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()

@@ -122,7 +122,8 @@ export class RedisPurges {
 
   #learn({ isComplete, now, last, floor, events }: News): void {
     this.#newest = Math.max(this.#newest, last)
-    if (!isComplete) this.#hooks.onForget(floor)
+    // Marks that were dropped before what is known are known.
+    if (!isComplete) this.#hooks.onForget(floor > this.#known ? floor : 0)
     for (const event of events) this.#apply(event, Math.max(0, (now - event.position) / 1000))
     this.#known = Math.max(this.#known, last)
   }

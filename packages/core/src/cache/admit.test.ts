@@ -45,6 +45,21 @@ describe('who takes part', () => {
   })
 })
 
+describe('credentials in fields of other names', () => {
+  const names = ['x-api-key', 'x-auth-token', 'proxy-authorization', 'x-forwarded-user']
+
+  it.each(names)('%s: does not, as with Authorization', (name) => {
+    expect(reason({ [name]: 'k' })).toBe('authorization')
+    expect(reason({ [name]: 'k' }, { cookies: 'ignore', vary: ['x-other'] })).toBe('authorization')
+  })
+
+  it.each(names)('%s: does when the options say how', (name) => {
+    expect(reason({ [name]: 'k' }, { authorization: 'ignore' })).toBeUndefined()
+    expect(reason({ [name]: 'k' }, { identity: () => 'k' })).toBeUndefined()
+    expect(reason({ [name]: 'k' }, { vary: [name] })).toBeUndefined()
+  })
+})
+
 describe('who does not', () => {
   it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'QUERY', 'PURGE', 'get', ''])(
     'the method %s',

@@ -8,7 +8,7 @@
 // | method-override | may be routed as another method                                                  |
 // | request-body    | has a body, which is in no key                                                   |
 // | precondition    | has If-Match or If-Unmodified-Since, which only the origin can answer            |
-// | authorization   | has Authorization, and neither `authorization: 'ignore'` nor `identity` says how  |
+// | authorization   | has Authorization or the like, and no `authorization: 'ignore'` nor `identity`   |
 // | cookie          | has Cookie, and neither `cookies` nor `identity` says how                        |
 // | option          | is one that the `bypass` option named                                            |
 //
@@ -73,14 +73,24 @@ function hasBody(headers: RequestView['headers']): boolean {
   return length !== undefined && !/^0+$/.test(length)
 }
 
+/** What other fields say who is asking: keys and tokens, and what a proxy in front found out. */
+const CREDENTIALS: readonly string[] = [
+  ...['proxy-authorization', 'x-authorization', 'dpop', 'api-key', 'x-api-key', 'apikey'],
+  ...['x-auth-token', 'x-access-token', 'x-session-token', 'x-amz-security-token'],
+  ...['remote-user', 'x-remote-user', 'x-forwarded-user', 'x-forwarded-email'],
+  ...['x-forwarded-access-token', 'x-auth-request-user', 'x-auth-request-email'],
+  ...['cf-access-jwt-assertion', 'x-goog-iap-jwt-assertion', 'x-amzn-oidc-data'],
+]
+
 /** RFC 9111 §3.5, and by the same reasoning for cookies: credentials make an answer one caller's. */
 function credentialReason<Native>(
   { headers }: RequestView,
   config: CacheConfig<Native>,
 ): BypassReason | undefined {
   if (config.identity !== undefined) return undefined
-  if (headers.authorization !== undefined && config.authorization === 'bypass') {
-    return 'authorization'
+  if (config.authorization === 'bypass') {
+    const tells = (name: string) => headers[name] !== undefined && !config.vary.includes(name)
+    if (headers.authorization !== undefined || CREDENTIALS.some(tells)) return 'authorization'
   }
   if (config.cookies !== 'bypass') return undefined
   return trimOws(requestField(headers, 'cookie') ?? '') === '' ? undefined : 'cookie'

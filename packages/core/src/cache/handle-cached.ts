@@ -64,7 +64,7 @@ const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, wish } = journey
   const { request, native } = exchange
-  const names = index.namesFor(plainKey, request.headers)
+  const names = index.namesFor(plainKey, request.headers, rt.clock.now())
   journey.attempts += 1
   if (names === 'full' || journey.attempts > 3) {
     return forward(exchange, config, 'bypass', 'too-many-variants')

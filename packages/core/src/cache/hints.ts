@@ -71,8 +71,9 @@ export function onExtend(
 /** Purges may have been missed: no copy is kept, and what was made before `floor` is void. */
 export function onForget(rt: Runtime, floor: Position): void {
   rt.marks.forgetBefore(floor)
+  // A process that has just begun has nothing to forget.
+  if (rt.l1.size.entries > 0 || rt.flights.size > 0) rt.events.emit({ type: 'gap', key: '' })
   rt.l1.flush()
-  rt.events.emit({ type: 'gap', key: '' })
   for (const flight of rt.flights.values()) lookAgain(rt, flight, 'gap')
 }
 

@@ -224,6 +224,12 @@ describe('what a client claims of the URL', () => {
     expect(claim(headers, https)).toBe(claim({}, https))
   })
 
+  it('counts as the path does where middlewares have sent it elsewhere', () => {
+    const sent = (rewritten?: string) => keyOf(view('/a', { rewritten }))
+    expect(new Set([sent(), sent('/de/a'), sent('/en/a')]).size).toBe(3)
+    expect(groupOf(sent('/de/a'))).toBe(key('/a'))
+  })
+
   it('is nothing to a key option', () => {
     const options: Options = { key: () => 'k' }
     expect(withHeaders({ 'x-forwarded-host': 'evil.test' }, options)).toBe(withHeaders({}, options))

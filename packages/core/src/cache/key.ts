@@ -26,7 +26,7 @@ export function cacheKey<Native>(
     config.key === undefined
       ? urlKey(request, config.query)
       : customKey(ask('key', config.key, native))
-  let variant = config.key === undefined ? claimsPart(request) : ''
+  let variant = config.key === undefined ? claimsPart(request) + rewrittenPart(request) : ''
   if (learnedVary.length > 0 || config.vary.length > 0) {
     variant += varyPart(union(config.vary, learnedVary), request.headers)
   }
@@ -72,6 +72,11 @@ function claimsPart({ scheme, host, headers }: RequestView): string {
     if (!isHost && !isScheme) part += `f${field(name)}${field(value)}`
   }
   return part
+}
+
+/** SPA fallbacks, language prefixes: what the app will see, where it is not what the client sent. */
+function rewrittenPart({ rewritten }: RequestView): string {
+  return rewritten === undefined ? '' : `r${field(rewritten)}`
 }
 
 function field(text: string): string {

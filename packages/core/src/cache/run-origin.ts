@@ -246,7 +246,8 @@ function unchanged(
   const { previous, stored } = asked
   const updated = entryOf(run, verdict, meant, stored.body, [])
   const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
-  if (subjects.length > MOST_SUBJECTS) return { type: 'pass', reason: 'tags', remember: true }
+  if (subjects.length > MOST_SUBJECTS)
+    return { type: 'pass', reason: 'too-many-tags', remember: true }
   const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
   return { type: 'not-modified', previous, entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
 }

@@ -3,7 +3,7 @@
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
-import { headerValue, headerValues } from '../http/headers.ts'
+import { headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
@@ -79,7 +79,7 @@ export function judgeHead<Native>(
     freshMs,
     ...staleWindows(said.cc, config),
     initialAgeMs: ageMs,
-    varyNames: vary,
+    varyNames: chosenBy(head.headers, vary),
   }
 }
 
@@ -145,6 +145,14 @@ function sharingReason<Native>(
   const varies = vary.includes('origin') || config.vary.includes('origin')
   const origins = headerValues(headers, 'access-control-allow-origin')
   return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'
+}
+
+/** RFC 9110 §12.5.3: a coding was chosen for one client, also where Vary was forgotten; another may not be able to read it. */
+function chosenBy(headers: HeaderList, vary: readonly string[]): readonly string[] {
+  const coding = trimOws(headerValue(headers, 'content-encoding') ?? '').toLowerCase()
+  const isPlain = coding === '' || coding === 'identity'
+  if (isPlain || vary.includes('accept-encoding')) return vary
+  return [...vary, 'accept-encoding'].sort()
 }
 
 /**

@@ -80,7 +80,10 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
   const run = async (observer: OriginObserver, to: typeof take | undefined): Promise<OriginEnd> => {
     asked.push(Object.fromEntries(observer.conditions ?? []))
     const { status = 200, headers: own = {}, body = '' } = answers.shift() ?? {}
-    const head = { status, headers: Object.entries({ date: T1, ...own }) }
+    const head = {
+      status,
+      headers: Object.entries({ date: new Date(clock.wallNow()).toUTCString(), ...own }),
+    }
     const decision = observer.onHead(head)
     if (decision.action === 'replace') {
       to?.(decision.reply)
@@ -267,6 +270,17 @@ describe('a 304', () => {
     await stale(TAGGED, { status: 304, headers: { 'cache-control': 'max-age=3' } })
     await ask()
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=3')
+  })
+
+  it.each(['first', 'second'])('leaves the %s name of an entry for purges', async (tag) => {
+    const named = (name: string) => ({ etag: '"1"', 'surrogate-key': name })
+    await stale({ headers: named('first'), body: 'a' }, { status: 304, headers: named('second') })
+    await ask()
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
+    await stampede.purge({ tag })
+    answers = [{ body: 'new' }]
+    expect((await ask()).body).toBe('new')
+    expect(asked[2]).toEqual({})
   })
 
   it('without a word on caching leaves what was said to this cache alone', async () => {

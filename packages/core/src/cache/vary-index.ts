@@ -11,6 +11,8 @@ import type { RequestView } from '../ports/exchange.ts'
 
 /** Selections told apart per URL; a client that makes up more goes to the origin. */
 const MOST_VARIANTS = 64
+/** One that nobody has asked for in so long makes room for another: who makes some up shuts out others for a while only. */
+const IDLE_MS = 60_000
 /** URLs whose names are remembered. Forgetting one costs one extra look-up. */
 const MOST_URLS = 10_000
 
@@ -18,24 +20,28 @@ interface Learned {
   readonly names: readonly string[]
   /** The selection whose answer is under the plain key. */
   readonly home: string
-  readonly variants: Set<string>
+  /** When each was last asked for. */
+  readonly variants: Map<string, number>
 }
 
 export class VaryIndex {
   readonly #learned = new LRUCache<string, Learned>({ max: MOST_URLS })
 
-  /** Header names to add to the key of this request; `full`: one variant too many. */
-  namesFor(plainKey: string, headers: RequestView['headers']): readonly string[] | 'full' {
+  /** Header names to add to the key of a request at `now`; `full`: one variant too many. */
+  namesFor(
+    plainKey: string,
+    headers: RequestView['headers'],
+    now: number,
+  ): readonly string[] | 'full' {
     if (this.#learned.size === 0) return NONE
     const learned = this.#learned.get(plainKey)
     if (learned === undefined) return NONE
     const selection = selectionOf(learned.names, headers)
     if (selection === learned.home) return NONE
-    if (!learned.variants.has(selection)) {
-      if (learned.variants.size >= MOST_VARIANTS) return 'full'
-      learned.variants.add(selection)
-    }
-    return learned.names
+    const { variants, names } = learned
+    if (!variants.has(selection) && !hasRoom(variants, now)) return 'full'
+    variants.set(selection, now)
+    return names
   }
 
   /** An answer was found that is for other requests. `names` are what was in the key that found it. */
@@ -44,14 +50,22 @@ export class VaryIndex {
     const before = this.#learned.get(plainKey)
     if (names.length > 0 && before !== undefined) {
       const all = [...new Set([...before.names, ...foundNames])].sort()
-      this.#learned.set(plainKey, { names: all, home: before.home, variants: new Set() })
+      this.#learned.set(plainKey, { names: all, home: before.home, variants: new Map() })
     } else {
       const home = digest(found.vary)
       // Many that waited for one answer find this out at once; the variants they made up still count.
       if (before?.home === home && before.names.join() === foundNames.join()) return
-      this.#learned.set(plainKey, { names: foundNames, home, variants: new Set() })
+      this.#learned.set(plainKey, { names: foundNames, home, variants: new Map() })
     }
   }
+}
+
+function hasRoom(variants: Map<string, number>, now: number): boolean {
+  if (variants.size < MOST_VARIANTS) return true
+  for (const [selection, askedAt] of variants) {
+    if (now - askedAt >= IDLE_MS) variants.delete(selection)
+  }
+  return variants.size < MOST_VARIANTS
 }
 
 const NONE: readonly string[] = []

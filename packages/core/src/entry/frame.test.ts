@@ -109,6 +109,13 @@ describe('a frame', () => {
     )
   })
 
+  it('says whose tag it has, and what was said to this cache alone', () => {
+    const entry = { ...response, minted: true as const, own: 'max-age=60' }
+    expect(decodeFrame(encodeFrame(entry))).toMatchObject({ minted: true, own: 'max-age=60' })
+    expect(decodeFrame(encodeFrame(response))).not.toHaveProperty('minted')
+    expect(decodeFrame(encodeFrame(response))).not.toHaveProperty('own')
+  })
+
   it('is not read when any part of its end is missing, or more was added', () => {
     const frame = encodeFrame(response)
     for (let length = 0; length < frame.length; length++) {
@@ -192,6 +199,9 @@ describe('a frame', () => {
     { ...HEAD, v: undefined },
     { ...HEAD, v: [['accept', 5]] },
     { ...HEAD, v: [['accept', 'a\r\nb']] },
+    { ...HEAD, m: true },
+    { ...HEAD, w: 5 },
+    { ...HEAD, w: 'max-age=1\r\n' },
   ])('with the head %j is not read', (head) => {
     expect(decodeFrame(frameOf(head))).toBeUndefined()
   })

@@ -32,6 +32,8 @@ export interface RequestView {
   readonly host: string
   /** Path and query as received, before any mounting changed them. */
   readonly target: string
+  /** Where middlewares in front of the cache have sent it instead; what they went by may be in no key. */
+  readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
