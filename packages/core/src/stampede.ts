@@ -110,6 +110,10 @@ export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime 
   throw optionError(`${option}.stampede`, stampede, 'pass what createStampede() returned')
 }
 
+export function isStampede(value: unknown): value is Stampede {
+  return runtimes.has(value as Stampede)
+}
+
 /** The part that is about idempotency keys, made when it is first used: most applications have no need of it. */
 export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   const rt = runtimeOf(stampede, 'idempotency')
