@@ -2,9 +2,11 @@
 
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
+import { WHERE } from './cache/read-options.ts'
 import { VaryIndex } from './cache/vary-index.ts'
+import { optionError } from './errors.ts'
 import type { Exchange } from './ports/exchange.ts'
-import { createStampede, runtimeOf, type Stampede } from './stampede.ts'
+import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 
 /** Options of `stampedeCache`. */
 export interface CacheOptions<Native = unknown, NativeResponse = unknown>
@@ -25,6 +27,8 @@ export interface HttpCache<Native = unknown> {
 export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   options?: CacheOptions<Native, NativeResponse>,
 ): HttpCache<Native> {
+  if (isStampede(options))
+    throw optionError(WHERE, options, 'pass it among the options: { stampede, ttlMs: 10_000 }')
   const config = readCacheOptions(options)
   // `null` is a mistake, not a wish for a cache of one's own.
   const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)

@@ -103,7 +103,7 @@ describe('a number', () => {
     const fraction = { ...rule, min: 0, max: 0.5, fraction: true }
     expect(readNumber('f', { n: 0.25 }, 'n', fraction)).toBe(0.25)
     expect(refusal(() => readNumber('f', { n: 0.51 }, 'n', fraction))).toContain(
-      'use a number of apples from 0 to 0.5',
+      'use a number from 0 to 0.5, times apples',
     )
   })
 })

@@ -26,7 +26,7 @@ export function checkNames(where: string, options: unknown, known: readonly stri
 export interface NumberRule {
   readonly min: number
   readonly max: number
-  /** What the number counts, for the message: `milliseconds`, `bytes`. */
+  /** What the number counts, for the message: `milliseconds`, `bytes`; of a fraction, what it is a part or a multiple of. */
   readonly unit: string
   /** Fractions allowed? Default: whole numbers only. */
   readonly fraction?: boolean
@@ -41,8 +41,11 @@ export function readNumber(
 ): number | undefined {
   const value = bag[name]
   if (value === undefined) return undefined
-  const kind = rule.fraction === true ? 'a number' : 'a whole number'
-  const fix = `use ${kind} of ${rule.unit} from ${rule.min} to ${rule.max}`
+  const range = `from ${rule.min} to ${rule.max}`
+  const fix =
+    rule.fraction === true
+      ? `use a number ${range}, times ${rule.unit}`
+      : `use a whole number of ${rule.unit} ${range}`
   if (typeof value !== 'number' || !Number.isFinite(value)) {
     throw optionError(`${where}.${name}`, value, fix)
   }

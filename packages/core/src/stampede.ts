@@ -44,7 +44,7 @@ export interface Stampede {
    * The value of `key`: from L1, from the store, or made by `factory`, once in the whole fleet.
    * Rejects with the factory's own error, or with a `StampedeError`.
    */
-  getOrSet<T, P = T>(key: string, factory: Factory<T, P>, options: GetOrSetOptions): Promise<T>
+  getOrSet<T, P = T>(key: string, factory: Factory<T, P>, options: GetOrSetOptions<T>): Promise<T>
   /**
    * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
    * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with
@@ -108,6 +108,10 @@ export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime 
   const rt = runtimes.get(stampede as Stampede)
   if (rt !== undefined) return rt
   throw optionError(`${option}.stampede`, stampede, 'pass what createStampede() returned')
+}
+
+export function isStampede(value: unknown): value is Stampede {
+  return runtimes.has(value as Stampede)
 }
 
 /** The part that is about idempotency keys, made when it is first used: most applications have no need of it. */

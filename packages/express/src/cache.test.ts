@@ -92,6 +92,17 @@ describe.each(VERSIONS)('%s', (version, express) => {
     ])
   })
 
+  test('leaves the parameters of a route to be known to the handlers after it, and is told of others', async () => {
+    core.script = (exchange) => exchange.bypass([])
+    const key = (req: Request<{ id: string }>) => req.params.id
+    const app = quiet().get('/:id', stampedeCache({ key }), (req, res) => {
+      const id: string = req.params.id
+      res.send(id)
+    })
+    await using server = await serve(app)
+    expect((await rawRequest(server.port, '/5')).body).toBe('5')
+  })
+
   test('believes a proxy only as far as Express does', async () => {
     const hosts: string[] = []
     core.script = (exchange) => {

@@ -2,8 +2,9 @@
 
 import { type CacheOptions, createHttpCache } from '@stampede/core'
 import { createNodeCache, type Dispatch } from '@stampede/node-http'
-import type { Application, NextFunction, Request, RequestHandler, Response } from 'express'
+import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
+import type { Middleware } from './middleware.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -12,9 +13,12 @@ import { addressOf } from './address.ts'
  * @example
  * app.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
  */
-export function stampedeCache(options?: CacheOptions<Request, Response>): RequestHandler {
-  const visit = createNodeCache(createHttpCache<Request, Response>(options))
-  return function stampedeCache(req: Request, res: Response, next: NextFunction): void {
+export function stampedeCache<Req extends Request = Request>(
+  options?: CacheOptions<Req, Response>,
+): Middleware {
+  const visit = createNodeCache(createHttpCache<Req, Response>(options))
+  return function stampedeCache(incoming, res, next): void {
+    const req = incoming as Req
     visit({
       req,
       res,

@@ -2,8 +2,9 @@
 
 import { type Attempt, createHttpIdempotency, type IdempotencyOptions } from '@stampede/core'
 import { createNodeIdempotency } from '@stampede/node-http'
-import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import type { Request } from 'express'
 import { addressOf } from './address.ts'
+import type { Middleware } from './middleware.ts'
 
 declare global {
   namespace Express {
@@ -21,9 +22,12 @@ declare global {
  * @example
  * app.post('/payments', auth, idempotency({ scope: (req) => req.user.id }), createPayment)
  */
-export function idempotency(options: IdempotencyOptions<Request>): RequestHandler {
-  const visit = createNodeIdempotency(createHttpIdempotency<Request>(options))
-  return function idempotency(req: Request, res: Response, next: NextFunction): void {
+export function idempotency<Req extends Request = Request>(
+  options: IdempotencyOptions<Req>,
+): Middleware {
+  const visit = createNodeIdempotency(createHttpIdempotency<Req>(options))
+  return function idempotency(incoming, res, next): void {
+    const req = incoming as Req
     visit({
       req,
       res,

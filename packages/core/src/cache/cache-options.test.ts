@@ -196,7 +196,7 @@ describe('earlyRefresh', () => {
 
   it.each([-1, 100.1, Number.NaN, '1', true, null])('may not be %o', (earlyRefresh) => {
     expect(refusal({ earlyRefresh })).toMatch(
-      /^stampedeCache\.earlyRefresh: .+; use a number of times the duration of a run from 0 to 100$/,
+      /^stampedeCache\.earlyRefresh: .+; use a number from 0 to 100, times how long a run takes$/,
     )
   })
 })
@@ -206,7 +206,7 @@ describe('jitter', () => {
 
   it.each([-0.1, 0.51, 1, 10, Number.NaN, '0.1', null])('may not be %o', (jitter) => {
     expect(refusal({ jitter })).toMatch(
-      /^stampedeCache\.jitter: .+; use a number of the lifetime \(a fraction\) from 0 to 0\.5$/,
+      /^stampedeCache\.jitter: .+; use a number from 0 to 0\.5, times the lifetime$/,
     )
   })
 })
@@ -292,7 +292,7 @@ describe('cookies', () => {
     ['all', "stampedeCache.cookies: received \"all\"; use 'bypass', 'ignore' or { key:"],
     [true, 'stampedeCache.cookies: received true'],
     [null, 'stampedeCache.cookies: received null'],
-    [['theme'], 'stampedeCache.cookies: received an array of 1'],
+    [['theme'], "stampedeCache.cookies: received an array of 1; use 'bypass', 'ignore' or { key"],
     [{}, 'stampedeCache.cookies.key: received undefined; use an array of non-empty strings'],
     [{ key: 'theme' }, 'stampedeCache.cookies.key: received "theme"'],
     [{ keys: ['theme'] }, 'stampedeCache.cookies.keys: received an array of 1; there is no such'],

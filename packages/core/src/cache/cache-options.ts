@@ -235,12 +235,12 @@ export function readCacheOptions<Native, NativeResponse>(
 }
 
 export function readJitter(where: string, bag: Readonly<Record<string, unknown>>): number {
-  const rule = { min: 0, max: 0.5, unit: 'the lifetime (a fraction)', fraction: true }
+  const rule = { min: 0, max: 0.5, unit: 'the lifetime', fraction: true }
   return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
 }
 
 export function readEarlyRefresh(where: string, bag: Readonly<Record<string, unknown>>): number {
-  const rule = { min: 0, max: 100, unit: 'times the duration of a run', fraction: true }
+  const rule = { min: 0, max: 100, unit: 'how long a run takes', fraction: true }
   return readNumber(where, bag, 'earlyRefresh', rule) ?? 0
 }
 

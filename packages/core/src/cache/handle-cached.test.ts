@@ -992,6 +992,10 @@ describe('two caches', () => {
     expect(() => createHttpCache(options)).toThrow('stampedeCache.stampede')
   })
 
+  it('cannot be made of a Stampede alone', () => {
+    expect(() => createHttpCache(stampede as CacheOptions)).toThrow('among the options: { stampede')
+  })
+
   it('without a Stampede have one each', async () => {
     const [one, two] = [createHttpCache<RequestView>({ ttlMs: 1 }), createHttpCache<RequestView>()]
     expect(ask(one, {}, { method: 'POST' }).by).toBe('bypass')

@@ -9,8 +9,10 @@ import { onPurge } from './hints.ts'
 import { customKey } from './key.ts'
 import type { Runtime } from './runtime.ts'
 
-/** Exactly one of them. */
-export type PurgeTarget =
+/** Exactly one of them, with nothing of another. */
+export type PurgeTarget = Only<Target>
+
+type Target =
   /** Of getOrSet, or of a route with the `key` option. */
   | { key: string }
   /** A path with every query and variant, on one host or on all. Case, encoding and a slash at the end do not matter. */
@@ -20,6 +22,10 @@ export type PurgeTarget =
   /** Everything that was given this tag. */
   | { tag: string }
   | { all: true }
+
+type Only<T, All = T> = T extends unknown ? T & { [name in NameOf<All, T>]?: undefined } : never
+/** The names of all of them that this one has not. */
+type NameOf<All, T> = Exclude<All extends unknown ? keyof All : never, keyof T>
 
 export interface PurgeOptions {
   /** Makes it stale instead of void. Default false. */
@@ -35,16 +41,14 @@ export async function purge(
   target: PurgeTarget,
   options?: PurgeOptions,
 ): Promise<void> {
+  if (typeof target !== 'object' || target === null) throw targetError(target)
+  if ('soft' in target) throw optionError(`${WHERE}.soft`, target.soft, SOFT_APART)
   const bag = checkNames(WHERE, target, [...TARGETS, 'host'])
   const soft = readBoolean(WHERE, checkNames(WHERE, options, ['soft']), 'soft') ?? false
   const named = TARGETS.filter((name) => bag[name] !== undefined)
   const [kind] = named
   if (kind === undefined || named.length > 1 || (bag.host !== undefined && kind !== 'path')) {
-    throw optionError(
-      WHERE,
-      target,
-      "name one thing: { tag: 'product:42' }, { path: '/p', host }, ...",
-    )
+    throw targetError(target)
   }
   if (kind === 'key') return purgeKey(rt, text(kind, bag.key), soft)
   await rt.store.mark(subjectOf(kind, bag), { soft })
@@ -60,7 +64,7 @@ function subjectOf(
     case 'path':
       return pathSubject(
         readPath(bag.path),
-        bag.host === undefined ? undefined : text('host', bag.host),
+        bag.host === undefined ? undefined : readHost(bag.host),
       )
     case 'route':
       return routeSubject(readRoute(bag.route))
@@ -73,7 +77,17 @@ function subjectOf(
 function readPath(value: unknown): string {
   const path = text('path', value)
   if (path.startsWith('/') && !/[?#]/.test(path)) return canonicalPath(path)
-  throw optionError(`${WHERE}.path`, path, "give the path alone, without a query: '/products/42'")
+  throw optionError(
+    `${WHERE}.path`,
+    path,
+    "give the path alone, from its first / and without a query: '/products/42'",
+  )
+}
+
+function readHost(value: unknown): string {
+  const host = text('host', value)
+  if (!host.includes('/')) return host
+  throw optionError(`${WHERE}.host`, host, `give the host alone: ${EXAMPLES.host}`)
 }
 
 function readRoute(value: unknown): string {
@@ -83,9 +97,27 @@ function readRoute(value: unknown): string {
   throw optionError(`${WHERE}.route`, route, problem)
 }
 
-function text(name: string, value: unknown): string {
+function text(name: keyof typeof EXAMPLES, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value
-  throw optionError(`${WHERE}.${name}`, value, "name what to purge: { key: 'product:42' }")
+  const fix = `use a string that is not empty: ${EXAMPLES[name]}`
+  const each = Array.isArray(value) ? '; of several, purge each' : ''
+  throw optionError(`${WHERE}.${name}`, value, `${fix}${each}`)
+}
+
+const EXAMPLES = {
+  key: "{ key: 'rates:eur' }",
+  tag: "{ tag: 'product:42' }",
+  path: "{ path: '/products/42' }",
+  host: "{ path: '/products/42', host: 'shop.test:8080' }",
+  route: "{ route: '/products/:id' }",
+}
+
+const SOFT_APART = 'it is an option, not a part of what to purge: purge({ tag }, { soft: true })'
+
+function targetError(target: unknown): Error {
+  const { tag, path, route, key } = EXAMPLES
+  const fix = `name one thing: ${[tag, path, route, key].join(', ')} or { all: true }`
+  return optionError(WHERE, target, fix)
 }
 
 /** Under one name there may be a value of getOrSet and the response of a route with the `key` option. */

@@ -35,7 +35,7 @@ export function readVary(value: unknown): readonly string[] {
 
 export function readCookies(value: unknown): CacheConfig['cookies'] {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
-  if (typeof value !== 'object') {
+  if (typeof value !== 'object' || Array.isArray(value)) {
     throw optionError(`${WHERE}.cookies`, value, "use 'bypass', 'ignore' or { key: ['name'] }")
   }
   const bag = checkNames(`${WHERE}.cookies`, value, ['key'])

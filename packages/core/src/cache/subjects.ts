@@ -40,6 +40,7 @@ export function originOf({ scheme, host }: RequestView): string {
 /** Told of once per cache and callback: it fails for each request alike. */
 const told = { tags: new WeakSet<object>(), invalidatedTags: new WeakSet<object>() }
 const NAMES = { tags: 'tags', invalidatedTags: 'invalidateOn.tags' } as const
+const OUTCOMES = { tags: 'the response was not stored', invalidatedTags: 'no tag was purged' }
 
 /** What a callback of the user names; undefined, and a warning, when it threw or returned what is no tags. */
 export function askForTags<Native>(
@@ -54,7 +55,7 @@ export function askForTags<Native>(
     if (told[option].has(config)) return undefined
     told[option].add(config)
     const error = cause instanceof StampedeError ? cause : callbackError(where, 'threw', cause)
-    process.emitWarning(error.message, {
+    process.emitWarning(`${error.message} (${OUTCOMES[option]})`, {
       type: 'StampedeTagsWarning',
       code: 'STAMPEDE_TAGS',
       detail: String(cause instanceof Error ? cause.stack : cause),

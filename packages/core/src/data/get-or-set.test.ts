@@ -1,5 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createStampede, memoryStore, type Stampede, type StampedeStore } from '../index.ts'
+import {
+  createStampede,
+  type GetOrSetOptions,
+  memoryStore,
+  type Stampede,
+  type StampedeStore,
+} from '../index.ts'
 import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
 import { FaultyStore } from '../testing/store-doubles.ts'
 
@@ -45,6 +51,27 @@ describe('a miss', () => {
     await settled()
     origin.run(1).resolve('b')
     expect(await second).toBe('b')
+  })
+})
+
+describe('tags', () => {
+  it('are asked for with what everybody gets, as the type of what the factory returns', async () => {
+    const { stampede } = setUp()
+    const asked: unknown[] = []
+    const options: GetOrSetOptions<{ at: Date; brand: string }> = {
+      ttlMs: 1_000,
+      tags: (value) => {
+        asked.push(value)
+        return [value.brand]
+      },
+    }
+    const factory = () => ({ at: new Date(0), brand: 'acme' })
+    await stampede.getOrSet('a', factory, options)
+    await stampede.getOrSet('b', factory, { ttlMs: 1_000, tags: ({ brand }) => [brand] })
+    expect(asked).toEqual([{ at: '1970-01-01T00:00:00.000Z', brand: 'acme' }])
+    await stampede.purge({ tag: 'acme' })
+    expect(await stampede.getOrSet('a', () => 'new', { ttlMs: 1_000 })).toBe('new')
+    expect(await stampede.getOrSet('b', () => 'new', { ttlMs: 1_000 })).toBe('new')
   })
 })
 

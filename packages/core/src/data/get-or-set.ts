@@ -12,7 +12,7 @@ import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
 import { readTags, type TagsRule, tagsOf } from '../cache/tags.ts'
 import { afterPurges } from '../cache/trust.ts'
-import type { HeldEntry, Made, StoredValue } from '../entry/entry.ts'
+import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
   messageOf,
@@ -30,8 +30,8 @@ import { tagSubject } from '../ports/subject.ts'
 import { contextOf, type Factory, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
-/** Options of getOrSet. All durations in milliseconds. */
-export interface GetOrSetOptions {
+/** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
+export interface GetOrSetOptions<T = unknown> {
   /** How long the value is fresh. */
   ttlMs: number
   /** How long after that it is still answered with while one process refreshes it. Default 0. */
@@ -41,7 +41,7 @@ export interface GetOrSetOptions {
   /** How long after going stale it is kept for the factory to compare with, as `context.previous`. Default 0. */
   keepMs?: number
   /** Names under which the value can be purged, together with others: `purge({ tag })`. A function is given the value. Default: none. */
-  tags?: readonly string[] | ((value: never) => readonly string[])
+  tags?: readonly string[] | ((value: T) => readonly string[])
   /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
   jitter?: number
   /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
@@ -84,7 +84,7 @@ export async function getOrSet<T, P = T>(
   rt: Runtime,
   key: string,
   factory: Factory<T, P>,
-  options: GetOrSetOptions,
+  options: GetOrSetOptions<T>,
 ): Promise<T> {
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
@@ -123,9 +123,8 @@ class Call<T, P> implements Caller {
       const context = contextOf<P>(where, { fence, signal }, held, now)
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
       if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
-      const made: Made = { asOf, tookMs: 0, subjects: this.#subjects(value) }
-      const entry = encodeValue(where, value, made)
-      return { type: 'store', entry, lifetimes: this.#lifetimes() }
+      const stored = encodeValue(where, value)
+      return { type: 'store', entry: this.#made(stored, asOf), lifetimes: this.#lifetimes() }
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
     }
@@ -137,9 +136,7 @@ class Call<T, P> implements Caller {
 
   #unchanged(where: string, previous: HeldEntry | undefined, asOf: Position): FillResult {
     if (previous === undefined) throw nothingBefore(where)
-    const stored = storedValue(previous)
-    const made: Made = { asOf, tookMs: 0, subjects: this.#subjects(decodeValue(stored)) }
-    const entry = { ...stored, made }
+    const entry = this.#made(storedValue(previous), asOf)
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes() }
   }
 
@@ -179,8 +176,12 @@ class Call<T, P> implements Caller {
     throw error
   }
 
-  #subjects(value: unknown): readonly string[] {
-    return tagsOf(`${WHERE}.tags`, this.#plan.tags, value).map(tagSubject)
+  /** Its tags are asked for with what everybody gets, not with what the factory returned. */
+  #made(stored: StoredValue, asOf: Position): StoredValue {
+    const { tags } = this.#plan
+    const value = typeof tags === 'function' ? decodeValue(stored) : undefined
+    const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
+    return { ...stored, made: { asOf, tookMs: 0, subjects } }
   }
 
   #lifetimes() {
@@ -211,10 +212,10 @@ const ALONE: Lead = {
   signal: new AbortController().signal,
 }
 
-const plans = new WeakMap<GetOrSetOptions, Plan>()
+const plans = new WeakMap<object, Plan>()
 
 /** Options are usually one constant object: it is checked the first time it is seen. */
-function readPlan(options: GetOrSetOptions): Plan {
+function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   const known = typeof options === 'object' && options !== null ? plans.get(options) : undefined
   if (known !== undefined) return known
   const bag = checkNames(WHERE, options, NAMES)

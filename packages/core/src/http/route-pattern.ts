@@ -26,6 +26,8 @@ export function patternProblem(pattern: string): string | undefined {
   if (!pattern.startsWith('/')) return 'begin it with /'
   if (pattern.length > 1_000) return 'use at most 1 000 characters'
   const parts = partsOf(pattern)
+  if (/[{}]|\?$|\?\//.test(pattern))
+    return 'for a part that may be missing, purge it with the part and without'
   const wrong = parts.findIndex((part, i) => !isPart(part, i === parts.length - 1))
   return wrong === -1
     ? undefined
