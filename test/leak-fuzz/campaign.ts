@@ -2,7 +2,7 @@
 // was in use meanwhile: a fuzzer that only ever bypasses it finds nothing.
 
 import type { RedisServer } from '../harness/redis-server.ts'
-import { isReused } from './check.ts'
+import { isReused, isUnchanged } from './check.ts'
 import { makeScenario, type Wanted } from './make-scenario.ts'
 import { type Outcome, runScenario } from './run-scenario.ts'
 import type { Failure } from './shrink.ts'
@@ -14,6 +14,8 @@ export interface Figures {
   reused: number
   /** Reused answers of routes that speak to people: from the caller's own entry. */
   reusedOwn: number
+  /** Answers that the app's 304 to the cache stands behind. */
+  unchanged: number
   /** Requests that got no answer in time. */
   stuck: number
   /** Answers about people, by what kept them from others. */
@@ -39,6 +41,7 @@ export async function runCampaign(options: CampaignOptions): Promise<Campaign> {
     requests: 0,
     reused: 0,
     reusedOwn: 0,
+    unchanged: 0,
     stuck: 0,
     shields: new Map(),
   }
@@ -58,6 +61,7 @@ function add(figures: Figures, outcome: Outcome, isAboutPeople: (route: number) 
   for (const { request, reply } of outcome.exchanges) {
     figures.requests += 1
     if (reply === 'stuck') figures.stuck += 1
+    if (isUnchanged(reply)) figures.unchanged += 1
     if (!isReused(reply)) continue
     figures.reused += 1
     if (isAboutPeople(request.route)) figures.reusedOwn += 1
@@ -68,12 +72,12 @@ function add(figures: Figures, outcome: Outcome, isAboutPeople: (route: number) 
 }
 
 export function describe(figures: Figures): string {
-  const { scenarios, requests, reused, reusedOwn, stuck, shields } = figures
+  const { scenarios, requests, reused, reusedOwn, unchanged, stuck, shields } = figures
   const share = (count: number) => `${((100 * count) / Math.max(1, requests)).toFixed(1)} %`
   const counts = [...shields].sort(([a], [b]) => (a < b ? -1 : 1))
   return [
     `${scenarios} scenarios, ${requests} requests, ${share(reused)} reused`,
-    `(${share(reusedOwn)} of one's own), ${stuck} stuck;`,
+    `(${share(reusedOwn)} of one's own), ${share(unchanged)} found unchanged, ${stuck} stuck;`,
     `about people: ${counts.map(([shield, count]) => `${shield} ${count}`).join(', ')}`,
   ].join(' ')
 }
