@@ -5,7 +5,8 @@ import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
-import { MUTATIONS, type Mutation } from './mutations.ts'
+import type { Mutation } from './mutation.ts'
+import { MUTATIONS } from './mutations.ts'
 
 const HERE = join(process.cwd(), 'test', 'leak-fuzz')
 const PAGE = join(process.cwd(), 'docs', 'leak-fuzz.md')
@@ -24,7 +25,7 @@ export async function main(args: string[]): Promise<number> {
     args,
     options: {
       seed: { type: 'string', default: '1' },
-      scenarios: { type: 'string', default: '1000' },
+      scenarios: { type: 'string', default: '2500' },
       only: { type: 'string', default: '' },
     },
   })
