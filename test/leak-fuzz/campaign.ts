@@ -5,6 +5,7 @@ import type { RedisServer } from '../harness/redis-server.ts'
 import { isReused, isUnchanged } from './check.ts'
 import { makeScenario, type Wanted } from './make-scenario.ts'
 import { type Outcome, runScenario } from './run-scenario.ts'
+import type { Scenario } from './scenario.ts'
 import type { Failure } from './shrink.ts'
 
 export interface Figures {
@@ -32,6 +33,8 @@ export interface CampaignOptions extends Wanted {
   /** Whether to begin another scenario, after so many. */
   readonly goesOn: (scenarios: number) => boolean
   readonly redis: RedisServer | undefined
+  /** Scenarios at the same time, in this process. */
+  readonly atOnce?: number
   readonly onScenario?: (figures: Figures) => void
 }
 
@@ -45,15 +48,30 @@ export async function runCampaign(options: CampaignOptions): Promise<Campaign> {
     stuck: 0,
     shields: new Map(),
   }
-  const { firstSeed, goesOn, redis, onScenario } = options
-  for (let seed = firstSeed; goesOn(figures.scenarios); seed++) {
-    const scenario = makeScenario(seed, options)
-    const outcome = await runScenario(scenario, redis)
-    add(figures, outcome, (route) => scenario.routes[route]?.about !== undefined)
-    onScenario?.(figures)
-    if (outcome.findings.length > 0) return { figures, failure: { scenario, outcome } }
+  const { firstSeed, goesOn, redis, onScenario, atOnce = 1 } = options
+  for (let seed = firstSeed; goesOn(figures.scenarios); seed += atOnce) {
+    const batch = Array.from({ length: atOnce }, (_, i) => makeScenario(seed + i, options))
+    for (const { scenario, outcome } of await runBatch(batch, redis)) {
+      add(figures, outcome, (route) => scenario.routes[route]?.about !== undefined)
+      onScenario?.(figures)
+      if (outcome.findings.length > 0) return { figures, failure: { scenario, outcome } }
+    }
   }
   return { figures, failure: undefined }
+}
+
+/** Those without Redis at the same time: they mostly wait. One that stops Redis would stop it for the others. */
+async function runBatch(
+  batch: readonly Scenario[],
+  redis: RedisServer | undefined,
+): Promise<Failure[]> {
+  const run = async (scenario: Scenario): Promise<Failure> => ({
+    scenario,
+    outcome: await runScenario(scenario, redis),
+  })
+  const done = await Promise.all(batch.filter(({ store }) => store === 'memory').map(run))
+  for (const scenario of batch) if (scenario.store === 'redis') done.push(await run(scenario))
+  return done.sort((a, b) => a.scenario.seed - b.scenario.seed)
 }
 
 function add(figures: Figures, outcome: Outcome, isAboutPeople: (route: number) => boolean): void {
