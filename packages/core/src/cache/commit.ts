@@ -4,14 +4,17 @@
 import { freshnessAt, type HeldEntry, holdFor, type StoredEntry } from '../entry/entry.ts'
 import { encodeFrame, encodeHead } from '../entry/frame.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
-import type { Grant } from '../ports/store.ts'
+import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
 import { holdSlot } from './l1.ts'
 import type { FillResult, LeasedFill, Resolution, Runtime } from './runtime.ts'
 
-/** How long a result is kept in L1 when the store cannot be reached: long enough to break a stampede. */
-const UNCOORDINATED_MS = 1_000
+/**
+ * How long a result is kept in L1 when the store cannot be reached: long enough to break a stampede, and no longer than a copy is trusted
+ * without a word on purges.
+ */
+const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /** Leaders that may come to nothing before everybody runs their own. */
 const MOST_ABANDONED = 3

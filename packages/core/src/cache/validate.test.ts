@@ -355,7 +355,7 @@ describe('the store', () => {
       'Stampede; fwd=stale; fwd-status=304; detail=store-unavailable',
     )
     expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
-    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=1')
+    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=5')
   })
 })
 
