@@ -104,6 +104,7 @@ async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     // A purge that came since the look-up: what it found is the past. What was filled is not handed to newcomers anyway.
     const isPast = (flight.recheck && !flight.filling) || isVoid(rt, shared)
     if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
+    if (flight.filling) flight.waitedInVain()
     flight.filling = false
     if (flight.waiters.size === 0) return flight.leave(rt.flights)
   }
@@ -137,6 +138,8 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
     }
     return 'again'
   }
+  if (flight.woken && (found.status === 'busy' || found.status === 'leased')) flight.waitedInVain()
+  flight.woken = false
   switch (found.status) {
     case 'leased':
       return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
@@ -228,6 +231,7 @@ function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return 'again'
+  flight.waitedInVain()
   flight.moveTo(present)
   const copy = usableCopy(rt, present)
   if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })
