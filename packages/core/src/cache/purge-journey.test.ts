@@ -263,6 +263,24 @@ describe('a copy in memory', () => {
     expect(transcript.take()).toEqual(['b: hit l2'])
   })
 
+  it('that is being refreshed behind is trusted no longer either', async () => {
+    const options = { staleWhileRevalidateMs: 60_000 }
+    await filled(options)
+    await clock.advance(10_000)
+    stores.b.confirmed = clock.now()
+    await clock.advance(4_900)
+    expect(await get(b, options)).toBe('old')
+    await settled()
+    expect(await get(b, options)).toBe('old')
+    await clock.advance(99)
+    expect(await get(b, options)).toBe('old')
+    await clock.advance(1)
+    const late = get(b, options)
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await late).toBe('new')
+  })
+
   it('made while purges are not heard is trusted for 5 s from when its making began', async () => {
     stores.a.confirmed = Number.NEGATIVE_INFINITY
     const first = get(a)

@@ -65,19 +65,18 @@ function coalesce(
 /** A fill that began long ago, with purges unheard since, may bring what was purged: newcomers get one of their own. */
 function joinable(rt: Runtime, key: string): Flight | undefined {
   const present = rt.flights.get(key)
-  if (present?.filling && !isConfirmed(rt, present.fillingSince)) return undefined
-  if (present?.copy !== undefined) present.copy = afterPurges(rt, present.copy)
-  return present
+  return present?.filling && !isConfirmed(rt, present.fillingSince) ? undefined : present
 }
 
-/** What is answered with while this flight refreshes behind. */
-function usableCopy(
-  rt: Runtime,
-  { copy }: Flight,
-): { held: HeldEntry; stale: boolean } | undefined {
-  const freshness = copy && freshnessAt(copy, rt.clock.now())
-  if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
-  return { held: copy, stale: freshness === 'stale' }
+/** What is answered with while this flight refreshes behind: as a copy in memory that was not made here. */
+function usableCopy(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
+  const held = flight.copy && afterPurges(rt, flight.copy)
+  flight.copy = held
+  const freshness = held && freshnessAt(held, rt.clock.now())
+  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
+  return isConfirmed(rt, Number.NEGATIVE_INFINITY)
+    ? { held, stale: freshness === 'stale' }
+    : undefined
 }
 
 /** Starts the flight. With a `refresher`, nobody needs to be waiting. */
