@@ -198,6 +198,23 @@ describe('a process', () => {
   })
 })
 
+describe('an answer that took long', () => {
+  it('comes with what was purged meanwhile', async () => {
+    const a = await start()
+    const names = (['meta', 'log', 'marks'] as const).map(nameOf)
+    const args = ['mht=lost', 0, 'another channel', 10_000, 100_000, 86_400_000]
+    const answer = a.store.lookup('k', LOOKUP)
+    // Frozen, or with a blocked event loop, after it made sure that nothing was missed.
+    a.skip(5_001)
+    void admin.eval(appendPurge.source, 3, ...names, ...args)
+    await answer
+    const { confirmedAt } = a.store
+    await a.store.lookup('k', LOOKUP)
+    expect(a.store.confirmedAt).toBe(confirmedAt)
+    expect(confirmedAt).toBeGreaterThan(performance.now())
+  })
+})
+
 describe('a Redis that is frozen', () => {
   it('is certain of nothing: copies are trusted no longer, and nothing is read', async () => {
     const a = await start()

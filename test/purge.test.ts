@@ -107,6 +107,28 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     },
   )
 
+  it.each([
+    ['spaces and control characters', ' a\0b\r\nc\t'],
+    ['every kind of letter', 'ÄÖ ß 日本 🧺'],
+    ['half of a character that takes two', 'cut off 🧺'.slice(0, -1)],
+    ['a great length', '🧺'.repeat(5_000)],
+    ['what looks like a message', '1 2 mht=x'],
+  ])('of a tag of %s reaches every process', async (_, tag) => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const everywhere = () =>
+      Promise.all(
+        processes.map((each) =>
+          each.getOrSet('k', () => version, { ttlMs: 60_000, tags: () => [tag] }),
+        ),
+      )
+    await everywhere()
+    version = 'new'
+    await processes[0]?.purge({ tag })
+    await expect.poll(async () => new Set(await everywhere())).toEqual(new Set(['new']))
+    for (const each of processes) await each.close()
+  })
+
   it('of a variant being filled voids that fill', async () => {
     const [stampede] = stampedes(where)
     if (stampede === undefined) throw new Error('no process')

@@ -118,6 +118,13 @@ class RedisStore implements StampedeStore {
 
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     await this.#need().confirm()
+    const reply = await this.#lookupInTime(key, request)
+    // A process that was frozen meanwhile, and a slow server: what was read may have been purged long ago.
+    await this.#need().confirm()
+    return reply
+  }
+
+  async #lookupInTime(key: string, request: LookupRequest): Promise<LookupReply> {
     const reply = await this.#lookupOnce(key, request)
     if (reply !== 'late') return reply
     // The server's clock was set forward, or our estimate of it was poor; now it is exact.

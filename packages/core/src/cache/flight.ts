@@ -15,7 +15,12 @@ export interface Waiter {
   timer: Timer | undefined
   /** The flight it waits in now. */
   flight: Flight
+  /** Fills that it waited for, and that came to nothing. */
+  inVain: number
 }
+
+/** What is purged faster than it can be made is nobody's to wait for: each fill would answer one request. */
+const MOST_IN_VAIN = 3
 
 export class Flight {
   readonly key: string
@@ -40,6 +45,8 @@ export class Flight {
   counting = false
   /** Woken, purged or possibly uninformed since the last lookup was sent. */
   recheck = false
+  /** Another's fill has ended since the last lookup. */
+  woken = false
   wake: (by: 'wake-up' | 'gap' | 'lost') => void = () => {}
 
   constructor(key: string, policy: Policy, early?: HeldEntry) {
@@ -51,7 +58,8 @@ export class Flight {
   /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
   join(rt: Runtime, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((resolve) => {
-      const waiter: Waiter = { caller, waitMs, settle: resolve, timer: undefined, flight: this }
+      const state = { timer: undefined, flight: this, inVain: 0 }
+      const waiter: Waiter = { caller, waitMs, settle: resolve, ...state }
       this.waiters.add(waiter)
       if (this.counting) startClock(rt, waiter)
     })
@@ -97,6 +105,15 @@ export class Flight {
       waiter.settle(resolution)
     }
     this.waiters.clear()
+  }
+
+  /** A fill ended, here or elsewhere, and there is nothing. Who has seen that too often runs the origin by itself. */
+  waitedInVain(): void {
+    this.woken = false
+    for (const waiter of this.waiters) {
+      waiter.inVain += 1
+      if (waiter.inVain >= MOST_IN_VAIN) this.release(waiter, { type: 'pass', reason: 'purged' })
+    }
   }
 
   /** Over: nobody can join any more, and everybody is told. */

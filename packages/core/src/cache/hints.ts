@@ -15,6 +15,7 @@ export function onWake(rt: Runtime, key: string): void {
   if (slot?.type === 'hold') slot.askAgainAt = 0
   const flight = rt.flights.get(key)
   if (flight === undefined) return
+  flight.woken = true
   flight.recheck = true
   flight.wake('wake-up')
 }

@@ -128,6 +128,24 @@ describe('a purge by tag', () => {
     expect(await refilled(a, 'new')).toBe('new')
   })
 
+  it('that comes faster than the value can be made keeps nobody waiting for long', async () => {
+    const answered: string[] = []
+    const ask = (from: Stampede) => void get(from).then((value) => answered.push(value))
+    for (let n = 0; n < 6; n++) for (const from of [a, b]) ask(from)
+    await settled()
+    let ended = 0
+    for (let round = 1; round <= 4; round++) {
+      // One fill at a time in the fleet; in the end everybody runs their own.
+      if (round < 4) expect(origin.calls - ended).toBe(1)
+      await b.purge({ tag: 'products' })
+      for (; ended < origin.calls; ended++) origin.run(ended).resolve(`of round ${round}`)
+      await settled()
+      await clock.advance(50)
+    }
+    expect(answered).toHaveLength(12)
+    expect(origin.calls).toBe(12)
+  })
+
   it('takes tags from the value itself', async () => {
     const options = { tags: (value: string) => [`is:${value}`] }
     await filled(options)
@@ -201,6 +219,20 @@ describe('a purge of everything', () => {
     expect(await second).toBe('new')
   })
 
+  it('again and again leaves those who wait for one fill waiting for it', async () => {
+    const asked = [get(a), get(b), get(b)]
+    await settled()
+    for (let n = 0; n < 5; n++) {
+      await a.purge({ all: true })
+      await settled()
+    }
+    expect(origin.calls).toBe(1)
+    origin.run(0).resolve('old')
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await Promise.all(asked)).toEqual(['old', 'new', 'new'])
+  })
+
   it('that the store could not be told of rejects, and changes nothing', async () => {
     await filled()
     stores.a.next('mark', refuse)
@@ -229,6 +261,24 @@ describe('a copy in memory', () => {
     transcript.take()
     await get(b)
     expect(transcript.take()).toEqual(['b: hit l2'])
+  })
+
+  it('that is being refreshed behind is trusted no longer either', async () => {
+    const options = { staleWhileRevalidateMs: 60_000 }
+    await filled(options)
+    await clock.advance(10_000)
+    stores.b.confirmed = clock.now()
+    await clock.advance(4_900)
+    expect(await get(b, options)).toBe('old')
+    await settled()
+    expect(await get(b, options)).toBe('old')
+    await clock.advance(99)
+    expect(await get(b, options)).toBe('old')
+    await clock.advance(1)
+    const late = get(b, options)
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await late).toBe('new')
   })
 
   it('made while purges are not heard is trusted for 5 s from when its making began', async () => {

@@ -65,19 +65,18 @@ function coalesce(
 /** A fill that began long ago, with purges unheard since, may bring what was purged: newcomers get one of their own. */
 function joinable(rt: Runtime, key: string): Flight | undefined {
   const present = rt.flights.get(key)
-  if (present?.filling && !isConfirmed(rt, present.fillingSince)) return undefined
-  if (present?.copy !== undefined) present.copy = afterPurges(rt, present.copy)
-  return present
+  return present?.filling && !isConfirmed(rt, present.fillingSince) ? undefined : present
 }
 
-/** What is answered with while this flight refreshes behind. */
-function usableCopy(
-  rt: Runtime,
-  { copy }: Flight,
-): { held: HeldEntry; stale: boolean } | undefined {
-  const freshness = copy && freshnessAt(copy, rt.clock.now())
-  if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
-  return { held: copy, stale: freshness === 'stale' }
+/** What is answered with while this flight refreshes behind: as a copy in memory that was not made here. */
+function usableCopy(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
+  const held = flight.copy && afterPurges(rt, flight.copy)
+  flight.copy = held
+  const freshness = held && freshnessAt(held, rt.clock.now())
+  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
+  return isConfirmed(rt, Number.NEGATIVE_INFINITY)
+    ? { held, stale: freshness === 'stale' }
+    : undefined
 }
 
 /** Starts the flight. With a `refresher`, nobody needs to be waiting. */
@@ -104,6 +103,7 @@ async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     // A purge that came since the look-up: what it found is the past. What was filled is not handed to newcomers anyway.
     const isPast = (flight.recheck && !flight.filling) || isVoid(rt, shared)
     if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
+    if (flight.filling) flight.waitedInVain()
     flight.filling = false
     if (flight.waiters.size === 0) return flight.leave(rt.flights)
   }
@@ -137,6 +137,8 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
     }
     return 'again'
   }
+  if (flight.woken && (found.status === 'busy' || found.status === 'leased')) flight.waitedInVain()
+  flight.woken = false
   switch (found.status) {
     case 'leased':
       return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
@@ -228,6 +230,7 @@ function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return 'again'
+  flight.waitedInVain()
   flight.moveTo(present)
   const copy = usableCopy(rt, present)
   if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })

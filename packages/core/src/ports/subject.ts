@@ -34,7 +34,10 @@ export function isRoute(subject: string): boolean {
   return subject[0] === 'r'
 }
 
+/** Half of a character (a tag that was cut off) is no UTF-8: in messages it is U+FFFD, and so it has to be everywhere. */
 function bounded(text: string): string {
-  if (text.length <= LONGEST_PLAIN) return `=${text}`
+  if (text.length <= LONGEST_PLAIN) {
+    return `=${/\p{Surrogate}/u.test(text) ? Buffer.from(text).toString() : text}`
+  }
   return `#${createHash('sha256').update(text).digest('base64url')}`
 }
