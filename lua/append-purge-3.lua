@@ -15,7 +15,7 @@ local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
 local function number(value)
   local read = tonumber(string.match(value or '', '^%d+$') or '')
-  return read and read < 9000000000000000 and read
+  return read and read < 8000000000000000 and read
 end
 for key, kind in pairs({[meta] = 'hash', [log] = 'stream', [marks] = 'zset'}) do -- what is not ours is in our way
   if redis.call('TYPE', key).ok ~= kind then redis.call('DEL', key) end
@@ -23,13 +23,14 @@ end
 
 local fields = redis.call('HMGET', meta, 'last', 'floor', 'marks')
 local known, last, floor = number(ARGV[2]) or 0, number(fields[1]), number(fields[2])
-if not (last and floor) then -- first use, or the history was lost: what was made before is void
-  redis.call('DEL', log, marks)
-  last = math.max(now, known)
+local lost = not (last and floor and floor <= last)
+if lost or known > last then -- first use, lost, or behind its caller (a replica took over): what was made before is void
+  redis.call('DEL', log, lost and marks or log)
+  last = math.max(lost and now or last, known + 1)
   floor = last
 end
 if number(fields[3]) ~= redis.call('ZCARD', marks) then floor = math.max(floor, last) end
-local position = math.max(now, last + 1, known + 1)
+local position = math.max(now, last + 1)
 
 local entry = {'MAXLEN', '~', ARGV[4], text(position) .. '-0', 'prev', text(last), 'event', event}
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])

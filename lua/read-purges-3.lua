@@ -13,21 +13,22 @@ local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
 local function number(value)
   local read = tonumber(string.match(value or '', '^%d+$') or '')
-  return read and read < 9000000000000000 and read
+  return read and read < 8000000000000000 and read
 end
 local function is(key, kind) return redis.call('TYPE', key).ok == kind end
 
 local fields = is(meta, 'hash') and redis.call('HMGET', meta, 'last', 'floor', 'marks') or {}
 local known, last, floor = number(ARGV[1]) or 0, number(fields[1]), number(fields[2])
 local count = is(marks, 'zset') and redis.call('ZCARD', marks) or 0
-local lost = not (last and floor)
+local lost = not (last and floor and floor <= last)
 if lost then last = now end
 local covers = known > 0 and known <= last and not lost
 if known > last or lost or number(fields[3]) ~= count then -- of what was made before, nothing is known any more
   -- Freeing comes first and needs no memory; then Redis lets the script go on, also on a server that is full.
   redis.call('DEL', log, lost and marks or log)
   if lost and not is(meta, 'hash') then redis.call('DEL', meta) end
-  last = math.max(last, known)
+  -- Above all that was made: what was purged on this server since may have any position below that.
+  if lost or known > last then last = math.max(last, known + 1) end
   floor = last
   if not is(marks, 'zset') then redis.call('DEL', marks) end
   redis.call('HSET', meta, 'last', text(last), 'floor', text(floor), 'marks', redis.call('ZCARD', marks))

@@ -1,9 +1,11 @@
 // No byte of person A is ever in an answer to person B: random apps and requests, from fixed seeds. For longer runs see
 // docs/leak-fuzz.md; that the fuzzer notices what it should is shown there too.
 
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from './harness/redis-server.ts'
 import { type Campaign, describe as inWords, runCampaign } from './leak-fuzz/campaign.ts'
+import { MUTATIONS } from './leak-fuzz/mutations.ts'
 import { FRAMEWORKS, type FrameworkName, type StoreName } from './leak-fuzz/scenario.ts'
 import { shrink } from './leak-fuzz/shrink.ts'
 import { transcript } from './leak-fuzz/transcript.ts'
@@ -34,6 +36,13 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
   const { scenario, outcome } = await shrink(failure, redis, 15_000)
   throw new Error(transcript(scenario, outcome))
 }
+
+it.each(MUTATIONS)('$name: its text is in the sources, once', async ({ edits }) => {
+  for (const { file, from } of edits) {
+    const text = await readFile(new URL(`../packages/${file}`, import.meta.url), 'utf8')
+    expect(text.split(from), `${file} has no, or more than one: ${from}`).toHaveLength(2)
+  }
+})
 
 describe.each(FRAMEWORKS)('%s', (framework) => {
   it('keeps people apart over the memory store', async () => {

@@ -47,8 +47,11 @@ describe('a planted record', () => {
     expect(await get(stampede(), 'other')).toBe('made')
   })
 
-  const HEAD = { s: 200, h: [['x-a', 'b']], a: 0, v: [] }
-  const frame = (kind: number, head: string, body: string, version = 1) => {
+  // Made after every purge.
+  const MADE = { p: Number.MAX_SAFE_INTEGER, d: 0, t: [] }
+  const HEAD = { ...MADE, s: 200, h: [['x-a', 'b']], a: 0, v: [] }
+  const OF_DATA = JSON.stringify(MADE)
+  const frame = (kind: number, head: string, body: string, version = 2) => {
     const bytes = Buffer.alloc(12 + Buffer.byteLength(head) + Buffer.byteLength(body))
     bytes.set([0x53, version, kind, 0])
     bytes.writeUInt32BE(Buffer.byteLength(head), 4)
@@ -59,18 +62,30 @@ describe('a planted record', () => {
   it.each([
     ['random bytes', Buffer.from([1, 2, 3])],
     ['nothing', Buffer.alloc(0)],
-    ['another layout version', frame(2, '', '"x"', 9)],
-    ['a truncated frame', frame(2, '', '"xyz"').subarray(0, -1)],
-    ['JSON that is none', frame(2, '', '{"a":')],
-    ['JSON nested too deep', frame(2, '', '['.repeat(200_000))],
+    ['another layout version', frame(2, OF_DATA, '"x"', 9)],
+    ['a truncated frame', frame(2, OF_DATA, '"xyz"').subarray(0, -1)],
+    ['JSON that is none', frame(2, OF_DATA, '{"a":')],
+    ['JSON nested too deep', frame(2, OF_DATA, '['.repeat(200_000))],
     ['a response under a key of data', frame(1, JSON.stringify(HEAD), 'x')],
+    ['a head that is none', frame(2, '{', '"x"')],
+    ['a head without a position', frame(2, '{"d":0,"t":[]}', '"x"')],
+    ['a value made before all that is known of purges', frame(2, '{"p":0,"d":0,"t":[]}', '"x"')],
   ])('that holds %s is a miss, and is replaced', async (_, bytes) => {
-    const now = Date.now()
-    const times = { made: now, fresh: now + 60_000, swr: 0, sie: 0 }
-    await admin.hset(KEY, { stored: '5', fence: '5', ...times, frame: bytes })
+    await plantFrame(bytes)
     expect(await get(stampede())).toBe('made')
     expect(await get(stampede(), 'other')).toBe('made')
   })
+
+  it('that holds what is well-formed is a hit: the planting itself works', async () => {
+    await plantFrame(frame(2, OF_DATA, '"planted"'))
+    expect(await get(stampede())).toBe('planted')
+  })
+
+  async function plantFrame(bytes: Buffer): Promise<void> {
+    const now = Date.now()
+    const times = { made: now, fresh: now + 60_000, swr: 0, sie: 0 }
+    await admin.hset(KEY, { stored: '5', fence: '5', ...times, frame: bytes })
+  }
 
   it.each(['made', 'fresh', 'swr', 'sie', 'until', 'fence', 'pass', 'retry'])(
     'with nonsense for %s answers within a moment, and sends no flood',

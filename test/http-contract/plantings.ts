@@ -17,7 +17,16 @@ export function plantings(frame: Buffer): Plantings {
     sizes.writeUInt32BE(body.length, 4)
     return Buffer.concat([frame.subarray(0, 4), sizes, text, body])
   }
-  const head = (value: string, name = 'x-planted') => ({ s: 200, h: [[name, value]], a: 0, v: [] })
+  const head = (value: string, name = 'x-planted') => ({
+    // Made after every purge.
+    p: Number.MAX_SAFE_INTEGER,
+    d: 0,
+    t: [],
+    s: 200,
+    h: [[name, value]],
+    a: 0,
+    v: [],
+  })
   return {
     broken: {
       'another type': undefined,
@@ -29,6 +38,9 @@ export function plantings(frame: Buffer): Plantings {
       'CR LF in a name': withHead(head('a', 'x-planted\r\nset-cookie')),
       'a character outside latin1': withHead(head('snow ☃')),
       'a status that is none': withHead({ ...head('a'), s: 99 }),
+      'a position that is none': withHead({ ...head('a'), p: '1' }),
+      'subjects that are none': withHead({ ...head('a'), t: [1] }),
+      'made before all that is known of purges': withHead({ ...head('a'), p: 0 }),
     },
     wellFormed: withHead(head('fine')),
   }

@@ -2,10 +2,20 @@
 // caches, which are the same on every framework.
 
 import type { CacheOptions, Stampede } from '@stampede/core'
-import { type Answer, resolve } from './answers.ts'
-import { anyPerson, type Channel, personOn, type Received, saidOn, targetOf } from './people.ts'
+import type { Answer, Asker } from './answer-spec.ts'
+import { resolve } from './answers.ts'
+import {
+  anyPerson,
+  type Channel,
+  type Person,
+  personOn,
+  type Received,
+  saidOn,
+  targetOf,
+} from './people.ts'
 import type { CacheSpec } from './rules.ts'
 import type { Scenario } from './scenario.ts'
+import { notModified } from './unchanged.ts'
 
 export interface AppContext {
   readonly scenario: Scenario
@@ -35,8 +45,26 @@ export function tell(context: AppContext, received: Received): Told | undefined 
   if (spec === undefined) return undefined
   const person = about && personOn(scenario.people, received, about)
   if (person) shields.set(spec.shield, (shields.get(spec.shield) ?? 0) + 1)
-  const answer = resolve(spec, route, person, saidOn(received, 'origin'))
-  return { answer, delayMs: spec.delayMs }
+  const asker = askerOf(context, received, person)
+  const whole = resolve(spec, route, asker)
+  const extraFor =
+    spec.unchanged?.extra && personOn(scenario.people, received, spec.unchanged.extra.about)
+  const short = notModified(spec, whole, { ...asker, person: extraFor ?? person }, received.headers)
+  if (short !== undefined) shields.set('304', (shields.get('304') ?? 0) + 1)
+  return { answer: short ?? whole, delayMs: spec.delayMs }
+}
+
+function askerOf(context: AppContext, received: Received, person: Person | undefined): Asker {
+  const { people } = context.scenario
+  const { headers } = received
+  return {
+    person,
+    rank: person === undefined ? 0 : 1 + people.indexOf(person),
+    caller: secretOf(context, received),
+    origin: saidOn(received, 'origin'),
+    host: saidOn(received, 'x-forwarded-host'),
+    asks: headers['if-none-match'] !== undefined || headers['if-modified-since'] !== undefined,
+  }
 }
 
 export function routeOf(received: Received): number {
@@ -52,9 +80,11 @@ export function cacheOptions<Native extends Received>(
   context: AppContext,
   spec: CacheSpec,
 ): CacheOptions<Native> {
-  const { key, identity, bypass, ...plain } = spec
+  const { key, identity, bypass, tags, invalidateOn, ...plain } = spec
   const options: CacheOptions<Native> = { ...plain, stampede: context.stampede }
   const { people } = context.scenario
+  if (tags) options.tags = tagsFor(context, tags)
+  if (invalidateOn) options.invalidateOn = invalidateOn === 'never' ? 'never' : { tags: ['shop'] }
   if (identity) options.identity = (received) => callerText(context, received, identity)
   if (bypass) {
     options.bypass = (received) => bypass.some((each) => personOn(people, received, each))
@@ -68,6 +98,15 @@ export function cacheOptions<Native extends Received>(
     }
   }
   return options
+}
+
+function tagsFor(
+  context: AppContext,
+  rule: 'fixed' | 'route' | 'caller',
+): readonly string[] | ((received: Received) => readonly string[]) {
+  if (rule === 'fixed') return ['shop']
+  if (rule === 'route') return (received) => ['shop', `route:${routeOf(received)}`]
+  return (received) => [secretOf(context, received)]
 }
 
 /** With one channel the bare name of the person, as awkward as it is. */

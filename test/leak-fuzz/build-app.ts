@@ -14,6 +14,7 @@ import { koaLayer } from './koa-layers.ts'
 import { writeOnKoa } from './koa-writers.ts'
 import { type Next, type NodeLayer, nodeLayer } from './node-layers.ts'
 import { writeOnNode } from './node-writers.ts'
+import { targetOf } from './people.ts'
 
 export function buildApp(context: AppContext): RequestListener {
   switch (context.scenario.framework) {
@@ -95,12 +96,15 @@ function nodeApp(context: AppContext): RequestListener {
     const visit = createNodeCache(createHttpCache(cacheOptions(context, layer.options)))
     return (req, res, next) => {
       if (layer.at !== 'all' && !layer.at.includes(routeOf(req))) return next()
-      const address = { scheme: 'http', host: req.headers.host ?? '', target: req.url ?? '' }
+      const target = targetOf(req)
+      const rewritten = req.url === target ? undefined : req.url
+      const address = { scheme: 'http', host: req.headers.host ?? '', target, rewritten }
       visit({ req, res, next, native: req, address, dispatch: listener })
     }
   })
   layers.push(handlerOf(context))
   const listener: RequestListener = (req, res) => {
+    Object.assign(req, { originalUrl: req.url })
     const failed = (error: unknown): void => {
       if (res.headersSent) return void res.destroy()
       res.statusCode = Number(Object(error).status ?? 404)

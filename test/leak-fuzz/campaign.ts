@@ -2,9 +2,10 @@
 // was in use meanwhile: a fuzzer that only ever bypasses it finds nothing.
 
 import type { RedisServer } from '../harness/redis-server.ts'
-import { isReused } from './check.ts'
+import { isReused, isUnchanged } from './check.ts'
 import { makeScenario, type Wanted } from './make-scenario.ts'
 import { type Outcome, runScenario } from './run-scenario.ts'
+import type { Scenario } from './scenario.ts'
 import type { Failure } from './shrink.ts'
 
 export interface Figures {
@@ -14,6 +15,8 @@ export interface Figures {
   reused: number
   /** Reused answers of routes that speak to people: from the caller's own entry. */
   reusedOwn: number
+  /** Answers that the app's 304 to the cache stands behind. */
+  unchanged: number
   /** Requests that got no answer in time. */
   stuck: number
   /** Answers about people, by what kept them from others. */
@@ -30,6 +33,8 @@ export interface CampaignOptions extends Wanted {
   /** Whether to begin another scenario, after so many. */
   readonly goesOn: (scenarios: number) => boolean
   readonly redis: RedisServer | undefined
+  /** Scenarios at the same time, in this process. */
+  readonly atOnce?: number
   readonly onScenario?: (figures: Figures) => void
 }
 
@@ -39,18 +44,34 @@ export async function runCampaign(options: CampaignOptions): Promise<Campaign> {
     requests: 0,
     reused: 0,
     reusedOwn: 0,
+    unchanged: 0,
     stuck: 0,
     shields: new Map(),
   }
-  const { firstSeed, goesOn, redis, onScenario } = options
-  for (let seed = firstSeed; goesOn(figures.scenarios); seed++) {
-    const scenario = makeScenario(seed, options)
-    const outcome = await runScenario(scenario, redis)
-    add(figures, outcome, (route) => scenario.routes[route]?.about !== undefined)
-    onScenario?.(figures)
-    if (outcome.findings.length > 0) return { figures, failure: { scenario, outcome } }
+  const { firstSeed, goesOn, redis, onScenario, atOnce = 1 } = options
+  for (let seed = firstSeed; goesOn(figures.scenarios); seed += atOnce) {
+    const batch = Array.from({ length: atOnce }, (_, i) => makeScenario(seed + i, options))
+    for (const { scenario, outcome } of await runBatch(batch, redis)) {
+      add(figures, outcome, (route) => scenario.routes[route]?.about !== undefined)
+      onScenario?.(figures)
+      if (outcome.findings.length > 0) return { figures, failure: { scenario, outcome } }
+    }
   }
   return { figures, failure: undefined }
+}
+
+/** Those without Redis at the same time: they mostly wait. One that stops Redis would stop it for the others. */
+async function runBatch(
+  batch: readonly Scenario[],
+  redis: RedisServer | undefined,
+): Promise<Failure[]> {
+  const run = async (scenario: Scenario): Promise<Failure> => ({
+    scenario,
+    outcome: await runScenario(scenario, redis),
+  })
+  const done = await Promise.all(batch.filter(({ store }) => store === 'memory').map(run))
+  for (const scenario of batch) if (scenario.store === 'redis') done.push(await run(scenario))
+  return done.sort((a, b) => a.scenario.seed - b.scenario.seed)
 }
 
 function add(figures: Figures, outcome: Outcome, isAboutPeople: (route: number) => boolean): void {
@@ -58,6 +79,7 @@ function add(figures: Figures, outcome: Outcome, isAboutPeople: (route: number) 
   for (const { request, reply } of outcome.exchanges) {
     figures.requests += 1
     if (reply === 'stuck') figures.stuck += 1
+    if (isUnchanged(reply)) figures.unchanged += 1
     if (!isReused(reply)) continue
     figures.reused += 1
     if (isAboutPeople(request.route)) figures.reusedOwn += 1
@@ -68,12 +90,12 @@ function add(figures: Figures, outcome: Outcome, isAboutPeople: (route: number) 
 }
 
 export function describe(figures: Figures): string {
-  const { scenarios, requests, reused, reusedOwn, stuck, shields } = figures
+  const { scenarios, requests, reused, reusedOwn, unchanged, stuck, shields } = figures
   const share = (count: number) => `${((100 * count) / Math.max(1, requests)).toFixed(1)} %`
   const counts = [...shields].sort(([a], [b]) => (a < b ? -1 : 1))
   return [
     `${scenarios} scenarios, ${requests} requests, ${share(reused)} reused`,
-    `(${share(reusedOwn)} of one's own), ${stuck} stuck;`,
+    `(${share(reusedOwn)} of one's own), ${share(unchanged)} found unchanged, ${stuck} stuck;`,
     `about people: ${counts.map(([shield, count]) => `${shield} ${count}`).join(', ')}`,
   ].join(' ')
 }

@@ -2,7 +2,7 @@
 
 import { publicText } from './answers.ts'
 import type { Received, Reply } from './client.ts'
-import type { RequestSpec, Scenario } from './scenario.ts'
+import { cachesOf, type RequestSpec, type Scenario } from './scenario.ts'
 
 export interface Exchange {
   readonly step: number
@@ -29,9 +29,40 @@ export function check(scenario: Scenario, exchange: Exchange): Finding[] {
     const what = `person ${request.who} got what is person ${index}'s, in ${place}`
     findings.push({ exchange, what })
   })
-  const wrong = wrongForAll(scenario, request, reply)
-  if (wrong !== undefined) findings.push({ exchange, what: wrong })
+  const wrong = [
+    wrongForAll(scenario, request, reply),
+    saidToCaches(scenario, request, reply),
+    wrongFor(scenario, request, reply),
+  ]
+  for (const what of wrong) if (what !== undefined) findings.push({ exchange, what })
   return findings
+}
+
+const TO_CACHES = ['surrogate-key', 'cache-tag', 'stampede-cache-control']
+
+/** What a handler says to this cache alone is no client's, be it its own. */
+function saidToCaches(
+  { layers }: Scenario,
+  { route, who }: RequestSpec,
+  { headers }: Received,
+): string | undefined {
+  const name = TO_CACHES.find((each) => headers[each] !== undefined)
+  if (name === undefined || cachesOf(layers, route).length === 0) return undefined
+  return `person ${who} got ${name}, which is for caches`
+}
+
+/** A coding, or a 304, that is for another request than this. */
+function wrongFor(
+  { routes }: Scenario,
+  { who, route, headers: sent }: RequestSpec,
+  { status, headers }: Received,
+): string | undefined {
+  if (headers['content-encoding'] === 'gzip' && !/gzip/.test(sent['accept-encoding'] ?? ''))
+    return `person ${who} got a coding that it cannot read`
+  const asks = sent['if-none-match'] !== undefined || sent['if-modified-since'] !== undefined
+  const may = routes[route]?.answers.some((answer) => answer.status === 304)
+  if (status === 304 && !asks && !may) return `person ${who} got a 304 to what it has not`
+  return undefined
 }
 
 /** A route that is for all has one body, whoever asks and however it was kept. */
@@ -53,4 +84,10 @@ function wrongForAll(
 export function isReused(reply: Reply): boolean {
   if (typeof reply === 'string') return false
   return /; (hit|collapsed)\b(?!=\?0)/.test(String(reply.headers['cache-status'] ?? ''))
+}
+
+/** Whether the app was asked about what is stored, and found it unchanged. */
+export function isUnchanged(reply: Reply): boolean {
+  if (typeof reply === 'string') return false
+  return /fwd-status=304/.test(String(reply.headers['cache-status'] ?? ''))
 }

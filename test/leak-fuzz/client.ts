@@ -2,6 +2,7 @@
 
 import { type Agent, type IncomingMessage, request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
+import { HEADER_OF } from './people.ts'
 import type { RequestSpec, Scenario } from './scenario.ts'
 
 export interface Received {
@@ -34,7 +35,7 @@ export function headersFor({ people }: Scenario, spec: RequestSpec): Record<stri
     const value = values[channel]
     if (value === undefined || channel === 'url') continue
     if (channel === 'sid' || channel === 'tag') cookies.push(`${channel}=${value}`)
-    else headers[channel] = value
+    else headers[HEADER_OF[channel] ?? channel] = value
   }
   if (cookies.length > 0) headers.cookie = cookies.join('; ')
   return headers

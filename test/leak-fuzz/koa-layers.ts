@@ -4,8 +4,8 @@ import { Readable } from 'node:stream'
 import { createGzip, gzipSync } from 'node:zlib'
 import type { Context, Middleware } from 'koa'
 import { type AppContext, routeOf, secretOf } from './app-context.ts'
-import { nodeLayer, startSession } from './node-layers.ts'
-import { personOn } from './people.ts'
+import { moved, nodeLayer, startSession } from './node-layers.ts'
+import { anyPerson, personOn } from './people.ts'
 import type { LayerSpec } from './scenario.ts'
 
 export function koaLayer(
@@ -15,7 +15,8 @@ export function koaLayer(
   switch (spec.kind) {
     case 'session':
       return async (ctx, next) => {
-        const mine = spec.at.includes(routeOf(ctx))
+        const isKnown = anyPerson(context.scenario.people, ctx) !== undefined
+        const mine = spec.at.includes(routeOf(ctx)) && (isKnown || !spec.known)
         const secret = secretOf(context, ctx)
         if (mine && spec.how !== 'after') startSession(ctx.res, spec.how, secret)
         await next()
@@ -40,7 +41,7 @@ export function koaLayer(
     case 'gzip':
       return async (ctx, next) => {
         await next()
-        if (/gzip/.test(String(ctx.headers['accept-encoding']))) zip(ctx)
+        if (/gzip/.test(String(ctx.headers['accept-encoding']))) zip(ctx, spec.varies)
       }
     case 'auth':
       return async (ctx, next) => {
@@ -50,6 +51,11 @@ export function koaLayer(
         ctx.status = spec.status
         ctx.set('Cache-Control', 'max-age=60')
         ctx.body = `denied: ${person.secret}`
+      }
+    case 'rewrite':
+      return (ctx, next) => {
+        ctx.url = moved(ctx.req)
+        return next()
       }
     case 'conditional':
       return async (ctx, next) => {
@@ -66,12 +72,12 @@ export function koaLayer(
   }
 }
 
-function zip(ctx: Context): void {
+function zip(ctx: Context, varies: boolean): void {
   const { body } = ctx
   if (ctx.headerSent || ctx.respond === false || ctx.res.hasHeader('content-encoding')) return
   if (typeof body !== 'string' && !Buffer.isBuffer(body) && !(body instanceof Readable)) return
   const type = ctx.response.get('Content-Type')
-  ctx.vary('Accept-Encoding')
+  if (varies) ctx.vary('Accept-Encoding')
   ctx.body = body instanceof Readable ? body.pipe(createGzip()) : gzipSync(body)
   ctx.set('Content-Encoding', 'gzip')
   ctx.set('Content-Type', type || 'text/plain')

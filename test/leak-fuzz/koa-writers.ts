@@ -2,7 +2,7 @@
 
 import { Readable } from 'node:stream'
 import type { Context } from 'koa'
-import type { Answer } from './answers.ts'
+import type { Answer } from './answer-spec.ts'
 import { groupedFields } from './ways.ts'
 
 export function writeOnKoa(ctx: Context, answer: Answer): void {

@@ -42,8 +42,9 @@ function mutate(text, id) {
   let changed = text
   for (const edit of edits) {
     if (!id.endsWith(edit.file)) continue
-    if (!changed.includes(edit.from)) throw new Error(`${edit.file} has no: ${edit.from}`)
-    changed = changed.replace(edit.from, () => edit.to)
+    const parts = changed.split(edit.from)
+    if (parts.length !== 2) throw new Error(`${edit.file} has ${parts.length - 1} of: ${edit.from}`)
+    changed = parts.join(edit.to)
     done.add(edit)
   }
   return changed

@@ -18,6 +18,7 @@ export async function main(args: string[]): Promise<number> {
       scenarios: { type: 'string', default: 'Infinity' },
       framework: { type: 'string' },
       store: { type: 'string' },
+      'at-once': { type: 'string', default: '4' },
       report: { type: 'boolean', default: false },
     },
   })
@@ -34,6 +35,7 @@ export async function main(args: string[]): Promise<number> {
       store: values.store as StoreName | undefined,
       firstSeed: Number(values.seed),
       redis,
+      atOnce: Number(values['at-once']),
       goesOn: (count) => count < Number(values.scenarios) && minutes() < Number(values.minutes),
       onScenario(each: Figures) {
         if (minutes() < saidAt + 1) return

@@ -6,21 +6,18 @@ import {
   PLACES,
   SHIELDS,
   type Shield,
-  SPELLINGS,
-} from './answers.ts'
+  spellingsOf,
+} from './answer-spec.ts'
+import { type Ground, makeExtra, makeMarks } from './make-marks.ts'
 import { CHANNELS, type Channel, HEADER_OF } from './people.ts'
 import type { Random } from './random.ts'
 import { heedsExpiry, keptApart, needsFreshness } from './rules.ts'
-import { cachesOf, type FrameworkName, type LayerSpec, type RouteSpec } from './scenario.ts'
+import { cachesOf, type FrameworkName, type Mood, type RouteSpec } from './scenario.ts'
 import { waysOf } from './ways.ts'
 
-export interface RouteGround {
-  readonly route: number
-  readonly focus: Channel
-  readonly layers: readonly LayerSpec[]
+export interface RouteGround extends Ground {
   readonly framework: FrameworkName
-  /** It answers once, and fails from then on. */
-  readonly fails: boolean
+  readonly mood: Mood
 }
 
 export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
@@ -30,14 +27,16 @@ export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
   const pad = random.pick([0, 0, 0, 50, 3_000])
   const fitting = about === undefined ? [] : shieldsFor(ground, about)
   const common = { about, pad, way: random.pick(waysOf(ground.framework, personal)) }
-  const make = (shield: Shield) => personalAnswer(random, common, shield, ground.framework)
-  if (about !== undefined && ground.fails) {
+  const make = (shield: Shield) => personalAnswer(random, common, shield, ground)
+  if (about !== undefined && ground.mood === 'fails') {
     const kept = fitting.find((shield) => shield === 'vary-own') ?? chooseShield(random, fitting)
     const answer = { ...make(kept), freshness: undefined }
     return { about, answers: [answer, ...Array.from({ length: 4 }, () => failing(make('status')))] }
   }
   const answers = Array.from({ length: random.chance(0.4) ? 1 : 2 + random.int(2) }, () =>
-    about === undefined ? publicAnswer(random, common) : make(chooseShield(random, fitting)),
+    about === undefined
+      ? publicAnswer(random, common, ground)
+      : make(chooseShield(random, fitting)),
   )
   // An error now and then, for which what was stored may stand in.
   if (about !== undefined && random.chance(0.2)) answers.push(failing(make('status')))
@@ -81,8 +80,10 @@ type Common = Pick<AnswerSpec, 'about' | 'pad' | 'way'>
 const FRESH = ['max-age=60', 's-maxage=3', 'public, max-age=2', 'max-age=1']
 const DELAYS = [0, 0, 1, 3, 6]
 
-function publicAnswer(random: Random, common: Common): AnswerSpec {
+function publicAnswer(random: Random, common: Common, ground: RouteGround): AnswerSpec {
   const fails = random.chance(0.08)
+  const marks = makeMarks(random, 'option', ground.mood)
+  const extra = random.chance(0.6) ? makeExtra(random, ground) : undefined
   return {
     ...common,
     shield: 'option',
@@ -94,6 +95,8 @@ function publicAnswer(random: Random, common: Common): AnswerSpec {
     throws: fails && random.chance(0.5),
     shieldsAll: false,
     twoLines: random.chance(0.2),
+    ...marks,
+    unchanged: marks.unchanged && { ...marks.unchanged, extra },
   }
 }
 
@@ -101,14 +104,14 @@ function personalAnswer(
   random: Random,
   common: Common,
   shield: Shield,
-  framework: FrameworkName,
+  { framework, mood }: RouteGround,
 ): AnswerSpec {
   const status = shield === 'status' ? random.pick(CLOSED_STATUSES) : 200
   return {
     ...common,
     way: random.chance(0.5) ? common.way : random.pick(waysOf(framework, true)),
     shield,
-    spelling: shield in SPELLINGS ? random.pick(SPELLINGS[shield as keyof typeof SPELLINGS]) : '',
+    spelling: random.pick(spellingsOf(shield)),
     places: random.some(PLACES, 0.25),
     freshness: random.chance(0.85) ? random.pick(FRESH) : undefined,
     status,
@@ -116,5 +119,6 @@ function personalAnswer(
     throws: status >= 500 && random.chance(0.6),
     shieldsAll: random.chance(0.5),
     twoLines: random.chance(0.3),
+    ...makeMarks(random, shield, mood),
   }
 }

@@ -2,13 +2,15 @@
 // what leaks then is a mistake of ours, not of the app.
 
 import { makeRoute } from './make-route.ts'
-import { CHANNELS, type Channel, makePeople, type Person } from './people.ts'
+import { CHANNELS, type Channel, CREDENTIALS, makePeople, type Person } from './people.ts'
 import { type Random, randomFrom } from './random.ts'
-import { makeCacheSpec } from './rules.ts'
+import { type CacheSpec, makeCacheSpec } from './rules.ts'
 import {
   FRAMEWORKS,
   type FrameworkName,
   type LayerSpec,
+  type Mood,
+  PURGE_KINDS,
   type RequestSpec,
   type RouteSpec,
   type Scenario,
@@ -28,18 +30,24 @@ export function makeScenario(seed: number, wanted: Wanted = {}): Scenario {
   const { framework = anyFramework, store = anyStore } = wanted
   const people = makePeople(random)
   const routeCount = 1 + random.int(3)
-  const focus = random.pick(CHANNELS)
-  const fails = random.chance(0.1)
+  const focus = makeFocus(random)
+  const mood = random.chance(0.1) ? 'fails' : random.chance(0.25) ? 'asks' : undefined
   const realTime = store === 'redis'
-  const layers = makeLayers(random, { routeCount, focus, people, realTime, fails })
+  const layers = makeLayers(random, { routeCount, focus, people, realTime, mood })
   const routes = Array.from({ length: routeCount }, (_, route) =>
-    makeRoute(random, { route, focus, layers, framework, fails }),
+    makeRoute(random, { route, focus, layers, framework, mood }),
   )
   const echoes = layers.some(({ kind }) => kind === 'cors')
   const steps = Array.from({ length: 3 + random.int(3) }, (_, index) =>
-    makeStep(random, { people, routes, store, echoes, act: fails ? index : undefined }),
+    makeStep(random, { people, routes, store, echoes, mood, act: index }),
   )
   return { seed, framework, store, people, layers, routes, steps }
+}
+
+/** Credentials are alike, so they count as one. */
+function makeFocus(random: Random): Channel {
+  const others = CHANNELS.filter((channel) => !CREDENTIALS.includes(channel))
+  return random.pick([...others, random.pick(CREDENTIALS)])
 }
 
 interface Ground {
@@ -47,18 +55,17 @@ interface Ground {
   readonly focus: Channel
   readonly people: readonly Person[]
   readonly realTime: boolean
-  /** The origin answers once, to one person, and fails from then on: what may stand in for the error, and for whom? */
-  readonly fails: boolean
+  readonly mood: Mood
 }
 
 function makeLayers(random: Random, ground: Ground): LayerSpec[] {
-  const { routeCount, focus, people, realTime, fails } = ground
+  const { routeCount, focus, people, realTime, mood } = ground
   const all = Array.from({ length: routeCount }, (_, route) => route)
   const cache = (at: readonly number[] | 'all') => ({
     kind: 'cache' as const,
     options: {
       ...makeCacheSpec(random, focus, realTime),
-      ...(fails && { ttlMs: realTime ? 40 : 1_000, staleIfErrorMs: realTime ? 800 : 20_000 }),
+      ...moodOptions(mood, realTime),
     },
     at,
   })
@@ -70,10 +77,10 @@ function makeLayers(random: Random, ground: Ground): LayerSpec[] {
   for (let i = 0; i < sessions; i++) {
     const at = random.some(all, 0.4)
     const how = random.pick(['early', 'after', 'head', 'head', 'args'] as const)
-    others.push({ kind: 'session', how, at })
+    others.push({ kind: 'session', how, at, known: random.chance(0.4) })
   }
   if (random.chance(0.25)) others.push({ kind: 'cors', varies: random.chance(0.5) })
-  if (random.chance(0.25)) others.push({ kind: 'gzip' })
+  if (random.chance(0.25)) others.push({ kind: 'gzip', varies: random.chance(0.6) })
   if (random.chance(0.2)) others.push({ kind: 'cookies' })
   if (random.chance(0.2)) others.push({ kind: 'conditional' })
   if (random.chance(0.15)) {
@@ -84,12 +91,21 @@ function makeLayers(random: Random, ground: Ground): LayerSpec[] {
     others.push({ kind: 'auth', denies, status: random.pick([401, 403]) })
   }
   const layers = random.shuffle(others)
-  if (random.chance(0.3)) {
+  const inFront = (layer: LayerSpec): void => {
     const firstCache = layers.findIndex(({ kind }) => kind === 'cache')
-    const place = random.int(firstCache + 1)
-    layers.splice(place, 0, { kind: 'caller', when: random.pick(['early', 'late']) })
+    layers.splice(random.int(firstCache + 1), 0, layer)
   }
+  if (random.chance(0.3)) inFront({ kind: 'caller', when: random.pick(['early', 'late']) })
+  if (random.chance(focus === 'moved' ? 0.9 : 0.1)) inFront({ kind: 'rewrite' })
   return layers
+}
+
+/** A short life, and a long one after it. */
+function moodOptions(mood: Mood, realTime: boolean): CacheSpec {
+  const ttlMs = realTime ? 40 : 1_000
+  const longMs = 20 * ttlMs
+  if (mood === 'fails') return { ttlMs, staleIfErrorMs: longMs }
+  return mood === 'asks' ? { ttlMs, overrideHeaders: true, keepMs: longMs } : {}
 }
 
 interface Cast {
@@ -98,17 +114,18 @@ interface Cast {
   readonly store: StoreName
   /** The app has a layer that echoes origins. */
   readonly echoes: boolean
-  /** Which step it is of a scenario in which the origin fails. */
-  readonly act: number | undefined
+  readonly mood: Mood
+  /** Which step it is. */
+  readonly act: number
 }
 
 function makeStep(random: Random, cast: Cast): StepSpec {
-  const { people, routes, store, echoes, act } = cast
+  const { people, routes, store, echoes, mood, act } = cast
   // Most of a burst is for one route: that is what is coalesced.
   const busy = random.int(routes.length)
   const eager = random.int(people.length)
   // What one person brings in alone, others find later.
-  const eagerness = random.chance(0.2) || act === 0 ? 1 : 0.3
+  const eagerness = random.chance(0.2) || (mood === 'fails' && act === 0) ? 1 : 0.3
   const requests = Array.from({ length: 3 + random.int(8) }, () => {
     const route = random.chance(0.75) ? busy : random.int(routes.length)
     const who = random.chance(eagerness) ? eager : random.int(people.length)
@@ -124,9 +141,12 @@ function makeStep(random: Random, cast: Cast): StepSpec {
   const happens = random.chance(rare === 'restart' ? 0.04 : 0.12)
   return {
     requests,
-    waitMs: random.chance(0.55) && act === undefined ? 0 : unit * random.int(4) + random.int(unit),
-    meanwhileMs: random.chance(0.1) && store === 'memory' ? random.int(3_000) : 0,
+    waitMs: random.chance(mood === undefined ? 0.55 : 0)
+      ? 0
+      : unit * random.int(4) + random.int(unit),
+    meanwhileMs: random.chance(0.15) && store === 'memory' ? random.int(3_000) : 0,
     event: happens ? (rare as StepSpec['event']) : 'none',
+    target: random.pick(PURGE_KINDS),
   }
 }
 
@@ -144,15 +164,19 @@ function makeRequest(random: Random, { route, who, about, people, echoes }: Aske
   const carries = CHANNELS.filter((channel) => {
     if (channel === about) return random.chance(0.9)
     if (channel === 'origin' && echoes) return random.chance(0.5)
-    return random.chance(channel === 'url' || channel === 'host' ? 0 : 0.08)
+    if (channel === 'url' || channel === 'host') return false
+    // Most of them bypass, or are in the key.
+    return random.chance(CHANNELS.indexOf(channel) > CHANNELS.indexOf('url') ? 0.02 : 0.08)
   })
   const headers: Record<string, string> = {}
   if (random.chance(0.25))
     headers['accept-encoding'] = random.pick(['gzip', 'gzip, br', 'identity'])
   if (random.chance(0.1)) {
     const etag = random.pick(people).secret
-    headers['if-none-match'] = random.pick(['*', `"${etag}"`, '"other"'])
+    const own = `"v${route}-${random.pick(['all', people[who]?.secret ?? ''])}"`
+    headers['if-none-match'] = random.pick(['*', `"${etag}"`, '"other"', own, `W/${own}`])
   }
+  if (random.chance(0.05)) headers['if-modified-since'] = new Date(2e12).toUTCString()
   if (random.chance(0.05)) headers.range = 'bytes=0-9'
   if (random.chance(0.01)) headers['if-match'] = '*'
   if (random.chance(0.03)) headers['cache-control'] = 'no-cache'

@@ -5,7 +5,8 @@ import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
-import { MUTATIONS, type Mutation } from './mutations.ts'
+import type { Mutation } from './mutation.ts'
+import { MUTATIONS } from './mutations.ts'
 
 const HERE = join(process.cwd(), 'test', 'leak-fuzz')
 const PAGE = join(process.cwd(), 'docs', 'leak-fuzz.md')
@@ -24,7 +25,7 @@ export async function main(args: string[]): Promise<number> {
     args,
     options: {
       seed: { type: 'string', default: '1' },
-      scenarios: { type: 'string', default: '1000' },
+      scenarios: { type: 'string', default: '2500' },
       only: { type: 'string', default: '' },
     },
   })
@@ -42,7 +43,9 @@ export async function main(args: string[]): Promise<number> {
 
 async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verdict> {
   const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
-  const command = [join(HERE, 'launch.mjs'), 'main.ts', '--report', '--minutes', '10', ...args]
+  // What is broken here is in the process, whatever the store; and without Redis many scenarios run at once.
+  const few = ['--report', '--minutes', '10', '--store', 'memory', ...args]
+  const command = [join(HERE, 'launch.mjs'), 'main.ts', ...few]
   const { stdout } = await promisify(execFile)(process.execPath, command, { env }).catch(
     // Status 1 is what we hope for.
     (error: { stdout: string; stderr: string }) => error,
@@ -59,7 +62,7 @@ async function writePage(verdicts: readonly Verdict[], seed: string): Promise<vo
     return `| ${name.replaceAll('|', '\\|')} | ${count} | ${requests} |`
   })
   const table = [
-    `Seeds from ${seed} on; Node ${process.versions.node}.`,
+    `Seeds from ${seed} on, memory store; Node ${process.versions.node}.`,
     '',
     '| broken on purpose | noticed after scenarios | requests |',
     '|---|---|---|',

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createGzip, type Gzip } from 'node:zlib'
 import { type AppContext, routeOf, secretOf } from './app-context.ts'
-import { personOn } from './people.ts'
+import { anyPerson, personOn } from './people.ts'
 import type { LayerSpec, SessionWay } from './scenario.ts'
 
 export type Next = (error?: unknown) => void
@@ -16,7 +16,9 @@ export function nodeLayer(
   switch (spec.kind) {
     case 'session':
       return (req, res, next) => {
-        if (spec.at.includes(routeOf(req))) startSession(res, spec.how, secretOf(context, req))
+        const isKnown = anyPerson(context.scenario.people, req) !== undefined
+        const sets = spec.at.includes(routeOf(req)) && (isKnown || !spec.known)
+        if (sets) startSession(res, spec.how, secretOf(context, req))
         next()
       }
     case 'caller':
@@ -35,7 +37,8 @@ export function nodeLayer(
       }
     case 'gzip':
       return (req, res, next) => {
-        if (/gzip/.test(String(req.headers['accept-encoding'])) && req.method !== 'HEAD') zip(res)
+        if (/gzip/.test(String(req.headers['accept-encoding'])) && req.method !== 'HEAD')
+          zip(res, spec.varies)
         next()
       }
     case 'auth':
@@ -52,9 +55,20 @@ export function nodeLayer(
         Object.assign(req, { cookies: String(req.headers.cookie ?? '').split('; ') })
         next()
       }
+    case 'rewrite':
+      return (req, _res, next) => {
+        req.url = moved(req)
+        next()
+      }
     case 'conditional':
       return conditional
   }
+}
+
+/** The URL with what `X-Place` says in it. */
+export function moved({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): string {
+  const place = headers['x-place']
+  return place === undefined ? url : url.replace(/^\/r\d+\//, (route) => `${route}~${place}/`)
 }
 
 /** Calls `change` with the arguments of the first writeHead, as on-headers does. */
@@ -95,7 +109,7 @@ function withCookie(args: unknown[], cookie: string): unknown[] {
 }
 
 /** Compresses on the way out, unless the head was written by hand or the body has a coding. */
-function zip(res: ServerResponse): void {
+function zip(res: ServerResponse, varies: boolean): void {
   const { write, end, writeHead } = res
   let gzip: Gzip | 'none' | undefined
   const decide = (): Gzip | 'none' => {
@@ -103,7 +117,7 @@ function zip(res: ServerResponse): void {
     if (res.headersSent || res.hasHeader('content-encoding')) return 'none'
     if (statusCode === 204 || statusCode === 304) return 'none'
     res.setHeader('Content-Encoding', 'gzip')
-    res.appendHeader('Vary', 'Accept-Encoding')
+    if (varies) res.appendHeader('Vary', 'Accept-Encoding')
     res.removeHeader('Content-Length')
     const made = createGzip()
     made.on('data', (chunk) => Reflect.apply(write, res, [chunk]))

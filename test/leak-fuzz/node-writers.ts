@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Response } from 'express'
-import type { Answer } from './answers.ts'
+import type { Answer } from './answer-spec.ts'
 import { groupedFields, joinedFields } from './ways.ts'
 
 export function writeOnNode(res: ServerResponse, answer: Answer): void {

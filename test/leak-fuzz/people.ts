@@ -3,7 +3,10 @@
 
 import type { Random } from './random.ts'
 
-/** A part of a request that a handler may know its caller by. `url` is what follows the route's path. */
+/**
+ * A part of a request that a handler may know its caller by. `url` is what follows the route's path; `moved` what a layer in front put
+ * into the URL.
+ */
 export const CHANNELS = [
   'sid',
   'tag',
@@ -13,10 +16,18 @@ export const CHANNELS = [
   'origin',
   'host',
   'url',
+  'x-api-key',
+  'x-auth-token',
+  'x-forwarded-user',
+  'x-forwarded-host',
+  'moved',
 ] as const
 export type Channel = (typeof CHANNELS)[number]
 
-/** The request header a channel is read from; `url` is in none. */
+/** What of them bypasses a cache like `Authorization` does. */
+export const CREDENTIALS: readonly Channel[] = ['x-api-key', 'x-auth-token', 'x-forwarded-user']
+
+/** The request header a channel is read from, or chosen by; `url` is in none. */
 export const HEADER_OF: Readonly<Record<Channel, string | undefined>> = {
   sid: 'cookie',
   tag: 'cookie',
@@ -26,6 +37,11 @@ export const HEADER_OF: Readonly<Record<Channel, string | undefined>> = {
   origin: 'origin',
   host: 'host',
   url: undefined,
+  'x-api-key': 'x-api-key',
+  'x-auth-token': 'x-auth-token',
+  'x-forwarded-user': 'x-forwarded-user',
+  'x-forwarded-host': 'x-forwarded-host',
+  moved: 'x-place',
 }
 
 export interface Person {
@@ -47,6 +63,11 @@ const ALIKE: Readonly<Record<Exclude<Channel, 'origin'>, Values>> = {
   'accept-language': ['de', 'de-DE', 'de;q=0.5', 'fr'],
   host: ['a.test', 'a.test:8080', 'ab.test', 'b.test'],
   url: ['wx?y=1', 'w?xy=1', 'w?y=1&x=1&y=2', 'w?y=2&x=1&y=1'],
+  'x-api-key': ['a', 'A', 'a,b', 'a b'],
+  'x-auth-token': ['a', 'a=', 'A', '"a"'],
+  'x-forwarded-user': ['a', 'A', 'a, b', 'b'],
+  'x-forwarded-host': ['a.test', 'A.test', 'a.test, b.test', 'b.test'],
+  moved: ['a', 'A', 'a%2F', 'a~'],
 }
 /** Lone surrogates are one character once they are UTF-8; NUL separates the parts of a key. */
 const ALIKE_IDENTITIES = ['a\ud800', 'a\ud801', 'a', 'a\0i']
@@ -81,6 +102,11 @@ function plainPerson(secret: string, origin: string, id: string): Person {
     host: `${id}.test`,
     origin,
     url: `w/${id}?y=${id}`,
+    'x-api-key': `k${id}`,
+    'x-auth-token': `t${id}`,
+    'x-forwarded-user': `u${id}`,
+    'x-forwarded-host': `${secret}.test`,
+    moved: id,
   }
   return { secret, identity: id, values }
 }
@@ -90,11 +116,13 @@ export interface Received {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly url?: string | undefined
   readonly originalUrl?: string
+  readonly baseUrl?: string
 }
 
 /** What this request says on a channel, read as a simple handler would. */
 export function saidOn(received: Received, channel: Channel): string | undefined {
   if (channel === 'url') return /^\/r\d+\/(.*)$/s.exec(targetOf(received))?.[1]
+  if (channel === 'moved') return /^\/r\d+\/~([^/]*)\//.exec(urlOf(received))?.[1]
   if (channel === 'sid' || channel === 'tag') return cookieOf(received, channel)
   const value = received.headers[channel]
   return typeof value === 'string' ? value : undefined
@@ -103,6 +131,11 @@ export function saidOn(received: Received, channel: Channel): string | undefined
 /** The target of a request, before any mounting. */
 export function targetOf({ originalUrl, url }: Received): string {
   return originalUrl ?? url ?? ''
+}
+
+/** Where a layer in front has sent it. */
+function urlOf({ baseUrl = '', url = '' }: Received): string {
+  return baseUrl + url
 }
 
 function cookieOf({ headers }: Received, name: string): string | undefined {

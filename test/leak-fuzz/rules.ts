@@ -2,7 +2,7 @@
 // do it for which channel. The fuzzer writes of a person only where one of these holds, or the answer says so itself.
 
 import type { CacheOptions } from '@stampede/core'
-import { CHANNELS, type Channel, HEADER_OF } from './people.ts'
+import { CHANNELS, type Channel, CREDENTIALS, HEADER_OF } from './people.ts'
 import type { Random } from './random.ts'
 
 /** Options of stampedeCache as data; callbacks are given by the channels they read. */
@@ -14,6 +14,9 @@ export interface CacheSpec
   readonly key?: readonly Channel[]
   readonly identity?: readonly Channel[]
   readonly bypass?: readonly Channel[]
+  /** The same for all, or by a callback: of the route, or with the secret of whoever asks. */
+  readonly tags?: 'fixed' | 'route' | 'caller'
+  readonly invalidateOn?: 'never' | 'tags'
 }
 
 /** Which option keeps what is read from `channel` apart; `undefined`: none does. */
@@ -23,6 +26,9 @@ export function keptApart(spec: CacheSpec, channel: Channel): string | undefined
   if (identity?.includes(channel)) return 'identity option'
   if (key?.includes(channel)) return 'key option'
   if (spec.vary?.includes(HEADER_OF[channel] ?? '')) return 'vary option'
+  if (CREDENTIALS.includes(channel)) {
+    return authorization === 'bypass' && identity === undefined ? 'credentials bypass' : undefined
+  }
   switch (channel) {
     case 'sid':
     case 'tag':
@@ -34,6 +40,10 @@ export function keptApart(spec: CacheSpec, channel: Channel): string | undefined
       return authorization === 'bypass' && identity === undefined
         ? 'authorization bypasses'
         : undefined
+    case 'x-forwarded-host':
+      return key === undefined ? 'claims in the key' : undefined
+    case 'moved':
+      return key === undefined ? 'rewritten URL in the key' : undefined
     case 'host':
       return key === undefined ? 'host in the key' : undefined
     case 'url':
@@ -88,6 +98,13 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     originTimeoutMs: maybe(0.05, () => 5),
     cacheStatus: maybe(0.04, () => false),
     revalidate: maybe(0.35, () => 'foreground' as const),
+    keepMs: maybe(0.35, () => random.pick([0, ms()])),
+    mintEtag: maybe(0.15, () => false),
+    tags: maybe(0.3, () => random.pick(['fixed', 'route', 'caller'] as const)),
+    invalidateOn: maybe(0.15, () => random.pick(['never', 'tags'] as const)),
+    earlyRefresh: maybe(0.25, () => random.pick([1, 20, 100])),
+    collapse: maybe(0.25, () => 'stream' as const),
+    requestDirectives: maybe(0.1, () => 'honour' as const),
   }
   // Options that were left out, and not merely undefined: a transcript shows what was said.
   return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined))

@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { Agent, createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createStampede, type Stampede } from '@stampede/core'
+import { createStampede, type PurgeTarget, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import type { RedisServer } from '../harness/redis-server.ts'
@@ -11,7 +11,7 @@ import type { AppContext } from './app-context.ts'
 import { buildApp } from './build-app.ts'
 import { check, type Exchange, type Finding } from './check.ts'
 import { send } from './client.ts'
-import type { Scenario, StepSpec } from './scenario.ts'
+import type { PurgeKind, Scenario, StepSpec } from './scenario.ts'
 import { realTime, SteppedTime, type TestTime } from './test-time.ts'
 
 export interface Outcome {
@@ -93,16 +93,38 @@ function openStampedes(
 
 /** What happens besides requests. A purge that cannot be made is no matter here. */
 async function strike(
-  { event }: StepSpec,
+  { event, target }: StepSpec,
   contexts: readonly AppContext[],
   redis: RedisServer | undefined,
 ): Promise<void> {
   if (event === 'pause') await redis?.pause()
   if (event === 'restart') await redis?.restart()
   if (event !== 'purge' && event !== 'soft-purge') return
-  const [{ stampede, keys } = { stampede: undefined, keys: [] }] = contexts
+  const [context] = contexts
+  const named = context && purgeTarget(context, target)
+  if (named !== undefined) {
+    await context?.stampede.purge(named, { soft: event !== 'purge' }).catch(() => {})
+  }
+}
+
+function purgeTarget({ scenario, keys }: AppContext, kind: PurgeKind): PurgeTarget | undefined {
   const [key] = keys
-  if (key !== undefined) await stampede?.purge({ key }, { soft: event !== 'purge' }).catch(() => {})
+  switch (kind) {
+    case 'key':
+      return key === undefined ? undefined : { key }
+    case 'path':
+      return { path: '/r0/p' }
+    case 'host':
+      return { path: '/r0/p', host: 'localhost' }
+    case 'route':
+      return { route: '/:route/*rest' }
+    case 'tag':
+      return { tag: 'shop' }
+    case 'caller':
+      return { tag: scenario.people[0]?.secret ?? 'nobody' }
+    case 'all':
+      return { all: true }
+  }
 }
 
 async function listen(context: AppContext): Promise<Server> {

@@ -1,7 +1,7 @@
 // One scenario as data: an app with caches and layers in some order, its routes, the people, and what they send
 // when. It is made from a seed alone, and printed when it fails.
 
-import type { AnswerSpec } from './answers.ts'
+import type { AnswerSpec } from './answer-spec.ts'
 import type { Channel, Person } from './people.ts'
 import type { CacheSpec } from './rules.ts'
 
@@ -19,11 +19,19 @@ export type SessionWay = 'early' | 'after' | 'head' | 'args'
 export type LayerSpec =
   | { readonly kind: 'cache'; readonly options: CacheSpec; readonly at: readonly number[] | 'all' }
   /** Sets a cookie of the caller's on some routes. */
-  | { readonly kind: 'session'; readonly how: SessionWay; readonly at: readonly number[] }
+  | {
+      readonly kind: 'session'
+      readonly how: SessionWay
+      readonly at: readonly number[]
+      /** Only for those whom it knows. */
+      readonly known: boolean
+    }
   /** Puts the caller's name on every answer; only in front of all caches, where that is allowed. */
   | { readonly kind: 'caller'; readonly when: 'early' | 'late' }
   | { readonly kind: 'cors'; readonly varies: boolean }
-  | { readonly kind: 'gzip' }
+  | { readonly kind: 'gzip'; readonly varies: boolean }
+  /** Puts what `X-Place` says into the URL; only in front of all caches. */
+  | { readonly kind: 'rewrite' }
   | { readonly kind: 'cookies' }
   | { readonly kind: 'conditional' }
   /** Refuses some people, with an answer about them. */
@@ -35,6 +43,12 @@ export interface RouteSpec {
   /** What its URL carries. */
   readonly about: Channel | undefined
 }
+
+/**
+ * `fails`: the origin answers once, to one person, and fails from then on: what may stand in for the error, and for whom? `asks`: what is
+ * stored is soon stale, and kept to be asked about.
+ */
+export type Mood = 'fails' | 'asks' | undefined
 
 export interface RequestSpec {
   readonly who: number
@@ -50,6 +64,10 @@ export interface RequestSpec {
   readonly abortMs: number | undefined
 }
 
+/** What a purge is of; `caller`: the tag of whoever asked. */
+export const PURGE_KINDS = ['key', 'path', 'host', 'route', 'tag', 'caller', 'all'] as const
+export type PurgeKind = (typeof PURGE_KINDS)[number]
+
 export interface StepSpec {
   /** Sent at the same time. */
   readonly requests: readonly RequestSpec[]
@@ -59,6 +77,7 @@ export interface StepSpec {
   readonly meanwhileMs: number
   /** Before the requests: a purge of some key that was used, or a fault. */
   readonly event: 'none' | 'purge' | 'soft-purge' | 'pause' | 'restart'
+  readonly target: PurgeKind
 }
 
 export interface Scenario {

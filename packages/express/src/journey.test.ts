@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { createStampede } from '@stampede/core'
 import type { Express, Request, RequestHandler, Response, Router as Routes } from 'express'
 import { describe, expect, test } from 'vitest'
+import { ManualClock } from '../../core/src/testing/index.ts'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
 import { stampedeCache } from './index.ts'
 
@@ -50,6 +51,25 @@ describe.each(VERSIONS)('%s', (_, express) => {
     const [etag = ''] = fieldOf(hit, 'etag')
     const same = await rawRequest(server.port, '/', [`If-None-Match: ${etag}`])
     expect(same.head[0]).toContain('304')
+  })
+
+  test('a fresh answer is refreshed before its time through the whole app', async () => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock, random: () => 0.5 })
+    let runs = 0
+    const app = express().use(compression())
+    app.use(stampedeCache({ stampede, ttlMs: 60_000, jitter: 0, earlyRefresh: 100 }))
+    app.get('/', async (_req, res) => {
+      runs += 1
+      const run = runs
+      await clock.advance(2_000)
+      res.json({ run })
+    })
+    await using server = await serve(app)
+    expect((await rawRequest(server.port)).body).toBe('{"run":1}')
+    expect((await rawRequest(server.port)).body).toBe('{"run":1}')
+    await expect.poll(() => stampede.stats().fills.committed).toBe(2)
+    expect((await rawRequest(server.port)).body).toBe('{"run":2}')
   })
 
   test('a stale answer is refreshed behind it through the whole app', async () => {

@@ -3,6 +3,7 @@
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
+import { shownKey } from '../ports/key.ts'
 import { type Live, publish } from './collapse.ts'
 import { commit, type Shared } from './commit.ts'
 import { type Flight, newToken } from './flight.ts'
@@ -65,7 +66,7 @@ export function fill(rt: Runtime, run: Run): Promise<FillResult> {
   return new Promise((resolve) => {
     const deadline = new AbortController()
     const timer = rt.clock.setTimer(originTimeoutMs, () => {
-      const error = originTimeout(key, originTimeoutMs)
+      const error = originTimeout(shownKey(key), originTimeoutMs)
       deadline.abort(error)
       resolve({ type: 'failure', failure: { status: 504, message: error.message }, error })
     })

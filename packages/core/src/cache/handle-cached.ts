@@ -23,8 +23,9 @@ import {
   waitedTooLong,
   wishOf,
 } from './respond.ts'
-import { runOrigin, staleReply } from './run-origin.ts'
+import { runOrigin } from './run-origin.ts'
 import type { Caller, FillResult, Lead, Resolution, Runtime } from './runtime.ts'
+import { staleReply } from './stale-if-error.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 /** Everything about one request that the stages after admission need. */

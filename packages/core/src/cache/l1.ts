@@ -140,7 +140,7 @@ export function holdSlot(
 }
 
 /**
- * What it takes in memory, never less than measured (Node 20 and 22, `test/l1-heap.test.ts`): JSON read from a value is not held, and
+ * What it takes in memory, never less than measured (Node 20, `test/l1-heap.test.ts`): JSON read from a value is not held, and
  * so not counted.
  */
 function sizeOf(slot: L1Slot, key: string): number {

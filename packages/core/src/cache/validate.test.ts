@@ -200,6 +200,17 @@ describe('what has a validator and has gone stale', () => {
     expect(asked[1]).toEqual({})
   })
 
+  it('stays with those it is for when the 304 names another field in Vary', async () => {
+    const first = { headers: { etag: '"1"', vary: 'accept' }, body: 'of a' }
+    const unchanged = { status: 304, headers: { etag: '"1"', vary: 'origin' } }
+    answers = [first, unchanged, { headers: { vary: 'accept' }, body: 'of b' }]
+    expect((await ask({ accept: 'a' })).body).toBe('of a')
+    await clock.advance(10_001)
+    expect((await ask({ accept: 'a' })).fields.vary).toBe('accept, origin')
+    expect((await ask({ accept: 'b' })).body).toBe('of b')
+    expect((await ask({ accept: 'a' })).body).toBe('of a')
+  })
+
   it('is not asked about once it was purged', async () => {
     await stale(TAGGED, { body: 'new' })
     await stampede.purge({ all: true })

@@ -80,9 +80,9 @@ export function replyUnchanged(
 /** Made for each answer, or for us alone. */
 const MADE_ANEW: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FIELDS])
 
-/** The client is answered 304 too, so it gets the app's own, cookies and all. */
+/** The client is answered 304 too, so it gets the app's own, cookies and all; but Vary as `freshen` made it. */
 function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
-  const own = headers.filter(([name]) => !MADE_ANEW.has(name))
+  const own = headers.filter(([name]) => !MADE_ANEW.has(name) && name !== 'vary')
   const names = new Set(own.map(([name]) => name))
   return { ...reply, headers: [...reply.headers.filter(([name]) => !names.has(name)), ...own] }
 }

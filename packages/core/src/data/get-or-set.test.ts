@@ -198,16 +198,25 @@ describe('a purge', () => {
 })
 
 describe('a factory that does not end', () => {
-  it('is given up after originTimeoutMs for everybody but its own caller', async () => {
-    const { origin, get, clock } = setUp()
-    const leader = get({ originTimeoutMs: 3_000 })
-    const follower = get({ originTimeoutMs: 3_000 })
-    const outcome = follower.catch((error: { code: string }) => error.code)
-    await clock.advance(3_000)
-    expect(await outcome).toBe('ERR_STAMPEDE_ORIGIN_TIMEOUT')
-    origin.run(0).resolve('late')
-    expect(await leader).toBe('late')
-  })
+  it.each(['ends late', 'fails late'])(
+    'is given up after originTimeoutMs, by its own caller too; what it does when it %s is nothing to anybody',
+    async (how) => {
+      const { origin, get, clock } = setUp()
+      const code = (error: { code: string; message: string }) => `${error.code} ${error.message}`
+      const all = [1, 2].map(() => get({ originTimeoutMs: 3_000 }).catch(code))
+      await clock.advance(3_000)
+      for (const each of all) {
+        expect(await each).toMatch(/^ERR_STAMPEDE_ORIGIN_TIMEOUT the origin of "k" did not finish/)
+      }
+      if (how === 'ends late') origin.run(0).resolve('late')
+      else origin.run(0).reject(new Error('late'))
+      await clock.advance(2_000)
+      const next = get()
+      await clock.advance(0)
+      origin.run(1).resolve('new')
+      expect(await next).toBe('new')
+    },
+  )
 })
 
 describe('values', () => {

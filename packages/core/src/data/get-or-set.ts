@@ -48,7 +48,7 @@ export interface GetOrSetOptions<T = unknown> {
   leaseMs?: number
   /** How long to wait for another's fill before running the factory oneself. Default 30 000. */
   waitMs?: number
-  /** When a fill is given up: its caller goes on waiting, everybody else gets an error. Default 30 000. */
+  /** When a fill is given up: its `signal` is aborted, and everybody who waits gets an error, or what `staleIfErrorMs` allows. Default 30 000. */
   originTimeoutMs?: number
   /**
    * Refreshes fresh values before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower the
@@ -120,7 +120,8 @@ class Call<T, P> implements Caller {
       // It may have been purged since it was looked up.
       const held = previous && afterPurges(this.#rt, previous)
       const now = this.#rt.clock.now()
-      const value: unknown = await this.#factory(contextOf<P>(where, { fence, signal }, held, now))
+      const context = contextOf<P>(where, { fence, signal }, held, now)
+      const value: unknown = await beforeDeadline(signal, this.#factory(context))
       if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
       const stored = encodeValue(where, value)
       return { type: 'store', entry: this.#made(stored, asOf), lifetimes: this.#lifetimes() }
@@ -188,6 +189,19 @@ class Call<T, P> implements Caller {
     const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#rt.random)
   }
+}
+
+/** A factory that does not heed its signal is not waited for, by nobody: it would hold up its caller for ever. */
+function beforeDeadline<T>(signal: AbortSignal, made: T | Promise<T>): T | Promise<T> {
+  if (!isThenable(made) || signal === ALONE.signal) return made
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    made.then(resolve, reject)
+  })
+}
+
+function isThenable<T>(made: T | Promise<T>): made is Promise<T> {
+  return typeof (made as { then?: unknown } | null)?.then === 'function'
 }
 
 /** Without a lease, and for this caller only. */

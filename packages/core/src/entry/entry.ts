@@ -43,7 +43,7 @@ export interface StoredValue {
   readonly body: Uint8Array
   readonly made: Made
   /**
-   * The JSON read, for as long as the garbage collector leaves it: a value takes 2 to 6 times the memory of its text, which nobody
+   * The JSON read, for as long as the garbage collector leaves it: a value takes 2 to 10 times the memory of its text, which nobody
    * could bound. Reading it again costs less than keeping half as many.
    */
   parsed?: WeakRef<{ readonly value: unknown }> | undefined

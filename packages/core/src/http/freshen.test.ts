@@ -87,6 +87,15 @@ describe('what is stored', () => {
     expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '2']]),
   )
 
+  it('was chosen by all that either names in Vary', () => {
+    const vary = (...lines: string[]): HeaderList => lines.map((line) => ['vary', line])
+    expect(after(vary('Accept-Language'), vary('Origin'))).toEqual(vary('accept-language, origin'))
+    expect(after(vary('a', 'b'), vary('B', 'c'))).toEqual(vary('a, b, c'))
+    expect(after(vary('a'), vary('*'))).toEqual(vary('*'))
+    expect(after(vary('A'), [])).toEqual(vary('A'))
+    expect(after([], vary('a'))).toEqual(vary('a'))
+  })
+
   it('is dated now by a 304 without a date', () => {
     expect(freshen([['date', T1]], { headers: [] }, NOW)).toEqual([['date', T2]])
     expect(freshen([], { headers: [['date', T1]] }, NOW)).toEqual([['date', T1]])

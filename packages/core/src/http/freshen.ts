@@ -3,6 +3,7 @@
 
 import { type CapturedHead, type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
 import { headerValue } from './headers.ts'
+import { varyNames } from './vary.ts'
 
 const TAG = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
 
@@ -44,16 +45,28 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
 /**
  * RFC 9111 §3.2: the stored fields, updated by those of a 304. What §3.1 excludes from storage is still in there; what is said to
  * this cache alone is gone with the next word on caching. `wallNow` is Unix time in ms: a 304 without a date was made now.
+ *
+ * `Vary` is added to, and not replaced: the body that stays was chosen by what is stored there, and a 304 may have no more than what
+ * some layer said, before its handler came to it.
  */
 export function freshen(
   stored: HeaderList,
   { headers }: Pick<CapturedHead, 'headers'>,
   wallNow: number,
 ): HeaderList {
-  const said = headers.filter(([name]) => !OF_THE_BODY.has(name))
+  const said = headers.filter(([name]) => !OF_THE_BODY.has(name) && name !== 'vary')
+  const vary = bothVary(stored, headers)
   const names = new Set(said.map(([name]) => name))
   if (!names.has('date')) said.push(['date', new Date(wallNow).toUTCString()])
   names.add('date')
   if (names.has('cache-control')) names.add(OWN_FIELD)
-  return [...stored.filter(([name]) => !names.has(name)), ...said]
+  if (vary.length > 0) names.add('vary')
+  return [...stored.filter(([name]) => !names.has(name)), ...said, ...vary]
+}
+
+/** None, where the 304 says none: then what is stored stays. */
+function bothVary(stored: HeaderList, said: HeaderList): HeaderList {
+  if (headerValue(said, 'vary') === undefined) return []
+  const names = varyNames([...stored, ...said])
+  return [['vary', names === '*' ? names : names.join(', ')]]
 }

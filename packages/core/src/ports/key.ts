@@ -24,6 +24,12 @@ export function dataKey(key: string): string {
   return DATA_PREFIX + escapeKey(key)
 }
 
+/** What the user called it, as far as that can be told. */
+export function shownKey(key: string): string {
+  const text = groupOf(key)
+  return text.startsWith(`${DATA_PREFIX}=`) ? text.slice(DATA_PREFIX.length + 1) : text
+}
+
 export function isDataKey(key: string): boolean {
   return key.startsWith(DATA_PREFIX)
 }

@@ -1,0 +1,115 @@
+// What a run of the app comes to for everybody else: an entry, the old one found unchanged, a failure, or nothing that may be
+// shared.
+
+import type { Made, StoredResponse } from '../entry/entry.ts'
+import { spread } from '../entry/lifetimes.ts'
+import { headerValues, storableHeaders } from '../http/headers.ts'
+import { canonicalPath } from '../http/route-pattern.ts'
+import { selectFields } from '../http/vary.ts'
+import { type CapturedHead, type HeaderList, type OriginEnd, OWN_FIELD } from '../ports/exchange.ts'
+import type { Lifetimes } from '../ports/store.ts'
+import type { OriginRun } from './run-origin.ts'
+import type { FillResult, Runtime } from './runtime.ts'
+import type { NotStorable, Storable } from './storable.ts'
+import { type Asked, conditionsOf, meantBy } from './validate.ts'
+
+export function refused(verdict: NotStorable, status: number): FillResult {
+  const { reason } = verdict
+  if (!verdict.failure) return { type: 'pass', reason, remember: isOfTheResource(reason, status) }
+  const failure = { status, message: `the origin answered ${status}` }
+  return { type: 'failure', failure, error: undefined }
+}
+
+/** An answer such as 401 or 429, and a callback that failed, may be about this one request: nothing is known of the resource. */
+function isOfTheResource(reason: string, status: number): boolean {
+  if (reason === 'tags') return false
+  return reason !== 'status' || status < 400 || status === 404 || status === 410
+}
+
+export function resultOf(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: Storable | NotStorable | undefined,
+  end: OriginEnd,
+  minted: HeaderList,
+  asked: Asked | undefined,
+): FillResult {
+  if (end.type === 'failed') {
+    const { status, error } = end
+    if (status < 500) {
+      return { type: 'pass', reason: 'status', remember: isOfTheResource('status', status) }
+    }
+    const message = `the origin failed with status ${status}`
+    return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
+  }
+  if (end.type === 'not-captured') {
+    if (end.reason === 'incomplete') return { type: 'abandoned' }
+    const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
+    return { type: 'pass', reason, remember: true }
+  }
+  if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
+  if (end.type === 'replaced') return unchanged(rt, run, verdict, end.head, asked)
+  const entry = entryOf(run, verdict, end.head, end.body, minted)
+  return { type: 'store', entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
+}
+
+/** The body that is stored, and of the rest what the 304 says. */
+function unchanged(
+  rt: Runtime,
+  run: OriginRun,
+  verdict: Storable,
+  head: CapturedHead,
+  asked: Asked | undefined,
+): FillResult {
+  const meant = asked && meantBy(asked, head, rt.clock.wallNow())
+  if (asked === undefined || meant === undefined) return { type: 'abandoned' }
+  const { previous, stored } = asked
+  const updated = entryOf(run, verdict, meant, stored.body, [])
+  const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
+  if (subjects.length > MOST_SUBJECTS)
+    return { type: 'pass', reason: 'too-many-tags', remember: true }
+  const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
+  return { type: 'not-modified', previous, entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
+}
+
+/** Each 304 may name more; beyond this the whole is asked for, which says all of them anew. */
+const MOST_SUBJECTS = 512
+
+function lifetimesOf(
+  rt: Runtime,
+  { config }: OriginRun,
+  { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
+  entry: StoredResponse,
+): Lifetimes {
+  const keepMs = conditionsOf(entry).length > 0 ? config.keepMs : 0
+  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
+  return spread(windows, config.jitter, rt.random)
+}
+
+export function entryOf(
+  run: OriginRun,
+  { initialAgeMs, varyNames, subjects }: Storable,
+  head: CapturedHead,
+  body: Uint8Array,
+  minted: HeaderList,
+): StoredResponse {
+  const own = headerValues(head.headers, OWN_FIELD)
+  return {
+    type: 'response',
+    status: head.status,
+    headers: [...storableHeaders(head.headers), ...minted],
+    body,
+    initialAgeMs,
+    vary: selectFields(varyNames, run.request.headers),
+    made: madeFor(run, subjects),
+    ...(minted.length > 0 && { minted: true as const }),
+    ...(own.length > 0 && { own: own.join(', ') }),
+  }
+}
+
+function madeFor({ request, lead }: OriginRun, subjects: readonly string[] = []): Made {
+  const { target, host } = request
+  const end = target.indexOf('?')
+  const path = canonicalPath(end === -1 ? target : target.slice(0, end))
+  return { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
+}

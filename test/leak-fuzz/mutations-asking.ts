@@ -1,0 +1,88 @@
+// What the app says of what is stored, when it is asked whether that is still so.
+
+import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
+
+/** The whole is sent in the place of a 304, and a layer in front of the cache sets a cookie. */
+const COOKIES_IN_FRONT: readonly Edit[] = [
+  {
+    file: SOURCE.layer,
+    from: "if (!setsCookie(this.#res)) end = { type: 'replaced', head }",
+    to: "end = { type: 'replaced', head }",
+  },
+  {
+    file: SOURCE.koa,
+    from: "if (end.type === 'not-captured' || end.type === 'failed') return end",
+    to: "if (end.type !== 'complete') return end",
+  },
+]
+
+const JUDGED = 'judgeHead(meant, request,'
+
+export const ASKING: readonly Mutation[] = [
+  {
+    name: 'a 304 with Set-Cookie is merged into what is stored',
+    edits: [
+      {
+        file: SOURCE.run,
+        from: JUDGED,
+        to: "judgeHead(about ? { ...meant, headers: meant.headers.filter(([name]) => name !== 'set-cookie') } : meant, request,",
+      },
+      ...COOKIES_IN_FRONT,
+    ],
+  },
+  {
+    name: 'a cookie set in front of the cache is not seen with what a 304 stands for',
+    edits: COOKIES_IN_FRONT,
+  },
+  drop(
+    'what a 304 says against sharing is not heeded',
+    SOURCE.run,
+    JUDGED,
+    'judgeHead(about ? { ...meant, headers: about.stored.headers } : meant, request,',
+  ),
+  drop(
+    'a 304 that nobody asked for is stored',
+    SOURCE.storable,
+    'new Set([206, 304, 401,',
+    'new Set([206, 401,',
+  ),
+  drop(
+    'a 304 is taken for an answer to us where nothing was asked',
+    SOURCE.validate,
+    'conditions.length === 0 || ',
+  ),
+  drop(
+    'what is for another Vary selection is asked about',
+    SOURCE.validate,
+    'conditions.length === 0 || !sameSelection(entry.vary, request.headers)',
+    'conditions.length === 0',
+  ),
+  drop(
+    'a 304 about another version updates what is stored',
+    SOURCE.validate,
+    'if (!isAbout(stored.headers, head.headers)) return undefined',
+  ),
+  drop(
+    'the Vary of a 304 takes the place of what is stored',
+    'core/src/http/freshen.ts',
+    'varyNames([...stored, ...said])',
+    'varyNames(said)',
+  ),
+  drop(
+    'fields of one request are stored with what a 304 says',
+    SOURCE.run,
+    'const updated = entryOf(run, verdict, meant, stored.body, [])',
+    'const updated = { ...entryOf(run, verdict, meant, stored.body, []), headers: meant.headers }',
+  ),
+  drop(
+    'a 304 that is written behind the back of Koa reaches a client that asked for none',
+    SOURCE.koa,
+    'observer.conditions && guardNotModified(ctx.res, observer)',
+    'undefined',
+  ),
+  drop(
+    'layers in front of the cache see its conditions',
+    'node-http/src/node-exchange.ts',
+    '      then()\n',
+  ),
+]

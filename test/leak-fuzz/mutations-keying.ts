@@ -1,0 +1,131 @@
+// Who takes part, what is in the key, and for whom an answer was chosen.
+
+import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
+
+const SAME_SELECTION: Edit = {
+  file: SOURCE.vary,
+  from: 'return vary.every(([name, value]) => selectField(name, headers) === value)',
+  to: 'return vary.length >= 0 || headers === undefined',
+}
+
+export const KEYING: readonly Mutation[] = [
+  drop('Vary: * is not heeded', SOURCE.vary, "if (name === '*' || !FIELD_NAME", 'if (!FIELD_NAME'),
+  drop(
+    'only the first line of Vary is read',
+    SOURCE.vary,
+    "headerValues(headers, 'vary'))",
+    "headerValues(headers, 'vary').slice(0, 1))",
+  ),
+  { name: 'an entry of another Vary selection is used', edits: [SAME_SELECTION] },
+  drop(
+    'an entry of another Vary selection answers a HEAD',
+    SOURCE.handle,
+    'journey.index.learn(journey.plainKey, names, entry)\n    return attempt(journey)',
+  ),
+  drop(
+    'an entry of another Vary selection stands in for an error',
+    SOURCE.run,
+    '|| !sameSelection(entry.vary, request.headers)',
+    '',
+  ),
+  {
+    name: 'Vary: Cookie and Vary: Authorization are stored, and the selection is not compared',
+    edits: [
+      SAME_SELECTION,
+      {
+        file: SOURCE.storable,
+        from: "if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'",
+        to: 'void cookiesInKey',
+      },
+      {
+        file: SOURCE.storable,
+        from: "if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'",
+        to: '',
+      },
+    ],
+  },
+  drop(
+    'requests with Authorization take part',
+    SOURCE.admit,
+    'headers.authorization !== undefined ||',
+  ),
+  drop(
+    'requests with Cookie take part',
+    SOURCE.admit,
+    "=== '' ? undefined : 'cookie'",
+    '=== null ? undefined : undefined',
+  ),
+  drop(
+    'keyed cookies are not in the key',
+    SOURCE.key,
+    "if (typeof config.cookies === 'object') variant",
+    "if (typeof config.cookies === 'number') variant",
+  ),
+  drop(
+    'the identity is not in the key',
+    SOURCE.key,
+    'if (config.identity !== undefined) {',
+    'if (config.identity === null) {',
+  ),
+  drop(
+    'headers of the vary option are not in the key',
+    SOURCE.key,
+    'union(config.vary, learnedVary)',
+    'union([], learnedVary)',
+  ),
+  drop(
+    'parts of the key run into each other',
+    SOURCE.key,
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: text of a source
+    'return `${text.length}:${text}`',
+    'return text',
+  ),
+  drop(
+    'awkward texts of callers are not escaped',
+    'core/src/ports/key.ts',
+    '.test(text) ?',
+    '.test("") ?',
+  ),
+  drop(
+    'the host is not in the key',
+    SOURCE.key,
+    'field(host.toLowerCase())',
+    "field(host === '' ? '' : '-')",
+  ),
+  drop('the query is not in the key', SOURCE.key, 'queryPart(target.slice(mark + 1), rule)', "'?'"),
+  drop(
+    'parameters of one name are sorted by their values',
+    SOURCE.key,
+    'named.sort((a, b) => (a.base < b.base ? -1 : Number(a.base > b.base)))',
+    'named.sort((a, b) => (a.text < b.text ? -1 : 1))',
+  ),
+  drop(
+    'an answer on its way is shown to another Vary selection',
+    SOURCE.handle,
+    'const fits = sameSelection(entry.vary, exchange.request.headers)',
+    'const fits = entry.vary !== undefined',
+  ),
+  drop(
+    'a coded body is for everybody where Vary was forgotten',
+    SOURCE.storable,
+    "return [...vary, 'accept-encoding'].sort()",
+    'return vary',
+  ),
+  drop(
+    'requests with credentials in other fields than Authorization take part',
+    SOURCE.admit,
+    '|| CREDENTIALS.some(tells)',
+  ),
+  drop(
+    'what a client claims of the host is not in the key',
+    SOURCE.key,
+    'claimsPart(request) + rewrittenPart(request)',
+    'rewrittenPart(request)',
+  ),
+  drop(
+    'a rewritten URL is not in the key',
+    SOURCE.key,
+    'claimsPart(request) + rewrittenPart(request)',
+    'claimsPart(request)',
+  ),
+]
