@@ -34,7 +34,8 @@ async function show() {
     receipt.textContent = `GET ${path}  \u2192  ${cacheStatus ?? 'no Cache-Status'}, in ${duration(tookMs)}`
     return body.products
   } catch (error) {
-    if (turn === latest) receipt.textContent = error.message
+    const below = tins.children.length > 0 ? ' Below is the last list that came.' : ''
+    if (turn === latest) receipt.textContent = error.message + below
     return []
   }
 }

@@ -27,6 +27,7 @@ Four things to try:
      ${post} '{"requests":250,"path":"/api/products","cached":false}'
 
   3. Change a price, and ask again until the change shows: fresh, stale once, then new
+     (by default a change shows at once; this shop leaves it to time, with invalidateOn: 'never')
      curl -X PUT ${at}/api/products/7 -H 'content-type: application/json' -d '{"priceCents":1234}'
 
   4. Order a tin, and send the same again: the first answer comes again, marked as replayed, and one order is kept

@@ -2,7 +2,8 @@
 // node:diagnostics_channel and to the listeners of one Stampede; tests assert transcripts of it.
 
 import { channel } from 'node:diagnostics_channel'
-import { messageOf } from './errors.ts'
+import { messageOf, optionError } from './errors.ts'
+import { nearest } from './options.ts'
 import type { Failure } from './ports/store.ts'
 
 export type StampedeEvent =
@@ -92,6 +93,39 @@ export type IdempotencyOutcome =
 export type StampedeEventType = StampedeEvent['type']
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
 export type Listener<T extends StampedeEventType> = (event: EventOf<T>) => void
+
+/** Their names, for those who listen without types. */
+const TYPES: Readonly<Record<StampedeEventType, true>> = {
+  hit: true,
+  'lease.granted': true,
+  'lease.lost': true,
+  'wait.started': true,
+  'wait.ended': true,
+  'wait.timed-out': true,
+  'fill.started': true,
+  'fill.committed': true,
+  'fill.fenced': true,
+  'fill.passed': true,
+  'fill.failed': true,
+  'fill.abandoned': true,
+  'failure.shared': true,
+  purged: true,
+  'idempotency.answered': true,
+  'idempotency.finished': true,
+  gap: true,
+  'store.failed': true,
+}
+
+/** Throws `ERR_STAMPEDE_OPTION`: a listener under a name that nothing has would never be called. */
+export function checkListener(type: unknown, listener: unknown): void {
+  const known = [...Object.keys(TYPES), '*']
+  if (!known.includes(type as string)) {
+    const near = typeof type === 'string' ? nearest(type, known) : undefined
+    const fix = near === undefined ? `known events: ${known.join(', ')}` : `did you mean ${near}?`
+    throw optionError('on', type, `there is no such event; ${fix}`)
+  }
+  if (typeof listener !== 'function') throw optionError('on: listener', listener, 'use a function')
+}
 
 /** The diagnostics channel every event of every Stampede in this process is published on. */
 export const EVENT_CHANNEL = 'stampede:event'

@@ -106,7 +106,7 @@ export function readStrings(where: string, value: unknown): readonly string[] {
 }
 
 /** The known name closest to a mistyped one, if any is close enough to suggest. */
-function nearest(name: string, known: readonly string[]): string | undefined {
+export function nearest(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase()
   const extended = known.find((k) => k.toLowerCase().startsWith(lower) && k !== name)
   if (extended !== undefined && lower.length >= 3) return extended

@@ -293,6 +293,17 @@ describe('on', () => {
     expect(seen).toEqual([dataKey('a')])
   })
 
+  it.each([
+    ['purge', () => {}, 'on: received "purge"; there is no such event; did you mean purged?'],
+    ['xyzzy', () => {}, 'on: received "xyzzy"; there is no such event; known events: hit, lease.'],
+    [undefined, () => {}, 'on: received undefined; there is no such event; known events'],
+    ['*', undefined, 'on: listener: received undefined; use a function'],
+  ])('refuses %j with %j', (type, listener, message) => {
+    const { stampede } = setUp()
+    const on = stampede.on as (...args: unknown[]) => void
+    expect(() => on(type, listener)).toThrow(message)
+  })
+
   it('tells of what failed behind the scenes of the store', () => {
     const { stampede, store } = setUp()
     const seen: unknown[] = []

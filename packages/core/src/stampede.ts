@@ -9,7 +9,13 @@ import type { Runtime } from './cache/runtime.ts'
 import type { Factory } from './data/factory-context.ts'
 import { type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
 import { closedError, optionError } from './errors.ts'
-import { Events, type Listener, type StampedeEvent, type StampedeEventType } from './events.ts'
+import {
+  checkListener,
+  Events,
+  type Listener,
+  type StampedeEvent,
+  type StampedeEventType,
+} from './events.ts'
 import type { Attempt } from './idempotency/attempt.ts'
 import {
   closeIdempotency,
@@ -88,8 +94,10 @@ export function createStampede(options?: StampedeOptions): Stampede {
       runIdempotent(idempotencyOf(stampede), key, work, jobOptions),
     idempotency: createOperator(() => idempotencyOf(stampede)),
     stats: () => stats(rt),
-    on: (type: string, listener: (event: never) => void) =>
-      rt.events.on(type, listener as (event: StampedeEvent) => void),
+    on: (type: string, listener: (event: never) => void) => {
+      checkListener(type, listener)
+      return rt.events.on(type, listener as (event: StampedeEvent) => void)
+    },
     close: () => {
       closing ??= close(rt)
       return closing
