@@ -50,6 +50,7 @@ describe.each(FRAMEWORKS)('%s', (framework) => {
     // A fuzzer that only bypassed the cache would never find anything.
     expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.1)
     expect(figures.reusedOwn, inWords(figures)).toBeGreaterThan(0)
+    expect(figures.unchanged, inWords(figures)).toBeGreaterThan(0)
   })
 
   it('keeps people apart over two processes on one Redis, also while it fails', async () => {
