@@ -1,7 +1,7 @@
 // Stage: runs the app for one request, judges the head of its answer before it leaves, and says what came
 // of it for everybody else. Those who wait are released as soon as the head says that it is not for them.
 
-import type { HeldEntry, Made, StoredResponse } from '../entry/entry.ts'
+import { type HeldEntry, type Made, mayCover, type StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
@@ -24,7 +24,7 @@ import type { Lifetimes } from '../ports/store.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
 import { offerOf, ownNotModified, replyFrom, statusField, wishOf } from './respond.ts'
-import type { FillResult, Lead, Runtime } from './runtime.ts'
+import type { FillResult, Late, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import { afterPurges } from './trust.ts'
@@ -172,24 +172,25 @@ function decide(
   }
 }
 
-/** RFC 5861 §4: what to answer with instead of an error, if there is something. */
+/** RFC 5861 §4: what to answer with instead of an error (a status) or what is late, if there is something. */
 export function staleReply(
   rt: Runtime,
   request: RequestView,
   config: CacheConfig<never>,
   previous: HeldEntry | undefined,
-  status: number,
+  why: number | Late,
 ): Reply | undefined {
   const now = rt.clock.now()
-  if (!COVERED.has(status)) return undefined
+  if (typeof why === 'number' && !COVERED.has(why)) return undefined
   // It may have been purged while the origin was at work.
   const held = previous && afterPurges(rt, previous)
-  if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
+  if (held === undefined || !mayCover(held, now)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   if (!isWelcomeOnError(wishOf(config, request), offerOf(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
-  const facts = { type: 'hit', ttlS, detail: `stale-if-error/${status}` } as const
+  const detail = typeof why === 'number' ? `stale-if-error/${why}` : why
+  const facts = { type: 'hit', ttlS, detail } as const
   return replyFrom(request, config, held, entry, facts, now)
 }
 
