@@ -53,6 +53,30 @@ export function sharingCases(framework: Framework): void {
     go()
   })
 
+  it('answers the first one too with what is kept for errors when the handler is late', async () => {
+    const gate = createGate()
+    const { arrivals, clock, happened, runs, start } = setUp(framework, async (_seen, run) => {
+      if (run === 2) await gate.opened
+      return {}
+    })
+    await using app = await start({ ttlMs: 1_000, staleIfErrorMs: 60_000, softTimeoutMs: 300 })
+    await ask(`${app.url}/a`)
+    await happened('fill.committed')
+    await clock.advance(2_000)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    await runs.reached(2)
+    await clock.advance(300)
+    const answers = await waiting
+    expect(bodies(answers)).toEqual(new Set(['run 1']))
+    expect(new Set(answers.map(statusOf))).toEqual(
+      new Set(['Stampede; hit; ttl=-2; detail=soft-timeout']),
+    )
+    gate.open()
+    await happened('fill.committed', 2)
+    expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+  })
+
   it('answers all who wait when the client of the first one has gone', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(framework, async (_seen, run, res) => {

@@ -6,7 +6,7 @@ import { banner } from './banner.ts'
 import { drain, listen } from './serve.ts'
 import { readSettings, type Settings, StartError } from './settings.ts'
 
-/** After this the process ends, whatever is still open. */
+/** When all is closed the process ends by itself; after this it ends whatever is still open. */
 const LONGEST_STOP_MS = 10_000
 
 /** Registers what to close at the end; the last one registered is closed first. */
@@ -45,7 +45,6 @@ export async function launch(framework: string, start: Start): Promise<void> {
   await stop
   console.log('\nStopping: finishing what was asked, then closing.')
   await closeAll(closers)
-  process.exit(0)
 }
 
 function startFailure(error: unknown): string {

@@ -13,6 +13,8 @@ import type { Step } from './work.ts'
 export type CoordinatorServices = LockServices & {
   take(worker: string): Promise<Delivery | undefined>
   settle(delivery: Delivery, again: boolean): void
+  /** The worker takes no more. */
+  leave(worker: string): void
   query(sql: string, params: readonly unknown[]): Promise<unknown[]>
   /** Resolves when the worker may go on. */
   tell(worker: string, step: Step, job: number, fence: bigint): Promise<void>
@@ -25,10 +27,12 @@ export interface RunOptions {
   readonly fenced: boolean
   readonly leaseMs: number
   print(line: string): void
-  /** Ends the run early. */
+  /** Ends the run early: each worker finishes what it has at hand. */
   readonly signal: AbortSignal
 }
 
+/** After this a worker that does not end is killed; its leases run out. */
+const LONGEST_STOP_MS = 5_000
 const WORKERS = ['worker 1', 'worker 2', 'worker 3', 'worker 4']
 const JOBS = [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -39,13 +43,14 @@ export async function run(options: RunOptions): Promise<Tally> {
   const queue = new Queue(JOBS, 2)
   const refused = new Map<number, number>()
   const crew = new Map<string, Member>()
-  const strike = createFaults(print)
+  const strike = createFaults(print, signal)
 
   const services: CoordinatorServices = {
     ...createLockServices(),
     query,
     take: (worker) => queue.take(worker),
     settle: (delivery, again) => queue.settle(delivery, again),
+    leave: (worker) => queue.dismiss(worker),
     trouble: (worker, job, why) => print(`${worker} could not do job ${job}: ${why}`),
     async tell(worker, step, job, fence) {
       const line = sentence(worker, step, job, fence)
@@ -66,7 +71,11 @@ export async function run(options: RunOptions): Promise<Tally> {
   }
   const everybody = [...crew.values()]
   signal.addEventListener('abort', () => {
-    for (const member of everybody) member.kill()
+    print('Stopping: each worker finishes its job')
+    for (const member of everybody) member.stop()
+    setTimeout(() => {
+      for (const member of everybody) member.kill()
+    }, LONGEST_STOP_MS).unref()
   })
   await Promise.all(everybody.map(({ exited }) => exited))
   return { jobs: await readJobs(query), deliveries: queue.deliveries, refused }

@@ -11,6 +11,8 @@ export interface Member {
   readonly exited: Promise<void>
   /** SIGKILL: it ends here, in the middle of whatever it does. */
   kill(): void
+  /** SIGTERM: it finishes what it has at hand, and ends. */
+  stop(): void
   /** SIGSTOP: it does nothing and hears nothing, like a machine that is suspended. */
   pause(): void
   /** SIGCONT: it goes on as if no time had passed. */
@@ -38,6 +40,11 @@ export function startMember(env: WorkerEnvironment): Member {
     port: portOf(child),
     exited: new Promise((resolve) => child.once('close', () => resolve())),
     kill: () => void child.kill('SIGKILL'),
+    stop() {
+      child.kill('SIGTERM')
+      // Of a process that is stopped nothing else would be heard.
+      child.kill('SIGCONT')
+    },
     pause: () => void child.kill('SIGSTOP'),
     resume: () => void child.kill('SIGCONT'),
   }

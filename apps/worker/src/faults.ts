@@ -11,7 +11,8 @@ const PAUSED_IN = 4
 /** Called at each step of a worker; the worker goes on when it resolves. */
 export type Strike = (member: Member, step: Step, job: number) => Promise<void>
 
-export function createFaults(print: (line: string) => void): Strike {
+/** Once `signal` is aborted nothing happens to anybody any more, and whoever is paused goes on. */
+export function createFaults(print: (line: string) => void, signal: AbortSignal): Strike {
   let killed = false
   let paused: { readonly member: Member; goOn(): void } | undefined
 
@@ -36,7 +37,9 @@ export function createFaults(print: (line: string) => void): Strike {
     paused.goOn()
   }
 
+  signal.addEventListener('abort', () => paused?.goOn())
   return async (member, step, job) => {
+    if (signal.aborted) return
     if (job === KILLED_IN && step === 'halfway' && !killed) kill(member)
     if (job === PAUSED_IN && step === 'writes' && paused === undefined) await pause(member)
     if (job === PAUSED_IN && step === 'did' && member !== paused?.member) resume()

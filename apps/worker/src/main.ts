@@ -1,4 +1,4 @@
-// The worker demo: `npm run demo:worker`. Ends with code 0 only if every job was done exactly once.
+// The worker demo: `npm run demo:worker`. Ends with code 0 only if every job was done exactly once, or if it was told to stop.
 
 import { PGlite } from '@electric-sql/pglite'
 import { run } from './coordinator.ts'
@@ -33,7 +33,13 @@ try {
   await postgres.exec(SCHEMA)
   const abort = new AbortController()
   const tooLong = setTimeout(() => abort.abort(), LONGEST_MS)
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort())
+  let wasTold = false
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      wasTold = true
+      abort.abort()
+    })
+  }
   const startedAt = performance.now()
   const tally = await run({
     ...settings,
@@ -48,7 +54,7 @@ try {
   })
   clearTimeout(tooLong)
   console.log(table(tally))
-  process.exitCode = isExactlyOnce(tally) ? 0 : 1
+  process.exitCode = wasTold || isExactlyOnce(tally) ? 0 : 1
   await postgres.close()
 } catch (error) {
   if (!(error instanceof StartError)) throw error

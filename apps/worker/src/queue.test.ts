@@ -43,6 +43,16 @@ describe('the queue', () => {
     expect(queue.deliveries.get(1)).toBe(2)
   })
 
+  it('gives nothing more to a worker that leaves, and what it asked for to the next', async () => {
+    const queue = new Queue([1], 1)
+    const first = await take(queue, 'a')
+    const [leaving, staying] = [queue.take('b'), queue.take('c')]
+    queue.dismiss('b')
+    expect(await leaving).toBeUndefined()
+    queue.settle(first, true)
+    expect((await staying)?.job).toBe(1)
+  })
+
   it('delivers again what a lost worker had, and takes no word from the dead', async () => {
     const queue = new Queue([1, 2], 1)
     const first = await take(queue, 'a')

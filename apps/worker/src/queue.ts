@@ -40,6 +40,15 @@ export class Queue {
     return lost.map(([, { job }]) => job)
   }
 
+  /** A worker takes no more, also not what it has asked for already. */
+  dismiss(worker: string): void {
+    const leaving = this.#idle.filter((idle) => idle.worker === worker)
+    for (const idle of leaving) {
+      this.#idle.splice(this.#idle.indexOf(idle), 1)
+      idle.take(undefined)
+    }
+  }
+
   #hand(): void {
     const isOver = this.#ready.length === 0 && this.#out.size === 0
     const ready = isOver ? this.#idle : this.#idle.slice(0, this.#ready.length)

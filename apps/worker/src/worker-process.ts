@@ -38,7 +38,16 @@ const desk = {
     call('tell', name, step, job, fence),
 }
 
-for (;;) {
+let stopping = false
+// A terminal sends SIGINT to all of its processes at once.
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  process.on(signal, () => {
+    stopping = true
+    call('leave', name).catch(() => {})
+  })
+}
+
+while (!stopping) {
   const delivery = await call('take', name)
   if (delivery === undefined) break
   try {

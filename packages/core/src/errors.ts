@@ -108,6 +108,13 @@ export function waitTimeout(key: string, waitMs: number): StampedeError {
   )
 }
 
+export function noPlace(key: string, waitMs: number): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_WAIT_TIMEOUT',
+    `no run of the origin could be begun for ${show(key)} within waitMs (${waitMs}): as many as originConcurrency allows are under way`,
+  )
+}
+
 /** The reason of an attempt's `signal`: what it does from now on does not count. */
 export function leaseLost(why: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_LEASE_LOST', `the lease of this attempt is lost: ${why}`)

@@ -48,6 +48,14 @@ export type StampedeEvent =
       readonly error: unknown
     }
   | { readonly type: 'fill.abandoned'; readonly key: string }
+  /** No place was free for a run that no lease stands for. */
+  | { readonly type: 'fill.queued'; readonly key: string }
+  /** Somebody was answered with what is stale, in place of what is late. */
+  | {
+      readonly type: 'stood-in'
+      readonly key: string
+      readonly why: 'soft-timeout' | 'origin-queue'
+    }
   | { readonly type: 'failure.shared'; readonly key: string; readonly failure: Failure }
   /** `key`: a key, or the subject of a purge by tag, path or route, or of everything (`*`). */
   | { readonly type: 'purged'; readonly key: string; readonly soft: boolean }
@@ -108,6 +116,8 @@ const TYPES: Readonly<Record<StampedeEventType, true>> = {
   'fill.passed': true,
   'fill.failed': true,
   'fill.abandoned': true,
+  'fill.queued': true,
+  'stood-in': true,
   'failure.shared': true,
   purged: true,
   'idempotency.answered': true,

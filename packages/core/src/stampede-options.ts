@@ -18,6 +18,11 @@ export interface StampedeOptions {
   /** How long a failure that somebody waited for is shared before the origin is tried again. Default 1 000. */
   failureBackoffMs?: number
   /**
+   * How many runs of the origin that no lease stands for this process has under way at most: while the store is away, or after `waitMs`.
+   * Whoever finds them all taken waits for one to end, within its `waitMs`. Default 64.
+   */
+  originConcurrency?: number
+  /**
    * `secret` hashes keys, scopes and requests, so that nobody can guess them from what is stored; `encryptionKeys` seal the
    * stored answers, the first one for new ones. Strings of 32 characters or more; the same in every process. Default: none.
    */
@@ -34,6 +39,7 @@ export interface StampedeConfig {
   readonly l1: L1Limits
   readonly passMs: number
   readonly failureBackoffMs: number
+  readonly originConcurrency: number
   readonly idempotency: IdempotencyConfig
   readonly clock: Clock
   readonly random: () => number
@@ -41,11 +47,13 @@ export interface StampedeConfig {
 
 const WHERE = 'createStampede'
 const MIB = 1024 * 1024
+const RUNS = { min: 1, max: 1_000_000, unit: 'runs at a time' }
 const NAMES: ReadonlyArray<keyof StampedeOptions> = [
   'store',
   'l1',
   'passMs',
   'failureBackoffMs',
+  'originConcurrency',
   'idempotency',
   'clock',
   'random',
@@ -59,6 +67,7 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
     l1: readL1(bag.l1),
     passMs: readDurationMs(WHERE, bag, 'passMs') ?? 10_000,
     failureBackoffMs: readDurationMs(WHERE, bag, 'failureBackoffMs') ?? 1_000,
+    originConcurrency: readNumber(WHERE, bag, 'originConcurrency', RUNS) ?? 64,
     idempotency: readIdempotency(bag.idempotency),
     clock: readClock(bag.clock),
     random: (readFunction(WHERE, bag, 'random') as (() => number) | undefined) ?? Math.random,

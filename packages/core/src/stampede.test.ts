@@ -250,6 +250,8 @@ describe('stats', () => {
       hits: { l1: 0, l2: 0 },
       fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0 },
       waits: { started: 0, timedOut: 0 },
+      unleased: { running: 0, queued: 0 },
+      stoodIn: 0,
       storeFailures: 0,
       l1: { entries: 0, bytes: 0 },
       active: { flights: 0, leases: 0 },
@@ -272,6 +274,8 @@ describe('stats', () => {
       hits: { l1: 1, l2: 0 },
       fills: { started: 2, committed: 1, fenced: 0, passed: 0, failed: 1 },
       waits: { started: 0, timedOut: 0 },
+      unleased: { running: 0, queued: 0 },
+      stoodIn: 0,
       storeFailures: 1,
       active: { flights: 0, leases: 0 },
     })
@@ -374,7 +378,7 @@ describe('close', () => {
 
   it('leaves no timer behind, and renews no lease, although a fill never ends', async () => {
     const { stampede, get, store } = setUp()
-    void get({ originTimeoutMs: 60_000 })
+    void get({ originTimeoutMs: 60_000 }).catch(() => {})
     await settled()
     const closed = stampede.close()
     await clock.advance(2_010)
@@ -421,7 +425,8 @@ describe('close', () => {
     const [a, b] = [make(stores.a), make(stores.b)]
     const transcript = new Transcript().record(b)
     const origin = new ScriptedOrigin<unknown>()
-    void a.getOrSet('k', origin.factory, { ttlMs: 1_000, originTimeoutMs: 60_000 })
+    const options = { ttlMs: 1_000, originTimeoutMs: 60_000 }
+    void a.getOrSet('k', origin.factory, options).catch(() => {})
     await settled()
     const waiting = b.getOrSet('k', () => 'mine', { ttlMs: 1_000 })
     await settled()

@@ -3,6 +3,7 @@
 import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './cache/hints.ts'
 import { L1 } from './cache/l1.ts'
 import { LeaseKeeper } from './cache/lease-keeper.ts'
+import { Places } from './cache/places.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './cache/purge.ts'
 import { PurgeMarks } from './cache/purge-marks.ts'
 import type { Runtime } from './cache/runtime.ts'
@@ -37,6 +38,10 @@ export interface StampedeStats {
     readonly failed: number
   }
   readonly waits: { readonly started: number; readonly timedOut: number }
+  /** Runs of the origin that no lease stands for, and keys that queue for one. */
+  readonly unleased: { readonly running: number; readonly queued: number }
+  /** Answered with what is stale, since what was waited for was late. */
+  readonly stoodIn: number
   readonly storeFailures: number
   readonly l1: { readonly entries: number; readonly bytes: number }
   /** Keys being resolved now, and leases held now. */
@@ -145,6 +150,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     marks: new PurgeMarks(),
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),
+    places: new Places(config.originConcurrency),
     closed: false,
   }
   idempotencyConfigs.set(rt, idempotency)
@@ -174,6 +180,8 @@ function stats(rt: Runtime): StampedeStats {
       failed: events.count('fill.failed'),
     },
     waits: { started: events.count('wait.started'), timedOut: events.count('wait.timed-out') },
+    unleased: { running: rt.places.taken, queued: rt.places.queued },
+    stoodIn: events.count('stood-in'),
     storeFailures: events.count('store.failed'),
     l1: l1.size,
     active: { flights: flights.size, leases: keeper.size },

@@ -18,6 +18,7 @@ import {
   type FieldMap,
   fieldsOf,
   guardNotModified,
+  hasLeft,
   headSent,
   hideConditionals,
   readRequest,
@@ -63,6 +64,9 @@ export function createKoaExchange(
   const exchange: Exchange<Context> = {
     request: readRequest(ctx.req, address),
     native: ctx,
+    get gone() {
+      return hasLeft(ctx.res)
+    },
     bypass,
     runOrigin(observer) {
       answer.begun = true

@@ -100,7 +100,8 @@ export function watchDeparture(
   }
 }
 
-function hasLeft(res: ServerResponse): boolean {
+/** Nobody reads what is written to it. */
+export function hasLeft(res: ServerResponse): boolean {
   const stream: unknown = Reflect.get(res, 'stream')
   return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
 }

@@ -4,6 +4,7 @@ export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
 export { createBodyCollector, teeStream } from './body.ts'
 export { captureResponse, guardNotModified } from './capture-response.ts'
+export { hasLeft } from './client-gone.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {

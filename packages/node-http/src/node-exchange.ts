@@ -9,6 +9,7 @@ import {
   OWN_FIELDS,
 } from '@stampede/core'
 import { captureResponse } from './capture-response.ts'
+import { hasLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
@@ -85,6 +86,9 @@ export function createNodeExchange<Native>(
   return {
     request: readRequest(req, address),
     native,
+    get gone() {
+      return hasLeft(res)
+    },
     get begun() {
       return begun
     },

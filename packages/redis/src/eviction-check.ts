@@ -6,6 +6,7 @@ import type { RedisLink } from './link.ts'
 /** Whatever fails here is not said: this is advice, and nobody waits for it. */
 export async function warnOfEviction(link: RedisLink): Promise<void> {
   try {
+    await link.opened
     const policy = evictionPolicy(String(await link.ask('INFO', 'memory')))
     if (policy === undefined) return
     process.emitWarning(

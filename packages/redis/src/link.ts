@@ -112,11 +112,16 @@ export class RedisLink {
     }
   }
 
-  /** A question about the server itself, as soon as there is a connection; not one that a request waits for. */
-  async ask(command: string, ...args: string[]): Promise<unknown> {
+  /** Settles when both connections were first usable: may never be, so nothing that is waited for waits for it alone. */
+  get opened(): Promise<unknown> {
+    return this.#need().opened
+  }
+
+  /** A question about the server itself; not one that a request waits for. */
+  ask(command: string, ...args: string[]): Promise<unknown> {
     const { connection, opened } = this.#need()
-    await opened
-    return withBudget(this.budgetMs, connection.callBuffer(command, ...args))
+    const reply = opened.then(() => connection.callBuffer(command, ...args))
+    return withBudget(this.budgetMs, reply)
   }
 
   /** Scripts of two keys are given the record of the group, too. */

@@ -97,12 +97,9 @@ export class Subscription {
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {
-      await this.#connection.subscribe(
-        this.#wakeChannel,
-        this.#grantChannel,
-        this.#names.settledChannel,
-        this.#names.logChannel,
-      )
+      const { settledChannel, logChannel } = this.#names
+      const channels = [this.#wakeChannel, this.#grantChannel, settledChannel, logChannel]
+      await withBudget(this.#budgetMs, this.#connection.subscribe(...channels))
       const mayHaveMissed = this.#everSubscribed || attempt > 0
       this.#everSubscribed = true
       this.#hearing = true

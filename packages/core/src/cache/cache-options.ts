@@ -90,6 +90,11 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   collapse?: 'wait' | 'stream'
   /** When a fill is given up: its client goes on waiting, everybody else is told it failed. Default 30 000. */
   originTimeoutMs?: number
+  /**
+   * When a fill is late: everybody who waits is answered with what is stale or kept for errors, if there is something, and the fill goes
+   * on behind. Default: never.
+   */
+  softTimeoutMs?: number
   /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
   revalidate?: 'background' | 'foreground'
   /**
@@ -144,6 +149,7 @@ export interface CacheConfig<Native = unknown> {
   readonly afterWait: 'origin' | 'unavailable'
   readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
+  readonly softTimeoutMs: number | undefined
   readonly revalidate: 'background' | 'foreground'
   readonly earlyRefresh: number
   readonly invalidateOn: 'unsafe' | 'never'
@@ -180,6 +186,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'waitMs',
   'collapse',
   'originTimeoutMs',
+  'softTimeoutMs',
   'revalidate',
   'earlyRefresh',
   'invalidateOn',
@@ -225,6 +232,7 @@ export function readCacheOptions<Native, NativeResponse>(
     afterWait: wait.fallback,
     collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
+    softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
     revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
     ...readInvalidation(bag.invalidateOn),
     earlyRefresh: readEarlyRefresh(WHERE, bag),

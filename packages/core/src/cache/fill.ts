@@ -8,6 +8,7 @@ import { type Live, publish } from './collapse.ts'
 import { commit, type Shared } from './commit.ts'
 import { type Flight, newToken } from './flight.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Runtime } from './runtime.ts'
+import { inTime, spareFrom } from './stand-in.ts'
 
 export interface Runner {
   readonly caller: Caller
@@ -26,7 +27,17 @@ export interface Run extends Runner {
   readonly publish: (live: Live) => boolean
 }
 
-export async function fillAndCommit(
+export function fillAndCommit(
+  rt: Runtime,
+  flight: Flight,
+  leased: LeasedFill,
+  runner: Runner,
+): Promise<Shared> {
+  const spare = spareFrom(rt, leased.previous)
+  return inTime(rt, flight, spare, () => fillThenCommit(rt, flight, leased, runner))
+}
+
+async function fillThenCommit(
   rt: Runtime,
   flight: Flight,
   leased: LeasedFill,

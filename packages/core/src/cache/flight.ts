@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Timer } from '../ports/clock.ts'
 import type { Live } from './collapse.ts'
-import type { Caller, Policy, Resolution, Runtime } from './runtime.ts'
+import type { Caller, Late, Policy, Resolution, Runtime } from './runtime.ts'
 
 export interface Waiter {
   readonly caller: Caller
@@ -22,6 +22,12 @@ export interface Waiter {
 /** What is purged faster than it can be made is nobody's to wait for: each fill would answer one request. */
 const MOST_IN_VAIN = 3
 
+/** What may stand in for what is late, and since when it is known that it was not purged. */
+export interface Spare {
+  readonly held: HeldEntry
+  readonly since: number
+}
+
 export class Flight {
   readonly key: string
   readonly policy: Policy
@@ -33,6 +39,9 @@ export class Flight {
   early: HeldEntry | undefined
   /** Set while an answer is on its way that may be shown as it comes. */
   live: Live | undefined
+  spare: Spare | undefined
+  /** Set while what is awaited is late: whoever takes the spare is answered with it at once. */
+  late: Late | undefined
   /** Fills that came to nothing; after a few, everybody runs their own. */
   abandoned = 0
   /** The origin is being run, or has just ended; a purge now means that newcomers need a flight of their own. */
@@ -48,6 +57,9 @@ export class Flight {
   /** Another's fill has ended since the last lookup. */
   woken = false
   wake: (by: 'wake-up' | 'gap' | 'lost') => void = () => {}
+
+  /** Nobody waits here any more. */
+  deserted: () => void = () => {}
 
   constructor(key: string, policy: Policy, early?: HeldEntry) {
     this.key = key
@@ -94,9 +106,21 @@ export class Flight {
 
   /** Waits no more: there is something for this one alone. */
   release(waiter: Waiter, resolution: Resolution): void {
-    this.waiters.delete(waiter)
     waiter.timer?.cancel()
     waiter.settle(resolution)
+    this.remove(waiter)
+  }
+
+  remove(waiter: Waiter): void {
+    this.waiters.delete(waiter)
+    if (this.waiters.size === 0) this.deserted()
+  }
+
+  /** Whoever went away need not be the one to lead. */
+  dropGone(): void {
+    for (const waiter of this.waiters) {
+      if (waiter.caller.isGone?.()) this.release(waiter, { type: 'gone' })
+    }
   }
 
   settleAll(resolution: Resolution): void {
@@ -105,6 +129,7 @@ export class Flight {
       waiter.settle(resolution)
     }
     this.waiters.clear()
+    this.deserted()
   }
 
   /** A fill ended, here or elsewhere, and there is nothing. Who has seen that too often runs the origin by itself. */
@@ -138,7 +163,7 @@ export class Flight {
 
 function startClock(rt: Runtime, waiter: Waiter): void {
   waiter.timer = rt.clock.setTimer(waiter.waitMs, () => {
-    waiter.flight.waiters.delete(waiter)
+    waiter.flight.remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: waiter.flight.key })
     waiter.settle({ type: 'timed-out', previous: undefined })
   })

@@ -70,6 +70,7 @@ function ask(
   cache: HttpCache<RequestView>,
   headers: RequestView['headers'] = {},
   rest: Partial<RequestView> = {},
+  client: { gone: boolean } = { gone: false },
 ): Asked {
   const request: RequestView = {
     method: 'GET',
@@ -89,6 +90,9 @@ function ask(
   const exchange: Exchange<RequestView> = {
     request,
     native: request,
+    get gone() {
+      return client.gone
+    },
     bypass: (add) => take('bypass', { status: 200, headers: add }),
     send: (reply: Reply) => take('cache', reply),
     runOrigin: (observer) => run(request, observer, false, take),
@@ -963,6 +967,138 @@ describe('without the store', () => {
     await clock.advance(12_000)
     store.always = refuse
     expect(await fill(cache, { status: 503 })).toMatchObject({ by: 'cache', body: 'old' })
+  })
+})
+
+describe('beyond originConcurrency, without the store,', () => {
+  const target = (name: string) => ({ target: `/${name}` })
+  /** One key has the only place. */
+  async function crowded(options: CacheOptions<RequestView> = {}) {
+    start({ originConcurrency: 1 })
+    store.always = refuse
+    const cache = cacheWith(options)
+    const first = ask(cache, {}, target('first'))
+    await settled()
+    return { cache, first }
+  }
+
+  it('a request waits for a place, and then goes as waitMs says', async () => {
+    const { cache } = await crowded({ waitMs: 500 })
+    const got = ask(cache, {}, target('second'))
+    await clock.advance(499)
+    expect(got.by).toBeUndefined()
+    await clock.advance(1)
+    expect(status(got)).toBe('Stampede; fwd=uri-miss; detail=wait-timeout')
+    expect(got.by).toBe('bypass')
+    expect(stampede.stats().unleased).toEqual({ running: 2, queued: 0 })
+    await clock.advance(30_000)
+    expect(stampede.stats().unleased.running).toBe(0)
+  })
+
+  it('or is answered 503, and told when to come again', async () => {
+    const { cache } = await crowded({ waitMs: { ms: 500, fallback: 'unavailable' } })
+    const got = ask(cache, {}, target('second'))
+    await clock.advance(500)
+    expect(got).toMatchObject({ by: 'cache', status: 503 })
+    expect(field(got, 'retry-after')).toEqual(['1'])
+    expect(JSON.parse(got.body ?? '')).toMatchObject({ status: 503, code: 'wait-timeout' })
+  })
+
+  it('a client that left while it waited is not run for', async () => {
+    const { cache, first } = await crowded()
+    const client = { gone: false }
+    ask(cache, {}, target('second'), client)
+    const third = ask(cache, {}, target('third'))
+    await settled()
+    client.gone = true
+    runs[0]?.answer({ body: 'one' })
+    await first.done
+    await settled()
+    expect(runs.map(({ request }) => request.target)).toEqual(['/first', '/third'])
+    runs[1]?.answer({ body: 'three' })
+    await third.done
+    expect(third.body).toBe('three')
+  })
+
+  it('what is not shareable is run for everybody at once', async () => {
+    start({ originConcurrency: 1 })
+    store.always = refuse
+    const cache = cacheWith()
+    const all = [ask(cache), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ headers: { 'set-cookie': 'a=b' } })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by }) => by)).toEqual(['app', 'bypass', 'bypass'])
+  })
+})
+
+describe('softTimeoutMs', () => {
+  const late = { staleIfErrorMs: 60_000, softTimeoutMs: 300 }
+
+  async function expired(options: CacheOptions<RequestView> = {}) {
+    const cache = cacheWith({ ...late, jitter: 0, ...options })
+    await fill(cache, { body: 'old' })
+    await clock.advance(12_000)
+    return cache
+  }
+
+  it('answers everybody with what is kept for errors, and stores what comes late', async () => {
+    const cache = await expired()
+    const all = [ask(cache), ask(cache)]
+    await clock.advance(300)
+    all.push(ask(cache))
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by, body }) => [by, body])).toEqual(Array(3).fill(['cache', 'old']))
+    expect(all.map(status)).toEqual(Array(3).fill('Stampede; hit; ttl=-3; detail=soft-timeout'))
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer({ body: 'new' })
+    await settled()
+    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'new' })
+  })
+
+  it('gives the new answer to everybody if it comes in time', async () => {
+    const cache = await expired()
+    const all = [ask(cache), ask(cache)]
+    await clock.advance(200)
+    expect(runs[1]?.behind).toBe(true)
+    runs[1]?.answer({ body: 'new' })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ body }) => body)).toEqual(['new', 'new'])
+  })
+
+  it('lets each run its own, if what comes is not to be shared', async () => {
+    const cache = await expired()
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    runs[1]?.answer({ headers: { 'set-cookie': 'a=b' } })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by }) => by)).toEqual(['bypass', 'bypass'])
+  })
+
+  it('also for the one client that waits for a refresh in the foreground', async () => {
+    const cache = await expired({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
+    const got = ask(cache)
+    await settled()
+    const other = ask(cache)
+    await other.done
+    expect(status(other)).toBe('Stampede; hit; ttl=-2')
+    expect(got.by).toBeUndefined()
+    await clock.advance(300)
+    expect(status(got)).toBe('Stampede; hit; ttl=-3; detail=soft-timeout')
+    runs[1]?.answer({ body: 'new' })
+    await settled()
+    expect(ask(cache)).toMatchObject({ body: 'new' })
+  })
+
+  it('a client that wants nothing stale runs the handler for its own answer, and waits for it', async () => {
+    const cache = await expired({ requestDirectives: 'honour' })
+    const got = ask(cache, { 'cache-control': 'max-age=5' })
+    await clock.advance(5_000)
+    expect(got.by).toBeUndefined()
+    expect(runs[1]?.behind).toBe(false)
+    runs[1]?.answer({ body: 'new' })
+    await got.done
+    expect(got).toMatchObject({ by: 'app', body: 'new' })
   })
 })
 

@@ -85,6 +85,8 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
   const reason = (lead: Lead) => (lead.previous === undefined ? miss : 'stale')
   return {
     takesLive: takesLive(exchange, config),
+    takesStale: (held) => staleReply(rt, request, config, held, 'soft-timeout') !== undefined,
+    isGone: () => exchange.gone === true,
     lead(lead: Lead): Promise<FillResult> {
       return runOrigin(rt, {
         request,
@@ -133,9 +135,18 @@ function answer<Native>(
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
       return exchange.send(stale ?? sharedFailure(config, failure.status, retryAfterMs))
     }
-    case 'timed-out':
+    case 'stand-in': {
+      const { held, why } = resolution
+      const stale = staleReply(rt, exchange.request, config, held, why)
+      return exchange.send(stale ?? waitedTooLong(config))
+    }
+    case 'timed-out': {
       if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config))
-      return forward(exchange, config, 'uri-miss', 'wait-timeout')
+      const leave = rt.places.force(rt.clock, config.originTimeoutMs)
+      return forward(exchange, config, 'uri-miss', 'wait-timeout', leave)
+    }
+    case 'gone':
+      return exchange.send(waitedTooLong(config))
   }
 }
 

@@ -39,6 +39,8 @@ export function forget(rt: Runtime, group: string): void {
 
 function lookAgain(rt: Runtime, flight: Flight, why: 'wake-up' | 'gap'): void {
   flight.recheck = true
+  // A purge by key leaves no mark to judge it by.
+  flight.spare = undefined
   flight.wake(why)
   if (flight.filling) rt.flights.delete(flight.key)
 }

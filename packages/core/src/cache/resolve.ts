@@ -2,15 +2,17 @@
 // after L1 happens once per key and process, however many ask.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import { joinLive, publish } from './collapse.ts'
-import { keepToOurselves, type Shared } from './commit.ts'
-import { fill, fillAndCommit } from './fill.ts'
+import { joinLive } from './collapse.ts'
+import type { Shared } from './commit.ts'
+import { fillAndCommit } from './fill.ts'
+import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight, newToken } from './flight.ts'
 import { giveBack } from './give-back.ts'
 import { type Found, type Lookup, lookupOrLease } from './lookup-or-lease.ts'
 import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
+import { inTime, mayBeLate, spareInMemory, standInFor } from './stand-in.ts'
 import { afterPurges, goodCopy, isConfirmed } from './trust.ts'
 import { waitForHolder } from './wait.ts'
 
@@ -54,7 +56,8 @@ function coalesce(
   const copy = present && usableCopy(rt, present)
   if (copy !== undefined) return hit(rt, key, copy.held, copy.stale, 'l2')
   if (present !== undefined) {
-    return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
+    const now = standInFor(rt, present, caller) ?? joinLive(rt, present, caller)
+    return now ?? present.join(rt, caller, policy.waitMs)
   }
   const flight = new Flight(key, policy)
   const resolution = flight.join(rt, caller, policy.waitMs)
@@ -118,6 +121,8 @@ function isVoid(rt: Runtime, shared: Shared): boolean {
 /** One look-up, and what follows from it. */
 async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<Shared> {
   const drawn = flight.early
+  // The store tells no second process what there is for errors, and then it leaves memory.
+  flight.spare = spareInMemory(rt, flight.key) ?? flight.spare
   const lookup = await lookUp(rt, flight)
   flight.early = undefined
   if (lookup === undefined) {
@@ -143,7 +148,10 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
     case 'leased':
       return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
     case 'busy':
-      if (flight.waiters.size > 0) await waitForHolder(rt, flight, found.busyForMs)
+      if (flight.waiters.size > 0) {
+        const wait = () => waitForHolder(rt, flight, found.busyForMs)
+        await inTime(rt, flight, flight.spare, wait)
+      }
       return 'again'
     case 'stale':
       return answerStale(rt, flight, { ...found, since }, refresher)
@@ -211,8 +219,8 @@ async function fillUnderLease(
   leased: LeasedFill,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const leader = flight.takeLeader()
-  const caller = leader?.caller ?? refresher
+  const leader = mayBeLate(flight, leased.previous) ? undefined : flight.takeLeader()
+  const caller = leader?.caller ?? flight.first()?.caller ?? refresher
   if (caller === undefined) {
     await rt.store.fail(leased.grant, undefined, 0).catch(() => {})
     return 'again'
@@ -235,33 +243,6 @@ function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
   const copy = usableCopy(rt, present)
   if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })
   return 'again'
-}
-
-/** The store is away: one origin call per process still, and L1 keeps the result for a moment. */
-async function fillUncoordinated(
-  rt: Runtime,
-  flight: Flight,
-  refresher: Caller | undefined,
-): Promise<Shared> {
-  const leader = flight.takeLeader()
-  const caller = leader?.caller ?? refresher
-  if (caller === undefined) return 'again'
-  const { key, policy } = flight
-  const since = rt.l1.sequence()
-  const slot = rt.l1.get(key)
-  const previous = slot?.type === 'hold' ? afterPurges(rt, slot.held) : undefined
-  flight.beginFill(rt)
-  const result = await fill(rt, {
-    key,
-    caller,
-    originTimeoutMs: policy.originTimeoutMs,
-    fence: '',
-    previous,
-    behind: leader === undefined,
-    publish: (live) => publish(rt, flight, live),
-    onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
-  })
-  return keepToOurselves(rt, flight, result, since, previous)
 }
 
 function hit(

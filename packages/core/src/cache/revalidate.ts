@@ -7,6 +7,7 @@ import type { Shared } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Caller, Resolution, Runtime } from './runtime.ts'
+import { mayBeLate } from './stand-in.ts'
 
 export interface StaleFound {
   readonly held: HeldEntry
@@ -21,12 +22,16 @@ export async function answerStale(
   refresher: Caller | undefined,
 ): Promise<Shared> {
   const foreground = flight.policy.revalidate === 'foreground' && grant !== undefined
-  const leader = foreground ? flight.takeLeader() : undefined
+  const kept = foreground && mayBeLate(flight, held) ? flight.first() : undefined
+  const leader = foreground && kept === undefined ? flight.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.first()?.caller
   flight.copy = held
-  for (let n = flight.waiters.size; n > 0; n--) rt.events.hit(flight.key, 'l2', true)
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  flight.settleAll(stale)
+  for (const waiter of flight.waiters) {
+    if (waiter === kept) continue
+    rt.events.hit(flight.key, 'l2', true)
+    flight.release(waiter, stale)
+  }
   if (grant === undefined || caller === undefined) return stale
   const shared = await fillAndCommit(
     rt,
@@ -43,7 +48,7 @@ export async function answerStale(
 }
 
 /** A refresh that failed at once must not be started again by each request that comes. */
-function quiet(rt: Runtime, key: string): void {
+export function quiet(rt: Runtime, key: string): void {
   const slot = rt.l1.get(key)
   if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
 }

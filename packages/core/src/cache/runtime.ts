@@ -9,6 +9,7 @@ import type { Flight } from './flight.ts'
 import type { L1 } from './l1.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 import type { LiveReader } from './live-body.ts'
+import type { Places } from './places.ts'
 import type { PurgeMarks } from './purge-marks.ts'
 
 export interface Runtime {
@@ -17,6 +18,8 @@ export interface Runtime {
   readonly marks: PurgeMarks
   readonly keeper: LeaseKeeper
   readonly flights: Map<string, Flight>
+  /** For runs that no lease stands for. */
+  readonly places: Places
   readonly events: Events
   readonly clock: Clock
   readonly random: () => number
@@ -30,6 +33,8 @@ export interface Policy {
   readonly leaseMs: number
   readonly waitMs: number
   readonly originTimeoutMs: number
+  /** After this those who wait are answered with what is stale, if there is something. */
+  readonly softTimeoutMs?: number | undefined
   readonly revalidate: 'background' | 'foreground'
   /** β of `drawsEarly`; 0: nothing is refreshed before its time. */
   readonly earlyRefresh: number
@@ -72,11 +77,18 @@ export type FillResult =
 export interface Caller {
   /** Can be answered with a body that is still coming. */
   readonly takesLive?: boolean
+  /** May be answered with this, which is stale, in place of what is late. */
+  takesStale?(held: HeldEntry): boolean
+  /** Nobody hears the answer any more. */
+  isGone?(): boolean
   /** Runs the origin and answers this caller with what comes. */
   lead(lead: Lead): Promise<FillResult>
   /** Runs the origin for nobody in particular, behind an answer already given. */
   refresh(lead: Lead): Promise<FillResult>
 }
+
+/** Why something stale stands in: the origin takes longer than softTimeoutMs, or no place is free to run it. */
+export type Late = 'soft-timeout' | 'origin-queue'
 
 /** How one request or call ends. */
 export type Resolution =
@@ -87,6 +99,8 @@ export type Resolution =
       /** `fill`: waited for another's fill. */
       readonly from: 'l1' | 'l2' | 'fill'
     }
+  /** What was waited for is late. */
+  | { readonly type: 'stand-in'; readonly held: HeldEntry; readonly why: Late }
   /** Another's answer, as it comes. The chunks are to be read, or returned. */
   | {
       readonly type: 'live'
@@ -108,6 +122,8 @@ export type Resolution =
     }
   /** `waitMs` is spent. */
   | { readonly type: 'timed-out'; readonly previous: HeldEntry | undefined }
+  /** Its client went away. */
+  | { readonly type: 'gone' }
 
 export interface LeasedFill {
   readonly grant: Grant

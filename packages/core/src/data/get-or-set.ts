@@ -10,15 +10,18 @@ import {
 } from '../cache/cache-options.ts'
 import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
+import { spareInMemory } from '../cache/stand-in.ts'
 import { readTags, type TagsRule, tagsOf } from '../cache/tags.ts'
 import { afterPurges } from '../cache/trust.ts'
-import type { HeldEntry, StoredValue } from '../entry/entry.ts'
+import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
   messageOf,
+  noPlace,
   nothingBefore,
   optionError,
   originFailed,
+  originTimeout,
   type StampedeError,
   show,
   waitTimeout,
@@ -46,10 +49,15 @@ export interface GetOrSetOptions<T = unknown> {
   jitter?: number
   /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
   leaseMs?: number
-  /** How long to wait for another's fill before running the factory oneself. Default 30 000. */
+  /** How long to wait for another's fill, or for a place among `originConcurrency`, before running the factory oneself. Default 30 000. */
   waitMs?: number
   /** When a fill is given up: its `signal` is aborted, and everybody who waits gets an error, or what `staleIfErrorMs` allows. Default 30 000. */
   originTimeoutMs?: number
+  /**
+   * When a fill is late: everybody who waits is given what is stale or kept for errors, if there is something, and the fill goes on behind.
+   * Default: never.
+   */
+  softTimeoutMs?: number
   /**
    * Refreshes fresh values before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower the
    * factory, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
@@ -77,6 +85,7 @@ const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'leaseMs',
   'waitMs',
   'originTimeoutMs',
+  'softTimeoutMs',
   'earlyRefresh',
 ]
 
@@ -134,6 +143,10 @@ class Call<T, P> implements Caller {
     return this.lead(lead)
   }
 
+  takesStale(held: HeldEntry): boolean {
+    return mayCover(held, this.#rt.clock.now())
+  }
+
   #unchanged(where: string, previous: HeldEntry | undefined, asOf: Position): FillResult {
     if (previous === undefined) throw nothingBefore(where)
     const entry = this.#made(storedValue(previous), asOf)
@@ -143,6 +156,7 @@ class Call<T, P> implements Caller {
   async answer(resolution: Resolution): Promise<T> {
     switch (resolution.type) {
       case 'hit':
+      case 'stand-in':
         return decodeValue<T>(storedValue(resolution.held))
       case 'led':
         return this.#own(resolution.result)
@@ -150,14 +164,43 @@ class Call<T, P> implements Caller {
         const { previous, error, failure } = resolution
         return this.#coverOr(previous, error ?? originFailed(this.#key, failure.message))
       }
-      case 'timed-out': {
-        const late = waitTimeout(this.#key, this.#plan.waitMs)
-        return this.#own(await this.lead(ALONE), late)
-      }
-      // For requests only: values have no head to answer with.
+      case 'timed-out':
+        return this.#ownAfterWait()
+      // For requests only: values have no head to answer with, and calls no client.
       case 'live':
+      case 'gone':
       case 'pass':
-        return this.#own(await this.lead(ALONE))
+        return this.#own(await this.#alone())
+    }
+  }
+
+  /** If there is a place for it: everybody who waited may come here at once. */
+  async #ownAfterWait(): Promise<T> {
+    const { waitMs } = this.#plan
+    const leave = this.#rt.places.enter()
+    if (leave === undefined) {
+      const spare = spareInMemory(this.#rt, dataKey(this.#key))
+      return this.#coverOr(spare?.held, noPlace(this.#key, waitMs))
+    }
+    try {
+      return this.#own(await this.#alone(), waitTimeout(this.#key, waitMs))
+    } finally {
+      leave()
+    }
+  }
+
+  /** Without a lease, and for this caller only. */
+  async #alone(): Promise<FillResult> {
+    const { originTimeoutMs } = this.#plan
+    const deadline = new AbortController()
+    const timer = this.#rt.clock.setTimer(originTimeoutMs, () =>
+      deadline.abort(originTimeout(this.#key, originTimeoutMs)),
+    )
+    try {
+      const { signal } = deadline
+      return await this.lead({ fence: '', asOf: 0, previous: undefined, signal })
+    } finally {
+      timer.cancel()
     }
   }
 
@@ -169,8 +212,7 @@ class Call<T, P> implements Caller {
 
   /** RFC 5861 §4: an older value stands in for an error. */
   #coverOr(held: HeldEntry | undefined, error: unknown): T {
-    const now = this.#rt.clock.now()
-    if (held !== undefined && now < Math.max(held.errorUntil, held.revalidateUntil)) {
+    if (held !== undefined && mayCover(held, this.#rt.clock.now())) {
       return decodeValue<T>(storedValue(held))
     }
     throw error
@@ -193,7 +235,7 @@ class Call<T, P> implements Caller {
 
 /** A factory that does not heed its signal is not waited for, by nobody: it would hold up its caller for ever. */
 function beforeDeadline<T>(signal: AbortSignal, made: T | Promise<T>): T | Promise<T> {
-  if (!isThenable(made) || signal === ALONE.signal) return made
+  if (!isThenable(made)) return made
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
     made.then(resolve, reject)
@@ -202,14 +244,6 @@ function beforeDeadline<T>(signal: AbortSignal, made: T | Promise<T>): T | Promi
 
 function isThenable<T>(made: T | Promise<T>): made is Promise<T> {
   return typeof (made as { then?: unknown } | null)?.then === 'function'
-}
-
-/** Without a lease, and for this caller only. */
-const ALONE: Lead = {
-  fence: '',
-  asOf: 0,
-  previous: undefined,
-  signal: new AbortController().signal,
 }
 
 const plans = new WeakMap<object, Plan>()
@@ -237,6 +271,7 @@ function readPlan<T>(options: GetOrSetOptions<T>): Plan {
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
     waitMs: readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS,
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
+    softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
     revalidate: 'background',
     earlyRefresh: readEarlyRefresh(WHERE, bag),
   }

@@ -84,6 +84,11 @@ export function holdFor(
 
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
+/** RFC 5861 §4: whether it may stand in for what failed, or is late. */
+export function mayCover(held: HeldEntry, now: number): boolean {
+  return now < Math.max(held.errorUntil, held.revalidateUntil)
+}
+
 /**
  * `stale` may be served while one refreshes; `stale-if-error` only when the origin failed; `expired` not at all, though the origin
  * may say that it is still so.

@@ -1,0 +1,186 @@
+// softTimeoutMs: what is late, and what those who wait are answered with meanwhile.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createStampede, type Stampede } from '../index.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import { type FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+
+const OPTIONS = { ttlMs: 1_000, jitter: 0, staleIfErrorMs: 60_000, softTimeoutMs: 300 }
+
+let clock: ManualClock
+let stores: ReturnType<typeof sharedStores>
+let a: Stampede
+let b: Stampede
+let events: Transcript
+let origin: ScriptedOrigin<unknown>
+
+beforeEach(async () => {
+  clock = new ManualClock()
+  stores = sharedStores()
+  const create = (store: FaultyStore) => createStampede({ store, clock, random: () => 0 })
+  a = create(stores.a)
+  b = create(stores.b)
+  events = new Transcript().record(a)
+  origin = new ScriptedOrigin()
+  // One value, in both memories, that is good for errors only.
+  const first = get(a)
+  await settled()
+  origin.run(0).resolve('old')
+  await settled()
+  const second = get(b)
+  await settled()
+  expect([first.now, second.now]).toEqual(['old', 'old'])
+  await clock.advance(1_500)
+  events.take()
+})
+
+afterEach(async () => {
+  await clock.advance(60_000)
+  for (const stampede of [a, b]) {
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+    await stampede.close()
+  }
+  expect(clock.timers).toBe(0)
+})
+
+function get(stampede: Stampede, options = {}): { now: unknown } {
+  const box: { now: unknown } = { now: 'pending' }
+  stampede.getOrSet('k', origin.factory, { ...OPTIONS, ...options }).then(
+    (value) => {
+      box.now = value
+    },
+    (error) => {
+      box.now = error.code ?? error.message
+    },
+  )
+  return box
+}
+
+describe('a fill that is late', () => {
+  it('leaves those who wait, and who come, with what is kept for errors, and is stored all the same', async () => {
+    const waiting = [get(a), get(a)]
+    await clock.advance(299)
+    expect(waiting.map(({ now }) => now)).toEqual(['pending', 'pending'])
+    await clock.advance(1)
+    const later = get(a)
+    await settled()
+    expect([...waiting, later].map(({ now }) => now)).toEqual(['old', 'old', 'old'])
+    expect(a.stats().stoodIn).toBe(3)
+    origin.run(1).resolve('new')
+    await settled()
+    const after = get(a)
+    await settled()
+    expect(after.now).toBe('new')
+    expect(origin.calls).toBe(2)
+    expect(events.take()).toEqual([
+      'lease.granted',
+      'fill.started behind',
+      'stood-in',
+      'stood-in',
+      'stood-in',
+      'fill.committed',
+      'hit l1',
+    ])
+  })
+
+  it('in another process is the same to those who have a copy', async () => {
+    get(a)
+    await settled()
+    const other = get(b)
+    await clock.advance(300)
+    expect(other.now).toBe('old')
+    origin.run(1).resolve('new')
+    await settled()
+    expect(b.stats().active.flights).toBe(0)
+  })
+
+  it('may fail behind, as behind any stale value', async () => {
+    const waiting = get(a)
+    await clock.advance(300)
+    origin.run(1).reject(new Error('down'))
+    await settled()
+    expect(waiting.now).toBe('old')
+    expect(events.take()).toContain('fill.failed')
+  })
+
+  it('may be given up by originTimeoutMs, and is not late any more to who comes then', async () => {
+    const first = get(a, { originTimeoutMs: 1_000 })
+    await clock.advance(1_000)
+    expect(first.now).toBe('old')
+    await clock.advance(1_000)
+    const second = get(a, { originTimeoutMs: 1_000 })
+    await settled()
+    expect(second.now).toBe('pending')
+    origin.run(2).resolve('new')
+    await settled()
+    expect(second.now).toBe('new')
+  })
+
+  it('is late without the store as well', async () => {
+    stores.a.always = refuse
+    const waiting = get(a)
+    await clock.advance(300)
+    expect(waiting.now).toBe('old')
+    origin.run(1).resolve('new')
+    await settled()
+    const after = get(a)
+    await settled()
+    expect(after.now).toBe('new')
+  })
+})
+
+describe('nothing stands in', () => {
+  it('for a fill that comes in time: the caller gets the new value', async () => {
+    const waiting = get(a)
+    await clock.advance(200)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(waiting.now).toBe('new')
+    expect(a.stats().stoodIn).toBe(0)
+  })
+
+  it('for a fill that fails in time but as the value that covers errors', async () => {
+    const waiting = get(a, { staleIfErrorMs: 60_000 })
+    await clock.advance(200)
+    origin.run(1).reject(new Error('down'))
+    await settled()
+    expect(waiting.now).toBe('old')
+    expect(a.stats().stoodIn).toBe(0)
+  })
+
+  it.each([
+    ['key', { key: 'k' }],
+    ['everything', { all: true }],
+  ] as const)('that was purged meanwhile, by %s', async (_, target) => {
+    const waiting = get(a)
+    await clock.advance(100)
+    await a.purge(target)
+    await clock.advance(300)
+    expect(waiting.now).toBe('pending')
+    origin.run(1).resolve('purged')
+    await settled()
+    expect(waiting.now).toBe('pending')
+    origin.run(2).resolve('new')
+    await settled()
+    expect(waiting.now).toBe('new')
+  })
+
+  it('after its last window', async () => {
+    await clock.advance(60_000)
+    const waiting = get(a)
+    await clock.advance(1_000)
+    expect(waiting.now).toBe('pending')
+    origin.run(1).resolve('new')
+    await settled()
+    expect(waiting.now).toBe('new')
+  })
+
+  it('without the option', async () => {
+    const waiting = get(a, { softTimeoutMs: undefined })
+    await clock.advance(10_000)
+    expect(waiting.now).toBe('pending')
+    origin.run(1).resolve('new')
+    await settled()
+    expect(waiting.now).toBe('new')
+  })
+})
