@@ -374,7 +374,7 @@ describe('close', () => {
 
   it('leaves no timer behind, and renews no lease, although a fill never ends', async () => {
     const { stampede, get, store } = setUp()
-    void get({ originTimeoutMs: 60_000 })
+    void get({ originTimeoutMs: 60_000 }).catch(() => {})
     await settled()
     const closed = stampede.close()
     await clock.advance(2_010)
@@ -421,7 +421,8 @@ describe('close', () => {
     const [a, b] = [make(stores.a), make(stores.b)]
     const transcript = new Transcript().record(b)
     const origin = new ScriptedOrigin<unknown>()
-    void a.getOrSet('k', origin.factory, { ttlMs: 1_000, originTimeoutMs: 60_000 })
+    const options = { ttlMs: 1_000, originTimeoutMs: 60_000 }
+    void a.getOrSet('k', origin.factory, options).catch(() => {})
     await settled()
     const waiting = b.getOrSet('k', () => 'mine', { ttlMs: 1_000 })
     await settled()
