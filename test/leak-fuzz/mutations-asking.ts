@@ -25,7 +25,7 @@ export const ASKING: readonly Mutation[] = [
       {
         file: SOURCE.run,
         from: JUDGED,
-        to: "judgeHead(about ? { ...meant, headers: meant.headers.filter(([name]) => name !== 'set-cookie') } : meant, request,",
+        to: "judgeHead(about ? { ...meant, headers: meant.headers.filter((field) => field[0] !== 'set-cookie') } : meant, request,",
       },
       ...COOKIES_IN_FRONT,
     ],

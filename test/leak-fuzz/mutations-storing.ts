@@ -52,7 +52,7 @@ export const STORING: readonly Mutation[] = [
     'directives with a value, as private="", are not flags',
     SOURCE.control,
     'if (flag !== undefined) read',
-    'if (flag !== undefined && quoted === undefined) read',
+    'if (flag !== undefined && value === undefined) read',
   ),
   drop(
     'only the first line of Cache-Control is read',
