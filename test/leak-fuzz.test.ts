@@ -23,6 +23,7 @@ const LANGUAGE = new Set([
   'true',
   'slice',
   'field',
+  'headers',
   'filter',
   'length',
 ])

@@ -22,6 +22,8 @@ export const SOURCE = {
   storable: 'core/src/cache/storable.ts',
   key: 'core/src/cache/key.ts',
   run: 'core/src/cache/run-origin.ts',
+  result: 'core/src/cache/fill-result.ts',
+  covered: 'core/src/cache/stale-if-error.ts',
   handle: 'core/src/cache/handle-cached.ts',
   admit: 'core/src/cache/admit.ts',
   validate: 'core/src/cache/validate.ts',

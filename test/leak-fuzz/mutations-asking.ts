@@ -70,7 +70,7 @@ export const ASKING: readonly Mutation[] = [
   ),
   drop(
     'fields of one request are stored with what a 304 says',
-    SOURCE.run,
+    SOURCE.result,
     'const updated = entryOf(run, verdict, meant, stored.body, [])',
     'const updated = { ...entryOf(run, verdict, meant, stored.body, []), headers: meant.headers }',
   ),

@@ -1,7 +1,6 @@
 // The Exchange port over a Koa context. Koa writes the response only after all middlewares returned, so
 // ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
 
-import { STATUS_CODES } from 'node:http'
 import {
   type Exchange,
   type HeaderList,
@@ -31,8 +30,8 @@ import {
 import type { Context, Next } from 'koa'
 import { addressOf } from './address.ts'
 import { type Answer, createAnswer } from './answer.ts'
-import { isKoa3 } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
+import { failure, judgeFailure } from './koa-failure.ts'
 import { replaceWith, replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
@@ -149,33 +148,4 @@ async function unlessPersonal(
   if (end.type === 'not-captured' || end.type === 'failed') return end
   if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
   return (await isPersonal) ? declined : end
-}
-
-type Failure = OriginEnd & { readonly type: 'failed' }
-
-/** The status that ctx.onerror will give this error. */
-function failure(ctx: Context, error: unknown): Failure {
-  const said: { status?: unknown; statusCode?: unknown; code?: unknown } = Object(error)
-  const status =
-    said.code === 'ENOENT' && !isKoa3(ctx) ? 404 : Number(said.status || said.statusCode)
-  return { type: 'failed', status: STATUS_CODES[status] === undefined ? 500 : status, error }
-}
-
-/** True if core answers in place of the error, which the app's own 'error' listeners still hear of. */
-function judgeFailure(
-  ctx: Context,
-  { status, error }: Failure,
-  outer: FieldMap,
-  observer: OriginObserver,
-): boolean {
-  if (ctx.headerSent || ctx.respond === false) return false
-  const decision = observer.onHead({ status, headers: [] })
-  if (decision.action === 'send') {
-    addAtHead(ctx.res, decision.add)
-    return false
-  }
-  if (!replaceWith(ctx, decision.reply, outer)) return false
-  if (error instanceof Error && ctx.app.listenerCount('error') > 0)
-    ctx.app.emit('error', error, ctx)
-  return true
 }
