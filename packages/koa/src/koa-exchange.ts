@@ -14,7 +14,6 @@ import {
   canBreakOff,
   type Dispatch,
   enterOrigin,
-  type FieldMap,
   fieldsOf,
   guardNotModified,
   hasLeft,
