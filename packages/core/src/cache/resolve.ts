@@ -143,6 +143,8 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
     case 'leased':
       return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
     case 'busy':
+      if (flight.isLongAwaited)
+        return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
       if (flight.waiters.size > 0) await waitForHolder(rt, flight, found.busyForMs)
       return 'again'
     case 'stale':
