@@ -49,7 +49,8 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
     store,
     firstSeed: 1 + 10_000 * FRAMEWORKS.indexOf(framework),
     redis,
-    goesOn: (count) => count < most && performance.now() < end,
+    // Some at any rate, however busy the machine is.
+    goesOn: (count) => count < 4 || (count < most && performance.now() < end),
   })
   const { failure } = campaign
   if (failure === undefined) return campaign

@@ -160,6 +160,13 @@ describe('a process', () => {
     for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
   })
 
+  it('leaves less behind of purges with long names', async () => {
+    const a = await start()
+    for (let n = 0; n < 400; n++) await a.store.purge(`${'x'.repeat(100_000)}${n}`, hard)
+    expect(await admin.xlen(nameOf('log'))).toBeLessThan(200)
+    expect(Number(await admin.memory('USAGE', nameOf('log')))).toBeLessThan(20 * 1024 * 1024)
+  })
+
   it('notices by itself that the history was lost', async () => {
     const a = await start()
     await a.store.mark('t=1', hard)

@@ -16,6 +16,8 @@ import { appendPurge, readPurges, type Script } from './scripts.generated.ts'
 
 /** Whoever missed more than this forgets what it has in memory. */
 const LONGEST_LOG = 10_000
+/** With names as long as the one that is added; whoever may send an unsafe request chooses how long a URL is. */
+const LARGEST_LOG_BYTES = 16 * 1024 * 1024
 const MOST_MARKS = 100_000
 const MARKS_IN_ONE_REPLY = 10_000
 /** What was made earlier than this and still lives was made with longer lifetimes than this process has ever given. */
@@ -44,8 +46,10 @@ export class RedisPurgeCommands implements PurgeCommands {
 
   /** Tried even while the breaker is open: a purge that was not said must not be taken for one that was. */
   append(purge: Purge, known: Position): Promise<Appended> {
-    const bounds = [LONGEST_LOG, MOST_MARKS, DAY_MS + this.#longestMs]
-    const args = [writeEvent(purge), known, this.#link.names.logChannel, ...bounds]
+    const event = writeEvent(purge)
+    const longest = Math.ceil(LARGEST_LOG_BYTES / Buffer.byteLength(event))
+    const bounds = [Math.min(LONGEST_LOG, longest), MOST_MARKS, DAY_MS + this.#longestMs]
+    const args = [event, known, this.#link.names.logChannel, ...bounds]
     return this.#run(appendPurge, args, true, readAppended)
   }
 

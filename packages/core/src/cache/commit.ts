@@ -37,7 +37,7 @@ export async function commit(
   switch (result.type) {
     case 'store':
     case 'not-modified':
-      return commitEntry(rt, leased, result, startedAt)
+      return commitEntry(rt, flight, leased, result, startedAt)
     case 'pass':
       if (result.remember) void tell(rt, grant, 'pass', () => rt.store.pass(grant, rt.passMs))
       else void giveBack(rt, grant)
@@ -88,6 +88,7 @@ function abandoned(flight: Flight): Shared {
 /** Writes a new entry, or extends the one that was found unchanged. */
 async function commitEntry(
   rt: Runtime,
+  flight: Flight,
   leased: LeasedFill,
   result: Made,
   startedAt: number,
@@ -96,6 +97,8 @@ async function commitEntry(
   const { key, fence } = grant
   const sentAt = rt.clock.now()
   const entry = timed(result.entry, leased.previous, sentAt - startedAt, result.lifetimes.freshMs)
+  const held = holdFor(withOwnStrings(entry), fence, result.lifetimes, sentAt)
+  const hit = { type: 'hit', held, stale: false, from: 'fill' } as const
   const send = sender(rt, grant, { ...result, entry })
   // What was purged while it was made is not written at all: nobody would use it.
   const isVoid = () => rt.marks.judge(entry.made) === 'void'
@@ -107,17 +110,22 @@ async function commitEntry(
   const elapsedMs = rt.clock.now() - startedAt
   if (reply === 'fenced') {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs })
-    return 'again'
+    return forNobody(flight, hit)
   }
   if (reply === undefined) {
     void giveBack(rt, grant)
-    return keepBriefly(rt, key, { ...result, entry }, since, startedAt)
+    return keepBriefly(rt, flight, { ...result, entry }, since, startedAt)
   }
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs })
-  const held = holdFor(withOwnStrings(entry), fence, result.lifetimes, sentAt)
   // Refused when a purge came between: then the commit was good, and already is the past.
-  if (isVoid() || !rt.l1.put(key, holdSlot(held, startedAt), since)) return 'again'
-  return { type: 'hit', held, stale: false, from: 'fill' }
+  const isPast = isVoid() || !rt.l1.put(key, holdSlot(hit.held, startedAt), since)
+  return isPast ? forNobody(flight, hit) : hit
+}
+
+/** It may not be kept, and those who wait look again; but not for ever. */
+function forNobody(flight: Flight, hit: Resolution): 'again' {
+  flight.settleLongAwaited(hit)
+  return 'again'
 }
 
 function sender(rt: Runtime, grant: Grant, { type, entry, lifetimes }: Made) {
@@ -161,7 +169,7 @@ export function keepToOurselves(
 ): Shared {
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified')
-    return keepBriefly(rt, key, result, since, fillingSince)
+    return keepBriefly(rt, flight, result, since, fillingSince)
   if (result.type === 'pass') return passOn(rt, key, result, since)
   if (result.type === 'abandoned') return abandoned(flight)
   const { failure, error } = result
@@ -174,7 +182,7 @@ export function keepToOurselves(
 /** A purge that came meanwhile refuses it, here too. */
 function keepBriefly(
   rt: Runtime,
-  key: string,
+  flight: Flight,
   { entry, lifetimes }: Made,
   since: number,
   startedAt: number,
@@ -182,6 +190,7 @@ function keepBriefly(
   const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
   const held = holdFor(withOwnStrings(entry), '', { ...lifetimes, freshMs }, rt.clock.now())
   const isVoid = rt.marks.judge(entry.made) === 'void'
-  if (isVoid || !rt.l1.put(key, holdSlot(held, startedAt), since)) return 'again'
-  return { type: 'hit', held, stale: false, from: 'fill' }
+  const hit = { type: 'hit', held, stale: false, from: 'fill' } as const
+  const isPast = isVoid || !rt.l1.put(flight.key, holdSlot(held, startedAt), since)
+  return isPast ? forNobody(flight, hit) : hit
 }

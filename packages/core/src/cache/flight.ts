@@ -19,8 +19,8 @@ export interface Waiter {
   inVain: number
 }
 
-/** What is purged faster than it can be made is nobody's to wait for: each fill would answer one request. */
-const MOST_IN_VAIN = 3
+/** Where purges come faster than it can be made, every fill would be void, and answer one request. */
+const MOST_IN_VAIN = 2
 
 /** What may stand in for what is late, and since when it is known that it was not purged. */
 export interface Spare {
@@ -132,12 +132,24 @@ export class Flight {
     this.deserted()
   }
 
-  /** A fill ended, here or elsewhere, and there is nothing. Who has seen that too often runs the origin by itself. */
+  /** A fill ended, here or elsewhere, and there is nothing. */
   waitedInVain(): void {
     this.woken = false
+    for (const waiter of this.waiters) waiter.inVain += 1
+  }
+
+  /** Somebody has waited in vain too often to wait for another process once more. */
+  get isLongAwaited(): boolean {
+    return (this.first()?.inVain ?? 0) >= MOST_IN_VAIN
+  }
+
+  /**
+   * For what nobody may keep. Who has waited in vain too often gets it: it was begun after they asked, as a run of their own
+   * would have been, which nobody would take from them either.
+   */
+  settleLongAwaited(resolution: Resolution): void {
     for (const waiter of this.waiters) {
-      waiter.inVain += 1
-      if (waiter.inVain >= MOST_IN_VAIN) this.release(waiter, { type: 'pass', reason: 'purged' })
+      if (waiter.inVain >= MOST_IN_VAIN) this.release(waiter, resolution)
     }
   }
 

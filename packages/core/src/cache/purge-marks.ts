@@ -82,7 +82,8 @@ export class PurgeMarks {
     return this.#subjects.size + this.#routes.size
   }
 
-  *#about({ subjects, path, host }: Made): Generator<Kept> {
+  /** All that is about it, but for routes that are older: each would have to be compared. */
+  *#about({ subjects, path, host, asOf }: Made): Generator<Kept> {
     const named = [ALL, ...subjects]
     if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))
     for (const subject of named) {
@@ -91,7 +92,8 @@ export class PurgeMarks {
     }
     if (path === undefined) return
     for (const [subject, kept] of this.#routes) {
-      if (matchesPattern(subject.slice(1), path)) yield kept
+      const isLater = kept.hard > asOf || kept.soft > asOf
+      if (isLater && matchesPattern(subject.slice(1), path)) yield kept
     }
   }
 

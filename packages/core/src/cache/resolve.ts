@@ -148,6 +148,8 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
     case 'leased':
       return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
     case 'busy':
+      if (flight.isLongAwaited)
+        return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
       if (flight.waiters.size > 0) {
         const wait = () => waitForHolder(rt, flight, found.busyForMs)
         await inTime(rt, flight, flight.spare, wait)
