@@ -2,7 +2,7 @@
 // keys and waiters. After a reconnection everything may have been missed, and it says so.
 
 import type { Clock } from '@stampede/core'
-import type { Connection } from './client.ts'
+import type { SubscriberConnection } from './client.ts'
 import type { Names } from './keys.ts'
 import { withBudget } from './run-script.ts'
 
@@ -27,7 +27,7 @@ export interface Hearer {
 
 export class Subscription {
   readonly hearers: Set<Hearer> = new Set()
-  readonly #connection: Connection
+  readonly #connection: SubscriberConnection
   readonly #names: Names
   readonly #wakeChannel: string
   readonly #grantChannel: string
@@ -44,7 +44,7 @@ export class Subscription {
   #resolveFirst: () => void = () => {}
 
   constructor(
-    connection: Connection,
+    connection: SubscriberConnection,
     names: Names,
     processId: string,
     clock: Clock,
