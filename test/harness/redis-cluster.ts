@@ -1,0 +1,143 @@
+// A real Redis Cluster for tests: masters only, made and resharded by plain commands.
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as Cluster5 } from 'ioredis5'
+import { slotOf } from '../../packages/redis/src/cluster-slot.ts'
+import type { RedisSource } from './find-redis.ts'
+import { freeClusterPort } from './free-port.ts'
+import { type RedisServer, startRedis } from './redis-server.ts'
+import { waitUntil } from './wait-until.ts'
+
+const SLOTS = 16_384
+const IOREDIS = { '6': Cluster, '5': Cluster5 as unknown as typeof Cluster } as const
+export type Version = keyof typeof IOREDIS
+
+export interface ClusterMember extends RedisServer {
+  readonly id: string
+  /** A connection of the harness to this node alone. */
+  readonly admin: Redis
+}
+
+export interface RedisCluster extends AsyncDisposable {
+  readonly nodes: readonly ClusterMember[]
+  /** A client that knows all nodes to begin with; disconnected by `stop` at the latest. */
+  client(version?: Version, options?: object): Cluster
+  slotOf(key: string): number
+  /** The node that has this slot now. */
+  ownerOf(slot: number): ClusterMember
+  /** Moves slots with their keys, one by one, as `redis-cli --cluster reshard` does. */
+  reshard(slots: readonly number[], from: ClusterMember, to: ClusterMember): Promise<void>
+  /** Begins to move a slot and moves no key, until the returned function is called. */
+  holdMigration(slot: number, from: ClusterMember, to: ClusterMember): Promise<() => Promise<void>>
+  /** Takes a node that has no slots any more out of the cluster; it goes on running, on its own. */
+  forget(node: ClusterMember): Promise<void>
+  stop(): Promise<void>
+}
+
+interface Options {
+  readonly masters?: number
+  readonly source?: RedisSource
+}
+
+export async function startRedisCluster({ masters = 3, source }: Options = {}) {
+  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode(source)))
+  const clients: Array<{ disconnect(): void }> = nodes.map(({ admin }) => admin)
+  const stop = async (): Promise<void> => {
+    for (const client of clients) client.disconnect()
+    await Promise.all(nodes.map((node) => node.stop()))
+  }
+  try {
+    const owners = await form(nodes)
+    return running(nodes, owners, clients, stop)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+function running(
+  nodes: ClusterMember[],
+  owners: ClusterMember[],
+  clients: Array<{ disconnect(): void }>,
+  stop: () => Promise<void>,
+): RedisCluster {
+  let members = nodes
+  const move = async (slot: number, from: ClusterMember, to: ClusterMember): Promise<void> => {
+    await open(slot, from, to)
+    await moveKeys(slot, from, to)
+    for (const node of [to, from, ...members]) await setSlot(node, slot, 'NODE', to.id)
+    owners[slot] = to
+  }
+  return {
+    nodes,
+    client(version = '6', options = {}) {
+      const client = new IOREDIS[version](
+        nodes.map(({ host, port }) => ({ host, port })),
+        options,
+      )
+      client.on('error', () => {})
+      clients.push(client)
+      return client
+    },
+    slotOf,
+    ownerOf: (slot) => owners[slot] as ClusterMember,
+    async reshard(slots, from, to) {
+      for (const slot of slots) await move(slot, from, to)
+    },
+    async holdMigration(slot, from, to) {
+      await open(slot, from, to)
+      return () => move(slot, from, to)
+    },
+    async forget(node) {
+      members = members.filter((each) => each !== node)
+      await node.admin.call('CLUSTER', 'RESET')
+      await Promise.all(members.map(({ admin }) => admin.call('CLUSTER', 'FORGET', node.id)))
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
+async function startNode(source: RedisSource | undefined): Promise<ClusterMember> {
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000']
+  const port = await freeClusterPort()
+  const server = await startRedis({ args, port, ...(source === undefined ? {} : { source }) })
+  const admin = new Redis(server.url)
+  admin.on('error', () => {})
+  return { ...server, admin, id: String(await admin.call('CLUSTER', 'MYID')) }
+}
+
+/** Slots in equal parts, an epoch for each so that nobody has to settle them, and then they meet. */
+async function form(nodes: readonly ClusterMember[]): Promise<ClusterMember[]> {
+  const owners = Array.from({ length: SLOTS }, (_, slot) => {
+    return nodes[Math.floor((slot * nodes.length) / SLOTS)] as ClusterMember
+  })
+  const [first, ...others] = nodes
+  for (const [i, node] of nodes.entries()) {
+    const slots = [...owners.keys()].filter((slot) => owners[slot] === node)
+    await node.admin.call('CLUSTER', 'ADDSLOTS', ...slots)
+    await node.admin.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
+  }
+  for (const { host, port } of others) await first?.admin.call('CLUSTER', 'MEET', host, port)
+  await waitUntil('all nodes agree on the cluster', async () => {
+    const infos = await Promise.all(nodes.map(({ admin }) => admin.call('CLUSTER', 'INFO')))
+    const wanted = ['cluster_state:ok', `cluster_size:${nodes.length}\r`]
+    return infos.every((info) => wanted.every((line) => String(info).includes(line)))
+  })
+  return owners
+}
+
+const setSlot = (node: ClusterMember, slot: number, ...how: string[]): Promise<unknown> =>
+  node.admin.call('CLUSTER', 'SETSLOT', slot, ...how)
+
+async function open(slot: number, from: ClusterMember, to: ClusterMember): Promise<void> {
+  await setSlot(to, slot, 'IMPORTING', from.id)
+  await setSlot(from, slot, 'MIGRATING', to.id)
+}
+
+async function moveKeys(slot: number, from: ClusterMember, to: ClusterMember): Promise<void> {
+  for (;;) {
+    const keys = (await from.admin.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]
+    if (keys.length === 0) return
+    await from.admin.call('MIGRATE', to.host, to.port, '', 0, 5_000, 'KEYS', ...keys)
+  }
+}
