@@ -123,6 +123,14 @@ async function form(nodes: readonly ClusterMember[]): Promise<ClusterMember[]> {
     const wanted = ['cluster_state:ok', `cluster_size:${nodes.length}\r`]
     return infos.every((info) => wanted.every((line) => String(info).includes(line)))
   })
+  // Until then what one node publishes may not be heard at another.
+  await waitUntil('all nodes are connected to each other', async () => {
+    const views = await Promise.all(nodes.map(({ admin }) => admin.call('CLUSTER', 'NODES')))
+    return views.every((view) => {
+      const lines = String(view).trim().split('\n')
+      return lines.length === nodes.length && lines.every((line) => / connected( |$)/.test(line))
+    })
+  })
   return owners
 }
 
