@@ -8,6 +8,7 @@ import { type RedisServer, startRedis } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
 const SLOTS = 16_384
+const GUEST_SLOTS = 8
 const IOREDIS = { '6': Cluster, '5': Cluster5 as unknown as typeof Cluster } as const
 export type Version = keyof typeof IOREDIS
 
@@ -35,18 +36,21 @@ export interface RedisCluster extends AsyncDisposable {
 
 interface Options {
   readonly masters?: number
+  /** Further masters, with few slots each: they can leave soon. */
+  readonly guests?: number
   readonly source?: RedisSource
 }
 
-export async function startRedisCluster({ masters = 3, source }: Options = {}) {
-  const nodes = await Promise.all(Array.from({ length: masters }, () => startNode(source)))
+export async function startRedisCluster({ masters = 3, guests = 0, source }: Options = {}) {
+  const all = Array.from({ length: masters + guests }, () => startNode(source))
+  const nodes = await Promise.all(all)
   const clients: Array<{ disconnect(): void }> = nodes.map(({ admin }) => admin)
   const stop = async (): Promise<void> => {
     for (const client of clients) client.disconnect()
     await Promise.all(nodes.map((node) => node.stop()))
   }
   try {
-    const owners = await form(nodes)
+    const owners = await form(nodes, masters)
     return running(nodes, owners, clients, stop)
   } catch (error) {
     await stop()
@@ -64,8 +68,16 @@ function running(
   const move = async (slot: number, from: ClusterMember, to: ClusterMember): Promise<void> => {
     await open(slot, from, to)
     await moveKeys(slot, from, to)
-    for (const node of [to, from, ...members]) await setSlot(node, slot, 'NODE', to.id)
+    await setSlot(to, slot, 'NODE', to.id)
+    // One whose last slot went is a replica by now, and needs not be told.
+    for (const node of members) await setSlot(node, slot, 'NODE', to.id).catch(unlessReplica)
     owners[slot] = to
+    // Else the next owner might count from an older epoch, and be overruled.
+    await waitUntil('all nodes know of the move', async () => {
+      const infos = members.map(({ admin }) => admin.call('CLUSTER', 'INFO'))
+      const epochs = (await Promise.all(infos)).map((info) => /current_epoch:\d+/.exec(`${info}`))
+      return new Set(epochs.map(String)).size === 1
+    })
   }
   return {
     nodes,
@@ -107,9 +119,10 @@ async function startNode(source: RedisSource | undefined): Promise<ClusterMember
 }
 
 /** Slots in equal parts, an epoch for each so that nobody has to settle them, and then they meet. */
-async function form(nodes: readonly ClusterMember[]): Promise<ClusterMember[]> {
+async function form(nodes: readonly ClusterMember[], masters: number): Promise<ClusterMember[]> {
   const owners = Array.from({ length: SLOTS }, (_, slot) => {
-    return nodes[Math.floor((slot * nodes.length) / SLOTS)] as ClusterMember
+    const guest = nodes[masters + Math.floor(slot / GUEST_SLOTS)]
+    return guest ?? (nodes[Math.floor((slot * masters) / SLOTS)] as ClusterMember)
   })
   const [first, ...others] = nodes
   for (const [i, node] of nodes.entries()) {
@@ -136,6 +149,10 @@ async function form(nodes: readonly ClusterMember[]): Promise<ClusterMember[]> {
 
 const setSlot = (node: ClusterMember, slot: number, ...how: string[]): Promise<unknown> =>
   node.admin.call('CLUSTER', 'SETSLOT', slot, ...how)
+
+function unlessReplica(error: Error): void {
+  if (!error.message.includes('only with masters')) throw error
+}
 
 async function open(slot: number, from: ClusterMember, to: ClusterMember): Promise<void> {
   await setSlot(to, slot, 'IMPORTING', from.id)
