@@ -52,7 +52,7 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
   const options = nodeOptions(budgetMs)
   const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown
   if (!redis.isCluster) {
-    const open = () => duplicate({ ...options, ...masterBySentinel(budgetMs) }) as Connection
+    const open = () => lasting(duplicate({ ...options, ...masterBySentinel(budgetMs) }))
     return { commands: open(), subscriber: open(), serverOf: () => '' }
   }
   const commands = duplicate([], clusterOptions(options)) as ClusterConnection
@@ -61,6 +61,28 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
     subscriber: new ClusterSubscriber(commands, options),
     serverOf: (key) => commands.slots[slotOf(key)]?.[0] ?? '',
   }
+}
+
+/** Told of a fail-over just while it connects, ioredis gives up, and says `end`. Then it is asked to connect again. */
+function lasting(duplicated: unknown): Connection {
+  const connection = duplicated as Connection & { connect?(): Promise<unknown> }
+  const disconnect = connection.disconnect.bind(connection)
+  let isClosed = false
+  let attempt = 0
+  connection.disconnect = (reconnect = false) => {
+    if (!reconnect) isClosed = true
+    disconnect(reconnect)
+  }
+  connection.on('ready', () => {
+    attempt = 0
+  })
+  connection.on('end', () => {
+    attempt += 1
+    setTimeout(() => {
+      if (!isClosed) connection.connect?.().catch(() => {})
+    }, retryDelayMs(attempt)).unref()
+  })
+  return connection
 }
 
 function nodeOptions(budgetMs: number) {
@@ -94,6 +116,8 @@ function nodeOptions(budgetMs: number) {
 function masterBySentinel(budgetMs: number) {
   return {
     role: 'master',
+    // It hears of a fail-over from the Sentinels. An old master that lives goes on as one for some seconds, and then loses all that it was told: to be left at once.
+    failoverDetector: true,
     // Without it a Sentinel that is frozen is waited for without end,
     sentinelCommandTimeout: Math.max(2 * budgetMs, 1_000),
     // and without this nobody would look for them again once none of them answered.

@@ -47,10 +47,14 @@ export class RedisLink {
     const { connection, subscription } = this.#live
     subscription.hearers.add(hearer)
     connection.on('error', (error: Error) => hearer.onError('connect', error))
-    connection.on('close', () => hearer.onLost())
+    const lost = () => {
+      hearer.onDoubt?.()
+      hearer.onLost()
+    }
+    connection.on('close', lost)
     // Of one node of a cluster. Whoever waits for what it has looks again, and the others look once too often.
     connection.on('node error', (error: Error) => hearer.onError('connect', error))
-    connection.on('-node', () => hearer.onLost())
+    connection.on('-node', lost)
   }
 
   /** Closes the connections when the last who opened them is done. */

@@ -108,6 +108,7 @@ class RedisStore implements StampedeStore {
       // Who looks again is to know what was purged meanwhile.
       onGap: () => void resumed.then(() => hooks.onGap()),
       onLost: () => hooks.onLost(),
+      onDoubt: () => this.#purges?.doubt(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#hearer)

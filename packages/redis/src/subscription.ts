@@ -22,6 +22,8 @@ export interface Hearer {
   onHearing?(): void
   onGap(): void
   onLost(): void
+  /** A connection for commands was lost: the next may be to a server that knows less. */
+  onDoubt?(): void
   onError(operation: string, error: unknown): void
 }
 

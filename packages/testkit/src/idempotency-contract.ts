@@ -11,6 +11,7 @@ import {
   systemClock,
 } from '@stampede/core'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from './eventually.ts'
 
 export interface IdempotencyBench {
   /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
@@ -126,7 +127,7 @@ class Stage {
       await this.begin(store, 'waits', { wait: true }, key)
       await store.finish(grant, released(), PRINTS)
       const { woken } = store === this.a ? this.toldA : this.toldB
-      await expect.poll(() => woken.includes(key), { interval: 5, timeout: 2_000 }).toBe(true)
+      await eventually(() => expect(woken).toContain(key))
       woken.splice(woken.indexOf(key), 1)
     }
   }
@@ -147,7 +148,7 @@ function attach(store: IdempotencyStore, bench: IdempotencyBench): Told {
 
 /** In a cluster, messages about two keys may overtake each other. */
 async function expectWoken({ woken }: Told): Promise<void> {
-  await expect.poll(() => woken, { interval: 5, timeout: 2_000 }).toEqual(['k'])
+  await eventually(() => expect(woken).toEqual(['k']))
 }
 
 export function idempotencyStoreContract(name: string, bench: IdempotencyBench): void {
@@ -768,7 +769,7 @@ function settling(on: () => Stage): void {
     await on().allHeard()
     await expectWoken(on().toldB)
     for (const { settled } of [on().toldA, on().toldB]) {
-      await expect.poll(() => settled, { interval: 5, timeout: 2_000 }).toEqual(['k'])
+      await eventually(() => expect(settled).toEqual(['k']))
     }
   })
 }

@@ -3,6 +3,7 @@
 
 import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from './eventually.ts'
 
 export interface LockBench {
   /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
@@ -53,7 +54,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     }
     /** Grants are told on another connection than replies. */
     const told = (list: () => Told[], count: number) =>
-      expect.poll(() => list().length, { interval: 5, timeout: 2_000 }).toBe(count)
+      eventually(() => expect(list().length).toBe(count))
     const toldOnce = async (list: () => Told[]): Promise<Told> => {
       await told(list, 1)
       const [only] = list()
