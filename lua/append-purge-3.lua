@@ -27,9 +27,13 @@ if not (last and floor) then -- first use, or the history was lost: what was mad
   redis.call('DEL', log, marks)
   last = math.max(now, known)
   floor = last
+elseif known > last then -- a replica took over that had missed something: it may have entries again that are void
+  redis.call('DEL', log)
+  last = known + 1 -- a position that nobody knows: also who heard of all has to hear of this
+  floor = last
 end
 if number(fields[3]) ~= redis.call('ZCARD', marks) then floor = math.max(floor, last) end
-local position = math.max(now, last + 1, known + 1)
+local position = math.max(now, last + 1)
 
 local entry = {'MAXLEN', '~', ARGV[4], text(position) .. '-0', 'prev', text(last), 'event', event}
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])

@@ -27,7 +27,7 @@ if known > last or lost or number(fields[3]) ~= count then -- of what was made b
   -- Freeing comes first and needs no memory; then Redis lets the script go on, also on a server that is full.
   redis.call('DEL', log, lost and marks or log)
   if lost and not is(meta, 'hash') then redis.call('DEL', meta) end
-  last = math.max(last, known)
+  if known > last then last = known + 1 end -- a position that nobody knows: who heard of all has to hear of this, too
   floor = last
   if not is(marks, 'zset') then redis.call('DEL', marks) end
   redis.call('HSET', meta, 'last', text(last), 'floor', text(floor), 'marks', redis.call('ZCARD', marks))

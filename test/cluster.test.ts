@@ -104,7 +104,6 @@ for (const { name, source } of inject('serverBinaries')) {
         load.stop()
         await running
         await load.settle()
-        console.log(JSON.stringify(load.seen), Object.fromEntries(load.refusals))
         expect(load.wrong).toEqual([])
         expect(load.seen.reads).toBeGreaterThan(500)
         expect(load.seen.purges).toBeGreaterThan(20)

@@ -111,8 +111,11 @@ describe('append-purge', () => {
   it('goes on from what the caller knows, where that is ahead of the clock', async () => {
     await begun()
     const ahead = (await micros()) + 3_600_000_000
-    expect((await append('mht=red', ahead)).position).toBe(ahead + 1)
-    expect(await append('mht=red', 0)).toMatchObject({ position: ahead + 2, prev: ahead + 1 })
+    const first = { position: ahead + 2, prev: ahead + 1 }
+    expect(await append('mht=red', ahead)).toMatchObject(first)
+    expect(await append('mht=red', 0)).toMatchObject({ position: ahead + 3, prev: ahead + 2 })
+    // Others who knew as much learn that what was made before is void: it may be there again.
+    expect(await read(ahead)).toMatchObject({ status: 'MARKS', floor: ahead + 1 })
   })
 
   it('makes everything void that was made before its history', async () => {
@@ -284,11 +287,14 @@ describe('read-purges', () => {
     await append('mht=red')
     const ahead = (await micros()) + 3_600_000_000
     const reply = await read(ahead)
-    expect(reply).toMatchObject({ status: 'MARKS', last: ahead, floor: ahead, events: [] })
-    expect(await read(ahead)).toMatchObject({ status: 'LOG', last: ahead })
+    const raised = { status: 'MARKS', last: ahead + 1, floor: ahead + 1, events: [] }
+    expect(reply).toMatchObject(raised)
+    // Another one who knew as much is told the same.
+    expect(await read(ahead)).toMatchObject(raised)
+    expect(await read(ahead + 1)).toMatchObject({ status: 'LOG', last: ahead + 1 })
     const { position } = await append('mht=red')
-    expect(position).toBe(ahead + 1)
-    expect(await read(ahead)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
+    expect(position).toBe(ahead + 2)
+    expect(await read(ahead + 1)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
   })
 
   it('MARKS where an event of the log is not as we write it', async () => {

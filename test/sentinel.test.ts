@@ -118,7 +118,6 @@ for (const { name, source } of inject('serverBinaries')) {
       const seen = await back
       isOver = true
       await reading
-      console.log(JSON.stringify({ tookMs, outage, back: seen.map((each) => each.tookMs) }), seen)
       for (const each of seen) {
         expect(each.tookMs).toBeLessThan(tookMs + BACK_WITHIN_MS)
         expect([...each.refused]).toEqual(['ERR_LOCK_UNAVAILABLE'])
@@ -160,7 +159,7 @@ for (const { name, source } of inject('serverBinaries')) {
       if (lease === null || typeof lease === 'string') throw new Error('the lock was not given')
       const begun = await recordOf(one, 'order')
       expect(begun.state).toBe('ran')
-      const { tookMs } = await bench.failOver()
+      await bench.failOver()
       await Promise.all([one, two].map(backAfter))
 
       // Nobody who knows serves what was purged, not for a moment, and whoever comes learns it in time.
@@ -169,14 +168,12 @@ for (const { name, source } of inject('serverBinaries')) {
         expect(await each.read('by tag', 'newer')).not.toBe('old')
         expect(await each.read('by key', 'newer')).not.toBe('old')
       }
-      const seenAt = performance.now()
       for (const key of ['by tag', 'by key']) {
         await eventually(
           async () => expect(await stranger.read(key, 'newer')).not.toBe('old'),
           BOUND_MS,
         )
       }
-      console.log({ tookMs, learnt: performance.now() - seenAt })
 
       // Lost: purges that only the old master and the dead knew of, locks, and runs of idempotency keys.
       const heir = new Process(bench, '6', 'other')
@@ -197,7 +194,6 @@ for (const { name, source } of inject('serverBinaries')) {
       for (const each of [one, two]) await each.read('page', 'made before')
       await bench.inSync()
       await bench.switchOver()
-      const switchedAt = performance.now()
       let n = 0
       for (const each of [one, two]) {
         const isThere = async () => {
@@ -207,7 +203,6 @@ for (const { name, source } of inject('serverBinaries')) {
         }
         await becomes(isThere, '1', BACK_WITHIN_MS)
       }
-      console.log('switch', performance.now() - switchedAt)
       // The old one still takes itself for a master, for some seconds more.
       expect(await askRedis(bench.master, 'INFO replication')).toContain('role:master')
       await two.stampede.purge({ key: 'page' })
@@ -223,7 +218,7 @@ for (const { name, source } of inject('serverBinaries')) {
         locks.tryAcquire(key, { leaseMs: 5_000 }).then(() => 'taken', codeOf)
       const connections = async () =>
         Number(/total_connections_received:(\d+)/.exec(await askRedis(server, 'INFO stats'))?.[1])
-      expect(await lock('1')).toBe('taken')
+      await becomes(() => lock('1'), 'taken', BACK_WITHIN_MS)
       const before = await connections()
       await askRedis(server, 'REPLICAOF 127.0.0.1 1')
       expect(await lock('2')).toBe('ERR_LOCK_UNAVAILABLE')

@@ -135,9 +135,8 @@ export class RedisPurges {
 
   #learn({ isComplete, now, last, floor, events }: News): void {
     this.#newest = Math.max(this.#newest, last)
-    // Marks that were dropped before what is known are known. But a server that took over and was behind was raised to what
-    // is known, and has entries again that purges by key had removed.
-    if (!isComplete) this.#hooks.onForget(floor >= this.#known ? floor : 0)
+    // Marks that were dropped before what is known are known.
+    if (!isComplete) this.#hooks.onForget(floor > this.#known ? floor : 0)
     for (const event of events) this.#apply(event, Math.max(0, (now - event.position) / 1000))
     this.#known = Math.max(this.#known, last)
   }
