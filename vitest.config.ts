@@ -24,6 +24,8 @@ const { STAMPEDE_TEST_REPORT: report } = process.env
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    // Contracts run side by side where each waits for time to pass.
+    maxConcurrency: 8,
     reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
     projects: [
       {

@@ -26,7 +26,7 @@ local known, last, floor = number(ARGV[2]) or 0, number(fields[1]), number(field
 local lost = not (last and floor and floor <= last)
 if lost or known > last then -- first use, lost, or behind its caller (a replica took over): what was made before is void
   redis.call('DEL', log, lost and marks or log)
-  last = math.max(lost and now or last, known + 1)
+  last = math.max(lost and now or last, known + 1) -- one that nobody knows: who heard of all has to hear of this, too
   floor = last
 end
 if number(fields[3]) ~= redis.call('ZCARD', marks) then floor = math.max(floor, last) end

@@ -15,6 +15,21 @@ export interface FoundRedis {
   readonly description: string
 }
 
+/** A server that can be run as processes of this machine, under any options and in any number. */
+export interface ServerBinary {
+  readonly name: 'Redis' | 'Valkey'
+  readonly source: RedisSource
+}
+
+/** What clusters and Sentinels are made of: every kind of server that is on the PATH; none where only Docker is. */
+export function findBinaries(env: NodeJS.ProcessEnv = process.env): ServerBinary[] {
+  if (forcedWay(env.STAMPEDE_TEST_REDIS) === 'docker') return []
+  return (['Redis', 'Valkey'] as const).flatMap((name) => {
+    const path = onPath([`${name.toLowerCase()}-server`], env.PATH)
+    return path === undefined ? [] : [{ name, source: { kind: 'binary', path } } as const]
+  })
+}
+
 const ways = ['binary', 'docker', 'apt'] as const
 type Way = (typeof ways)[number]
 
@@ -77,8 +92,12 @@ function forcedWay(value: string | undefined): Way | undefined {
   return way
 }
 
-function serverOnPath(path = ''): string | undefined {
-  for (const name of ['redis-server', 'valkey-server']) {
+function serverOnPath(path?: string): string | undefined {
+  return onPath(['redis-server', 'valkey-server'], path)
+}
+
+function onPath(names: readonly string[], path = ''): string | undefined {
+  for (const name of names) {
     for (const folder of path.split(delimiter).filter(Boolean)) {
       const file = join(folder, name)
       try {

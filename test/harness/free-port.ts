@@ -15,6 +15,15 @@ export async function freePort(): Promise<number> {
   throw new Error('No free port between 20000 and 30000 in 50 attempts')
 }
 
+/** For a node of a cluster, which also listens 10,000 above its port: both are free, and below that range. */
+export async function freeClusterPort(): Promise<number> {
+  for (let attempt = 0; attempt < 50; attempt++) {
+    const port = randomInt(20_000, 22_700)
+    if ((await isFree(port)) && (await isFree(port + 10_000))) return port
+  }
+  throw new Error('No free port for a node of a cluster in 50 attempts')
+}
+
 function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createServer()

@@ -1,10 +1,11 @@
 // Global set-up of the `redis` project: one Redis is found for the whole run and handed to the tests.
 import type { TestProject } from 'vitest/node'
-import { findRedis, type RedisSource } from './find-redis.ts'
+import { findBinaries, findRedis, type RedisSource, type ServerBinary } from './find-redis.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
     redisSource: RedisSource
+    serverBinaries: ServerBinary[]
   }
 }
 
@@ -12,4 +13,6 @@ export async function setup(project: TestProject): Promise<void> {
   const { source, description } = await findRedis()
   console.log(`Redis for the tests: ${description}`)
   project.provide('redisSource', source)
+  // After that: it may have installed one.
+  project.provide('serverBinaries', findBinaries())
 }

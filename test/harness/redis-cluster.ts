@@ -1,69 +1,168 @@
-// A Redis Cluster of three masters, put together by hand: no other tool than the server is needed.
-import { Redis } from 'ioredis'
-import { freePort } from './free-port.ts'
+// A real Redis Cluster for tests: masters only, made and resharded by plain commands.
+import { Cluster, Redis } from 'ioredis'
+import { Cluster as Cluster5 } from 'ioredis5'
+import { slotOf } from '../../packages/redis/src/cluster-slot.ts'
+import type { RedisSource } from './find-redis.ts'
+import { freeClusterPort } from './free-port.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
 const SLOTS = 16_384
-const MASTERS = 3
-/** The nodes talk to each other on a port that is so much higher. */
-const BUS = 10_000
+const GUEST_SLOTS = 8
+const IOREDIS = { '6': Cluster, '5': Cluster5 as unknown as typeof Cluster } as const
+export type Version = keyof typeof IOREDIS
 
-export interface RedisCluster extends AsyncDisposable {
-  readonly nodes: readonly RedisServer[]
-  /** The node that holds a key. */
-  nodeOf(key: string): Promise<RedisServer>
+export interface ClusterMember extends RedisServer {
+  readonly id: string
+  /** A connection of the harness to this node alone. */
+  readonly admin: Redis
 }
 
-export async function startCluster(): Promise<RedisCluster> {
-  const nodes: RedisServer[] = []
-  const admins: Redis[] = []
-  const stop = async () => {
-    for (const admin of admins) admin.disconnect()
+export interface RedisCluster extends AsyncDisposable {
+  readonly nodes: readonly ClusterMember[]
+  /** A client that knows all nodes to begin with; disconnected by `stop` at the latest. */
+  client(version?: Version, options?: object): Cluster
+  slotOf(key: string): number
+  /** The node that has this slot now. */
+  ownerOf(slot: number): ClusterMember
+  /** Moves slots with their keys, one by one, as `redis-cli --cluster reshard` does. */
+  reshard(slots: readonly number[], from: ClusterMember, to: ClusterMember): Promise<void>
+  /** Begins to move a slot and moves no key, until the returned function is called. */
+  holdMigration(slot: number, from: ClusterMember, to: ClusterMember): Promise<() => Promise<void>>
+  /** Takes a node that has no slots any more out of the cluster; it goes on running, on its own. */
+  forget(node: ClusterMember): Promise<void>
+  stop(): Promise<void>
+}
+
+interface Options {
+  readonly masters?: number
+  /** Further masters, with few slots each: they can leave soon. */
+  readonly guests?: number
+  readonly source?: RedisSource
+}
+
+export async function startRedisCluster({ masters = 3, guests = 0, source }: Options = {}) {
+  const all = Array.from({ length: masters + guests }, () => startNode(source))
+  const nodes = await Promise.all(all)
+  const clients: Array<{ disconnect(): void }> = nodes.map(({ admin }) => admin)
+  const stop = async (): Promise<void> => {
+    for (const client of clients) client.disconnect()
     await Promise.all(nodes.map((node) => node.stop()))
   }
   try {
-    for (let n = 0; n < MASTERS; n++) {
-      const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000']
-      const node = await startRedis({ port: await portWithBus(), args })
-      nodes.push(node)
-      admins.push(new Redis(node.url))
-    }
-    await join(nodes, admins)
+    const owners = await form(nodes, masters)
+    return running(nodes, owners, clients, stop)
   } catch (error) {
     await stop()
     throw error
   }
+}
+
+function running(
+  nodes: ClusterMember[],
+  owners: ClusterMember[],
+  clients: Array<{ disconnect(): void }>,
+  stop: () => Promise<void>,
+): RedisCluster {
+  let members = nodes
+  const move = async (slot: number, from: ClusterMember, to: ClusterMember): Promise<void> => {
+    await open(slot, from, to)
+    await moveKeys(slot, from, to)
+    await setSlot(to, slot, 'NODE', to.id)
+    // One whose last slot went is a replica by now, and needs not be told.
+    for (const node of members) await setSlot(node, slot, 'NODE', to.id).catch(unlessReplica)
+    owners[slot] = to
+    // Else the next owner might count from an older epoch, and be overruled.
+    await waitUntil('all nodes know of the move', async () => {
+      const infos = members.map(({ admin }) => admin.call('CLUSTER', 'INFO'))
+      const epochs = (await Promise.all(infos)).map((info) => /current_epoch:\d+/.exec(`${info}`))
+      return new Set(epochs.map(String)).size === 1
+    })
+  }
   return {
     nodes,
-    async nodeOf(key) {
-      const slot = Number(await admins[0]?.cluster('KEYSLOT', key))
-      return nodes[masterOf(slot)] as RedisServer
+    client(version = '6', options = {}) {
+      const client = new IOREDIS[version](
+        nodes.map(({ host, port }) => ({ host, port })),
+        options,
+      )
+      client.on('error', () => {})
+      clients.push(client)
+      return client
     },
+    slotOf,
+    ownerOf: (slot) => owners[slot] as ClusterMember,
+    async reshard(slots, from, to) {
+      for (const slot of slots) await move(slot, from, to)
+    },
+    async holdMigration(slot, from, to) {
+      await open(slot, from, to)
+      return () => move(slot, from, to)
+    },
+    async forget(node) {
+      members = members.filter((each) => each !== node)
+      await node.admin.call('CLUSTER', 'RESET')
+      await Promise.all(members.map(({ admin }) => admin.call('CLUSTER', 'FORGET', node.id)))
+    },
+    stop,
     [Symbol.asyncDispose]: stop,
   }
 }
 
-const masterOf = (slot: number) => Math.floor((slot * MASTERS) / SLOTS)
-
-async function join(nodes: readonly RedisServer[], admins: readonly Redis[]): Promise<void> {
-  const slots = Array.from({ length: SLOTS }, (_, slot) => slot)
-  for (const [n, admin] of admins.entries()) {
-    await admin.call('CLUSTER', 'SET-CONFIG-EPOCH', n + 1)
-    await admin.call('CLUSTER', 'ADDSLOTS', ...slots.filter((slot) => masterOf(slot) === n))
-  }
-  for (const { host, port } of nodes.slice(1)) await admins[0]?.call('CLUSTER', 'MEET', host, port)
-  await waitUntil('the nodes are a cluster', async () => {
-    const infos = await Promise.all(admins.map((admin) => admin.call('CLUSTER', 'INFO')))
-    return infos.every(
-      (info) => /cluster_state:ok/.test(String(info)) && /known_nodes:3/.test(String(info)),
-    )
-  })
+async function startNode(source: RedisSource | undefined): Promise<ClusterMember> {
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000']
+  const port = await freeClusterPort()
+  const server = await startRedis({ args, port, ...(source === undefined ? {} : { source }) })
+  const admin = new Redis(server.url)
+  admin.on('error', () => {})
+  return { ...server, admin, id: String(await admin.call('CLUSTER', 'MYID')) }
 }
 
-async function portWithBus(): Promise<number> {
+/** Slots in equal parts, an epoch for each so that nobody has to settle them, and then they meet. */
+async function form(nodes: readonly ClusterMember[], masters: number): Promise<ClusterMember[]> {
+  const owners = Array.from({ length: SLOTS }, (_, slot) => {
+    const guest = nodes[masters + Math.floor(slot / GUEST_SLOTS)]
+    return guest ?? (nodes[Math.floor((slot * masters) / SLOTS)] as ClusterMember)
+  })
+  const [first, ...others] = nodes
+  for (const [i, node] of nodes.entries()) {
+    const slots = [...owners.keys()].filter((slot) => owners[slot] === node)
+    await node.admin.call('CLUSTER', 'ADDSLOTS', ...slots)
+    await node.admin.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1)
+  }
+  for (const { host, port } of others) await first?.admin.call('CLUSTER', 'MEET', host, port)
+  await waitUntil('all nodes agree on the cluster', async () => {
+    const infos = await Promise.all(nodes.map(({ admin }) => admin.call('CLUSTER', 'INFO')))
+    const wanted = ['cluster_state:ok', `cluster_size:${nodes.length}\r`]
+    return infos.every((info) => wanted.every((line) => String(info).includes(line)))
+  })
+  // Until then what one node publishes may not be heard at another.
+  await waitUntil('all nodes are connected to each other', async () => {
+    const views = await Promise.all(nodes.map(({ admin }) => admin.call('CLUSTER', 'NODES')))
+    return views.every((view) => {
+      const lines = String(view).trim().split('\n')
+      return lines.length === nodes.length && lines.every((line) => / connected( |$)/.test(line))
+    })
+  })
+  return owners
+}
+
+const setSlot = (node: ClusterMember, slot: number, ...how: string[]): Promise<unknown> =>
+  node.admin.call('CLUSTER', 'SETSLOT', slot, ...how)
+
+function unlessReplica(error: Error): void {
+  if (!error.message.includes('only with masters')) throw error
+}
+
+async function open(slot: number, from: ClusterMember, to: ClusterMember): Promise<void> {
+  await setSlot(to, slot, 'IMPORTING', from.id)
+  await setSlot(from, slot, 'MIGRATING', to.id)
+}
+
+async function moveKeys(slot: number, from: ClusterMember, to: ClusterMember): Promise<void> {
   for (;;) {
-    const port = await freePort()
-    if (port + BUS < 65_536) return port
+    const keys = (await from.admin.call('CLUSTER', 'GETKEYSINSLOT', slot, 100)) as string[]
+    if (keys.length === 0) return
+    await from.admin.call('MIGRATE', to.host, to.port, '', 0, 5_000, 'KEYS', ...keys)
   }
 }

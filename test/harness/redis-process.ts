@@ -1,7 +1,7 @@
 // A Redis that is a process of this machine, governed by signals.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { guard, signal } from './guard.ts'
@@ -19,7 +19,13 @@ export interface RedisHost {
   remove(): Promise<void>
 }
 
-export function redisProcess(path: string, port: number, args: readonly string[]): RedisHost {
+/** With `sentinel`, its configuration file, it is one. */
+export function redisProcess(
+  path: string,
+  port: number,
+  args: readonly string[],
+  sentinel?: string,
+): RedisHost {
   let child: ChildProcess | undefined
   let folder: string | undefined
   let output = ''
@@ -42,8 +48,12 @@ export function redisProcess(path: string, port: number, args: readonly string[]
       folder ??= await mkdtemp(join(tmpdir(), 'stampede-redis-'))
       output = ''
       const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder]
-      const memoryOnly = ['--save', '', '--appendonly', 'no']
-      child = spawn(path, [...fixed, ...memoryOnly, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+      const kind = sentinel === undefined ? ['--save', '', '--appendonly', 'no'] : ['--sentinel']
+      // A Sentinel rewrites its file as it goes.
+      const file = sentinel === undefined ? [] : [join(folder, 'sentinel.conf')]
+      for (const name of file) await writeFile(name, sentinel ?? '')
+      const all = [...file, ...fixed, ...kind, ...args]
+      child = spawn(path, all, { stdio: ['ignore', 'pipe', 'pipe'] })
       const collect = (chunk: Buffer) => {
         output = (output + chunk).slice(-4_000)
       }

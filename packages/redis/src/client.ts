@@ -1,4 +1,8 @@
-// What is needed of ioredis, structurally, so that versions 5 and 6, Redis and Cluster all fit.
+// What is needed of ioredis, structurally, so that versions 5 and 6, Redis (with Sentinels, too) and Cluster all fit.
+
+import { slotOf } from './cluster-slot.ts'
+import { ClusterSubscriber } from './cluster-subscriber.ts'
+import { retryDelayMs } from './retry-delay.ts'
 
 /** An ioredis `Redis` or `Cluster`, version 5.4 or newer. Only its address and credentials are used. */
 export interface RedisClient {
@@ -6,24 +10,83 @@ export interface RedisClient {
   duplicate(...args: never[]): unknown
 }
 
-/** A connection of our own. */
-export interface Connection {
+/** The connection that only listens. */
+export interface SubscriberConnection {
   readonly status: string
-  callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
   subscribe(...channels: string[]): Promise<unknown>
   ping(): Promise<unknown>
   on(event: string, listener: (...args: never[]) => void): unknown
-  off(event: string, listener: (...args: never[]) => void): unknown
   disconnect(reconnect?: boolean): void
 }
 
+/** A connection of our own; in a cluster, one to each node that is used. */
+export interface Connection extends SubscriberConnection {
+  callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
+}
+
+/** One node of a cluster, as an ioredis `Cluster` knows it. */
+export interface ClusterNode {
+  readonly options: { readonly host?: string; readonly port?: number }
+  duplicate(options: object): Connection
+}
+
+export interface ClusterConnection extends Connection {
+  nodes(role: 'all' | 'master'): ClusterNode[]
+  /** For each slot its master, and then its replicas. */
+  readonly slots: ReadonlyArray<readonly string[] | undefined>
+}
+
+export interface Connections {
+  readonly commands: Connection
+  readonly subscriber: SubscriberConnection
+  /** Names the server that has this key, as far as is known; one name for all where there is one server. */
+  serverOf(key: string): string
+}
+
 /**
- * A connection with the same address and credentials, and none of the user's other settings. ioredis by
+ * Connections with the same address and credentials, and none of the user's other settings. ioredis by
  * default queues commands without a limit while disconnected, retries each 20 times, and gives none a
  * deadline: fine for a script, fatal in front of a request.
  */
-export function connect(redis: RedisClient, budgetMs: number): Connection {
-  const node = {
+export function connect(redis: RedisClient, budgetMs: number): Connections {
+  const options = nodeOptions(budgetMs)
+  const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown
+  if (!redis.isCluster) {
+    const open = () => lasting(duplicate({ ...options, ...masterBySentinel(budgetMs) }))
+    return { commands: open(), subscriber: open(), serverOf: () => '' }
+  }
+  const commands = duplicate([], clusterOptions(options)) as ClusterConnection
+  return {
+    commands,
+    subscriber: new ClusterSubscriber(commands, options),
+    serverOf: (key) => commands.slots[slotOf(key)]?.[0] ?? '',
+  }
+}
+
+/** Told of a fail-over just while it connects, ioredis gives up, and says `end`. Then it is asked to connect again. */
+function lasting(duplicated: unknown): Connection {
+  const connection = duplicated as Connection & { connect?(): Promise<unknown> }
+  const disconnect = connection.disconnect.bind(connection)
+  let isClosed = false
+  let attempt = 0
+  connection.disconnect = (reconnect = false) => {
+    if (!reconnect) isClosed = true
+    disconnect(reconnect)
+  }
+  connection.on('ready', () => {
+    attempt = 0
+  })
+  connection.on('end', () => {
+    attempt += 1
+    setTimeout(() => {
+      if (!isClosed) connection.connect?.().catch(() => {})
+    }, retryDelayMs(attempt)).unref()
+  })
+  return connection
+}
+
+function nodeOptions(budgetMs: number) {
+  return {
     keyPrefix: '',
     lazyConnect: false,
     enableOfflineQueue: false,
@@ -33,31 +96,60 @@ export function connect(redis: RedisClient, budgetMs: number): Connection {
     maxRetriesPerRequest: 0,
     enableReadyCheck: true,
     stringNumbers: false,
+    monitor: false,
+    // What is read is also written.
+    readOnly: false,
+    replyMapping: 'legacy',
     // Ours comes first, and knows a blocked event loop from a silent server.
     commandTimeout: 4 * budgetMs,
     // Counts only while a reply is owed: a frozen server is left, and found again when it thaws.
     socketTimeout: Math.max(4 * budgetMs, 1_000),
     connectTimeout: Math.max(2 * budgetMs, 1_000),
     keepAlive: 5_000,
-    retryStrategy: (attempt: number) => retryDelayMs(attempt),
+    retryStrategy: (attempt: number): number | null => retryDelayMs(attempt),
     // After a fail-over the old master answers READONLY: the connection is to the wrong server.
     reconnectOnError: (error: Error) => (error.message.startsWith('READONLY') ? 1 : false),
   }
-  const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => Connection
-  if (!redis.isCluster) return duplicate(node)
-  const { keyPrefix, lazyConnect, enableOfflineQueue, ...redisOptions } = node
-  return duplicate(undefined, {
-    keyPrefix,
-    lazyConnect,
-    enableOfflineQueue,
+}
+
+/** Without effect where there are no Sentinels. */
+function masterBySentinel(budgetMs: number) {
+  return {
+    role: 'master',
+    // It hears of a fail-over from the Sentinels. An old master that lives goes on as one for some seconds, and then loses all that it was told: to be left at once.
+    failoverDetector: true,
+    // Without it a Sentinel that is frozen is waited for without end,
+    sentinelCommandTimeout: Math.max(2 * budgetMs, 1_000),
+    // and without this nobody would look for them again once none of them answered.
+    sentinelRetryStrategy: (attempt: number) => retryDelayMs(attempt),
+  }
+}
+
+function clusterOptions(node: ReturnType<typeof nodeOptions>) {
+  const { enableOfflineQueue, ...redisOptions } = node
+  return {
+    keyPrefix: '',
+    lazyConnect: false,
+    enableAutoPipelining: false,
+    enableReadyCheck: true,
+    shardedSubscribers: false,
+    // Only for a node that is being connected to: else the second command to it would be sent to another node, after
+    // a delay. While the whole cluster is away we send nothing.
+    enableOfflineQueue: true,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
+    clusterNodeRetryStrategy: null,
+    // Short beside the budget, in which a command whose slot is on its way has to arrive.
+    retryDelayOnMoved: 0,
+    retryDelayOnFailover: RETRY_MS,
+    retryDelayOnClusterDown: RETRY_MS,
+    retryDelayOnTryAgain: RETRY_MS,
+    // Else a node that left is noticed only by a command that it refuses, and what only listens sends none.
+    slotsRefreshInterval: REFRESH_MS,
     // A replica may not know yet what was purged.
     scaleReads: 'master',
     redisOptions,
-  })
+  }
 }
 
-/** Exponential to one second, with jitter: a fleet must not come back in one moment. */
-function retryDelayMs(attempt: number): number {
-  return Math.min(50 * 2 ** Math.min(attempt, 10), 1_000) * (0.5 + Math.random() / 2)
-}
+const RETRY_MS = 50
+const REFRESH_MS = 10_000

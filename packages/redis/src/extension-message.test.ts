@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { isExtension, readExtension } from './extension-message.ts'
 
-const clock = { agoAtMost: (ms: number): number | undefined => 1_000 - ms }
+const clock = () => ({ agoAtMost: (ms: number): number | undefined => 1_000 - ms })
 const write = (head: string, key = 'k\n\0ü', patch = Buffer.from([0, 255, 10])) =>
   Buffer.concat([Buffer.from(`${head} ${Buffer.byteLength(key)}\n${key}`), patch])
 const HEAD = 'x other 5 7 900 500 20 30 40 600'
@@ -27,7 +27,7 @@ it('reads what is left of it', () => {
 it('is no news of its own process, when it is over, or when it cannot be known how old it is', () => {
   expect(readExtension(write(HEAD), 'other', clock)).toBeUndefined()
   expect(readExtension(write(HEAD.replace('500', '100')), 'me', clock)).toBeUndefined()
-  expect(readExtension(write(HEAD), 'me', { agoAtMost: () => undefined })).toBeUndefined()
+  expect(readExtension(write(HEAD), 'me', () => ({ agoAtMost: () => undefined }))).toBeUndefined()
 })
 
 it.each([

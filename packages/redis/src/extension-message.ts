@@ -24,7 +24,7 @@ export function isExtension(message: Buffer): boolean {
 export function readExtension(
   message: Buffer,
   processId: string,
-  clock: Pick<ServerClock, 'agoAtMost'>,
+  clockOf: (key: string) => Pick<ServerClock, 'agoAtMost'>,
 ): Extension | undefined {
   const end = message.subarray(0, LONGEST_HEAD).indexOf(10)
   const head = HEAD.exec(message.toString('latin1', 0, Math.max(end, 0)))
@@ -33,15 +33,15 @@ export function readExtension(
   const [at = 0, fresh = 0, swr = 0, sie = 0, keep = 0, physical = 0, keyBytes = 0] = head
     .slice(4)
     .map(Number)
-  // It may have been on its way for as long as this; what is left is at least the rest.
-  const agoMs = clock.agoAtMost(at)
   const keyEnd = end + 1 + keyBytes
-  if (agoMs === undefined || agoMs >= fresh || keyBytes === 0 || keyEnd > message.length) {
-    return undefined
-  }
+  if (keyBytes === 0 || keyEnd > message.length) return undefined
+  const key = message.toString('utf8', end + 1, keyEnd)
+  // It may have been on its way for as long as this; what is left is at least the rest.
+  const agoMs = clockOf(key).agoAtMost(at)
+  if (agoMs === undefined || agoMs >= fresh) return undefined
   const elapsedMs = Math.max(0, agoMs)
   return {
-    key: message.toString('utf8', end + 1, keyEnd),
+    key,
     fromFence,
     toFence,
     patch: message.subarray(keyEnd),

@@ -3,20 +3,20 @@
 
 import { randomBytes } from 'node:crypto'
 import { type Clock, groupOf, storeUnavailable } from '@stampede/core'
-import { Breaker } from './breaker.ts'
-import { type Connection, connect, type RedisClient } from './client.ts'
+import { type Connection, type Connections, connect, type RedisClient } from './client.ts'
 import type { Names } from './keys.ts'
-import { type ScriptArgument, ScriptRunner, withBudget } from './run-script.ts'
+import { type ScriptArgument, ScriptRunner, send, withBudget } from './run-script.ts'
 import type { Script } from './scripts.generated.ts'
-import { ServerClock } from './server-clock.ts'
+import type { ServerClock } from './server-clock.ts'
+import { type Server, Servers } from './servers.ts'
 import { type Hearer, Subscription } from './subscription.ts'
 
 interface Live {
   readonly connection: Connection
   readonly scripts: ScriptRunner
   readonly subscription: Subscription
-  readonly breaker: Breaker
-  readonly serverClock: ServerClock
+  readonly servers: Servers
+  readonly serverOf: Connections['serverOf']
   /** Settles when both connections were first usable. */
   readonly opened: Promise<unknown>
 }
@@ -47,7 +47,14 @@ export class RedisLink {
     const { connection, subscription } = this.#live
     subscription.hearers.add(hearer)
     connection.on('error', (error: Error) => hearer.onError('connect', error))
-    connection.on('close', () => hearer.onLost())
+    const lost = () => {
+      hearer.onDoubt?.()
+      hearer.onLost()
+    }
+    connection.on('close', lost)
+    // Of one node of a cluster. Whoever waits for what it has looks again, and the others look once too often.
+    connection.on('node error', (error: Error) => hearer.onError('connect', error))
+    connection.on('-node', lost)
   }
 
   /** Closes the connections when the last who opened them is done. */
@@ -60,8 +67,14 @@ export class RedisLink {
     live.connection.disconnect()
   }
 
-  get clock(): ServerClock {
-    return this.#need().serverClock
+  /** Of the server that has this record. */
+  clockOf(key: string): ServerClock {
+    return this.#serverOf(this.names.record(key)).clock
+  }
+
+  /** Of the server that has the log of purges. */
+  get logClock(): ServerClock {
+    return this.#serverOf(this.names.purges[0]).clock
   }
 
   /** Whether messages are heard now. */
@@ -95,7 +108,8 @@ export class RedisLink {
     args: readonly ScriptArgument[],
     insist: boolean,
   ): Promise<unknown> {
-    const { breaker, scripts, opened } = this.#need()
+    const { scripts, opened } = this.#need()
+    const { breaker } = this.#serverOf(keys[0] ?? '')
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', script.name)
     try {
       // The first operations wait for the first connection, so that a start is not a stampede.
@@ -120,7 +134,7 @@ export class RedisLink {
   /** A question about the server itself; not one that a request waits for. */
   ask(command: string, ...args: string[]): Promise<unknown> {
     const { connection, opened } = this.#need()
-    const reply = opened.then(() => connection.callBuffer(command, ...args))
+    const reply = opened.then(() => send(connection, command, ...args))
     return withBudget(this.budgetMs, reply)
   }
 
@@ -130,15 +144,19 @@ export class RedisLink {
     return script.keys === 1 ? [record] : [record, this.names.record(groupOf(key))]
   }
 
+  #serverOf(record: string): Server {
+    const { servers, serverOf } = this.#need()
+    return servers.get(serverOf(record))
+  }
+
   #need(): Live {
     if (this.#live !== undefined) return this.#live
     throw storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
   }
 
   #connect(clock: Clock): Live {
-    const connection = connect(this.#redis, this.budgetMs)
+    const { commands: connection, subscriber, serverOf } = connect(this.#redis, this.budgetMs)
     const ready = new Promise<void>((resolve) => connection.on('ready', () => resolve()))
-    const subscriber = connect(this.#redis, this.budgetMs)
     const subscription = new Subscription(
       subscriber,
       this.names,
@@ -150,8 +168,8 @@ export class RedisLink {
       connection,
       subscription,
       scripts: new ScriptRunner(connection, this.budgetMs),
-      breaker: new Breaker(clock),
-      serverClock: new ServerClock(clock),
+      servers: new Servers(clock),
+      serverOf,
       opened: Promise.all([ready, subscription.first]),
     }
   }

@@ -13,6 +13,7 @@ import {
 } from './purge-news.ts'
 import type { ScriptArgument } from './run-script.ts'
 import { appendPurge, readPurges, type Script } from './scripts.generated.ts'
+import type { ServerClock } from './server-clock.ts'
 
 /** Whoever missed more than this forgets what it has in memory. */
 const LONGEST_LOG = 10_000
@@ -34,6 +35,11 @@ export interface PurgeCommands {
 export class RedisPurgeCommands implements PurgeCommands {
   readonly #link: RedisLink
   #longestMs = 0
+  /** Whichever server has the log just now: in a cluster it may move. */
+  readonly clock: Pick<ServerClock, 'now' | 'agoAtMost'> = {
+    now: () => this.#link.logClock.now(),
+    agoAtMost: (serverMs) => this.#link.logClock.agoAtMost(serverMs),
+  }
 
   constructor(link: RedisLink) {
     this.#link = link
@@ -70,7 +76,7 @@ export class RedisPurgeCommands implements PurgeCommands {
     insist: boolean,
     read: (raw: unknown) => T,
   ): Promise<T> {
-    const { clock } = this.#link
+    const clock = this.#link.logClock
     const sentAt = clock.now()
     const reply = read(await this.#link.runOnLog(script, args, insist))
     clock.observe(Math.floor(reply.now / 1000), sentAt)

@@ -28,6 +28,8 @@ export class RedisPurges {
   /** The newest that was heard of and does not follow on what is known. */
   #missing: Position = 0
   #confirmedAt = Number.NEGATIVE_INFINITY
+  /** Another server may have taken over, which knows less. */
+  #doubted = false
   #reading: Promise<void> | undefined
   #beating = false
 
@@ -77,7 +79,16 @@ export class RedisPurges {
 
   /** Resolves when nothing was missed as of some seconds ago; rejects if that cannot be known. */
   async confirm(): Promise<void> {
-    if (this.#clock.now() - this.#confirmedAt >= CONFIRMED_FOR_MS) await this.catchUp()
+    const isOld = this.#clock.now() - this.#confirmedAt >= CONFIRMED_FOR_MS
+    if (isOld || this.#doubted) await this.catchUp()
+  }
+
+  /**
+   * A connection was lost. Entries that a purge had removed may be there again after a fail-over, so the next who looks for
+   * one asks first, and tells the server what it has forgotten.
+   */
+  doubt(): void {
+    this.#doubted = true
   }
 
   /** One cheap look; reads only if something was missed. */
@@ -112,7 +123,9 @@ export class RedisPurges {
         const news = await this.#commands.read(this.#known, insist)
         this.#learn(news)
         hasMore = news.hasMore
-        if (!hasMore) this.#confirm(sentAt)
+        if (hasMore) continue
+        this.#confirm(sentAt)
+        this.#doubted = false
       }
     } finally {
       this.#reading = undefined

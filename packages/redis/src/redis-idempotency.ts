@@ -157,7 +157,8 @@ export class RedisIdempotency implements IdempotencyStore {
     args: readonly ScriptArgument[],
     insist = false,
   ): Promise<unknown[]> {
-    const { clock, budgetMs } = this.#link
+    const { budgetMs } = this.#link
+    const clock = this.#link.clockOf(PREFIX + key)
     // A second time if the server's clock was set forward, or our estimate of it was poor; then it is exact.
     for (let attempt = 0; attempt < 2; attempt++) {
       const sentAt = clock.now()

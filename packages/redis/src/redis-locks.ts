@@ -82,7 +82,8 @@ export class RedisLocks implements LockStore {
   }
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
-    const { clock, processId } = this.#link
+    const { processId } = this.#link
+    const clock = this.#link.clockOf(record(grant.key))
     const sentAt = clock.now()
     const queueAgain = next === undefined ? ['', '', 0] : [processId, next.token, next.leaseMs]
     const [status, serverNow, fence, forMs] = await this.#release(grant, '0', queueAgain)
@@ -104,7 +105,8 @@ export class RedisLocks implements LockStore {
   }
 
   async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | 'again'> {
-    const { clock, budgetMs, processId } = this.#link
+    const { budgetMs, processId } = this.#link
+    const clock = this.#link.clockOf(record(key))
     const { token, leaseMs, queue } = request
     const sentAt = clock.now()
     const raw = await this.#link.run(acquireLock, record(key), [
@@ -144,7 +146,7 @@ export class RedisLocks implements LockStore {
   #receive(message: string): void {
     const [, token, fence, until, key] = /^(\S+) (\d+) (\d+) ([\s\S]*)$/.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
-    const forMs = this.#link.clock.atLeastUntil(Number(until))
+    const forMs = this.#link.clockOf(record(key)).atLeastUntil(Number(until))
     this.#hooks?.onGrant({ key, token, fence }, forMs)
   }
 }

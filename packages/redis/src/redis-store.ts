@@ -108,10 +108,11 @@ class RedisStore implements StampedeStore {
       // Who looks again is to know what was purged meanwhile.
       onGap: () => void resumed.then(() => hooks.onGap()),
       onLost: () => hooks.onLost(),
+      onDoubt: () => this.#purges?.doubt(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#hearer)
-    this.#purges = new RedisPurges(this.#commands, this.#link.clock, hooks)
+    this.#purges = new RedisPurges(this.#commands, this.#commands.clock, hooks)
     this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
@@ -191,7 +192,8 @@ class RedisStore implements StampedeStore {
   }
 
   async #lookupOnce(key: string, request: LookupRequest): Promise<LookupReply | 'late'> {
-    const { clock, budgetMs, processId } = this.#link
+    const { budgetMs, processId } = this.#link
+    const clock = this.#link.clockOf(key)
     const sentAt = clock.now()
     const raw = await this.#link.run(lookupOrLease, key, [
       request.token,
@@ -217,8 +219,8 @@ class RedisStore implements StampedeStore {
       this.#need().receive(String(message))
       return
     }
-    const { clock, processId } = this.#link
-    const extension = readExtension(message, processId, clock)
+    const clockOf = (key: string) => this.#link.clockOf(key)
+    const extension = readExtension(message, this.#link.processId, clockOf)
     if (extension !== undefined) hooks.onExtend(extension)
   }
 

@@ -33,15 +33,25 @@ export class ScriptRunner {
     const connection = this.#connection
     if (this.#sent.has(script.sha1)) {
       try {
-        return await connection.callBuffer('EVALSHA', script.sha1, keys.length, ...keys, ...args)
+        return await send(connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args)
       } catch (error) {
         if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
       }
     }
-    const reply = await connection.callBuffer('EVAL', script.source, keys.length, ...keys, ...args)
+    const reply = await send(connection, 'EVAL', script.source, keys.length, ...keys, ...args)
     this.#sent.add(script.sha1)
     return reply
   }
+}
+
+/** ioredis would keep what is sent to a cluster that is away, without a bound. */
+export async function send(
+  connection: Connection,
+  command: string,
+  ...args: ScriptArgument[]
+): Promise<unknown> {
+  if (connection.status !== 'ready') throw new Error('not connected')
+  return connection.callBuffer(command, ...args)
 }
 
 /**

@@ -2,7 +2,7 @@
 // keys and waiters. After a reconnection everything may have been missed, and it says so.
 
 import type { Clock } from '@stampede/core'
-import type { Connection } from './client.ts'
+import type { SubscriberConnection } from './client.ts'
 import type { Names } from './keys.ts'
 import { withBudget } from './run-script.ts'
 
@@ -22,12 +22,14 @@ export interface Hearer {
   onHearing?(): void
   onGap(): void
   onLost(): void
+  /** A connection for commands was lost: the next may be to a server that knows less. */
+  onDoubt?(): void
   onError(operation: string, error: unknown): void
 }
 
 export class Subscription {
   readonly hearers: Set<Hearer> = new Set()
-  readonly #connection: Connection
+  readonly #connection: SubscriberConnection
   readonly #names: Names
   readonly #wakeChannel: string
   readonly #grantChannel: string
@@ -44,7 +46,7 @@ export class Subscription {
   #resolveFirst: () => void = () => {}
 
   constructor(
-    connection: Connection,
+    connection: SubscriberConnection,
     names: Names,
     processId: string,
     clock: Clock,

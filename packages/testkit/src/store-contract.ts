@@ -12,6 +12,7 @@ import {
   systemClock,
 } from '@stampede/core'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from './eventually.ts'
 
 export interface StoreBench {
   /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
@@ -81,7 +82,10 @@ export function storeContract(name: string, bench: StoreBench): void {
       return grant
     }
     /** Hints travel on another connection than replies. */
-    const hinted = (list: () => string[]) => expect.poll(list, { interval: 5, timeout: 2_000 })
+    const hinted = (list: () => string[]) => ({
+      toEqual: (wanted: string[]) => eventually(() => expect(list()).toEqual(wanted)),
+      toHaveLength: (wanted: number) => eventually(() => expect(list()).toHaveLength(wanted)),
+    })
 
     it('gives the lease of a missing key to one of those who ask', async () => {
       const replies = await Promise.all([ask(a, '1'), ask(b, '2'), ask(a, '3')])
