@@ -28,6 +28,7 @@ export async function main(args: string[]): Promise<number> {
     const outcome = await inMacrotask(() => runEpisode({ seed, processes, forMs }, figures))
     if (outcome.violation !== undefined) {
       console.log(report(outcome))
+      if (process.env.GO) continue
       return 1
     }
   }
@@ -36,5 +37,5 @@ export async function main(args: string[]): Promise<number> {
 }
 
 function report({ setting, violation, transcript }: Outcome): string {
-  return `${setting.seed} ${violation?.message}\n${transcript.tail(60).join('\n')}`
+  return `${setting.seed} ${violation?.message}\n${transcript.tail(3000).join('\n')}`
 }

@@ -11,7 +11,7 @@ import { type Found, type Lookup, lookupOrLease } from './lookup-or-lease.ts'
 import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
-import { afterPurges, goodCopy, isConfirmed } from './trust.ts'
+import { afterPurges, goodCopy, isConfirmed, standIn } from './trust.ts'
 import { waitForHolder } from './wait.ts'
 
 /** Answers at once when L1 can; never rejects. */
@@ -65,16 +65,15 @@ function coalesce(
 /** A fill that began long ago, with purges unheard since, may bring what was purged: newcomers get one of their own. */
 function joinable(rt: Runtime, key: string): Flight | undefined {
   const present = rt.flights.get(key)
-  if (present?.filling && !isConfirmed(rt, present.fillingSince)) return undefined
-  if (present?.copy !== undefined) present.copy = afterPurges(rt, present.copy)
-  return present
+  return present?.filling && !isConfirmed(rt, present.fillingSince) ? undefined : present
 }
 
 /** What is answered with while this flight refreshes behind. */
 function usableCopy(
   rt: Runtime,
-  { copy }: Flight,
+  flight: Flight,
 ): { held: HeldEntry; stale: boolean } | undefined {
+  const copy = flight.copy && standIn(rt, flight.copy)
   const freshness = copy && freshnessAt(copy, rt.clock.now())
   if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
   return { held: copy, stale: freshness === 'stale' }
@@ -105,6 +104,7 @@ async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     const isPast = (flight.recheck && !flight.filling) || isVoid(rt, shared)
     if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
     flight.filling = false
+    rejoin(rt, flight)
     if (flight.waiters.size === 0) return flight.leave(rt.flights)
   }
 }
@@ -125,7 +125,7 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       holdOff(rt, drawn, flight.key, rt.failureBackoffMs)
       return 'again'
     }
-    return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
+    return fillUncoordinated(rt, flight, refresher)
   }
   const { found, since } = lookup
   if (flight.recheck) {
@@ -139,7 +139,7 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
   }
   switch (found.status) {
     case 'leased':
-      return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
+      return fillUnderLease(rt, flight, { ...found, since }, refresher)
     case 'busy':
       if (flight.waiters.size > 0) await waitForHolder(rt, flight, found.busyForMs)
       return 'again'
@@ -147,11 +147,7 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       return answerStale(rt, flight, { ...found, since }, refresher)
     case 'fresh':
       if (drawn === undefined) return answerFresh(rt, flight, found.held)
-      return rejoin(
-        rt,
-        flight,
-        await refreshEarly(rt, flight, { ...found, drawn, since }, refresher),
-      )
+      return refreshEarly(rt, flight, { ...found, drawn, since }, refresher)
     default:
       return interpret(rt, flight, found, since)
   }
@@ -222,16 +218,14 @@ async function fillUnderLease(
   })
 }
 
-/** Those who look again may find a newer flight of their key: then they move over. */
-function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
-  if (shared !== 'again') return shared
+/** Those who look again may find a newer flight of their key, since a purge or a fill that took long: then they move over. */
+function rejoin(rt: Runtime, flight: Flight): void {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
-  if (present === undefined || present === flight) return 'again'
+  if (present === undefined || present === flight) return
   flight.moveTo(present)
   const copy = usableCopy(rt, present)
   if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })
-  return 'again'
 }
 
 /** The store is away: one origin call per process still, and L1 keeps the result for a moment. */

@@ -27,7 +27,7 @@ import { offerOf, ownNotModified, replyFrom, statusField, wishOf } from './respo
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
-import { afterPurges } from './trust.ts'
+import { standIn } from './trust.ts'
 import { type Asked, ask, conditionsOf, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
 
 export interface OriginRun {
@@ -183,7 +183,7 @@ export function staleReply(
   const now = rt.clock.now()
   if (!COVERED.has(status)) return undefined
   // It may have been purged while the origin was at work.
-  const held = previous && afterPurges(rt, previous)
+  const held = previous && standIn(rt, previous)
   if (held === undefined || now >= Math.max(held.errorUntil, held.revalidateUntil)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined

@@ -11,7 +11,7 @@ import {
 import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
 import { readTags, type TagsRule, tagsOf } from '../cache/tags.ts'
-import { afterPurges } from '../cache/trust.ts'
+import { afterPurges, standIn } from '../cache/trust.ts'
 import type { HeldEntry, Made, StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -170,9 +170,10 @@ class Call<T, P> implements Caller {
     throw originFailed(this.#key, result.type, cause)
   }
 
-  /** RFC 5861 §4: an older value stands in for an error. */
-  #coverOr(held: HeldEntry | undefined, error: unknown): T {
+  /** RFC 5861 §4: an older value stands in for an error, unless it was purged while the factory was at work. */
+  #coverOr(previous: HeldEntry | undefined, error: unknown): T {
     const now = this.#rt.clock.now()
+    const held = previous && standIn(this.#rt, previous)
     if (held !== undefined && now < Math.max(held.errorUntil, held.revalidateUntil)) {
       return decodeValue<T>(storedValue(held))
     }
