@@ -111,7 +111,11 @@ export const KINDS: readonly Kind[] = [
       link.delayMs = random.pick([100, 400, 3_000])
     }),
   },
-  { name: 'redis frozen', forMs: [300, 2_000, 6_000], begin: mode('frozen', (w) => w.server.thaw()) },
+  {
+    name: 'redis frozen',
+    forMs: [300, 2_000, 6_000],
+    begin: mode('frozen', (w) => w.server.thaw()),
+  },
   {
     name: 'redis refusing',
     forMs: SHORT_MS,

@@ -73,7 +73,11 @@ export class OriginRules {
     for (const other of this.#running) {
       if (other.process !== process || other.key !== key || other.isVoid) continue
       if (now - other.startedAt >= CONFIRMED_FOR_MS) continue
-      this.#judge.fail('one run a process', `${process} ran the origin of ${key} twice at once`, key)
+      this.#judge.fail(
+        'one run a process',
+        `${process} ran the origin of ${key} twice at once`,
+        key,
+      )
     }
   }
 }

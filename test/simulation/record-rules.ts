@@ -59,12 +59,6 @@ export class RecordRules {
     }
   }
 
-  /** Whether the lease of this fence is the key's, and is not over. */
-  holds(key: string, fence: string, now: number): boolean {
-    const record = this.#records.get(key)
-    return record !== undefined && record.isOpen && `${record.fence}` === fence && now < record.until
-  }
-
   #onLookup(
     key: string,
     record: Record,

@@ -127,7 +127,10 @@ export class SimRedis {
 
   #execute(command: Command, reply: (value: unknown) => void): void {
     this.commands += 1
-    if (this.mode === 'refusing') return reply(refusal('OOM command not allowed'))
+    if (this.mode === 'refusing') {
+      reply(refusal('OOM command not allowed'))
+      return
+    }
     const { at, micros } = { at: this.#kernel.now, micros: this.micros }
     this.#run(this.data, command).then(
       (value) => {

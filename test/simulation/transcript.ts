@@ -1,7 +1,7 @@
 // What happened, as lines: the last ones for whoever has to understand a failure, and a hash of all of them, which is the same
 // for the same seed.
 
-const KEPT = 4_000
+const KEPT = 2_000
 
 export class Transcript {
   /** FNV-1a of everything. */

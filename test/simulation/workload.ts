@@ -86,7 +86,10 @@ function get(world: World, plan: Plan, member: Member): void {
   member.stampede.getOrSet<Value>(key, factory, recipe).then(
     ({ version }) => {
       calls.end(call)
-      world.note(member.name, `got ${key} v${version}, asked ${(kernel.now - askedAt).toFixed(1)} ms ago`)
+      world.note(
+        member.name,
+        `got ${key} v${version}, asked ${(kernel.now - askedAt).toFixed(1)} ms ago`,
+      )
       freshness.answered(member.name, key, askedAt, version)
     },
     (error: Error) => {

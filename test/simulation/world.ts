@@ -109,7 +109,19 @@ export class World {
 
 /** Too many, and of no help. */
 const QUIET = new Set(['ping', 'HMGET', 'INFO', 'subscribe', 'read-purges'])
-const SHOWN = new Set(['fill.started', 'lease.granted', 'wait.timed-out', 'store.failed', 'fill.failed', 'wait.started', 'wait.ended', 'purged', 'fill.fenced', 'lease.lost', 'gap'])
+const SHOWN = new Set([
+  'fill.started',
+  'lease.granted',
+  'wait.timed-out',
+  'store.failed',
+  'fill.failed',
+  'wait.started',
+  'wait.ended',
+  'purged',
+  'fill.fenced',
+  'lease.lost',
+  'gap',
+])
 
 function shown(value: unknown): string {
   return value instanceof Uint8Array ? `${value.byteLength} bytes` : String(value)

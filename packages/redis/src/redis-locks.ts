@@ -144,7 +144,8 @@ export class RedisLocks implements LockStore {
   #receive(message: string): void {
     const [, token, fence, until, key] = /^(\S+) (\d+) (\d+) ([\s\S]*)$/.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
-    const forMs = this.#link.clock.atLeastUntil(Number(until))
+    // Never more than the server gave: if its clock was set forward, our estimate of it is too early.
+    const forMs = Math.min(CLAIM_MS, this.#link.clock.atLeastUntil(Number(until)))
     this.#hooks?.onGrant({ key, token, fence }, forMs)
   }
 }

@@ -69,10 +69,7 @@ function joinable(rt: Runtime, key: string): Flight | undefined {
 }
 
 /** What is answered with while this flight refreshes behind. */
-function usableCopy(
-  rt: Runtime,
-  flight: Flight,
-): { held: HeldEntry; stale: boolean } | undefined {
+function usableCopy(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
   const copy = flight.copy && standIn(rt, flight.copy)
   const freshness = copy && freshnessAt(copy, rt.clock.now())
   if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
