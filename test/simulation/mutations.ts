@@ -116,12 +116,6 @@ export const MUTATIONS: readonly Mutation[] = [
     'lost: () => renewed(now(clock)),',
   ),
   drop(
-    'who waits for a lock relies on being told',
-    CONTENDER,
-    'this.#timer = clock.setTimer(untilMs, () => void this.#ask())',
-    'void clock.now() + untilMs',
-  ),
-  drop(
     'the end of a job is accepted without its token',
     JOBS,
     "const isOurs = token !== '' && record?.token === token && isFence(record, fence)",
