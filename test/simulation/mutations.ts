@@ -55,11 +55,13 @@ export const MUTATIONS: readonly Mutation[] = [
     MARKS,
     "if (kept.hard > made.asOf) return 'void'",
   ),
-  drop(
-    'what was made before the history was lost is not void',
-    MARKS,
-    "if (made.asOf < this.#floor) return 'void'",
-  ),
+  {
+    name: 'when the history of purges was lost, copies and what was made before are used on',
+    edits: [
+      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: 'core/src/cache/hints.ts', from: 'rt.l1.flush()', to: '' },
+    ],
+  },
   drop(
     'a fill says that it knows every purge there will be',
     'core/src/cache/fill.ts',
@@ -104,10 +106,10 @@ export const MUTATIONS: readonly Mutation[] = [
     'if (grant.token === this.#held?.token) return',
   ),
   drop(
-    'a lock counts from when its grant was heard of',
+    'a holder believes in its lock for three times its lease',
     'locks/src/lease.ts',
     'forMs - driftMs(forMs) - elapsedMs(this.#landlord.clock, from)',
-    'forMs + 300 - elapsedMs(this.#landlord.clock, from)',
+    '3 * forMs - elapsedMs(this.#landlord.clock, from)',
   ),
   drop(
     'a lock that was taken by another goes on',
