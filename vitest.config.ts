@@ -11,6 +11,9 @@ const shared = {
   ssr: { resolve: { conditions } },
 }
 
+/** It has its own Redis, in memory. */
+const SIMULATION = 'test/simulation.test.ts'
+
 const common = {
   pool: 'forks' as const,
   testTimeout: 30_000,
@@ -33,7 +36,7 @@ export default defineConfig({
         test: {
           ...common,
           name: 'unit',
-          include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
+          include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts', SIMULATION],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
@@ -44,6 +47,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
+          exclude: [SIMULATION],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,

@@ -20,6 +20,8 @@ const server = await createViteServer({
   appType: 'custom',
   server: { middlewareMode: true, watch: null, hmr: false, ws: false },
   optimizeDeps: { noDiscovery: true },
+  // Newer syntax than the oldest Node that runs this.
+  oxc: { target: 'node20' },
   resolve: { conditions },
   ssr: { noExternal: [/^@stampede\//], resolve: { conditions } },
   plugins: [{ name: 'mutate', enforce: 'pre', transform: mutate }],
@@ -27,7 +29,7 @@ const server = await createViteServer({
 const done = new Set()
 let code = 1
 try {
-  const { main } = await server.ssrLoadModule(`/test/leak-fuzz/${script}`)
+  const { main } = await server.ssrLoadModule(join('/test/leak-fuzz', script))
   // An edit that met no text tests nothing.
   for (const edit of edits) if (!done.has(edit)) throw new Error(`never loaded: ${edit.file}`)
   code = await main(args)

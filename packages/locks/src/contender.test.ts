@@ -106,6 +106,16 @@ function setUp() {
 }
 
 describe('a grant', () => {
+  it('that is told by a message holds for no longer than was asked, also where the server has another time', async () => {
+    const { store, last, busy, granted, wait, tokenOf } = setUp()
+    const first = wait()
+    await busy(last())
+    store.hooks.onGrant(granted(tokenOf(last())), 60_000)
+    await settled()
+    expect(first.lease?.remainingMs()).toBeGreaterThan(0)
+    expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
+  })
+
   it('that is told by the reply and by a message is one lease, and is not given away', async () => {
     const { store, last, busy, grantBy, wait, clock } = setUp()
     const first = wait()

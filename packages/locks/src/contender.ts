@@ -31,6 +31,8 @@ export class Contender {
   #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
   /** Names this process's next turn; the turn it has now is named in `#held`. */
   #token = newToken()
+  /** For how long it asked under that name: nobody is given more. */
+  #askedMs = Number.POSITIVE_INFINITY
   #held: Grant | undefined
   #timer: Timer | undefined
   /** The answer that is under way may describe the past. */
@@ -64,9 +66,10 @@ export class Contender {
   receive(grant: Grant, forMs: number): void {
     if (grant.token === this.#held?.token) return
     const from = now(this.#bench.clock)
+    const atMostMs = Math.min(forMs, this.#askedMs)
     if (grant.token !== this.#token) this.#passOn(grant)
-    else if (this.#state === 'queued') this.#give(grant, from, forMs)
-    else this.#early = { grant, from, forMs }
+    else if (this.#state === 'queued') this.#give(grant, from, atMostMs)
+    else this.#early = { grant, from, forMs: atMostMs }
   }
 
   /** A waiter went away; if it was the last, the queue is left. */
@@ -88,6 +91,7 @@ export class Contender {
     const { store, clock } = this.#bench
     const from = now(clock)
     const request = { token: this.#token, leaseMs: first.leaseMs, queue: true }
+    this.#askedMs = first.leaseMs
     try {
       const reply = await track(this.#bench, store.acquire(this.#key, request))
       if (reply.status === 'granted') this.#give(reply.grant, from, reply.forMs)
@@ -129,6 +133,7 @@ export class Contender {
     // Of a lease that was lost, a newer one of this process may have begun: that one queues for us.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#token, leaseMs: first.leaseMs } : undefined
+    if (next !== undefined) this.#askedMs = next.leaseMs
     const from = now(clock)
     try {
       const { status, granted, busyForMs = next?.leaseMs ?? 0 } = await store.release(grant, next)

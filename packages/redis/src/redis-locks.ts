@@ -146,7 +146,9 @@ export class RedisLocks implements LockStore {
   #receive(message: string): void {
     const [, token, fence, until, key] = /^(\S+) (\d+) (\d+) ([\s\S]*)$/.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
-    const forMs = this.#link.clockOf(record(key)).atLeastUntil(Number(until))
+    // Never more than the server gave: if its clock was set forward, our estimate of it is too early.
+    const clock = this.#link.clockOf(record(key))
+    const forMs = Math.min(CLAIM_MS, clock.atLeastUntil(Number(until)))
     this.#hooks?.onGrant({ key, token, fence }, forMs)
   }
 }

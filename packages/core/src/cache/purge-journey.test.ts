@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createStampede, type Stampede } from '../index.ts'
+import { CONFIRMED_FOR_MS } from '../ports/store.ts'
 import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
 import { type FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -53,6 +54,55 @@ async function refilled(from: Stampede, value: string, options: object = TAGGED)
   origin.run(runs).resolve(value)
   return next
 }
+
+describe('what was purged', () => {
+  const SIE = { ...TAGGED, staleIfErrorMs: 60_000 }
+
+  it('stands in for no error, neither for who began the refresh nor for who joined it', async () => {
+    await filled(SIE)
+    await clock.advance(11_000)
+    const first = get(a, SIE)
+    await settled()
+    await a.purge({ tag: 'products' })
+    const second = get(a, SIE)
+    origin.run(1).reject(new Error('the origin is down'))
+    await expect(first).rejects.toThrow('the origin is down')
+    await expect(second).rejects.toThrow('the origin is down')
+  })
+
+  it('or may have been, stands in for no error where purges have not been heard of for too long', async () => {
+    await filled(SIE)
+    await clock.advance(11_000)
+    stores.b.confirmed = clock.now()
+    stores.b.always = refuse
+    await a.purge({ tag: 'products' })
+    await clock.advance(CONFIRMED_FOR_MS)
+    const late = get(b, SIE)
+    await settled()
+    origin.run(1).reject(new Error('the origin is down'))
+    await expect(late).rejects.toThrow('the origin is down')
+  })
+
+  it('is filled once at a time in a process, also for those who waited for a refresh that was purged', async () => {
+    await filled(SWR)
+    await clock.advance(11_000)
+    expect(await get(a, SWR)).toBe('old')
+    await settled()
+    await a.purge({ tag: 'products' })
+    const joined = get(a, SWR)
+    await a.purge({ key: 'k' })
+    stores.a.always = refuse
+    const next = get(a, SWR)
+    await settled()
+    expect(origin.calls).toBe(3)
+    origin.run(1).resolve('purged')
+    // Until the lease was given back, or cannot be.
+    await clock.advance(3_000)
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve('new')
+    expect(await Promise.all([joined, next])).toEqual(['new', 'new'])
+  })
+})
 
 describe('a purge by tag', () => {
   it('makes every copy void, with one command, and one fill brings the new value', async () => {

@@ -13,7 +13,7 @@ import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
 import { inTime, mayBeLate, spareInMemory, standInFor } from './stand-in.ts'
-import { afterPurges, goodCopy, isConfirmed } from './trust.ts'
+import { afterPurges, goodCopy, isConfirmed, trusted } from './trust.ts'
 import { waitForHolder } from './wait.ts'
 
 /** Answers at once when L1 can; never rejects. */
@@ -73,13 +73,10 @@ function joinable(rt: Runtime, key: string): Flight | undefined {
 
 /** What is answered with while this flight refreshes behind: as a copy in memory that was not made here. */
 function usableCopy(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
-  const held = flight.copy && afterPurges(rt, flight.copy)
-  flight.copy = held
-  const freshness = held && freshnessAt(held, rt.clock.now())
-  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
-  return isConfirmed(rt, Number.NEGATIVE_INFINITY)
-    ? { held, stale: freshness === 'stale' }
-    : undefined
+  const copy = flight.copy && trusted(rt, flight.copy)
+  const freshness = copy && freshnessAt(copy, rt.clock.now())
+  if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
+  return { held: copy, stale: freshness === 'stale' }
 }
 
 /** Starts the flight. With a `refresher`, nobody needs to be waiting. */
@@ -108,6 +105,7 @@ async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
     if (flight.filling) flight.waitedInVain()
     flight.filling = false
+    rejoin(rt, flight)
     if (flight.waiters.size === 0) return flight.leave(rt.flights)
   }
 }
@@ -130,7 +128,7 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       holdOff(rt, drawn, flight.key, rt.failureBackoffMs)
       return 'again'
     }
-    return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
+    return fillUncoordinated(rt, flight, refresher)
   }
   const { found, since } = lookup
   if (flight.recheck) {
@@ -146,10 +144,9 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
   flight.woken = false
   switch (found.status) {
     case 'leased':
-      return rejoin(rt, flight, await fillUnderLease(rt, flight, { ...found, since }, refresher))
+      return fillUnderLease(rt, flight, { ...found, since }, refresher)
     case 'busy':
-      if (flight.isLongAwaited)
-        return rejoin(rt, flight, await fillUncoordinated(rt, flight, refresher))
+      if (flight.isLongAwaited) return fillUncoordinated(rt, flight, refresher)
       if (flight.waiters.size > 0) {
         const wait = () => waitForHolder(rt, flight, found.busyForMs)
         await inTime(rt, flight, flight.spare, wait)
@@ -159,11 +156,7 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       return answerStale(rt, flight, { ...found, since }, refresher)
     case 'fresh':
       if (drawn === undefined) return answerFresh(rt, flight, found.held)
-      return rejoin(
-        rt,
-        flight,
-        await refreshEarly(rt, flight, { ...found, drawn, since }, refresher),
-      )
+      return refreshEarly(rt, flight, { ...found, drawn, since }, refresher)
     default:
       return interpret(rt, flight, found, since)
   }
@@ -234,17 +227,15 @@ async function fillUnderLease(
   })
 }
 
-/** Those who look again may find a newer flight of their key: then they move over. */
-function rejoin(rt: Runtime, flight: Flight, shared: Shared): Shared {
-  if (shared !== 'again') return shared
+/** Those who look again may find a newer flight of their key, since a purge or a fill that took long: then they move over. */
+function rejoin(rt: Runtime, flight: Flight): void {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
-  if (present === undefined || present === flight) return 'again'
+  if (present === undefined || present === flight) return
   flight.waitedInVain()
   flight.moveTo(present)
   const copy = usableCopy(rt, present)
   if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })
-  return 'again'
 }
 
 function hit(

@@ -7,7 +7,7 @@ import type { Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { offerOf, replyFrom, wishOf } from './respond.ts'
 import type { Late, Runtime } from './runtime.ts'
-import { afterPurges } from './trust.ts'
+import { trusted } from './trust.ts'
 
 /** RFC 5861 §4: the answers that count as an error an older response may stand in for. */
 const COVERED = new Set([500, 502, 503, 504])
@@ -23,7 +23,7 @@ export function staleReply(
   const now = rt.clock.now()
   if (typeof why === 'number' && !COVERED.has(why)) return undefined
   // It may have been purged while the origin was at work.
-  const held = previous && afterPurges(rt, previous)
+  const held = previous && trusted(rt, previous)
   if (held === undefined || !mayCover(held, now)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined

@@ -24,6 +24,11 @@ export function goodCopy(rt: Runtime, slot: L1Hold): HeldEntry | undefined {
   return held
 }
 
+/** What may stand in for something newer: as the purges leave it, and only while it is certain that none was missed. */
+export function trusted(rt: Runtime, held: HeldEntry): HeldEntry | undefined {
+  return isConfirmed(rt, Number.NEGATIVE_INFINITY) ? afterPurges(rt, held) : undefined
+}
+
 /** The entry as the purges that are known leave it: as it was, stale since then, or not at all. */
 export function afterPurges(rt: Runtime, held: HeldEntry): HeldEntry | undefined {
   const verdict = rt.marks.judge(held.entry.made)

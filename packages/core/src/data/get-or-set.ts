@@ -12,7 +12,7 @@ import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
 import { spareInMemory } from '../cache/stand-in.ts'
 import { readTags, type TagsRule, tagsOf } from '../cache/tags.ts'
-import { afterPurges } from '../cache/trust.ts'
+import { afterPurges, trusted } from '../cache/trust.ts'
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -210,8 +210,9 @@ class Call<T, P> implements Caller {
     throw originFailed(this.#key, result.type, cause)
   }
 
-  /** RFC 5861 §4: an older value stands in for an error. */
-  #coverOr(held: HeldEntry | undefined, error: unknown): T {
+  /** RFC 5861 §4: an older value stands in for an error, unless it was purged while the factory was at work. */
+  #coverOr(previous: HeldEntry | undefined, error: unknown): T {
+    const held = previous && trusted(this.#rt, previous)
     if (held !== undefined && mayCover(held, this.#rt.clock.now())) {
       return decodeValue<T>(storedValue(held))
     }

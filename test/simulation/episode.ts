@@ -1,0 +1,105 @@
+// One episode: a fleet, a workload and some kinds of faults, all from one seed, for some minutes; then everything heals, and
+// nothing may be left.
+
+import { KINDS, plague } from './faults.ts'
+import type { Figures } from './figures.ts'
+import { withSimulatedTimers } from './process-time.ts'
+import type { Transcript } from './transcript.ts'
+import type { Violation } from './violation.ts'
+import { call, makePlan } from './workload.ts'
+import { World } from './world.ts'
+
+export interface Setting {
+  readonly seed: number
+  /** At most. */
+  readonly processes: number
+  readonly forMs: number
+}
+
+export interface Outcome {
+  readonly setting: Setting
+  readonly steps: number
+  readonly simulatedMs: number
+  readonly violation: Violation | undefined
+  readonly transcript: Transcript
+}
+
+const SWEEP_MS = 500
+/** After everything healed, the longest that anybody may still have to wait. */
+const CALM_MS = 120_000
+
+/** Synchronous: call it from a macrotask (`inMacrotask`). */
+export function runEpisode(setting: Setting, figures: Figures): Outcome {
+  return withSimulatedTimers(() => {
+    const world = new World(setting.seed, figures)
+    play(world, setting)
+    const { kernel, judge, transcript } = world
+    figures.episodes += 1
+    figures.steps += kernel.steps
+    figures.simulatedMs += kernel.now
+    figures.commands += world.server.commands
+    const { steps, now: simulatedMs } = kernel
+    return { setting, steps, simulatedMs, violation: judge.first, transcript }
+  })
+}
+
+function play(world: World, { processes, forMs }: Setting): void {
+  const { random, kernel, figures } = world
+  // Mostly small fleets, where faults meet; at times as large as they may be.
+  const most = random.chance(0.1) ? processes : Math.min(processes, 6)
+  const count = 1 + random.int(most)
+  figures.mostProcesses = Math.max(figures.mostProcesses, count)
+  for (let i = 0; i < count; i++) world.start()
+  const plan = makePlan(random)
+  const next = () => {
+    if (kernel.now >= forMs) return
+    call(world, plan)
+    kernel.after(-Math.log(1 - random.next()) * plan.everyMs, next)
+  }
+  kernel.after(100, next)
+  const kinds = random.some(KINDS, random.pick([0.1, 0.3, 0.7]))
+  plague(world, kinds, random.pick([2_000, 8_000, 30_000]), forMs)
+  const sweep = () => {
+    world.calls.sweep()
+    kernel.after(SWEEP_MS, sweep)
+  }
+  kernel.after(SWEEP_MS, sweep)
+  if (!run(world, forMs)) return
+  calmDown(world)
+}
+
+/** False: a rule was broken on the way. */
+function run({ kernel, judge }: World, end: number, isOver = () => false): boolean {
+  while (judge.first === undefined && !isOver() && kernel.step(end)) {}
+  return judge.first === undefined
+}
+
+function calmDown(world: World): void {
+  const { kernel, server, members, calls, judge } = world
+  world.note('fault', 'everything heals')
+  // What is under way ends by itself: servers come back, processes are started.
+  if (!run(world, kernel.now + 25_000)) return
+  for (const member of members) member.heal()
+  server.slowMs = 0
+  if (!run(world, kernel.now + CALM_MS, () => calls.open.size === 0)) return
+  // Refreshes behind, finishes that wait for the store, leases given back: no call waits for them.
+  if (!run(world, kernel.now + 30_000)) return
+  for (const member of world.members) {
+    const left = member.leftovers()
+    if (left.length > 0) judge.fail('nothing left', `${member.name} has ${left.join(', ')}`, '')
+  }
+  for (const [key, { token, until, queue }] of server.data.locks.all) {
+    const names = queue.length > 0 ? `, ${queue.length} queue` : ''
+    if (token !== '' && server.data.now < until)
+      judge.fail('nothing left', `${key} is held${names}`, '')
+  }
+  for (const member of world.members) {
+    member.time.run(() => {
+      void Promise.all([member.stampede.close(), member.locks.close()])
+    })
+  }
+  if (!run(world, kernel.now + 30_000)) return
+  for (const { name, time } of world.members) {
+    if (time.timers > 0) judge.fail('nothing left', `${name} has ${time.timers} timers`, '')
+  }
+}

@@ -1,0 +1,72 @@
+// The rule about purges: whoever asks later than the bound after a purge gets nothing that was there before it. In the process
+// that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be.
+
+import { CONFIRMED_FOR_MS } from '@stampede/core'
+import type { Figures } from './figures.ts'
+import type { Judge } from './violation.ts'
+
+export interface Purge {
+  readonly process: string
+  readonly calledAt: number
+  /** By key: what was there before it. */
+  readonly versions: ReadonlyMap<string, number>
+  readonly what: string
+}
+
+interface Done extends Purge {
+  readonly doneAt: number
+}
+
+export class FreshnessRules {
+  /** What the origin would say now of each key. */
+  readonly versions = new Map<string, number>()
+  readonly #judge: Judge
+  readonly #figures: Figures
+  #done: Done[] = []
+  /** Purges that were called before this may have been lost while they were under way. */
+  #lossAt = Number.NEGATIVE_INFINITY
+
+  constructor(judge: Judge, figures: Figures) {
+    this.#judge = judge
+    this.#figures = figures
+  }
+
+  version(key: string): number {
+    return this.versions.get(key) ?? 1
+  }
+
+  /** The data first, then the purge: as everybody is told to. */
+  change(keys: readonly string[]): Map<string, number> {
+    const before = new Map(keys.map((key) => [key, this.version(key)]))
+    for (const [key, version] of before) this.versions.set(key, version + 1)
+    return before
+  }
+
+  purged(purge: Purge, doneAt: number): void {
+    if (purge.calledAt <= this.#lossAt) this.#figures.lostPurges += 1
+    else this.#done.push({ ...purge, doneAt })
+  }
+
+  /** A fail-over lost what was done later than `snapshotAt`: the purges that nobody can be held to (docs/decisions/0007). */
+  lost(snapshotAt: number, now: number): void {
+    const kept = this.#done.filter(({ doneAt }) => doneAt <= snapshotAt)
+    this.#figures.lostPurges += this.#done.length - kept.length
+    this.#done = kept
+    this.#lossAt = now
+  }
+
+  answered(process: string, key: string, askedAt: number, version: number): void {
+    for (const purge of this.#done) {
+      if (askedAt <= purge.doneAt || version > (purge.versions.get(key) ?? 0)) continue
+      const lateMs = askedAt - purge.doneAt
+      const isOwn = process === purge.process
+      if (!isOwn) {
+        this.#figures.worstStalenessMs = Math.max(this.#figures.worstStalenessMs, lateMs)
+      }
+      if (!isOwn && lateMs < CONFIRMED_FOR_MS) continue
+      const by = isOwn ? 'its own purge' : `a purge by ${purge.process}`
+      const detail = `${process} was given version ${version} of ${key}, asked for ${lateMs.toFixed(1)} ms after ${by} (${purge.what})`
+      this.#judge.fail('five seconds', detail, key)
+    }
+  }
+}

@@ -1,0 +1,114 @@
+// Rules about idempotent work: never twice inside a live lease, never twice under one fence, and never again after the server
+// has it as completed. The server's side is learned from its replies, the processes' from the work itself.
+
+import type { ServerData } from './server-data.ts'
+import type { Command } from './sim-redis.ts'
+import type { Judge } from './violation.ts'
+
+interface Held {
+  fence: string
+  until: number
+  token: string
+}
+
+interface Work {
+  readonly process: string
+  readonly fence: string
+  readonly signal: AbortSignal
+}
+
+export class JobRules {
+  readonly #judge: Judge
+  /** By fence: when it was given, and for which record. */
+  readonly #given = new Map<string, number>()
+  readonly #records = new Map<string, string>()
+  #held = new Map<string, Held>()
+  #completed = new Set<string>()
+  /** By job. */
+  readonly #working = new Map<string, Set<Work>>()
+  readonly #worked = new Set<string>()
+  readonly #isAwake: (process: string) => boolean
+
+  constructor(judge: Judge, isAwake: (process: string) => boolean) {
+    this.#judge = judge
+    this.#isAwake = isAwake
+  }
+
+  /** Data was lost: what is executed again on the replica comes after this. */
+  forget(): void {
+    this.#held = new Map()
+    this.#completed = new Set()
+  }
+
+  saw(command: Command, reply: unknown, data: ServerData, at: number): void {
+    const { name, keys, args } = command
+    const [key = ''] = keys
+    if (!key.includes('{=i:')) return
+    if (name === 'begin-record') this.#onBegin(key, args, reply as unknown[], at)
+    if (name === 'finish-record') this.#onFinish(key, args, String((reply as unknown[])[0]))
+    if (name === 'renew' && reply === 'RENEWED') {
+      const held = this.#held.get(key)
+      if (held === undefined || held.token !== args[0]) {
+        this.#judge.fail('no renewal of what is lost', `an attempt was renewed too late`, key)
+      } else held.until = data.now + Number(args[2])
+    }
+  }
+
+  /** `since`: the server lost data, or its clock was set forward; what was given before is not to be relied on. */
+  begin(job: string, work: Work, since: number): void {
+    const record = this.#records.get(work.fence)
+    const name = `${job} ${work.fence}`
+    if (this.#worked.has(name)) this.#judge.fail('one run a fence', `${name} ran twice`, job)
+    this.#worked.add(name)
+    if (record !== undefined && this.#completed.has(record)) {
+      this.#judge.fail('not again', `${work.process} ran ${job} after it was completed`, job)
+    }
+    const working = this.#working.get(job) ?? new Set()
+    this.#working.set(job, working.add(work))
+    for (const other of working) {
+      if (other === work || other.signal.aborted || !this.#isAwake(other.process)) continue
+      if ((this.#given.get(other.fence) ?? 0) <= since) continue
+      const detail = `${work.process} ran ${job} while ${other.process} was at it`
+      this.#judge.fail('not twice', detail, job)
+    }
+  }
+
+  end(job: string, work: Work): void {
+    this.#working.get(job)?.delete(work)
+  }
+
+  died(process: string): void {
+    for (const working of this.#working.values()) {
+      for (const work of working) if (work.process === process) working.delete(work)
+    }
+  }
+
+  #onBegin(
+    key: string,
+    [token = '', , , leaseMs]: readonly string[],
+    reply: unknown[],
+    at: number,
+  ): void {
+    if (reply[0] !== 'BEGUN') return
+    const [now, fence] = [Number(reply[1]), String(reply[2])]
+    const held = this.#held.get(key)
+    if (held?.fence === fence) return
+    if (held !== undefined && now < held.until) {
+      this.#judge.fail('not twice', 'an attempt began inside the lease of another', key)
+    }
+    if (this.#completed.has(key)) this.#judge.fail('not again', 'it began once more', key)
+    this.#held.set(key, { fence, token, until: now + Number(leaseMs) })
+    this.#given.set(fence, at)
+    this.#records.set(fence, key)
+  }
+
+  #onFinish(key: string, [token, fence, as]: readonly string[], reply: string): void {
+    if (reply !== 'FINISHED' && reply !== 'RESURRECTED') return
+    const held = this.#held.get(key)
+    if (held !== undefined && (held.token !== token || (fence !== '*' && held.fence !== fence))) {
+      this.#judge.fail('newest attempt', `a finish of another was accepted`, key)
+    }
+    this.#held.delete(key)
+    if (as === 'completed') this.#completed.add(key)
+  }
+}

@@ -1,0 +1,66 @@
+// Rules about locks: no two leases of one key are held at once, as their holders see it at that very moment; and fences rise.
+
+import type { Lease } from '@stampede/locks'
+import type { ServerData } from './server-data.ts'
+import type { Command } from './sim-redis.ts'
+import type { Judge } from './violation.ts'
+
+interface Holder {
+  readonly process: string
+  readonly lease: Lease
+}
+
+export class LockRules {
+  readonly #judge: Judge
+  readonly #held = new Map<string, Set<Holder>>()
+  /** By key, of all that were held. */
+  readonly #highest = new Map<string, bigint>()
+  /** By fence: when the server gave it. */
+  readonly #given = new Map<string, number>()
+
+  constructor(judge: Judge) {
+    this.#judge = judge
+  }
+
+  /** The clock was set back and data was lost: fences may fall. */
+  forget(): void {
+    this.#highest.clear()
+  }
+
+  saw({ name, keys }: Command, data: ServerData, at: number): void {
+    if (name !== 'acquire-lock' && name !== 'release-lock') return
+    const fence = String(data.locks.all.get(keys[0] ?? '')?.fence ?? 0)
+    if (!this.#given.has(fence)) this.#given.set(fence, at)
+  }
+
+  /** `since`: the server lost data, or its clock was set forward; leases given before may be given again. */
+  acquired(key: string, holder: Holder, since: number, now: number): void {
+    const { process, lease } = holder
+    const held = this.#held.get(key) ?? new Set()
+    this.#held.set(key, held)
+    for (const other of held) {
+      const leftMs = other.lease.remainingMs()
+      if (leftMs === 0) held.delete(other)
+      else if ((this.#given.get(String(other.lease.fence)) ?? now) > since) {
+        const detail = `${process} has ${key} while ${other.process} holds it for ${leftMs.toFixed(1)} ms more`
+        this.#judge.fail('no overlap', detail, key)
+      }
+    }
+    held.add(holder)
+    const highest = this.#highest.get(key) ?? 0n
+    if (lease.fence <= highest && (this.#given.get(String(lease.fence)) ?? 0) > since) {
+      this.#judge.fail('rising fences', `${lease.fence} of ${key} came after ${highest}`, key)
+    }
+    if (lease.fence > highest) this.#highest.set(key, lease.fence)
+  }
+
+  released(key: string, holder: Holder): void {
+    this.#held.get(key)?.delete(holder)
+  }
+
+  died(process: string): void {
+    for (const held of this.#held.values()) {
+      for (const holder of held) if (holder.process === process) held.delete(holder)
+    }
+  }
+}

@@ -1,0 +1,94 @@
+// One process of the fleet: a Stampede and locks on a Redis store of its own, as an application would have them; the sources of
+// packages/core, packages/locks and packages/redis, unchanged.
+
+import { createStampede, type Stampede } from '@stampede/core'
+import { createLocks, type Locks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import type { Kernel } from './kernel.ts'
+import { ProcessTime } from './process-time.ts'
+import { type Link, type Net, SimConnection } from './wire.ts'
+
+export class Member {
+  readonly name: string
+  readonly time: ProcessTime
+  readonly link: Link = {
+    isCut: { commands: false, messages: false },
+    loss: 0,
+    repeats: 0,
+    delayMs: 0,
+  }
+  readonly stampede: Stampede
+  readonly locks: Locks
+  readonly #kernel: Kernel
+  readonly #connections: SimConnection[] = []
+  #pausedMs = 0
+  #pausedAt: number | undefined
+
+  constructor(net: Net, name: string) {
+    const { kernel, random } = net
+    this.name = name
+    this.#kernel = kernel
+    this.time = new ProcessTime(kernel, random.int(1_000_000_000) / 1_000)
+    const clock = this.time
+    // ioredis, as far as packages/redis needs it: the first connection is for commands, the second for messages.
+    const duplicate = (): SimConnection => {
+      const kind = this.#connections.length === 0 ? 'commands' : 'messages'
+      const made = new SimConnection(net, clock, this.link, name, kind)
+      this.#connections.push(made)
+      return made
+    }
+    const chance = () => random.next()
+    let made: { stampede: Stampede; locks: Locks } | undefined
+    clock.run(() => {
+      const store = redisStore({ isCluster: false, duplicate })
+      const secret = 'a secret of the simulated fleet, of no use elsewhere'
+      const options = { store, clock, random: chance, idempotency: { secret } }
+      const stampede = createStampede({ ...options, l1: { maxEntries: 1_000 } })
+      made = { stampede, locks: createLocks({ store, clock, random: chance }) }
+    })
+    if (made === undefined) throw new Error('a process did not start')
+    this.stampede = made.stampede
+    this.locks = made.locks
+  }
+
+  get isAwake(): boolean {
+    return !this.time.isDead && !this.time.isPaused
+  }
+
+  /** In all. */
+  get pausedMs(): number {
+    return this.#pausedMs + (this.#pausedAt === undefined ? 0 : this.#kernel.now - this.#pausedAt)
+  }
+
+  pause(): void {
+    this.#pausedAt ??= this.#kernel.now
+    this.time.pause()
+  }
+
+  resume(): void {
+    this.#pausedMs = this.pausedMs
+    this.#pausedAt = undefined
+    this.time.resume()
+  }
+
+  kill(): void {
+    this.time.kill()
+    for (const connection of this.#connections) connection.drop()
+  }
+
+  /** Everything that was wrong with its link is over. */
+  heal(): void {
+    Object.assign(this.link, { loss: 0, repeats: 0, delayMs: 0 })
+    Object.assign(this.link.isCut, { commands: false, messages: false })
+    if (this.time.isPaused) this.resume()
+  }
+
+  /** What is left when nobody asks for anything any more; nothing, if all is well. */
+  leftovers(): string[] {
+    const { active, idempotency } = this.stampede.stats()
+    const counts = { ...active, ...idempotency }
+    return Object.entries(counts).flatMap(([what, count]) =>
+      count === 0 ? [] : [`${count} ${what}`],
+    )
+  }
+}

@@ -1,0 +1,73 @@
+// `npm run simulate:mutants`: breaks the protocol part by part, lets the simulation run on each, and writes docs/simulation.md.
+// Exit status 1 if one was not noticed.
+
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import type { Mutation } from '../leak-fuzz/mutation.ts'
+import { MUTATIONS } from './mutations.ts'
+import { writeInto } from './page.ts'
+
+const LAUNCH = join(process.cwd(), 'test', 'leak-fuzz', 'launch.mjs')
+
+interface Verdict {
+  readonly name: string
+  readonly steps: number
+  /** Of the episode in which it was noticed, and the steps until then. */
+  readonly seed?: number
+  readonly lastSteps?: number
+  readonly found?: string
+}
+
+export async function main(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seed: { type: 'string', default: '1' },
+      hours: { type: 'string', default: '2' },
+      only: { type: 'string', default: '' },
+    },
+  })
+  const chosen = MUTATIONS.filter(({ name }) => name.includes(values.only))
+  const verdicts: Verdict[] = []
+  for (const mutation of chosen) {
+    const verdict = await tryOut(mutation, ['--seed', values.seed, '--hours', values.hours])
+    verdicts.push(verdict)
+    const { seed = 0, lastSteps = 0, found = 'NOT NOTICED' } = verdict
+    console.log(`${verdict.name}\n    seed ${seed}, step ${lastSteps}: ${found}`)
+  }
+  if (chosen.length === MUTATIONS.length) await writeInto('mutants', table(verdicts, values.seed))
+  return verdicts.every(({ found }) => found !== undefined) ? 0 : 1
+}
+
+async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verdict> {
+  const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
+  const command = [LAUNCH, '../simulation/main.ts', '--report', ...args]
+  const { stdout } = await promisify(execFile)(process.execPath, command, { env }).catch(
+    // Status 1 is what we hope for.
+    (error: { stdout: string; stderr: string }) => error,
+  )
+  const line = stdout.trim().split('\n').at(-1) ?? ''
+  if (!line.startsWith('{')) throw new Error(`${mutation.name}: did not run: ${stdout}`)
+  return { name: mutation.name, ...JSON.parse(line) }
+}
+
+function table(verdicts: readonly Verdict[], seed: string): string {
+  return [
+    `Seeds from ${seed} on.`,
+    '',
+    '| broken on purpose | seed | steps in all | rule | what was seen |',
+    '|---|---:|---:|---|---|',
+    ...verdicts.map(({ name, seed: noticed, steps, found }) => {
+      if (found === undefined) return `| ${name} | | ${steps} | **not noticed** | |`
+      const end = found.indexOf(': ')
+      const [rule, seen] = [found.slice(0, end), found.slice(end + 2)].map(shown)
+      return `| ${name} | ${noticed} | ${steps} | ${rule} | ${seen} |`
+    }),
+  ].join('\n')
+}
+
+/** Names of records are keyed hashes, and long. */
+function shown(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll(/stampede:2:\{=([^}]{1,12})[^}]*\}/g, '$1')
+}

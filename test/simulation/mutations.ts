@@ -1,0 +1,150 @@
+// Parts of the protocol, each with a way to break it. The simulation has to notice every one.
+
+import type { Edit, Mutation } from '../leak-fuzz/mutation.ts'
+
+const RECORDS = 'core/src/memory/memory-store.ts'
+const JOBS = 'core/src/memory/memory-idempotency.ts'
+const MARKS = 'core/src/cache/purge-marks.ts'
+const CONTENDER = 'locks/src/contender.ts'
+const WAIT = 'core/src/cache/wait.ts'
+
+function drop(name: string, file: string, from: string, to = ''): Mutation {
+  return { name, edits: [{ file, from, to }] }
+}
+
+const NO_FENCE: readonly Edit[] = [
+  {
+    file: RECORDS,
+    from: "if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'",
+    to: "if (record === undefined) return 'fenced'",
+  },
+  {
+    file: RECORDS,
+    from: "if (record.token !== grant.token) return entry?.fence === grant.fence ? 'committed' : 'fenced'",
+    to: '',
+  },
+]
+
+export const MUTATIONS: readonly Mutation[] = [
+  { name: 'a commit is accepted without a look at its fence and token', edits: NO_FENCE },
+  drop(
+    'who is told to wait is not registered',
+    RECORDS,
+    'if (request.leaseMs > 0) record.waiting = true',
+  ),
+  drop(
+    'a purge leaves the lease, so that a fill in flight is committed after it',
+    RECORDS,
+    'this.#records.delete(key)\n',
+    'record.entry = undefined\n',
+  ),
+  drop(
+    'a lease is renewed for whoever asks, also after it was lost',
+    RECORDS,
+    'if (record === undefined || !isGrantOf(record, grant)) return false',
+    'if (record === undefined) return false',
+  ),
+  drop(
+    'a lease is given while another has it',
+    RECORDS,
+    "const isHeld = record.token !== '' && now < record.leaseUntil",
+    "const isHeld = record.token !== '' && now < record.leaseUntil - 400",
+  ),
+  drop(
+    'purges by tag and of everything are not heeded',
+    MARKS,
+    "if (kept.hard > made.asOf) return 'void'",
+  ),
+  {
+    name: 'when the history of purges was lost, copies and what was made before are used on',
+    edits: [
+      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: 'core/src/cache/hints.ts', from: 'rt.l1.flush()', to: '' },
+    ],
+  },
+  drop(
+    'a fill says that it knows every purge there will be',
+    'core/src/cache/fill.ts',
+    'Math.max(rt.store.position, rt.marks.newest)',
+    'Number.MAX_SAFE_INTEGER',
+  ),
+  drop(
+    'copies are used however long ago purges were last heard of',
+    'core/src/cache/trust.ts',
+    'return rt.clock.now() < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
+    'return since < Number.POSITIVE_INFINITY',
+  ),
+  drop(
+    'what was read before a purge is kept after it',
+    'core/src/cache/l1.ts',
+    'if (since < this.#forgotten || purgedAt > since) return false',
+    'void purgedAt',
+  ),
+  drop(
+    'an older value stands in for an error, also if it was purged',
+    'core/src/data/get-or-set.ts',
+    'previous && standIn(this.#rt, previous)',
+    'previous',
+  ),
+  drop(
+    'those who ask for a key that is being filled fill it, too',
+    'core/src/cache/resolve.ts',
+    'const present = joinable(rt, key)',
+    'const present = undefined as Flight | undefined',
+  ),
+  {
+    name: 'a wake-up is lost, and nobody looks again when the lease ends',
+    edits: [
+      { file: RECORDS, from: 'queueMicrotask(() => this.#hooks?.onWake(key))', to: 'void key' },
+      { file: WAIT, from: "() => resolve('lease-end')", to: '() => {}' },
+    ],
+  },
+  drop('nobody looks again when the lease ends', WAIT, "() => resolve('lease-end')", '() => {}'),
+  drop(
+    'a lock that is announced twice is taken for another, and passed on',
+    CONTENDER,
+    'if (grant.token === this.#held?.token) return',
+  ),
+  drop(
+    'a holder believes in its lock for three times its lease',
+    'locks/src/lease.ts',
+    'forMs - driftMs(forMs) - elapsedMs(this.#landlord.clock, from)',
+    '3 * forMs - elapsedMs(this.#landlord.clock, from)',
+  ),
+  drop(
+    'a lock that was taken by another goes on',
+    'locks/src/create-lease.ts',
+    'lost: () => lease.revoke(NOT_OURS),',
+    'lost: () => renewed(now(clock)),',
+  ),
+  drop(
+    'the end of a job is accepted without its token',
+    JOBS,
+    "const isOurs = token !== '' && record?.token === token && isFence(record, fence)",
+    'const isOurs = token.length + fence.length > 0 && record !== undefined',
+  ),
+  drop(
+    'a job that completed is begun again',
+    JOBS,
+    'if (record.frame !== undefined) {',
+    'if (record.frame !== undefined && now % 2 === 0) {',
+  ),
+  drop(
+    'a job is begun inside the lease of another',
+    JOBS,
+    "if (record.state === 'running' && now < record.until) {",
+    "if (record.state === 'running' && now < record.until - 200) {",
+  ),
+  drop(
+    'work goes on after its lease has run out',
+    'core/src/idempotency/running.ts',
+    'if (endsInMs <= 0) end()',
+    'if (endsInMs <= 0 || endsInMs > 0) void end',
+  ),
+  drop(
+    'a call waits without a limit',
+    'core/src/cache/flight.ts',
+    'if (this.counting) startClock(rt, waiter)',
+    'void rt',
+  ),
+]

@@ -1,0 +1,83 @@
+// The rule about origin calls: one a lease in the whole fleet, and without a lease one a process at a time. What was purged, timed
+// out or began longer ago than purges were heard of may have another beside it.
+
+import { CONFIRMED_FOR_MS } from '@stampede/core'
+import type { Judge } from './violation.ts'
+
+export interface Run {
+  readonly process: string
+  readonly key: string
+  readonly fence: string
+  readonly startedAt: number
+  /** Purged or timed out: another may be run beside it. */
+  isVoid: boolean
+}
+
+export class OriginRules {
+  readonly #judge: Judge
+  readonly #running = new Set<Run>()
+  /** Of each lease that was used. */
+  readonly #used = new Set<string>()
+  /** By process: the key of a fill that was announced and is about to run the origin. */
+  readonly #announced = new Map<string, string>()
+
+  constructor(judge: Judge) {
+    this.#judge = judge
+  }
+
+  get running(): number {
+    return this.#running.size
+  }
+
+  /** A fill begins; a call that runs its own origin, having waited too long, says nothing before. */
+  announce(process: string, key: string): void {
+    this.#announced.set(process, key)
+  }
+
+  start(process: string, key: string, fence: string, now: number): Run | undefined {
+    const isFill = this.#announced.get(process) === key
+    this.#announced.delete(process)
+    if (!isFill) return undefined
+    const run: Run = { process, key, fence, startedAt: now, isVoid: false }
+    if (fence !== '') this.#useLease(key, fence)
+    else this.#checkAlone(run, now)
+    this.#running.add(run)
+    return run
+  }
+
+  end(run: Run): void {
+    this.#running.delete(run)
+  }
+
+  /** `key` undefined: everything. */
+  purged(process: string, key: string | undefined): void {
+    for (const run of this.#running) {
+      if (run.process === process && (key === undefined || run.key === key)) run.isVoid = true
+    }
+  }
+
+  died(process: string): void {
+    for (const run of this.#running) if (run.process === process) this.#running.delete(run)
+    this.#announced.delete(process)
+  }
+
+  #useLease(key: string, fence: string): void {
+    const lease = `${key} ${fence}`
+    if (this.#used.has(lease)) {
+      this.#judge.fail('one run a lease', `the origin ran twice under ${fence}`, key)
+    }
+    this.#used.add(lease)
+  }
+
+  #checkAlone({ process, key }: Run, now: number): void {
+    for (const other of this.#running) {
+      if (other.process !== process || other.key !== key || other.isVoid) continue
+      if (now - other.startedAt >= CONFIRMED_FOR_MS) continue
+      this.#judge.fail(
+        'one run a process',
+        `${process} ran the origin of ${key} twice at once`,
+        key,
+      )
+    }
+  }
+}

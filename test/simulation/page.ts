@@ -1,0 +1,49 @@
+// docs/simulation.md: the parts of it that a command writes.
+
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Figures } from './figures.ts'
+
+const PAGE = join(process.cwd(), 'docs', 'simulation.md')
+
+/** In the place of what stands between the marks of this part. */
+export async function writeInto(part: 'figures' | 'mutants', text: string): Promise<void> {
+  const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`]
+  const page = await readFile(PAGE, 'utf8')
+  const [before = ''] = page.split(begin)
+  const after = page.split(end)[1] ?? ''
+  await writeFile(PAGE, `${before}${begin}\n\n${text}\n\n${end}${after}`)
+}
+
+export function figuresTable(figures: Figures, wallMs: number): string {
+  const hours = figures.simulatedMs / 3_600_000
+  const rows: Array<readonly [string, number | string]> = [
+    ['simulated hours', hours.toFixed(1)],
+    ['wall time', `${(wallMs / 1_000).toFixed(0)} s (Node ${process.versions.node})`],
+    ['episodes', figures.episodes],
+    ['largest fleet', figures.mostProcesses],
+    ['steps', figures.steps],
+    ['commands executed by the server', figures.commands],
+    ['calls of applications', figures.calls],
+    ['purges', figures.purges],
+    ['locks asked for', figures.locks],
+    ['idempotent jobs asked for', figures.jobs],
+    ['runs of their work', figures.works],
+    ['origin calls', figures.origin],
+    ['fills committed', figures.committed],
+    ['fills refused by the fence', figures.fenced],
+    ['fills failed', figures.failed],
+    ['worst staleness after a purge elsewhere', `${figures.worstStalenessMs.toFixed(0)} ms`],
+    ['purges lost with the data of a fail-over, so excluded', figures.lostPurges],
+  ]
+  const faults = [...figures.faults].sort(([a], [b]) => (a < b ? -1 : 1))
+  return [
+    '| | |',
+    '|---|---:|',
+    ...rows.map(([what, count]) => `| ${what} | ${count} |`),
+    '',
+    '| fault | times |',
+    '|---|---:|',
+    ...faults.map(([what, count]) => `| ${what} | ${count} |`),
+  ].join('\n')
+}

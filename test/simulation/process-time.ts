@@ -1,0 +1,159 @@
+// Time as one simulated process has it. A process that is paused does nothing, and its clock goes on: what fell due or arrived
+// meanwhile happens late, timers before sockets, as in Node. One that was killed does nothing ever again.
+
+import type { Clock, Timer } from '@stampede/core'
+import type { Kernel, Task } from './kernel.ts'
+
+/** Whose step this is: whatever asks for a timer without a clock (packages/redis) asks this one. */
+let current: ProcessTime | undefined
+
+export class ProcessTime implements Clock {
+  /** Pending timers, without those of intervals. */
+  timers = 0
+  isPaused = false
+  isDead = false
+  readonly #kernel: Kernel
+  readonly #zero: number
+  #lateTimers: Array<() => void> = []
+  #lateInput: Array<() => void> = []
+
+  /** `zero`: what its monotonic clock says at the beginning of time. */
+  constructor(kernel: Kernel, zero: number) {
+    this.#kernel = kernel
+    this.#zero = zero
+  }
+
+  now(): number {
+    return this.#kernel.now + this.#zero
+  }
+
+  wallNow(): number {
+    return 1_700_000_000_000 + this.#kernel.now
+  }
+
+  setTimer(delayMs: number, callback: () => void): Timer {
+    this.timers += 1
+    let isOver = false
+    const end = (): boolean => {
+      const wasOver = isOver
+      isOver = true
+      if (!wasOver) this.timers -= 1
+      return !wasOver
+    }
+    const task: Task = this.#kernel.after(delayMs, () => {
+      const fire = () => {
+        if (end()) callback()
+      }
+      if (this.isPaused) this.#lateTimers.push(fire)
+      else this.run(fire)
+    })
+    return {
+      cancel: () => {
+        task.run = undefined
+        end()
+      },
+    }
+  }
+
+  /** Something arrives from outside. */
+  receive(input: () => void): void {
+    if (this.isPaused) this.#lateInput.push(input)
+    else this.run(input)
+  }
+
+  /** A step of this process, with whatever settles because of it. */
+  run(work: () => void): void {
+    if (this.isDead) return
+    current = this
+    work()
+  }
+
+  pause(): void {
+    this.isPaused = true
+  }
+
+  /** Each of what waited is a step of its own. */
+  resume(): void {
+    this.isPaused = false
+    const late = [...this.#lateTimers, ...this.#lateInput]
+    this.#lateTimers = []
+    this.#lateInput = []
+    for (const each of late) this.#kernel.after(0, () => this.receive(each))
+  }
+
+  kill(): void {
+    this.isDead = true
+    this.#lateTimers = []
+    this.#lateInput = []
+  }
+}
+
+/** The step is over, and everything in it has settled. */
+export function leave(): void {
+  current = undefined
+}
+
+class Handle {
+  readonly timer: Timer
+  constructor(timer: Timer) {
+    this.timer = timer
+  }
+  unref(): this {
+    return this
+  }
+}
+
+/** Runs `work` with timers of the simulated process that is at work, wherever they are asked for. */
+export function withSimulatedTimers<T>(work: () => T): T {
+  const real = { ...timersOf(globalThis) }
+  Object.assign(globalThis, simulated(real))
+  try {
+    return work()
+  } finally {
+    Object.assign(globalThis, real)
+    leave()
+  }
+}
+
+type Timers = Pick<
+  typeof globalThis,
+  'setTimeout' | 'setInterval' | 'setImmediate' | 'clearTimeout' | 'clearInterval'
+>
+
+function timersOf(from: Timers): Timers {
+  const { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval } = from
+  return { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval }
+}
+
+function simulated(real: Timers): object {
+  const start = (callback: () => void, ms: number, repeats: boolean): Handle | undefined => {
+    const owner = current
+    if (owner === undefined) return undefined
+    const again = (): Timer =>
+      owner.setTimer(ms, () => {
+        callback()
+        if (repeats && !stopped) inner = again()
+      })
+    let stopped = false
+    let inner = again()
+    const cancel = () => {
+      stopped = true
+      inner.cancel()
+    }
+    return new Handle({ cancel })
+  }
+  const clear = (known: (handle: never) => void) => (handle: unknown) => {
+    if (handle instanceof Handle) handle.timer.cancel()
+    else known(handle as never)
+  }
+  return {
+    setTimeout: (callback: () => void, ms = 0) =>
+      start(callback, ms, false) ?? real.setTimeout(callback, ms),
+    setInterval: (callback: () => void, ms = 0) =>
+      start(callback, ms, true) ?? real.setInterval(callback, ms),
+    setImmediate: (callback: () => void) =>
+      start(callback, 0, false) ?? real.setImmediate(callback),
+    clearTimeout: clear(real.clearTimeout),
+    clearInterval: clear(real.clearInterval),
+  }
+}

@@ -1,0 +1,236 @@
+// A connection of one process to the simulated server, in the shape of ioredis. Every way of every command takes its time, and
+// may not be arrived at: replies and messages are delayed, lost, reordered and repeated as the link of the process is just now.
+
+import * as scripts from '../../packages/redis/src/scripts.generated.ts'
+import type { Random } from '../leak-fuzz/random.ts'
+import type { Figures } from './figures.ts'
+import type { Kernel } from './kernel.ts'
+import type { ProcessTime } from './process-time.ts'
+import type { Command, Session, SimRedis } from './sim-redis.ts'
+
+/** How one process and the server reach each other. */
+export interface Link {
+  /** Nothing arrives. */
+  isCut: { commands: boolean; messages: boolean }
+  /** Share of replies and of messages that are lost, and of messages that come twice. */
+  loss: number
+  repeats: number
+  /** At most, on top of the usual. */
+  delayMs: number
+}
+
+/** What all connections have in common. */
+export interface Net {
+  readonly kernel: Kernel
+  readonly server: SimRedis
+  readonly random: Random
+  readonly figures: Figures
+}
+
+type Listener = (...args: unknown[]) => void
+
+interface Pending {
+  readonly settle: (value: unknown) => void
+}
+
+/** As packages/redis sets it for ioredis. */
+const SILENT_MS = 1_000
+const NAMES = new Map(
+  Object.values(scripts).flatMap(({ name, sha1, source }) => [
+    [sha1, name],
+    [source, name],
+  ]),
+)
+
+export class SimConnection {
+  status = 'connecting'
+  readonly #net: Net
+  readonly #time: ProcessTime
+  readonly #link: Link
+  readonly #name: string
+  readonly #listeners = new Map<string, Set<Listener>>()
+  readonly #pending = new Set<Pending>()
+  readonly #kind: keyof Link['isCut']
+  #session: Session | undefined
+  #attempt = 0
+  #heardAt = 0
+
+  constructor(net: Net, time: ProcessTime, link: Link, name: string, kind: keyof Link['isCut']) {
+    this.#net = net
+    this.#time = time
+    this.#link = link
+    this.#name = name
+    this.#kind = kind
+    this.#connectSoon(net.random.next() * 5)
+  }
+
+  on(event: string, listener: Listener): void {
+    const all = this.#listeners.get(event) ?? new Set()
+    this.#listeners.set(event, all.add(listener))
+  }
+
+  off(event: string, listener: Listener): void {
+    this.#listeners.get(event)?.delete(listener)
+  }
+
+  callBuffer(name: string, ...args: unknown[]): Promise<unknown> {
+    if (name !== 'EVALSHA' && name !== 'EVAL') return this.#send(commandOf(name, 0, args))
+    const [source, count, ...rest] = args
+    return this.#send(commandOf(NAMES.get(String(source)) ?? '', Number(count), rest))
+  }
+
+  async subscribe(...channels: string[]): Promise<unknown> {
+    const session = this.#session
+    const reply = await this.#send(commandOf('subscribe', 0, []), () => {
+      for (const channel of channels) session?.channels.add(channel)
+    })
+    return reply
+  }
+
+  ping(): Promise<unknown> {
+    return this.#send(commandOf('ping', 0, []))
+  }
+
+  /** With `reconnect` a new one is made. */
+  disconnect(reconnect = false): void {
+    this.#end(reconnect ? 'reconnecting' : 'end')
+    if (reconnect) this.#connectSoon(this.#backoffMs())
+  }
+
+  /** What the server sees of a process that died. */
+  drop(): void {
+    if (this.#session !== undefined) this.#net.server.forget(this.#session)
+  }
+
+  #send(command: Command, atServer?: () => void): Promise<unknown> {
+    const session = this.#session
+    if (this.status !== 'ready' || session === undefined) {
+      return Promise.reject(new Error("Stream isn't writeable"))
+    }
+    const { kernel, server } = this.#net
+    return new Promise((resolve, reject) => {
+      const pending: Pending = {
+        settle: (value) => {
+          if (!this.#pending.delete(pending)) return
+          timer.cancel()
+          if (value instanceof Error) reject(value)
+          else resolve(value)
+        },
+      }
+      this.#pending.add(pending)
+      const timer = this.#time.setTimer(SILENT_MS, () => this.#onSilence(pending, session))
+      kernel.after(this.#wayMs(), () => {
+        if (this.#isCut || !session.isOpen) return
+        server.receive(command, (value) => {
+          atServer?.()
+          this.#travel(session, () => pending.settle(value))
+        })
+      })
+    })
+  }
+
+  #onSilence(pending: Pending, session: Session): void {
+    pending.settle(new Error('Command timed out'))
+    if (session !== this.#session || this.#time.now() - this.#heardAt < SILENT_MS) return
+    this.disconnect(true)
+  }
+
+  /** From the server to the process. */
+  #travel(session: Session, arrive: () => void, mayRepeat = false): void {
+    const { kernel, random, figures } = this.#net
+    if (this.#link.loss > 0 && random.chance(this.#link.loss)) {
+      figures.count(mayRepeat ? 'message lost' : 'reply lost')
+      return
+    }
+    const repeats = mayRepeat && this.#link.repeats > 0 && random.chance(this.#link.repeats)
+    if (repeats) figures.count('message repeated')
+    for (let copies = repeats ? 2 : 1; copies > 0; copies--) {
+      kernel.after(this.#wayMs(), () => {
+        if (this.#isCut) return
+        this.#time.receive(() => {
+          if (session !== this.#session) return
+          this.#heardAt = this.#time.now()
+          arrive()
+        })
+      })
+    }
+  }
+
+  get #isCut(): boolean {
+    return this.#link.isCut[this.#kind]
+  }
+
+  /** Mostly short; each way has its own, so that what was sent later may arrive earlier. */
+  #wayMs(): number {
+    const { random, server } = this.#net
+    const usual = 0.1 + random.next() * (random.chance(0.05) ? 20 : 1)
+    return usual + random.next() * this.#link.delayMs + server.slowMs
+  }
+
+  #backoffMs(): number {
+    const { random } = this.#net
+    return Math.min(50 * 2 ** Math.min(this.#attempt, 10), 1_000) * (0.5 + random.next() / 2)
+  }
+
+  #connectSoon(inMs: number): void {
+    this.#net.kernel.after(inMs, () => this.#time.receive(() => this.#connect()))
+  }
+
+  #connect(): void {
+    if (this.status === 'end' || this.status === 'ready') return
+    const { mode } = this.#net.server
+    this.#attempt += 1
+    if (mode === 'down' || mode === 'frozen' || this.#isCut) {
+      const hangsMs = mode === 'down' ? 0 : SILENT_MS
+      this.#emit('error', new Error('connect failed'))
+      this.#connectSoon(hangsMs + this.#backoffMs())
+      return
+    }
+    const session: Session = {
+      process: this.#name,
+      isOpen: true,
+      channels: new Set(),
+      push: (channel, message) => {
+        const name = Buffer.from(channel)
+        this.#travel(session, () => this.#emit('messageBuffer', name, message), true)
+      },
+      broken: () => {
+        this.#net.kernel.after(this.#wayMs(), () =>
+          this.#time.receive(() => {
+            if (session === this.#session) this.disconnect(true)
+          }),
+        )
+      },
+    }
+    this.#session = session
+    this.#net.server.accept(session)
+    this.#attempt = 0
+    this.#heardAt = this.#time.now()
+    this.status = 'ready'
+    this.#emit('ready')
+  }
+
+  #end(status: string): void {
+    if (this.#session !== undefined) this.#net.server.forget(this.#session)
+    this.#session = undefined
+    const wasReady = this.status === 'ready'
+    this.status = status
+    for (const pending of [...this.#pending]) pending.settle(new Error('Connection is closed'))
+    if (wasReady) this.#emit('close')
+  }
+
+  #emit(event: string, ...args: unknown[]): void {
+    for (const listener of this.#listeners.get(event) ?? []) listener(...args)
+  }
+}
+
+function commandOf(name: string, keys: number, all: readonly unknown[]): Command {
+  const raw = all.slice(keys)
+  return {
+    name,
+    keys: all.slice(0, keys).map(String),
+    // Frames are read from `raw`.
+    args: raw.map((each) => (typeof each === 'object' ? '' : String(each))),
+    raw,
+  }
+}

@@ -1,0 +1,218 @@
+// What the applications do: values asked for, data changed and purged, locks held, jobs run; at random times in random processes.
+
+import type { Attempt, FactoryContext, GetOrSetOptions, PurgeTarget } from '@stampede/core'
+import type { Random } from '../leak-fuzz/random.ts'
+import type { Member } from './member.ts'
+import type { World } from './world.ts'
+
+interface Value {
+  readonly key: string
+  readonly version: number
+}
+
+/** One way of asking for values; constant, as in an application. */
+type Recipe = Readonly<GetOrSetOptions<Value>> & {
+  readonly waitMs: number
+  readonly originTimeoutMs: number
+}
+
+export interface Plan {
+  readonly keys: readonly string[]
+  readonly recipes: readonly Recipe[]
+  /** Mean time between two calls of the fleet. */
+  readonly everyMs: number
+  readonly lockKeys: number
+  readonly originMs: readonly number[]
+}
+
+/** Commands, their repetitions, and lookups that are made again because something came between. */
+const STORE_BUDGET_MS = 3_000
+const LONGEST_ORIGIN_MS = 8_000
+const LONGEST_WORK_MS = 5_000
+const TAGS = ['even', 'odd'] as const
+
+export function makePlan(random: Random): Plan {
+  const recipe = (): Recipe =>
+    Object.freeze({
+      ttlMs: random.pick([300, 3_000, 30_000, 600_000]),
+      staleWhileRevalidateMs: random.pick([0, 0, 2_000, 30_000]),
+      staleIfErrorMs: random.pick([0, 10_000]),
+      keepMs: random.pick([0, 60_000]),
+      leaseMs: random.pick([300, 1_000, 5_000]),
+      waitMs: random.pick([50, 1_000, 20_000, 300_000]),
+      originTimeoutMs: random.pick([500, 4_000, 10_000]),
+      earlyRefresh: random.pick([0, 0, 2]),
+      tags: ({ key }: Value) => [tagOf(key)],
+    })
+  return {
+    keys: Array.from({ length: 1 + random.int(6) }, (_, i) => `k${i}`),
+    recipes: Array.from({ length: 1 + random.int(3) }, recipe),
+    everyMs: random.pick([10, 30, 100, 300]),
+    lockKeys: 1 + random.int(3),
+    originMs: random.pick([[1], [0, 20, 300], [5, 200, 2_500], [1, 400, 6_000, LONGEST_ORIGIN_MS]]),
+  }
+}
+
+function tagOf(key: string): string {
+  return TAGS[Number(key.slice(1)) % 2] ?? ''
+}
+
+/** A call of some kind, in some process. */
+export function call(world: World, plan: Plan): void {
+  const { random, members } = world
+  if (members.length === 0) return
+  const member = random.pick(members)
+  const draw = random.next()
+  const start = draw < 0.62 ? get : draw < 0.7 ? purge : draw < 0.85 ? lock : job
+  world.figures.calls += 1
+  member.time.receive(() => start(world, plan, member))
+}
+
+function sleep({ kernel }: World, member: Member, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    kernel.after(ms, () => member.time.receive(resolve))
+  })
+}
+
+function get(world: World, plan: Plan, member: Member): void {
+  const { random, calls, freshness, kernel } = world
+  const key = random.pick(plan.keys)
+  const recipe = random.pick(plan.recipes)
+  const { waitMs, originTimeoutMs } = recipe
+  const budgetMs = waitMs + Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
+  const call = calls.begin(member, `getOrSet ${key}`, key, budgetMs)
+  const askedAt = kernel.now
+  const factory = (context: FactoryContext<Value>) => origin(world, plan, member, key, context)
+  member.stampede.getOrSet<Value>(key, factory, recipe).then(
+    ({ version }) => {
+      calls.end(call)
+      world.note(
+        member.name,
+        `got ${key} v${version}, asked ${(kernel.now - askedAt).toFixed(1)} ms ago`,
+      )
+      freshness.answered(member.name, key, askedAt, version)
+    },
+    (error: Error) => {
+      calls.end(call)
+      world.note(member.name, `no ${key}: ${error.message.slice(0, 60)}`)
+    },
+  )
+}
+
+async function origin(
+  world: World,
+  plan: Plan,
+  member: Member,
+  key: string,
+  context: FactoryContext<Value>,
+): Promise<Value> {
+  const { random, origins, freshness, kernel, figures } = world
+  const { fence, signal, previous } = context
+  const version = freshness.version(key)
+  const isSame = previous?.value.version === version && random.chance(0.5)
+  const fails = random.chance(0.05)
+  figures.origin += 1
+  const run = origins.start(member.name, `d:=${key}`, fence, kernel.now)
+  world.note(member.name, `origin of ${key} says v${version}, fence ${fence || 'none'}`)
+  if (run !== undefined) {
+    signal.addEventListener('abort', () => {
+      run.isVoid = true
+    })
+  }
+  await sleep(world, member, random.pick(plan.originMs) * (0.5 + random.next() / 2))
+  if (run !== undefined) origins.end(run)
+  if (fails) throw new Error('the origin failed')
+  return isSame ? context.notModified() : { key, version }
+}
+
+function purge(world: World, plan: Plan, member: Member): void {
+  const { random, freshness, kernel, calls, figures } = world
+  const key = random.pick(plan.keys)
+  const kind = random.pick(['key', 'key', 'tag', 'tag', 'all'] as const)
+  const soft = random.chance(0.2)
+  const targets: Record<typeof kind, PurgeTarget> = {
+    key: { key },
+    tag: { tag: tagOf(key) },
+    all: { all: true },
+  }
+  const about = plan.keys.filter((each) =>
+    kind === 'key' ? each === key : kind === 'all' || tagOf(each) === tagOf(key),
+  )
+  const what = `purge ${JSON.stringify(targets[kind])}${soft ? ', soft' : ''}`
+  const calledAt = kernel.now
+  const versions = freshness.change(about)
+  const call = calls.begin(member, what, key, STORE_BUDGET_MS)
+  world.note(member.name, what)
+  figures.purges += 1
+  member.stampede.purge(targets[kind], { soft }).then(
+    () => {
+      calls.end(call)
+      world.note(member.name, `${what} is done`)
+      if (!soft) freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
+    },
+    // Not acknowledged: nothing was promised.
+    () => calls.end(call),
+  )
+}
+
+function lock(world: World, plan: Plan, member: Member): void {
+  const { random, lockRules, kernel, calls, figures } = world
+  const key = `lock${random.int(plan.lockKeys)}`
+  const waitMs = random.pick([0, 200, 5_000, 20_000])
+  const holdMs = random.pick([1, 20, 300, 4_000])
+  const leaseMs = random.pick([200, 1_000, 5_000])
+  const call = calls.begin(member, `acquire ${key}`, key, waitMs + STORE_BUDGET_MS)
+  figures.locks += 1
+  member.locks.acquire(key, { leaseMs, waitMs }).then(
+    async (lease) => {
+      calls.end(call)
+      world.note(member.name, `has ${key}, fence ${lease.fence}`)
+      const holder = { process: member.name, lease }
+      lockRules.acquired(key, holder, world.brokenAt, kernel.now)
+      await sleep(world, member, holdMs)
+      lockRules.released(key, holder)
+      const end = calls.begin(member, `release ${key}`, key, STORE_BUDGET_MS)
+      world.note(member.name, `releases ${key}: ${await lease.release()}`)
+      calls.end(end)
+    },
+    () => calls.end(call),
+  )
+}
+
+function job(world: World, _plan: Plan, member: Member): void {
+  const { random, kernel, calls, figures } = world
+  // Delivered more than once: jobs of the last seconds come again.
+  const name = `job${Math.floor(kernel.now / 4_000) + random.int(2)}-${random.int(3)}`
+  const waitMs = random.pick([0, 0, 3_000])
+  const options = {
+    leaseMs: random.pick([300, 2_000]),
+    onBusy: waitMs === 0 ? ('reject' as const) : { waitMs },
+    onLeaseExpired: random.pick(['takeover', 'takeover', 'uncertain'] as const),
+  }
+  const budgetMs = waitMs + LONGEST_WORK_MS + STORE_BUDGET_MS
+  const call = calls.begin(member, `idempotent ${name}`, name, budgetMs)
+  figures.jobs += 1
+  const end = () => calls.end(call)
+  member.stampede
+    .idempotent(name, (attempt) => work(world, member, name, attempt), options)
+    .then(end, end)
+}
+
+async function work(
+  world: World,
+  member: Member,
+  name: string,
+  { fence, signal }: Attempt,
+): Promise<string> {
+  const { random, jobs, figures } = world
+  const mine = { process: member.name, fence: String(fence), signal }
+  figures.works += 1
+  world.note(member.name, `works at ${name}, fence ${fence}`)
+  jobs.begin(name, mine, world.brokenAt)
+  const fails = random.chance(0.2)
+  await sleep(world, member, random.pick([1, 50, 700, LONGEST_WORK_MS * 0.9]))
+  jobs.end(name, mine)
+  world.note(member.name, `${fails ? 'fails at' : 'did'} ${name}`)
+  if (fails) throw new Error('the work failed')
+  return name
+}

@@ -1,0 +1,128 @@
+// Everything of one episode: the time, the server, the processes, and the rules, which are told of all that happens.
+
+import type { StampedeEvent } from '@stampede/core'
+import { type Random, randomFrom } from '../leak-fuzz/random.ts'
+import { CallRules } from './call-rules.ts'
+import type { Figures } from './figures.ts'
+import { FreshnessRules } from './freshness-rules.ts'
+import { JobRules } from './job-rules.ts'
+import { Kernel } from './kernel.ts'
+import { LockRules } from './lock-rules.ts'
+import { Member } from './member.ts'
+import { OriginRules } from './origin-rules.ts'
+import { leave } from './process-time.ts'
+import { RecordRules } from './record-rules.ts'
+import { type Command, SimRedis } from './sim-redis.ts'
+import { Transcript } from './transcript.ts'
+import { Judge } from './violation.ts'
+
+export class World {
+  readonly kernel = new Kernel(leave)
+  readonly server = new SimRedis(this.kernel)
+  readonly random: Random
+  readonly figures: Figures
+  readonly transcript = new Transcript()
+  readonly judge = new Judge()
+  readonly records = new RecordRules(this.judge)
+  readonly origins = new OriginRules(this.judge)
+  readonly lockRules = new LockRules(this.judge)
+  readonly jobs = new JobRules(this.judge, (name) => this.#byName.get(name)?.isAwake === true)
+  readonly freshness: FreshnessRules
+  readonly calls = new CallRules(this.judge, () => this.kernel.now)
+  members: Member[] = []
+  /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
+  brokenAt = Number.NEGATIVE_INFINITY
+  #started = 0
+  readonly #byName = new Map<string, Member>()
+
+  constructor(seed: number, figures: Figures) {
+    this.random = randomFrom(seed)
+    this.figures = figures
+    this.freshness = new FreshnessRules(this.judge, figures)
+    this.server.witness = (command, reply, isAgain) => this.#saw(command, reply, isAgain)
+    this.server.onLoss = (snapshotAt) => this.#onLoss(snapshotAt)
+  }
+
+  note(who: string, what: string): void {
+    this.transcript.add(this.kernel.now, who, what)
+  }
+
+  start(): void {
+    const { kernel, server, random, figures } = this
+    const name = `p${this.#started++}`
+    const member = new Member({ kernel, server, random, figures }, name)
+    this.members.push(member)
+    this.#byName.set(name, member)
+    member.stampede.on('*', (event) => this.#onEvent(member, event))
+  }
+
+  kill(member: Member): void {
+    member.kill()
+    this.members = this.members.filter((each) => each !== member)
+    this.#byName.delete(member.name)
+    for (const rules of [this.origins, this.lockRules, this.jobs]) rules.died(member.name)
+    this.calls.died(member)
+  }
+
+  /** The server's clock is set. */
+  setClock(byMs: number): void {
+    this.server.step(byMs)
+    if (byMs > 0) this.brokenAt = this.kernel.now
+  }
+
+  #saw(command: Command, reply: unknown, isAgain: boolean): void {
+    const { server, kernel } = this
+    this.records.saw(command, reply, server.data, isAgain)
+    this.lockRules.saw(command, server.data, kernel.now)
+    this.jobs.saw(command, reply, server.data, kernel.now)
+    if (isAgain || QUIET.has(command.name)) return
+    const status = Array.isArray(reply) ? reply.slice(0, 4).map(shown).join(' ') : String(reply)
+    const key = /\{(.*)\}/.exec(command.keys[0] ?? '')?.[1] ?? ''
+    this.note('redis', `${command.name} ${key.slice(0, 12)} ${status}`)
+  }
+
+  #onLoss(snapshotAt: number): void {
+    const { server, kernel } = this
+    this.brokenAt = kernel.now
+    this.records.forget(server.steppedBack)
+    this.jobs.forget()
+    if (server.steppedBack) this.lockRules.forget()
+    // A history that was lost altogether begins anew, with everything made earlier void; if the clock can be relied on.
+    const isEmpty = snapshotAt === Number.NEGATIVE_INFINITY
+    if (!isEmpty || server.steppedBack) this.freshness.lost(snapshotAt, kernel.now)
+  }
+
+  #onEvent(member: Member, event: StampedeEvent): void {
+    const { type, key } = event
+    const { name } = member
+    if (type === 'wait.started') this.calls.waits(member, key, event.busyForMs)
+    else if (type === 'wait.ended') this.calls.woken(member, key)
+    else if (type === 'fill.started') this.origins.announce(name, key)
+    else if (type === 'purged') this.origins.purged(name, key.startsWith('d:') ? key : undefined)
+    else if (type === 'gap') this.origins.purged(name, undefined)
+    else if (type === 'fill.committed') this.figures.committed += 1
+    else if (type === 'fill.fenced') this.figures.fenced += 1
+    else if (type === 'fill.failed') this.figures.failed += 1
+    if (SHOWN.has(type)) this.note(name, `${type} ${key.slice(0, 12)}`)
+  }
+}
+
+/** Too many, and of no help. */
+const QUIET = new Set(['ping', 'HMGET', 'INFO', 'subscribe', 'read-purges'])
+const SHOWN = new Set([
+  'fill.started',
+  'lease.granted',
+  'wait.timed-out',
+  'store.failed',
+  'fill.failed',
+  'wait.started',
+  'wait.ended',
+  'purged',
+  'fill.fenced',
+  'lease.lost',
+  'gap',
+])
+
+function shown(value: unknown): string {
+  return value instanceof Uint8Array ? `${value.byteLength} bytes` : String(value)
+}
