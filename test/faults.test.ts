@@ -96,7 +96,7 @@ describe('a Redis', () => {
     await expect.poll(() => stampede.stats().active.leases).toBe(1)
     const waiting = other.getOrSet('k', () => 'a second run', { ttlMs: 60_000 })
     await expect.poll(() => other.stats().waits.started).toBe(1)
-    await admin.client('KILL', 'TYPE', 'pubsub')
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     fill('v')
     expect(await Promise.all([leading, waiting])).toEqual(['v', 'v'])
   })
