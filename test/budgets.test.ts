@@ -177,6 +177,7 @@ describe('closing', () => {
   it('one with nothing to do ends at once', async () => {
     const stampede = createStampede({ store: open() })
     await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })
+    await expect.poll(() => stampede.stats().active.flights).toBe(0)
     await server.pause()
     expect(await elapsed(stampede.close())).toBeLessThan(SLACK_MS)
   })

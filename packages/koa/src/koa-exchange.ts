@@ -62,9 +62,7 @@ export function createKoaExchange(
   const exchange: Exchange<Context> = {
     request: readRequest(ctx.req, address),
     native: ctx,
-    get gone() {
-      return hasLeft(ctx.res)
-    },
+    isGone: () => hasLeft(ctx.res),
     bypass,
     runOrigin(observer) {
       answer.begun = true

@@ -86,9 +86,7 @@ export function createNodeExchange<Native>(
   return {
     request: readRequest(req, address),
     native,
-    get gone() {
-      return hasLeft(res)
-    },
+    isGone: () => hasLeft(res),
     get begun() {
       return begun
     },

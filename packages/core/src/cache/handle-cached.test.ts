@@ -90,9 +90,7 @@ function ask(
   const exchange: Exchange<RequestView> = {
     request,
     native: request,
-    get gone() {
-      return client.gone
-    },
+    isGone: () => client.gone,
     bypass: (add) => take('bypass', { status: 200, headers: add }),
     send: (reply: Reply) => take('cache', reply),
     runOrigin: (observer) => run(request, observer, false, take),

@@ -86,7 +86,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
   return {
     takesLive: takesLive(exchange, config),
     takesStale: (held) => staleReply(rt, request, config, held, 'soft-timeout') !== undefined,
-    isGone: () => exchange.gone === true,
+    isGone: () => exchange.isGone?.() ?? false,
     lead(lead: Lead): Promise<FillResult> {
       return runOrigin(rt, {
         request,

@@ -112,7 +112,7 @@ export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
   /** The client went away. */
-  readonly gone?: boolean
+  isGone?(): boolean
   /**
    * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them. `onHead` is told once how the
    * app answers, before the head leaves or when its client is gone; it never throws.
