@@ -3,10 +3,11 @@
 
 import { KINDS, plague } from './faults.ts'
 import type { Figures } from './figures.ts'
+import { makePlan } from './plan.ts'
 import { withSimulatedTimers } from './process-time.ts'
 import type { Transcript } from './transcript.ts'
 import type { Violation } from './violation.ts'
-import { call, makePlan } from './workload.ts'
+import { call } from './workload.ts'
 import { World } from './world.ts'
 
 export interface Setting {

@@ -5,8 +5,9 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import type { Kernel } from './kernel.ts'
+import type { Link, Net } from './link.ts'
 import { ProcessTime } from './process-time.ts'
-import { type Link, type Net, SimConnection } from './wire.ts'
+import { SimConnection } from './wire.ts'
 
 export class Member {
   readonly name: string

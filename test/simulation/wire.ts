@@ -1,31 +1,9 @@
 // A connection of one process to the simulated server, in the shape of ioredis. Every way of every command takes its time, and
 // may not be arrived at: replies and messages are delayed, lost, reordered and repeated as the link of the process is just now.
 
-import * as scripts from '../../packages/redis/src/scripts.generated.ts'
-import type { Random } from '../leak-fuzz/random.ts'
-import type { Figures } from './figures.ts'
-import type { Kernel } from './kernel.ts'
+import { commandOf, type Link, type Net, scriptCommand } from './link.ts'
 import type { ProcessTime } from './process-time.ts'
-import type { Command, Session, SimRedis } from './sim-redis.ts'
-
-/** How one process and the server reach each other. */
-export interface Link {
-  /** Nothing arrives. */
-  isCut: { commands: boolean; messages: boolean }
-  /** Share of replies and of messages that are lost, and of messages that come twice. */
-  loss: number
-  repeats: number
-  /** At most, on top of the usual. */
-  delayMs: number
-}
-
-/** What all connections have in common. */
-export interface Net {
-  readonly kernel: Kernel
-  readonly server: SimRedis
-  readonly random: Random
-  readonly figures: Figures
-}
+import type { Command, Session } from './sim-redis.ts'
 
 type Listener = (...args: unknown[]) => void
 
@@ -35,12 +13,6 @@ interface Pending {
 
 /** As packages/redis sets it for ioredis. */
 const SILENT_MS = 1_000
-const NAMES = new Map(
-  Object.values(scripts).flatMap(({ name, sha1, source }) => [
-    [sha1, name],
-    [source, name],
-  ]),
-)
 
 export class SimConnection {
   status = 'connecting'
@@ -75,8 +47,7 @@ export class SimConnection {
 
   callBuffer(name: string, ...args: unknown[]): Promise<unknown> {
     if (name !== 'EVALSHA' && name !== 'EVAL') return this.#send(commandOf(name, 0, args))
-    const [source, count, ...rest] = args
-    return this.#send(commandOf(NAMES.get(String(source)) ?? '', Number(count), rest))
+    return this.#send(scriptCommand(args))
   }
 
   async subscribe(...channels: string[]): Promise<unknown> {
@@ -221,16 +192,5 @@ export class SimConnection {
 
   #emit(event: string, ...args: unknown[]): void {
     for (const listener of this.#listeners.get(event) ?? []) listener(...args)
-  }
-}
-
-function commandOf(name: string, keys: number, all: readonly unknown[]): Command {
-  const raw = all.slice(keys)
-  return {
-    name,
-    keys: all.slice(0, keys).map(String),
-    // Frames are read from `raw`.
-    args: raw.map((each) => (typeof each === 'object' ? '' : String(each))),
-    raw,
   }
 }

@@ -1,0 +1,56 @@
+// What an episode's applications are like: their keys, how they ask for values, and how slow their origin is.
+
+import type { GetOrSetOptions } from '@stampede/core'
+import type { Random } from '../leak-fuzz/random.ts'
+
+export interface Value {
+  readonly key: string
+  readonly version: number
+}
+
+/** One way of asking for values; constant, as in an application. */
+type Recipe = Readonly<GetOrSetOptions<Value>> & {
+  readonly waitMs: number
+  readonly originTimeoutMs: number
+}
+
+export interface Plan {
+  readonly keys: readonly string[]
+  readonly recipes: readonly Recipe[]
+  /** Mean time between two calls of the fleet. */
+  readonly everyMs: number
+  readonly lockKeys: number
+  readonly originMs: readonly number[]
+}
+
+/** Commands, their repetitions, and lookups that are made again because something came between. */
+export const STORE_BUDGET_MS = 3_000
+export const LONGEST_ORIGIN_MS = 8_000
+export const LONGEST_WORK_MS = 5_000
+const TAGS = ['even', 'odd'] as const
+
+export function makePlan(random: Random): Plan {
+  const recipe = (): Recipe =>
+    Object.freeze({
+      ttlMs: random.pick([300, 3_000, 30_000, 600_000]),
+      staleWhileRevalidateMs: random.pick([0, 0, 2_000, 30_000]),
+      staleIfErrorMs: random.pick([0, 10_000]),
+      keepMs: random.pick([0, 60_000]),
+      leaseMs: random.pick([300, 1_000, 5_000]),
+      waitMs: random.pick([50, 1_000, 20_000, 300_000]),
+      originTimeoutMs: random.pick([500, 4_000, 10_000]),
+      earlyRefresh: random.pick([0, 0, 2]),
+      tags: ({ key }: Value) => [tagOf(key)],
+    })
+  return {
+    keys: Array.from({ length: 1 + random.int(6) }, (_, i) => `k${i}`),
+    recipes: Array.from({ length: 1 + random.int(3) }, recipe),
+    everyMs: random.pick([10, 30, 100, 300]),
+    lockKeys: 1 + random.int(3),
+    originMs: random.pick([[1], [0, 20, 300], [5, 200, 2_500], [1, 400, 6_000, LONGEST_ORIGIN_MS]]),
+  }
+}
+
+export function tagOf(key: string): string {
+  return TAGS[Number(key.slice(1)) % 2] ?? ''
+}
