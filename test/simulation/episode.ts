@@ -91,7 +91,8 @@ function calmDown(world: World): void {
   }
   for (const [key, { token, until, queue }] of server.data.locks.all) {
     const names = queue.length > 0 ? `, ${queue.length} queue` : ''
-    if (token !== '' && server.data.now < until)
+    // A clock that was set back makes the lease of a holder that died as much longer.
+    if (token !== '' && server.data.now < until && !server.steppedBack)
       judge.fail('nothing left', `${key} is held${names}`, '')
   }
   for (const member of world.members) {

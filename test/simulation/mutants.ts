@@ -24,19 +24,25 @@ export async function main(args: string[]): Promise<number> {
     args,
     options: {
       seed: { type: 'string', default: '1' },
-      hours: { type: 'string', default: '2' },
+      hours: { type: 'string', default: '1.5' },
+      // Short ones meet more kinds of faults and plans.
+      minutes: { type: 'string', default: '1' },
       only: { type: 'string', default: '' },
     },
   })
   const chosen = MUTATIONS.filter(({ name }) => name.includes(values.only))
   const verdicts: Verdict[] = []
   for (const mutation of chosen) {
-    const verdict = await tryOut(mutation, ['--seed', values.seed, '--hours', values.hours])
+    const { seed: first, hours, minutes } = values
+    const limits = ['--seed', first, '--hours', hours, '--minutes', minutes]
+    const verdict = await tryOut(mutation, limits)
     verdicts.push(verdict)
     const { seed = 0, lastSteps = 0, found = 'NOT NOTICED' } = verdict
     console.log(`${verdict.name}\n    seed ${seed}, step ${lastSteps}: ${found}`)
   }
-  if (chosen.length === MUTATIONS.length) await writeInto('mutants', table(verdicts, values.seed))
+  if (chosen.length === MUTATIONS.length) {
+    await writeInto('mutants', table(verdicts, values.seed, values.minutes))
+  }
   return verdicts.every(({ found }) => found !== undefined) ? 0 : 1
 }
 
@@ -52,9 +58,9 @@ async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verd
   return { name: mutation.name, ...JSON.parse(line) }
 }
 
-function table(verdicts: readonly Verdict[], seed: string): string {
+function table(verdicts: readonly Verdict[], seed: string, minutes: string): string {
   return [
-    `Seeds from ${seed} on.`,
+    `Seeds from ${seed} on, \`--minutes ${minutes}\`.`,
     '',
     '| broken on purpose | seed | steps in all | rule | what was seen |',
     '|---|---:|---:|---|---|',
