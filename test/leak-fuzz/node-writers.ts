@@ -87,7 +87,8 @@ const WRITERS: Readonly<Record<string, Writer>> = {
   },
   redirect(res, answer) {
     setAll(res, answer)
-    if (answer.status !== 200) express(res).send(answer.text)
+    // It would take the place of a type that says why the answer is not for others.
+    if (answer.status !== 200 || res.hasHeader('Content-Type')) express(res).send(answer.text)
     else express(res).redirect(301, `/${encodeURIComponent(answer.text)}`)
   },
 }
