@@ -172,7 +172,7 @@ describe('Redis, to a fleet of one of each platform,', () => {
   })
   afterAll(() => admin.disconnect())
 
-  it('may lose everything under load: each key is run for once more', async () => {
+  it('may lose everything under load: each key is run for once more, or twice', async () => {
     const { fleet } = suite
     const urls = ['/x', '/y', '/z'].flatMap((path) => fleet.urls(path))
     expectServed(await burst(urls, 150), 5_000)
@@ -180,7 +180,11 @@ describe('Redis, to a fleet of one of each platform,', () => {
     await admin.flushall()
     expectServed(await during, 5_000)
     expectServed(await burst(urls, 150), 5_000)
-    for (const path of ['/x', '/y', '/z']) expect(fleet.origin.calls(path)).toBe(2)
+    for (const path of ['/x', '/y', '/z']) {
+      // What is made before it is noticed that the history of purges is gone is void with the rest.
+      expect(fleet.origin.calls(path)).toBeGreaterThanOrEqual(2)
+      expect(fleet.origin.calls(path)).toBeLessThanOrEqual(3)
+    }
   })
 
   it('may hold anything under the key of a page: it is a miss, and no header of it is sent', async () => {
