@@ -18,6 +18,8 @@ const common = {
   pool: 'forks' as const,
   testTimeout: 30_000,
   hookTimeout: 60_000,
+  // Contracts run side by side where most of their time is waiting.
+  maxConcurrency: 8,
   // Workspace packages are symlinks in node_modules; they are ours, so they are transformed.
   server: { deps: { inline: [/^@stampede\//] } },
 }
@@ -27,8 +29,6 @@ const { STAMPEDE_TEST_REPORT: report } = process.env
 export default defineConfig({
   test: {
     maxWorkers: 2,
-    // Contracts run side by side where each waits for time to pass.
-    maxConcurrency: 8,
     reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
     projects: [
       {

@@ -3,33 +3,35 @@ import type { StampedeStore } from '@stampede/core'
 import { idempotencyStoreContract, lockStoreContract, storeContract } from '@stampede/testkit'
 import { describe } from 'vitest'
 
+const pass = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
 /** `open` gives stores of two processes on the same, empty data; called in the tests. */
 export function allContracts(
   name: string,
   open: () => { a: StampedeStore; b: StampedeStore },
 ): void {
-  const pass = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-  describe.concurrent(`${name}, entries`, () => {
-    describe.sequential('alone', () => storeContract(name, { pass, open: async () => open() }))
+  sideBySide(`${name}, entries`, () => storeContract(name, { pass, open: async () => open() }))
+  sideBySide(`${name}, locks`, () => {
+    const two = async () => {
+      const { a, b } = open()
+      return { a: a.locks, b: b.locks }
+    }
+    lockStoreContract(name, { pass, open: two })
   })
-  describe.concurrent(`${name}, locks`, () => {
-    describe.sequential('alone', () =>
-      lockStoreContract(name, {
-        pass,
-        async open() {
-          const { a, b } = open()
-          return { a: a.locks, b: b.locks }
-        },
-      }))
-  })
-  describe.concurrent(`${name}, idempotency`, () => {
-    describe.sequential('alone', () =>
-      idempotencyStoreContract(name, {
-        pass,
-        async open() {
-          const { a, b } = open()
-          return { a: a.idempotency, b: b.idempotency }
-        },
-      }))
+  for (const half of [0, 1] as const) {
+    const two = async () => {
+      const { a, b } = open()
+      return { a: a.idempotency, b: b.idempotency }
+    }
+    sideBySide(`${name}, idempotency, half ${half + 1}`, () =>
+      idempotencyStoreContract(name, { pass, open: two }, half),
+    )
+  }
+}
+
+/** With other suites, while its own tests come one after the other. */
+function sideBySide(title: string, contract: () => void): void {
+  describe.concurrent(title, () => {
+    describe.sequential('alone', contract)
   })
 }

@@ -53,6 +53,9 @@ export function storeContract(name: string, bench: StoreBench): void {
       ;({ a, b } = await bench.open())
       hintsA = attach(a, bench)
       hintsB = b === a ? hintsA : attach(b, bench)
+      // Both are connected: what was purged before that, they are not told.
+      const reading = { token: 'nobody', leaseMs: 0 }
+      await Promise.all([a, b].map((store) => store.lookup('not there', reading)))
     })
     afterEach(async () => {
       await a.close()
