@@ -46,6 +46,7 @@ async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verd
   const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
   // What is broken here is in the process, whatever the store; and without Redis many scenarios run at once.
   const few = ['--report', '--minutes', '10', '--store', 'memory', ...args]
+  if (mutation.framework) few.push('--framework', mutation.framework)
   const command = [join(HERE, 'launch.mjs'), 'main.ts', ...few]
   const { stdout, stderr } = await promisify(execFile)(process.execPath, command, { env }).catch(
     // Status 1 is what we hope for.

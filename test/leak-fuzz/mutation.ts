@@ -1,6 +1,8 @@
 // A check of ours that keeps people apart, and a way to break it; those that are a second line of defence are broken together with the
 // first.
 
+import type { FrameworkName } from './scenario.ts'
+
 export interface Edit {
   /** In `packages/`. */
   readonly file: string
@@ -12,6 +14,8 @@ export interface Edit {
 export interface Mutation {
   readonly name: string
   readonly edits: readonly Edit[]
+  /** Where else it could not be noticed. */
+  readonly framework?: FrameworkName
 }
 
 export function drop(name: string, file: string, from: string, to = ''): Mutation {

@@ -74,12 +74,17 @@ export const ASKING: readonly Mutation[] = [
     'const updated = entryOf(run, verdict, meant, stored.body, [])',
     'const updated = { ...entryOf(run, verdict, meant, stored.body, []), headers: meant.headers }',
   ),
-  drop(
-    'a 304 that is written behind the back of Koa reaches a client that asked for none',
-    SOURCE.koa,
-    'observer.conditions && guardNotModified(ctx.res, observer)',
-    'undefined',
-  ),
+  {
+    name: 'a 304 that is written behind the back of Koa reaches a client that asked for none',
+    edits: [
+      {
+        file: SOURCE.koa,
+        from: 'observer.conditions && guardNotModified(ctx.res, observer)',
+        to: 'undefined',
+      },
+    ],
+    framework: 'koa3',
+  },
   drop(
     'layers in front of the cache see its conditions',
     'node-http/src/node-exchange.ts',

@@ -114,9 +114,9 @@ export const STORING: readonly Mutation[] = [
     '[OWN_FIELD]',
   ),
   drop('fields of one request are stored', SOURCE.headers, "  'x-request-id',\n"),
-  drop(
-    'a cookie set in front of the cache is not seen by those who are shown an answer as it comes (koa)',
-    'koa/src/koa-capture.ts',
-    '&& !setsCookie(ctx.res)',
-  ),
+  {
+    name: 'a cookie set in front of the cache is not seen by those who are shown an answer as it comes (koa)',
+    edits: [{ file: 'koa/src/koa-capture.ts', from: '&& !setsCookie(ctx.res)', to: '' }],
+    framework: 'koa3',
+  },
 ]
