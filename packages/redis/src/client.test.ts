@@ -1,0 +1,38 @@
+import { EventEmitter } from 'node:events'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { connect } from './client.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+class Duplicate extends EventEmitter {
+  status = 'connecting'
+  connects = 0
+  async connect(): Promise<void> {
+    this.connects += 1
+    throw new Error('refused')
+  }
+  disconnect(): void {
+    this.emit('end')
+  }
+}
+
+it('connects again where ioredis gave up, and not where it was closed', () => {
+  const made: Duplicate[] = []
+  const redis = {
+    isCluster: false,
+    duplicate() {
+      made.push(new Duplicate())
+      return made.at(-1)
+    },
+  }
+  const { subscriber } = connect(redis, 250)
+  const [commands, listening] = made as [Duplicate, Duplicate]
+  for (const each of made) each.emit('end')
+  vi.advanceTimersByTime(1_000)
+  expect([commands.connects, listening.connects]).toEqual([1, 1])
+  subscriber.disconnect()
+  commands.emit('end')
+  vi.advanceTimersByTime(1_000)
+  expect([commands.connects, listening.connects]).toEqual([2, 1])
+})
