@@ -364,12 +364,13 @@ export function storeContract(name: string, bench: StoreBench): void {
       if (b !== a) await hinted(() => hintsB.purges).toEqual(['k soft'])
     })
 
-    it('tells every process of the purge of a key, in the order of the purges', async () => {
+    it('tells every process of the purge of a key', async () => {
       if (b === a) return
       await a.purge('k', { soft: false })
       expect(hintsA.purges).toEqual(['k hard'])
       await b.purge('other', { soft: true })
-      await hinted(() => hintsB.purges).toEqual(['k hard', 'other soft'])
+      // Its own it knows at once, perhaps before it has heard of the other.
+      await hinted(() => [...hintsB.purges].sort()).toEqual(['k hard', 'other soft'])
     })
 
     it('numbers purges of subjects, and tells every process', async () => {
