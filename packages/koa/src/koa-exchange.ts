@@ -8,6 +8,7 @@ import {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
+  type RequestView,
 } from '@stampede/core'
 import {
   addAtHead,
@@ -19,15 +20,14 @@ import {
   hasLeft,
   headSent,
   hideConditionals,
-  readRequest,
   redispatch,
+  rememberPeer,
   setsCookie,
   watchHead,
   watchReads,
   withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
-import { addressOf } from './address.ts'
 import { type Answer, createAnswer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
@@ -44,11 +44,12 @@ export interface KoaVisit {
 export function createKoaExchange(
   ctx: Context,
   next: Next,
+  request: RequestView,
   owner: object,
   dispatch: Dispatch,
 ): KoaVisit {
   const answer = createAnswer()
-  const address = addressOf(ctx)
+  rememberPeer(ctx.req)
   const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
     answer.begun = true
     addAtHead(ctx.res, add, OWN_FIELDS)
@@ -60,7 +61,7 @@ export function createKoaExchange(
     return passed
   }
   const exchange: Exchange<Context> = {
-    request: readRequest(ctx.req, address),
+    request,
     native: ctx,
     isGone: () => hasLeft(ctx.res),
     bypass,

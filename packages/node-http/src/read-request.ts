@@ -16,7 +16,6 @@ export interface RequestAddress {
 }
 
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
-  rememberPeer(req)
   return {
     method: req.method ?? 'GET',
     scheme: address.scheme,
@@ -28,6 +27,6 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
 }
 
 /** Node keeps the address of a peer that left only if it was asked for before; a refresh may need it. */
-function rememberPeer(req: IncomingMessage): string | undefined {
+export function rememberPeer(req: IncomingMessage): string | undefined {
   return req.socket.remoteAddress
 }

@@ -6,8 +6,8 @@ import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange, HeadWatch } from '../ports/exchange.ts'
-import { admit } from './admit.ts'
 import { audited } from './audit.ts'
+import { type Begun, begin } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
@@ -42,25 +42,23 @@ interface Journey<Native> {
   running: Promise<unknown> | undefined
 }
 
-/** Never rejects by itself; throws what the user's `key`, `identity` or `bypass` threw. */
+/** Never rejects by itself; throws what the user's `key`, `identity` or `bypass` threw, if `begun` is not given. */
 export function handleCached<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
   index: VaryIndex,
   exchange: Exchange<Native>,
+  begun: Begun = begin(rt, config, exchange.request, exchange.native),
 ): void | Promise<void> {
-  const { request, native } = exchange
-  const refused = rt.closed ? CLOSED : admit(request, native, config)
+  const { request } = exchange
+  const { refused, plainKey } = begun
   if (refused !== undefined) {
     const onHead = refused.reason === 'method' ? invalidation(rt, config, exchange) : undefined
     return forward(exchange, config, refused.fwd, refused.reason, onHead)
   }
-  const plainKey = cacheKey(request, native, config, [])
   const wish = wishOf(config, request)
   return attempt({ rt, config, index, exchange, plainKey, wish, attempts: 0, running: undefined })
 }
-
-const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 
 function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, wish } = journey

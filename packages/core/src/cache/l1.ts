@@ -153,7 +153,8 @@ function entryBytes(entry: StoredEntry): number {
   let bytes = entry.body.buffer.byteLength + stringBytes(path) + stringBytes(host)
   for (const subject of subjects) bytes += REFERENCE_BYTES + stringBytes(subject)
   if (entry.type === 'value') return bytes
-  for (const [name, value] of [...entry.headers, ...entry.vary]) {
+  for (const text of entry.fields) bytes += REFERENCE_BYTES + stringBytes(text)
+  for (const [name, value] of entry.vary) {
     bytes += REFERENCE_BYTES + PAIR_BYTES + stringBytes(name) + stringBytes(value ?? '')
   }
   return bytes
