@@ -10,6 +10,9 @@ import { GroupIndex } from './group-index.ts'
 
 /** Map slot, list links, the objects of an entry without what they name, their numbers, the buffer of its body. */
 const OVERHEAD_BYTES = 850
+/** Not here: before everything. A whole number, as engines keep the other moments. */
+const LONG_AGO = -(2 ** 30)
+
 /** A place in an array, and an array of a name and a value. */
 const REFERENCE_BYTES = 8
 const PAIR_BYTES = 64
@@ -129,7 +132,7 @@ export function isNewer(a: string, b: string): boolean {
 
 export function holdSlot(
   copy: HeldEntry,
-  begunAt: number = Number.NEGATIVE_INFINITY,
+  begunAt: number = LONG_AGO,
   askAgainAt = 0,
 ): L1Hold {
   // In one literal: put together from parts, each would have a hidden class of its own, of 300 bytes.
