@@ -38,6 +38,8 @@ interface Journey<Native> {
   readonly wish: RequestDirectives | undefined
   /** Finding an answer for other requests teaches what varies, and is tried again with that in the key. */
   attempts: number
+  /** Under which the last attempt looked. */
+  key: string
   /** The end of this client's own run of the app, if it led. */
   running: Promise<unknown> | undefined
 }
@@ -57,7 +59,17 @@ export function handleCached<Native>(
     return forward(exchange, config, refused.fwd, refused.reason, onHead)
   }
   const wish = wishOf(config, request)
-  return attempt({ rt, config, index, exchange, plainKey, wish, attempts: 0, running: undefined })
+  return attempt({
+    rt,
+    config,
+    index,
+    exchange,
+    plainKey,
+    wish,
+    attempts: 0,
+    key: plainKey,
+    running: undefined,
+  })
 }
 
 function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
@@ -69,6 +81,7 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
     return forward(exchange, config, 'bypass', 'too-many-variants')
   }
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
+  journey.key = key
   const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
   if (fillsNothing) return answerStored(journey, names, key)
   const reason = names.length === 0 ? 'uri-miss' : 'vary-miss'
@@ -160,6 +173,7 @@ function answerHit<Native>(
     index.learn(plainKey, names, entry)
     return attempt(journey)
   }
+  config.compress?.prepare(rt.l1, journey.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // What has just been made is as new as what this client would get by itself.
   if (from !== 'fill' && !isWelcome(journey.wish, offerOf(held, entry, now))) {

@@ -32,7 +32,8 @@ export function hitAtOnce<Native>(
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
-  return readyFrom(config, held, entry, now)
+  config.compress?.prepare(rt.l1, key, entry, request.headers)
+  return readyFrom(request, config, held, entry, now)
 }
 
 /** Asks for the whole, in whatever form it is. */

@@ -46,11 +46,17 @@ export function replyFrom(
 ): Reply {
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
-  const headers = toHeaders(stored.fields)
-  if (notModified(request.headers, headers, stored.status)) {
-    return { status: 304, headers: [...headersOf304(headers), ...added], body: undefined }
+  const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
+  const headers = toHeaders(fields)
+  // A client may have another form of it than it would get now.
+  const others = config.compress?.fieldsOf(stored).map(toHeaders) ?? []
+  const same = [headers, ...others].find((form) =>
+    notModified(request.headers, form, stored.status),
+  )
+  if (same !== undefined) {
+    return { status: 304, headers: [...headersOf304(same), ...added], body: undefined }
   }
-  const whole = { status: stored.status, headers: [...headers, ...added], body: stored.body }
+  const whole = { status: stored.status, headers: [...headers, ...added], body }
   return request.method === 'GET' && stored.status === 200
     ? partOf(whole, request, statusField(config, facts))
     : whole
@@ -58,12 +64,14 @@ export function replyFrom(
 
 /** The whole of a stored answer, with its Age, for a client that asks for it as it is. */
 export function readyFrom(
+  request: RequestView,
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
   now: number,
 ): ReadyReply {
-  const { status, fields, body } = stored
+  const { status } = stored
+  const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const ready = [...fields, 'age', String(ageS)]
   if (config.cacheName !== undefined) {
