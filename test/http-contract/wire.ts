@@ -54,8 +54,8 @@ export function wireCases(framework: Framework): void {
     expect(await told('/behind')).toBe('Inner; hit, Stampede; fwd=uri-miss; fwd-status=200; stored')
     expect(await told('/behind')).toMatch(/Stampede; hit; ttl=10$/)
     const waiting = burst([`${app.url}/joined`], 3)
-    // One of them was the refresh.
-    await arrivals.reached(9)
+    // One of them was the refresh, where that goes through what counts them.
+    await arrivals.reached(framework.refreshesOutside ? 9 : 8)
     gate.open()
     expect((await waiting).map(statusOf).sort()).toEqual([
       'Stampede; fwd=uri-miss; fwd-status=200; stored',
@@ -127,8 +127,9 @@ export function wireCases(framework: Framework): void {
     expect((await left).status).toBe(0)
     await gone.opened
     gate.open()
-    // In Koa the layers outside have not spoken yet, and one of them may be a session with a cookie.
-    const isKoa = framework.name.startsWith('Koa')
+    // In Koa the layers outside have not spoken yet, and one of them may be a session with a cookie; for a front before it, Koa 3
+    // ends such a response without its body.
+    const isKoa = framework.name.includes('Koa')
     await happened(isKoa ? 'fill.abandoned' : 'fill.committed')
     const next = await ask(`${app.url}/a`)
     expect([next.status, next.body]).toEqual([200, isKoa ? 'run 2' : 'run 1'])
