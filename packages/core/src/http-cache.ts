@@ -2,10 +2,11 @@
 
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
+import { innerCache } from './cache/inner-cache.ts'
 import { WHERE } from './cache/read-options.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
-import type { Exchange } from './ports/exchange.ts'
+import type { Exchange, InnerCache, Natives } from './ports/exchange.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 
 /** Options of `stampedeCache`. */
@@ -21,6 +22,12 @@ export interface HttpCache<Native = unknown> {
    * throws, only with what the user's own callbacks or (through `bypass`) the app threw.
    */
   handle(exchange: Exchange<Native>): void | Promise<void>
+  /** Of a request that a cache further out has taken on, whose `onInner` it is: whether to let it pass. */
+  yields(
+    request: Pick<Exchange<Native>, 'request' | 'native'>,
+    natives: Natives,
+    onInner: (inner: InnerCache) => boolean,
+  ): boolean
 }
 
 /** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
@@ -33,5 +40,11 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   // `null` is a mistake, not a wish for a cache of one's own.
   const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)
   const index = new VaryIndex()
-  return { handle: (exchange) => handleCached(rt, config, index, exchange) }
+  return {
+    handle: (exchange) => handleCached(rt, config, index, exchange),
+    yields(request, natives, onInner) {
+      const inner = innerCache(request, natives, config)
+      return inner === undefined || onInner(inner)
+    },
+  }
 }

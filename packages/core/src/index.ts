@@ -44,6 +44,7 @@ export {
   type HeadDecision,
   type HeaderList,
   type HeadWatch,
+  type InnerCache,
   type Natives,
   type OriginEnd,
   type OriginObserver,

@@ -41,6 +41,12 @@ export interface KoaVisit {
   close(error?: unknown): void
 }
 
+type Bypass = (
+  add: HeaderList,
+  onHead?: HeadWatch,
+  onInner?: OriginObserver['onInner'],
+) => Promise<void>
+
 export function createKoaExchange(
   ctx: Context,
   next: Next,
@@ -49,8 +55,9 @@ export function createKoaExchange(
 ): KoaVisit {
   const answer = createAnswer()
   const address = addressOf(ctx)
-  const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
+  const bypass: Bypass = (add, onHead, onInner) => {
     answer.begun = true
+    if (onInner !== undefined) enterOrigin(ctx.req, onInner)
     addAtHead(ctx.res, add, OWN_FIELDS)
     const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     const passed: Promise<void> = next()
@@ -66,7 +73,6 @@ export function createKoaExchange(
     bypass,
     runOrigin(observer) {
       answer.begun = true
-      enterOrigin(ctx.req)
       return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
@@ -102,6 +108,11 @@ async function runOrigin(
   // Also off what the app writes itself, and we never see.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
+  enterOrigin(ctx.req, (inner) => {
+    if (observer.onInner?.(inner) ?? true) return true
+    showConditionals()
+    return false
+  })
   const guard = observer.conditions && guardNotModified(ctx.res, observer)
   try {
     await next()

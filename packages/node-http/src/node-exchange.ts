@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Exchange,
   type HttpCache,
+  type InnerCache,
   type Natives,
   type OriginObserver,
   OWN_FIELDS,
@@ -13,7 +14,7 @@ import { hasLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
-import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+import { enterOrigin, outerOf } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
 import { watchHead } from './watch-head.ts'
@@ -45,9 +46,17 @@ export function createNodeCache<Native>(
   return (visit) => {
     const { req, next } = visit
     const revalidation = takeRevalidation(req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(req)) return next()
+    const outer = outerOf(req)
+    if (revalidation === 'foreign' && outer === undefined) return next()
+    if (outer !== undefined) {
+      try {
+        if (yields(visit, cache, outer)) return next()
+      } catch (error) {
+        return next(error)
+      }
+    }
     const exchange = createNodeExchange(visit, cache)
-    if (revalidation !== undefined) {
+    if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
       return
     }
@@ -62,6 +71,14 @@ export function createNodeCache<Native>(
       failed(error)
     }
   }
+}
+
+function yields<Native>(
+  { req, res, native, address }: NodeVisit<Native>,
+  cache: HttpCache<Native>,
+  outer: (inner: InnerCache) => boolean,
+): boolean {
+  return cache.yields({ request: readRequest(req, address), native }, [native, res], outer)
 }
 
 /** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
@@ -90,16 +107,21 @@ export function createNodeExchange<Native>(
     get begun() {
       return begun
     },
-    bypass(add, onHead) {
+    bypass(add, onHead, onInner) {
       begun = true
+      if (onInner !== undefined) enterOrigin(req, onInner)
       addAtHead(res, add, OWN_FIELDS)
       if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
       next()
     },
     async runOrigin(observer) {
       begun = true
-      enterOrigin(req)
       const showConditionals = hideConditionals(req, observer.conditions)
+      enterOrigin(req, (inner) => {
+        if (observer.onInner?.(inner) ?? true) return true
+        showConditionals()
+        return false
+      })
       const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
       try {
         next()

@@ -6,6 +6,7 @@ import {
   type CapturedHead,
   type HeadDecision,
   type HeaderList,
+  type InnerCache,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -15,6 +16,7 @@ import type { LiveSink } from '../ports/live.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
 import { entryOf, refused, resultOf } from './fill-result.ts'
+import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
 import { ownNotModified, statusField } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { staleReply } from './stale-if-error.ts'
@@ -24,6 +26,8 @@ import { ask, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
 
 export interface OriginRun {
   readonly request: RequestView
+  /** The key without what varies. */
+  readonly plainKey: string
   readonly config: CacheConfig<never>
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
@@ -34,28 +38,42 @@ export interface OriginRun {
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
 
-export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
-  const { request, config, lead } = run
+export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> {
+  const run = { ...ordered }
+  const { request, lead } = run
+  let inner: InnerCache | undefined
   const asked = ask(rt, lead, request)
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
     const observer: OriginObserver = {
       conditions: asked?.conditions,
-      maxBodyBytes: config.maxBodyBytes,
+      maxBodyBytes: run.config.maxBodyBytes,
       live: liveOf(
         rt,
         run,
         () => verdict,
         () => minted,
       ),
+      onInner(met) {
+        if (met.keyOf(request) === run.plainKey) {
+          inner = met
+          run.config = withRulesOf(run.config, met)
+          return true
+        }
+        verdict = LEFT_TO_INNER
+        resolve(refused(verdict, 200))
+        return false
+      },
       onHead(head, whole, natives) {
+        if (verdict === LEFT_TO_INNER) return decide(rt, run, verdict, head, [])
+        const { config } = run
         const about = head.status === 304 ? asked : undefined
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
         if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
         if (meant && verdict.store && !lead.signal.aborted)
-          verdict = withSubjects(verdict, meant, request, config, natives)
+          verdict = withSubjects(verdict, meant, request, config, inner?.natives ?? natives)
         if (!verdict.store) resolve(refused(verdict, head.status))
         if (about !== undefined) {
           const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
