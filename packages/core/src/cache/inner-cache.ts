@@ -31,7 +31,7 @@ export function innerCache<Native>(
   }
 }
 
-/** How long a response is kept, and under which names, as the inner cache has it; everything else as the outer one has it. */
+/** How long a response is kept, as the inner cache has it; everything else as the outer one has it. */
 export function withRulesOf<Native>(
   outer: CacheConfig<Native>,
   { config }: InnerCache,
@@ -48,6 +48,5 @@ export function withRulesOf<Native>(
     keepMs: inner.keepMs,
     jitter: inner.jitter,
     targetedFields: inner.targetedFields,
-    tags: inner.tags,
   }
 }

@@ -7,6 +7,7 @@ import {
   type HeadDecision,
   type HeaderList,
   type InnerCache,
+  type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -73,7 +74,7 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
         if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
         if (meant && verdict.store && !lead.signal.aborted)
-          verdict = withSubjects(verdict, meant, request, config, inner?.natives ?? natives)
+          verdict = subjectsOf(run, verdict, meant, natives, inner)
         if (!verdict.store) resolve(refused(verdict, head.status))
         if (about !== undefined) {
           const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
@@ -89,6 +90,19 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
       .catch(failed)
       .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked)))
   })
+}
+
+/** The names that either of two caches gives it: who purges need not know which of them keeps it. */
+function subjectsOf(
+  { request, config }: OriginRun,
+  verdict: Storable,
+  head: CapturedHead,
+  natives: Natives | undefined,
+  inner: InnerCache | undefined,
+): Storable | NotStorable {
+  const named = withSubjects(verdict, head, request, config, natives)
+  if (inner === undefined || !named.store) return named
+  return withSubjects(named, head, request, inner.config as CacheConfig<never>, inner.natives)
 }
 
 const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
