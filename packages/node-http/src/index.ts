@@ -1,4 +1,4 @@
-// @stampede/node-http: what the framework adapters share. Applications need only isRevalidation.
+// @stampede/node-http: what the framework adapters share. Applications need stampedeFront and isRevalidation.
 
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
