@@ -22,12 +22,11 @@ export interface HttpCache<Native = unknown> {
    * throws, only with what the user's own callbacks or (through `bypass`) the app threw.
    */
   handle(exchange: Exchange<Native>): void | Promise<void>
-  /** Of a request that a cache further out has taken on, whose `onInner` it is: whether to let it pass. */
-  yields(
+  /** This cache as one further out is to be told of it, which has taken the request on. Undefined: it takes no part. */
+  inner(
     request: Pick<Exchange<Native>, 'request' | 'native'>,
     natives: Natives,
-    onInner: (inner: InnerCache) => boolean,
-  ): boolean
+  ): InnerCache | undefined
 }
 
 /** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
@@ -42,9 +41,6 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   const index = new VaryIndex()
   return {
     handle: (exchange) => handleCached(rt, config, index, exchange),
-    yields(request, natives, onInner) {
-      const inner = innerCache(request, natives, config)
-      return inner === undefined || onInner(inner)
-    },
+    inner: (request, natives) => innerCache(request, natives, config),
   }
 }

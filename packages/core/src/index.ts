@@ -46,6 +46,7 @@ export {
   type HeadWatch,
   type InnerCache,
   type Natives,
+  type OnInner,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELD,

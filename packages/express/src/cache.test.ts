@@ -25,8 +25,11 @@ vi.mock('@stampede/core', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
-    yields: (_request: object, natives: Natives, onInner: (inner: InnerCache) => boolean) =>
-      onInner({ keyOf: () => '', config: {}, natives }),
+    inner: (_request: object, natives: Natives): InnerCache => ({
+      keyOf: () => '',
+      config: {},
+      natives,
+    }),
   }),
 }))
 

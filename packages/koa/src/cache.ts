@@ -1,7 +1,13 @@
 // stampedeCache for Koa 2 and 3.
 
 import { type CacheOptions, createHttpCache } from '@stampede/core'
-import { type Dispatch, outerOf, readRequest, takeRevalidation } from '@stampede/node-http'
+import {
+  type Dispatch,
+  isInsideOrigin,
+  isTakenOn,
+  readRequest,
+  takeRevalidation,
+} from '@stampede/node-http'
 import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'
@@ -17,12 +23,13 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
   return async function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
-    const outer = outerOf(ctx.req)
-    if (revalidation === 'foreign' && outer === undefined) return next()
-    if (outer !== undefined) {
-      const inner = { request: readRequest(ctx.req, addressOf(ctx)), native: ctx }
-      if (cache.yields(inner, [ctx, ctx.response], outer)) return next()
-    }
+    if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
+    const inner = () =>
+      cache.inner({ request: readRequest(ctx.req, addressOf(ctx)), native: ctx }, [
+        ctx,
+        ctx.response,
+      ])
+    if (isTakenOn(ctx.req, inner)) return next()
     const visit = createKoaExchange(ctx, next, cache, (req, res) => entryOf(ctx.app)(req, res))
     const { exchange, answered } = visit
     if (typeof revalidation === 'object') {

@@ -5,6 +5,7 @@ import {
   type Exchange,
   type HeaderList,
   type HeadWatch,
+  type OnInner,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -41,11 +42,7 @@ export interface KoaVisit {
   close(error?: unknown): void
 }
 
-type Bypass = (
-  add: HeaderList,
-  onHead?: HeadWatch,
-  onInner?: OriginObserver['onInner'],
-) => Promise<void>
+type Bypass = (add: HeaderList, onHead?: HeadWatch, onInner?: OnInner) => Promise<void>
 
 export function createKoaExchange(
   ctx: Context,
@@ -108,22 +105,31 @@ async function runOrigin(
   // Also off what the app writes itself, and we never see.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
-  enterOrigin(ctx.req, (inner) => {
-    if (observer.onInner?.(inner) ?? true) return true
-    showConditionals()
-    return false
-  })
   const guard = observer.conditions && guardNotModified(ctx.res, observer)
+  let isLeft = false
+  enterOrigin(ctx.req, (inner) => {
+    const add = observer.onInner?.(inner)
+    if (add === undefined) return undefined
+    isLeft = true
+    guard?.stop()
+    showConditionals()
+    addAtHead(ctx.res, add)
+    return add
+  })
   try {
     await next()
   } catch (error) {
     const failed = failure(ctx, error)
-    if (judgeFailure(ctx, failed, outer, observer)) answer.given()
+    if (!isLeft && judgeFailure(ctx, failed, outer, observer)) answer.given()
     else answer.threw(error)
     return failed
   } finally {
     showConditionals()
     if (ctx.respond !== false) guard?.stop()
+  }
+  if (isLeft) {
+    answer.given()
+    return { type: 'not-captured', reason: 'declined' }
   }
   try {
     const capture = captureContext(ctx, observer, outer)

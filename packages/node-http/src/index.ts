@@ -30,7 +30,7 @@ export {
   linesOf,
   unsendable,
 } from './node-idempotency.ts'
-export { enterOrigin, outerOf } from './origin-scope.ts'
+export { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 export type { ParsedRequest } from './parsed-body.ts'
 export { shield } from './read-on.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'

@@ -9,12 +9,12 @@ import {
   type OriginObserver,
   OWN_FIELDS,
 } from '@stampede/core'
-import { captureResponse } from './capture-response.ts'
+import { openCapture } from './capture-response.ts'
 import { hasLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
-import { enterOrigin, outerOf } from './origin-scope.ts'
+import { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
 import { watchHead } from './watch-head.ts'
@@ -46,14 +46,11 @@ export function createNodeCache<Native>(
   return (visit) => {
     const { req, next } = visit
     const revalidation = takeRevalidation(req, cache)
-    const outer = outerOf(req)
-    if (revalidation === 'foreign' && outer === undefined) return next()
-    if (outer !== undefined) {
-      try {
-        if (yields(visit, cache, outer)) return next()
-      } catch (error) {
-        return next(error)
-      }
+    if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
+    try {
+      if (isTakenOn(req, () => innerOf(visit, cache))) return next()
+    } catch (error) {
+      return next(error)
     }
     const exchange = createNodeExchange(visit, cache)
     if (typeof revalidation === 'object') {
@@ -73,12 +70,11 @@ export function createNodeCache<Native>(
   }
 }
 
-function yields<Native>(
+function innerOf<Native>(
   { req, res, native, address }: NodeVisit<Native>,
   cache: HttpCache<Native>,
-  outer: (inner: InnerCache) => boolean,
-): boolean {
-  return cache.yields({ request: readRequest(req, address), native }, [native, res], outer)
+): InnerCache | undefined {
+  return cache.inner({ request: readRequest(req, address), native }, [native, res])
 }
 
 /** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
@@ -117,15 +113,19 @@ export function createNodeExchange<Native>(
     async runOrigin(observer) {
       begun = true
       const showConditionals = hideConditionals(req, observer.conditions)
+      const capture = openCapture(res, withNatives(atHead(observer, showConditionals), natives))
       enterOrigin(req, (inner) => {
-        if (observer.onInner?.(inner) ?? true) return true
+        const add = observer.onInner?.(inner)
+        if (add === undefined) return undefined
+        // Of two captures of one response, each would take the other for the wire.
+        capture.stop()
         showConditionals()
-        return false
+        addAtHead(res, add, OWN_FIELDS)
+        return add
       })
-      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
       try {
         next()
-        return await ended
+        return await capture.ended
       } catch (error) {
         // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
         process.nextTick(next, error)

@@ -2,10 +2,7 @@
 // first: it would wait for the very fill it is part of.
 
 import type { IncomingMessage } from 'node:http'
-import type { InnerCache } from '@stampede/core'
-
-/** True: the inner one is to let the request pass. */
-type OnInner = (inner: InnerCache) => boolean
+import type { InnerCache, OnInner } from '@stampede/core'
 
 const taken = new WeakMap<IncomingMessage, OnInner>()
 
@@ -13,7 +10,14 @@ export function enterOrigin(req: IncomingMessage, onInner: OnInner): void {
   taken.set(req, onInner)
 }
 
-/** What the cache further out, if there is one, is to be asked. */
-export function outerOf(req: IncomingMessage): OnInner | undefined {
-  return taken.get(req)
+export function isInsideOrigin(req: IncomingMessage): boolean {
+  return taken.has(req)
+}
+
+/** Whether the cache that `inner` tells of is to let the request pass. Throws what its callbacks throw. */
+export function isTakenOn(req: IncomingMessage, inner: () => InnerCache | undefined): boolean {
+  const onInner = taken.get(req)
+  if (onInner === undefined) return false
+  const met = inner()
+  return met === undefined || onInner(met) === undefined
 }

@@ -5,7 +5,7 @@ import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange, HeadWatch, OriginObserver } from '../ports/exchange.ts'
+import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
@@ -238,7 +238,7 @@ function forward<Native>(
   reason: ForwardReason,
   detail?: string,
   onHead?: HeadWatch,
-  onInner?: OriginObserver['onInner'],
+  onInner?: OnInner,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
   const status = statusField(config, { type: 'forward', reason, detail: shown })
@@ -246,6 +246,6 @@ function forward<Native>(
 }
 
 /** A cache further in would only ask, and wait, for the same key again. */
-function inside<Native>({ exchange, plainKey }: Journey<Native>): OriginObserver['onInner'] {
-  return (inner) => inner.keyOf(exchange.request) === plainKey
+function inside<Native>({ exchange, plainKey }: Journey<Native>): OnInner {
+  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

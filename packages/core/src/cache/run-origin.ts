@@ -60,14 +60,13 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
         if (met.keyOf(request) === run.plainKey) {
           inner = met
           run.config = withRulesOf(run.config, met)
-          return true
+          return undefined
         }
-        verdict = LEFT_TO_INNER
-        resolve(refused(verdict, 200))
-        return false
+        resolve(refused(LEFT_TO_INNER, 200))
+        const { reason: detail } = LEFT_TO_INNER
+        return statusField(run.config, { type: 'forward', reason: run.reason, detail })
       },
       onHead(head, whole, natives) {
-        if (verdict === LEFT_TO_INNER) return decide(rt, run, verdict, head, [])
         const { config } = run
         const about = head.status === 304 ? asked : undefined
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
