@@ -4,10 +4,11 @@ import { type Begun, begin } from './cache/begin.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { hitAtOnce } from './cache/hit-at-once.ts'
+import { innerCache } from './cache/inner-cache.ts'
 import { WHERE } from './cache/read-options.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
-import type { Exchange, ReadyReply, RequestView } from './ports/exchange.ts'
+import type { Exchange, InnerCache, Natives, ReadyReply, RequestView } from './ports/exchange.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 
 /** Options of `stampedeCache`. */
@@ -28,6 +29,11 @@ export interface HttpCache<Native = unknown> {
    * throws, only with what the user's own callbacks or (through `bypass`) the app threw.
    */
   handle(exchange: Exchange<Native>, begun?: Begun): void | Promise<void>
+  /** This cache as one further out is to be told of it, which has taken the request on. Undefined: it takes no part. */
+  inner(
+    request: Pick<Exchange<Native>, 'request' | 'native'>,
+    natives: Natives,
+  ): InnerCache | undefined
 }
 
 /** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
@@ -46,5 +52,6 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
       return hitAtOnce(rt, config, index, request, native, begun) ?? begun
     },
     handle: (exchange, begun) => handleCached(rt, config, index, exchange, begun),
+    inner: (request, natives) => innerCache(request, natives, config),
   }
 }

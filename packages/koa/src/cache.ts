@@ -1,7 +1,13 @@
 // stampedeCache for Koa 2 and 3.
 
 import { type CacheOptions, createHttpCache } from '@stampede/core'
-import { type Dispatch, isInsideOrigin, readRequest, takeRevalidation } from '@stampede/node-http'
+import {
+  type Dispatch,
+  isInsideOrigin,
+  isTakenOn,
+  readRequest,
+  takeRevalidation,
+} from '@stampede/node-http'
 import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'
@@ -19,14 +25,16 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
   // Not async: a hit takes no promise. Koa makes a rejection of what is thrown.
   return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(ctx.req)) return next()
+    if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
     const request = readRequest(ctx.req, addressOf(ctx))
-    const begun = revalidation === undefined ? cache.begin(request, ctx) : undefined
+    const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
+    if (isTakenOn(ctx.req, inner)) return next()
+    const begun = typeof revalidation === 'object' ? undefined : cache.begin(request, ctx)
     if (begun?.type === 'ready') return replyAtOnce(ctx, begun) ? ANSWERED : next()
     const dispatch: Dispatch = (req, res) => entryOf(ctx.app)(req, res)
     const visit = createKoaExchange(ctx, next, request, cache, dispatch)
     const { exchange, answered } = visit
-    if (revalidation !== undefined) {
+    if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
     } else {
       const handled = (async () => cache.handle(exchange, begun))()

@@ -1,4 +1,4 @@
-// @stampede/node-http: what the framework adapters share. Applications need only isRevalidation.
+// @stampede/node-http: what the framework adapters share. Applications need stampedeFront and isRevalidation.
 
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
@@ -6,6 +6,7 @@ export { createBodyCollector, teeStream } from './body.ts'
 export { captureResponse, guardNotModified } from './capture-response.ts'
 export { hasLeft } from './client-gone.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
+export { type Listener, stampedeFront } from './front.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {
   applyFields,
@@ -29,7 +30,7 @@ export {
   linesOf,
   unsendable,
 } from './node-idempotency.ts'
-export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+export { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 export type { ParsedRequest } from './parsed-body.ts'
 export { shield } from './read-on.ts'
 export { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'

@@ -10,12 +10,12 @@ import {
   OWN_FIELDS,
   type RequestView,
 } from '@stampede/core'
-import { captureResponse } from './capture-response.ts'
+import { openCapture } from './capture-response.ts'
 import { hasLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
-import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+import { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
 import { watchHead } from './watch-head.ts'
@@ -47,15 +47,16 @@ export function createNodeCache<Native>(
   return (visit) => {
     const { req, res, next, native, address } = visit
     const revalidation = takeRevalidation(req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(req)) return next()
+    if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
     const request = readRequest(req, address)
-    if (revalidation !== undefined) {
-      const exchange = createNodeExchange(visit, request, cache)
-      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return
-    }
     let begun: Begun
     try {
+      if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
+      if (typeof revalidation === 'object') {
+        const exchange = createNodeExchange(visit, request, cache)
+        exchange.runOrigin(revalidation.observer).then(revalidation.settle)
+        return
+      }
       const answer = cache.begin(request, native)
       if (answer.type === 'ready') return writeReady(res, answer) ? undefined : next()
       begun = answer
@@ -112,20 +113,29 @@ function createNodeExchange<Native>(
     get begun() {
       return begun
     },
-    bypass(add, onHead) {
+    bypass(add, onHead, onInner) {
       begun = true
+      if (onInner !== undefined) enterOrigin(req, onInner)
       addAtHead(res, add, OWN_FIELDS)
       if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
       next()
     },
     async runOrigin(observer) {
       begun = true
-      enterOrigin(req)
       const showConditionals = hideConditionals(req, observer.conditions)
-      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
+      const capture = openCapture(res, withNatives(atHead(observer, showConditionals), natives))
+      enterOrigin(req, (inner) => {
+        const add = observer.onInner?.(inner)
+        if (add === undefined) return undefined
+        // Of two captures of one response, each would take the other for the wire.
+        capture.stop()
+        showConditionals()
+        addAtHead(res, add, OWN_FIELDS)
+        return add
+      })
       try {
         next()
-        return await ended
+        return await capture.ended
       } catch (error) {
         // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
         process.nextTick(next, error)
