@@ -1,15 +1,10 @@
 // Sending a complete answer of core's on a ServerResponse. Its header fields may come out of a store
 // that others write to, so they are checked before the response is touched.
 
-import {
-  type ServerResponse,
-  STATUS_CODES,
-  validateHeaderName,
-  validateHeaderValue,
-} from 'node:http'
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { type HeaderList, OWN_FIELDS, type ReadyReply, type Reply, toHeaders } from '@stampede/core'
 import { applyFields, forbidTransform } from './header-fields.ts'
-import { clearReason } from './http2.ts'
+import { clearReason, isHttp2 } from './http2.ts'
 
 /** The methods to send with; a capturing layer passes those it wraps. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
@@ -55,8 +50,9 @@ export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const { status, fields, body } = ready
   const outer = res.getHeaderNames()
   const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
-  if (res.headersSent || !isPlain) return writeReply(res, replyOf(ready))
-  res.writeHead(status, STATUS_CODES[status] ?? '', fields as string[])
+  const isTaken = isHttp2(res) || res.headersSent || res.statusMessage
+  if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
+  res.writeHead(status, fields as string[])
   res.end(body)
   return true
 }
