@@ -3,7 +3,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { type CacheOptions, createStampede, memoryStore, type StampedeEvent } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
-import { stampedeCache as expressCache } from '@stampede/express'
+import { stampedeCache as expressCache, idempotency } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
 import { stampedeFront } from '@stampede/node-http'
 import express5 from 'express'
@@ -298,4 +298,23 @@ describe.each(LAYERS)('$name', ({ build }) => {
     for (const run of [1, 2, 3]) expect((await t.get())[0]).toBe(`run ${run}`)
     expect(t.lookups.mock.calls.length).toBeLessThanOrEqual(3)
   })
+})
+
+it('idempotency keys behind a front: one run, its answer again, and the page that it changed is forgotten', async () => {
+  const stampede = createStampede()
+  let orders = 0
+  const app = express5()
+  app.get('/orders', (_req, res) => void res.send(`${orders} orders`))
+  app.post('/orders', idempotency({ stampede, scope: () => 'ann' }), (_req, res) => {
+    orders += 1
+    res.status(201).send(`order ${orders}`)
+  })
+  await using front = await listen(stampedeFront(app, { stampede, ttlMs: 60_000 }))
+  const url = `${front.url}/orders`
+  const post = () =>
+    ask(url, { method: 'POST', headers: { 'idempotency-key': '"k"', 'content-length': '0' } })
+  for (const _ of [1, 2]) expect((await ask(url)).body).toBe('0 orders')
+  for (const _ of [1, 2]) expect(await post()).toMatchObject({ status: 201, body: 'order 1' })
+  expect((await ask(url)).body).toBe('1 orders')
+  await stampede.close()
 })
