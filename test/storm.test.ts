@@ -6,6 +6,7 @@ import { assertCleanExit } from './harness/fleet.ts'
 import { burst } from './harness/load.ts'
 import { type StormFleet, startStormFleet } from './storm/fleet.ts'
 import { type Load, startLoad } from './storm/load.ts'
+import { at } from './storm/truth.ts'
 import { FAULTS } from './storm/weather.ts'
 
 /** A lease whose holder never heard of it, and what it takes to notice and to run the handler, on a busy machine. */
@@ -32,9 +33,9 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     )
     load = startLoad(members, pages, orders)
     for (const [name, strike] of Object.entries(FAULTS)) {
-      const from = Math.round(performance.now())
+      const from = at()
       await strike(fleet)
-      weather.push({ name, from, until: Math.round(performance.now()) })
+      weather.push({ name, from, until: at() })
     }
     await load.stop()
     for (const member of members) counts.push(await member.ask({ type: 'counts' }))
@@ -81,7 +82,8 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
   it('carries out no order twice, but where Redis lost what it had acknowledged', () => {
     const { orders } = fleet
     const twice = [...orders.all.values()].filter(({ effects }) => effects > 1)
-    expect(twice.filter((order) => !orders.isExcluded(order))).toEqual([])
+    const broken = twice.filter((order) => !orders.isExcluded(order))
+    expect(broken, JSON.stringify([broken, weather], undefined, 1)).toEqual([])
   })
 
   it('tells every buyer the one result in the end, and before that only to come again', () => {

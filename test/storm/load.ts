@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FleetMember } from '../harness/fleet.ts'
 import { type Answer, ask } from '../harness/load.ts'
 import { TAGS, tagOf } from './shop.ts'
-import type { Order, Orders, Pages } from './truth.ts'
+import { at, type Order, type Orders, type Pages } from './truth.ts'
 
 const PAGES = 400
 const READERS = 20
@@ -145,6 +145,7 @@ async function insist(
     const member = members[n % members.length] as FleetMember
     const { status, body } = await send(member, order, agent)
     order.statuses.set(status, (order.statuses.get(status) ?? 0) + 1)
+    order.story.push(`${at()} ${status} from ${member.index}`)
     if (status !== 201) {
       await sleep(100)
       continue
@@ -157,6 +158,7 @@ async function insist(
 
 function send(member: FleetMember, order: Order, agent: Agent): Promise<Answer> {
   order.lastSentAt = performance.now()
+  order.story.push(`${at()} sent to ${member.index}`)
   const headers = { 'idempotency-key': order.key, 'x-user': 'ada' }
   return ask(member.url + order.path, { method: 'POST', headers }, agent)
 }

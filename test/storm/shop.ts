@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Orders, Pages } from './truth.ts'
+import { at, type Orders, type Pages } from './truth.ts'
 
 export const TAGS = 40
 
@@ -20,12 +20,13 @@ export interface Shop extends AsyncDisposable {
 /** Pages take 5 to 24 ms, orders 20 to 210: long enough for faults to come in the middle. */
 export async function openShop(pages: Pages, orders: Orders): Promise<Shop> {
   const runs = new Map<string, number>()
-  const server = createServer(async ({ method, url = '' }, res) => {
+  const server = createServer(async ({ method, url = '', headers }, res) => {
     const n = Number(url.split('/').at(-1))
     if (method === 'POST') {
       const order = orders.all.get(url)
       if (order === undefined) return void res.writeHead(404).end()
       order.effects += 1
+      order.story.push(`${at()} carried out: ${headers['x-attempt']}`)
       const body = JSON.stringify({ path: url, run: order.effects })
       await sleep(20 + (n % 20) * 10)
       return void res.writeHead(201).end(body)

@@ -3,6 +3,9 @@
 /** As promised: how long what was purged may be answered, after the purge resolved. */
 export const BOUND_MS = 5_000
 
+/** Now, as the weather report says it. */
+export const at = (): number => Math.round(performance.now())
+
 interface Purged {
   readonly resolvedAt: number
   readonly version: number
@@ -69,6 +72,8 @@ export interface Order {
   effects: number
   readonly bodies: Set<string>
   readonly statuses: Map<number, number>
+  /** What happened to it, for whoever wants to know how a rule was broken. */
+  readonly story: string[]
 }
 
 /** Orders are carried out by the origin; how often is what matters. */
@@ -85,6 +90,7 @@ export class Orders {
       effects: 0,
       bodies: new Set<string>(),
       statuses: new Map<number, number>(),
+      story: [],
     }
     const order = {
       path: `/orders/${n}`,

@@ -31,9 +31,11 @@ stampede.on('*', ({ type }) => {
   counts[type] = (counts[type] ?? 0) + 1
 })
 
-/** @param {string} target @param {string} method */
-async function askOrigin(target, method) {
-  const response = await fetch(ORIGIN_URL + target, { method })
+/** @param {string} target @param {string} method @param {import('@stampede/core').Attempt} [attempt] */
+async function askOrigin(target, method, attempt) {
+  const { isRecovery, fence } = attempt ?? {}
+  const headers = { 'x-attempt': `${index} ${attempt?.attempt} ${isRecovery} ${fence}` }
+  const response = await fetch(ORIGIN_URL + target, { method, headers })
   const tags = response.headers.get('cache-tag')
   return { status: response.status, tags, body: await response.text() }
 }
@@ -54,7 +56,7 @@ function expressApp() {
     '/orders/:n',
     expressIdempotency({ stampede, scope: (req) => whose(req.get('x-user')) }),
     async (/** @type {any} */ req, /** @type {any} */ res) => {
-      const { status, body } = await askOrigin(req.originalUrl, 'POST')
+      const { status, body } = await askOrigin(req.originalUrl, 'POST', req.idempotency)
       res.status(status).type('json').send(body)
     },
   )
@@ -67,7 +69,7 @@ function koaApp() {
   app.use(koaCache({ ...cache, key: (/** @type {any} */ ctx) => ctx.originalUrl }))
   app.use(koaIdempotency({ stampede, scope: (ctx) => whose(ctx.get('x-user')) }))
   app.use(async (ctx) => {
-    const { status, tags, body } = await askOrigin(ctx.originalUrl, ctx.method)
+    const { status, tags, body } = await askOrigin(ctx.originalUrl, ctx.method, ctx.idempotency)
     if (tags !== null) ctx.set('cache-tag', tags)
     ctx.status = status
     ctx.type = 'json'
