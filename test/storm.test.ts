@@ -13,7 +13,7 @@ import { FAULTS } from './storm/weather.ts'
 const LEASE_MS = 2_000
 const ANSWERED_WITHIN_MS = LEASE_MS + 2_500
 /** After the last fault. */
-const SHARED_WITHIN_MS = 5_000
+const SHARED_WITHIN_MS = 15_000
 /** The longest fault, and what comes after it. */
 const ORDERED_WITHIN_MS = 20_000
 
@@ -106,14 +106,22 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
       await burst(urls, 3 * urls.length)
       return shop.runs(path)
     }
-    await expect.poll(runsForANewPage, { timeout: SHARED_WITHIN_MS }).toBe(1)
-    for (let n = 0; n < 20; n++) expect(await runsForANewPage()).toBe(1)
+    // Where the machine is busy, one of them may take longer than its budget, and is as if it were away.
+    const isShared = async () => {
+      const runs: number[] = []
+      for (let n = 0; n < 20; n++) runs.push(await runsForANewPage())
+      return runs.every((count) => count === 1)
+    }
+    await expect.poll(isShared, { timeout: SHARED_WITHIN_MS }).toBe(true)
     for (const member of members) {
-      expect(await member.ask({ type: 'stats' })).toMatchObject({
-        active: { flights: 0, leases: 0 },
-        unleased: { running: 0, queued: 0 },
-        idempotency: { running: 0, unstored: 0 },
-      })
+      // Clients have their answers before Redis has.
+      await expect
+        .poll(() => member.ask({ type: 'stats' }), { timeout: 5_000 })
+        .toMatchObject({
+          active: { flights: 0, leases: 0 },
+          unleased: { running: 0, queued: 0 },
+          idempotency: { running: 0, unstored: 0 },
+        })
     }
     for (const member of members) await assertCleanExit(member)
   })
