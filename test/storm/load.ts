@@ -144,6 +144,7 @@ async function insist(
   for (let n = first; answered < 2; n++) {
     const member = members[n % members.length] as FleetMember
     const { status, body } = await send(member, order, agent)
+    order.endedAt = performance.now()
     order.statuses.set(status, (order.statuses.get(status) ?? 0) + 1)
     order.story.push(`${at()} ${status} from ${member.index}`)
     if (status !== 201) {
@@ -157,7 +158,6 @@ async function insist(
 }
 
 function send(member: FleetMember, order: Order, agent: Agent): Promise<Answer> {
-  order.lastSentAt = performance.now()
   order.story.push(`${at()} sent to ${member.index}`)
   const headers = { 'idempotency-key': order.key, 'x-user': 'ada' }
   return ask(member.url + order.path, { method: 'POST', headers }, agent)

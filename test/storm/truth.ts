@@ -66,8 +66,8 @@ export interface Order {
   readonly path: string
   readonly key: string
   readonly begunAt: number
-  /** When it was sent for the last time. */
-  lastSentAt: number
+  /** When the last answer to it came: until then Redis may have been asked. */
+  endedAt: number
   answeredAt: number | undefined
   effects: number
   readonly bodies: Set<string>
@@ -96,7 +96,7 @@ export class Orders {
       path: `/orders/${n}`,
       key: `order-${n}`,
       begunAt,
-      lastSentAt: begunAt,
+      endedAt: begunAt,
       ...counted,
     }
     this.all.set(order.path, order)
@@ -108,7 +108,7 @@ export class Orders {
   }
 
   /** Of these nothing is promised: they were under way when Redis lost records that it had acknowledged. */
-  isExcluded({ begunAt, lastSentAt }: Order): boolean {
-    return this.#losses.some(({ from, until }) => begunAt < until && lastSentAt > from)
+  isExcluded({ begunAt, endedAt }: Order): boolean {
+    return this.#losses.some(({ from, until }) => begunAt < until && endedAt > from)
   }
 }
