@@ -11,7 +11,7 @@ import { FAULTS } from './storm/weather.ts'
 
 /** A lease whose holder never heard of it, and what it takes to notice and to run the handler, on a busy machine. */
 const LEASE_MS = 2_000
-const ANSWERED_WITHIN_MS = LEASE_MS + 2_500
+const ANSWERED_WITHIN_MS = LEASE_MS + 4_000
 /** After the last fault. */
 const SHARED_WITHIN_MS = 15_000
 /** The longest fault, and what comes after it. */

@@ -22,7 +22,7 @@ export interface Sky {
 type Fault = (sky: Sky) => Promise<void>
 
 export const FAULTS: Readonly<Record<string, Fault>> = {
-  none: () => sleep(3_000),
+  none: () => sleep(2_000),
 
   async "one process's connections are cut, again and again, and then dead"({ proxies }) {
     for (let n = 0; n < 8; n++) {
@@ -31,7 +31,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     }
     for (const proxy of proxies) proxy.stall()
     // Longer than anything that was purged may be answered.
-    await sleep(BOUND_MS + 1_500)
+    await sleep(BOUND_MS + 4_000)
     for (const proxy of proxies) proxy.flow()
     await sleep(1_500)
   },
