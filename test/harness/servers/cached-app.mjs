@@ -102,7 +102,7 @@ await runMember({
     if (type === 'stats') return stampede.stats()
     if (type === 'events') return events.splice(0)
     if (type === 'purge')
-      return stampede.purge({ key: message.key }, { soft: message.soft ?? false })
+      return stampede.purge(message.target ?? { key: message.key }, { soft: message.soft ?? false })
     throw new Error(`Unknown question ${type}`)
   },
   async close() {
