@@ -102,7 +102,7 @@ describe.each(Object.entries(READERS))('what stands for %s', (_, read) => {
 
   it('is read in linear time', () => {
     for (const piece of HOSTILE_PIECES.filter((each) => each !== '')) {
-      for (const before of ['', 'a=', '"']) {
+      for (const before of ['', 'a="']) {
         const long = before + repeated(piece)
         // The best of three, so that whatever else the machine does counts for nothing.
         const isQuick = [1, 2, 3].some(() => elapsedMs(() => read(long)) < 500)
