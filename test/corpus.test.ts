@@ -49,7 +49,11 @@ const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
     patternProblem(pattern) === undefined ? matchesPattern(pattern, canonicalPath(path)) : null,
   tags: (name: string, value: string) =>
     name === 'cache-groups' ? cacheGroups([[name, value]]) : responseTags([[name, value]]),
-  queries: (one: string, other: string, query: CacheRules<unknown>['query'] | null) => {
+  queries: (
+    one: string,
+    other: string,
+    query: Exclude<CacheRules<unknown>['query'], undefined> | null,
+  ) => {
     const config = readCacheOptions(query === null ? {} : { query })
     const key = (text: string) => cacheKey({ ...GET, target: `/?${text}` }, {}, config, [])
     return key(one) === key(other)
