@@ -83,7 +83,7 @@ export class RedisIdempotency implements IdempotencyStore {
       if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
       throw error
     }
-    const reply = readBegin(raw, key, request.token)
+    const reply = this.#checked(beginRecord, () => readBegin(raw, key, request.token))
     if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
     return reply
   }
@@ -111,11 +111,7 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async inspect(key: string): Promise<Inspection | undefined> {
     const raw = await this.#link.run(inspectRecord, PREFIX + key, [])
-    try {
-      return readInspection(raw)
-    } catch (error) {
-      throw storeUnavailable(this.name, inspectRecord.name, error)
-    }
+    return this.#checked(inspectRecord, () => readInspection(raw))
   }
 
   /** Tried even while the breaker is open, as purges are; and not after the operator was told that it failed. */
@@ -136,6 +132,15 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async close(): Promise<void> {
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
+  }
+
+  /** A reply that cannot be read is none. */
+  #checked<T>(script: Script, read: () => T): T {
+    try {
+      return read()
+    } catch (error) {
+      throw storeUnavailable(this.name, script.name, error)
+    }
   }
 
   /**

@@ -17,6 +17,8 @@ const LONG_AGO = -(2 ** 30)
 /** A place in an array, and an array of a name and a value. */
 const REFERENCE_BYTES = 8
 const PAIR_BYTES = 64
+/** Of all keys whose purge is remembered: how long a URL is, is the client's. */
+const PURGES_BYTES = 2 * 1024 * 1024
 /** Its place in the index of its group, and that group's. */
 const VARIANT_BYTES = 350
 
@@ -68,6 +70,8 @@ export class L1 {
     }
     this.#purges = new LRUCache<string, number>({
       max: 10_000,
+      maxSize: PURGES_BYTES,
+      sizeCalculation: (_sequence, key) => stringBytes(key),
       dispose: (sequence, _key, reason) => {
         if (reason === 'evict') this.#forgotten = Math.max(this.#forgotten, sequence)
       },
@@ -129,6 +133,8 @@ export class L1 {
   purge(group: string): void {
     this.#sequence += 1
     this.#purges.set(group, this.#sequence)
+    // One that is too long to be remembered is about everything that is being read now.
+    if (!this.#purges.has(group)) this.#forgotten = this.#sequence
     for (const key of this.#groups.keysOf(group)) this.#slots?.delete(key)
   }
 
