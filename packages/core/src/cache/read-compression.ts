@@ -46,11 +46,15 @@ function readTypes(value: unknown): (type: string) => boolean {
     if (TYPE.test(type)) continue
     throw optionError(`${OPTION}.types`, type, "name media types: ['text/*', 'application/json']")
   }
-  const patterns = types.map(patternOf)
-  return (type) => patterns.some((pattern) => pattern.test(type))
+  const patterns = types.map((type) => type.toLowerCase().split('/'))
+  return (type) => {
+    const [main = '', sub = ''] = type.split('/')
+    return patterns.some(([mains = '', subs = '']) => isOf(main, mains) && isOf(sub, subs))
+  }
 }
 
-function patternOf(type: string): RegExp {
-  const literal = type.toLowerCase().replace(/[.+^$]/g, '\\$&')
-  return new RegExp(`^${literal.replaceAll('*', '[^/]+')}$`)
+/** `*`, `*+json`, or itself. */
+function isOf(part: string, pattern: string): boolean {
+  if (part === '' || !pattern.startsWith('*')) return part !== '' && part === pattern
+  return part.endsWith(pattern.slice(1))
 }
