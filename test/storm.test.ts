@@ -14,8 +14,8 @@ const LEASE_MS = 2_000
 const ANSWERED_WITHIN_MS = LEASE_MS + 4_000
 /** After the last fault. */
 const SHARED_WITHIN_MS = 15_000
-/** The longest fault, and what comes after it. */
-const ORDERED_WITHIN_MS = 20_000
+/** A lease of an order whose holder never heard of it, if it cannot be taken back before; and a little. */
+const ORDERED_WITHIN_MS = 30_000 + 5_000
 
 describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ source }) => {
   let fleet: StormFleet
@@ -91,7 +91,8 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     for (const order of orders.all.values()) {
       const { statuses, bodies, effects, begunAt, answeredAt = Infinity } = order
       for (const status of statuses.keys()) expect([201, 409, 503], order.key).toContain(status)
-      expect(answeredAt - begunAt, order.key).toBeLessThan(ORDERED_WITHIN_MS)
+      const tookMs = answeredAt - begunAt
+      expect(tookMs, order.story.join('\n')).toBeLessThan(ORDERED_WITHIN_MS)
       if (!orders.isExcluded(order)) expect([effects, bodies.size], order.key).toEqual([1, 1])
     }
   })
