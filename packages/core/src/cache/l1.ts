@@ -10,7 +10,7 @@ import { codedBytes, dropCoded } from './coded-bodies.ts'
 import { GroupIndex } from './group-index.ts'
 
 /** Map slot, list links, the objects of an entry without what they name, their numbers, the buffer of its body. */
-const OVERHEAD_BYTES = 850
+const OVERHEAD_BYTES = 600
 /** Not here: before everything. A whole number, as engines keep the other moments. */
 const LONG_AGO = -(2 ** 30)
 

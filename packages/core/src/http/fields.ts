@@ -22,8 +22,27 @@ const COMMON: ReadonlyMap<string, string> = new Map(
 
 export function toFields(headers: HeaderList): Fields {
   const fields: string[] = []
-  for (const [name, value] of headers) fields.push(COMMON.get(name) ?? name, value)
-  return fields
+  for (const [name, value] of headers) {
+    const common = COMMON.get(name)
+    fields.push(common ?? name, common === undefined ? value : shared(value))
+  }
+  // An array that has grown has room for more.
+  return fields.slice()
+}
+
+/** Longer ones, such as policies, are few; shorter ones that are of one entry alone, as its tag is, make room for others soon. */
+const LONGEST_SHARED = 64
+const MOST_SHARED = 1_000
+const recent = new Map<string, string>()
+
+/** Types, dates and the like are the same for many entries: of those of late there is one string. */
+export function shared(text: string): string {
+  if (text.length > LONGEST_SHARED) return text
+  const known = recent.get(text)
+  if (known !== undefined) return known
+  if (recent.size === MOST_SHARED) recent.clear()
+  recent.set(text, text)
+  return text
 }
 
 export function toHeaders(fields: Fields): HeaderList {
