@@ -1,7 +1,7 @@
 // One episode: a fleet, a workload and some kinds of faults, all from one seed, for some minutes; then everything heals, and
 // nothing may be left.
 
-import { KINDS, plague } from './faults.ts'
+import { makePlague, plague } from './faults.ts'
 import type { Figures } from './figures.ts'
 import { makePlan } from './plan.ts'
 import { withSimulatedTimers } from './process-time.ts'
@@ -58,10 +58,10 @@ function play(world: World, { processes, forMs }: Setting): void {
     kernel.after(-Math.log(1 - random.next()) * plan.everyMs, next)
   }
   kernel.after(100, next)
-  const kinds = random.some(KINDS, random.pick([0.1, 0.3, 0.7]))
-  plague(world, kinds, random.pick([2_000, 8_000, 30_000]), forMs)
+  plague(world, makePlague(random), forMs)
   const sweep = () => {
     world.calls.sweep()
+    world.leaseEnds.sweep()
     kernel.after(SWEEP_MS, sweep)
   }
   kernel.after(SWEEP_MS, sweep)

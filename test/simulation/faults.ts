@@ -1,5 +1,6 @@
 // What goes wrong: each fault begins, and most of them end some time later.
 
+import type { Random } from '../leak-fuzz/random.ts'
 import type { World } from './world.ts'
 
 /** Returns how it ends; nothing, if it is over at once or cannot be now. */
@@ -161,8 +162,26 @@ export const KINDS: readonly Kind[] = [
   },
 ]
 
+export interface Plague {
+  readonly kinds: readonly Kind[]
+  readonly everyMs: number
+  /** Chance that what went wrong brings the next along, soon: what has one cause comes at one time. */
+  readonly together: number
+}
+
+export function makePlague(random: Random): Plague {
+  return {
+    kinds: random.some(KINDS, random.pick([0.1, 0.3, 0.7])),
+    everyMs: random.pick([2_000, 8_000, 30_000]),
+    together: random.pick([0, 0.3, 0.6]),
+  }
+}
+
+/** Between two faults that come together. */
+const SOON_MS = 500
+
 /** From now on something of these kinds goes wrong, every `everyMs` on average, until `endAt`. */
-export function plague(world: World, kinds: readonly Kind[], everyMs: number, endAt: number): void {
+export function plague(world: World, { kinds, everyMs, together }: Plague, endAt: number): void {
   const { kernel, random } = world
   if (kinds.length === 0) return
   const next = () => {
@@ -178,7 +197,8 @@ export function plague(world: World, kinds: readonly Kind[], everyMs: number, en
         end()
       })
     }
-    kernel.after(-Math.log(1 - random.next()) * everyMs, next)
+    const onAverageMs = random.chance(together) ? SOON_MS : everyMs
+    kernel.after(-Math.log(1 - random.next()) * onAverageMs, next)
   }
   kernel.after(random.next() * everyMs, next)
 }

@@ -55,6 +55,13 @@ export const MUTATIONS: readonly Mutation[] = [
     MARKS,
     "if (kept.hard > made.asOf) return 'void'",
   ),
+  {
+    name: 'when the history of purges was lost, copies and what was made before are used on',
+    edits: [
+      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: 'core/src/cache/hints.ts', from: 'rt.l1.flush()', to: '' },
+    ],
+  },
   drop(
     'a fill says that it knows every purge there will be',
     'core/src/cache/fill.ts',
@@ -103,6 +110,12 @@ export const MUTATIONS: readonly Mutation[] = [
     'locks/src/lease.ts',
     'forMs - driftMs(forMs) - elapsedMs(this.#landlord.clock, from)',
     '3 * forMs - elapsedMs(this.#landlord.clock, from)',
+  ),
+  drop(
+    'a lock that was taken by another goes on',
+    'locks/src/create-lease.ts',
+    'lost: () => lease.revoke(NOT_OURS),',
+    'lost: () => renewed(now(clock)),',
   ),
   drop(
     'the end of a job is accepted without its token',

@@ -21,7 +21,11 @@ export interface Plan {
   readonly everyMs: number
   readonly lockKeys: number
   readonly originMs: readonly number[]
+  /** How often each kind of call comes, against the others; 0: never. */
+  readonly mix: Readonly<Record<CallKind, number>>
 }
+
+export type CallKind = 'get' | 'purge' | 'lock' | 'job'
 
 /** Commands, their repetitions, and lookups that are made again because something came between. */
 export const STORE_BUDGET_MS = 3_000
@@ -48,6 +52,21 @@ export function makePlan(random: Random): Plan {
     everyMs: random.pick([10, 30, 100, 300]),
     lockKeys: 1 + random.int(3),
     originMs: random.pick([[1], [0, 20, 300], [5, 200, 2_500], [1, 400, 6_000, LONGEST_ORIGIN_MS]]),
+    mix: makeMix(random),
+  }
+}
+
+/**
+ * Half of the episodes have some of everything; in the others some kinds of calls are rare or absent, so that what they would have ended
+ * lives on: what a purge that was missed leaves is only seen until the next.
+ */
+function makeMix(random: Random): Plan['mix'] {
+  if (random.chance(0.5)) return { get: 62, purge: 8, lock: 15, job: 15 }
+  return {
+    get: random.pick([5, 20, 80]),
+    purge: random.pick([0.3, 1, 3]),
+    lock: random.pick([0, 10, 40]),
+    job: random.pick([0, 10, 40]),
   }
 }
 

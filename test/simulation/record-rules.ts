@@ -32,8 +32,13 @@ export class RecordRules {
     for (const [key, { fence }] of this.#records) {
       this.#highest.set(key, Math.max(fence, this.#highest.get(key) ?? 0))
     }
-    if (mayFall) this.#highest.clear()
+    if (mayFall) this.forgetLost()
     this.#records = new Map()
+  }
+
+  /** What was lost before is not compared with any more. */
+  forgetLost(): void {
+    this.#highest.clear()
   }
 
   saw(command: Command, reply: unknown, data: ServerData, isAgain: boolean): void {

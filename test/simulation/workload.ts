@@ -3,6 +3,7 @@
 import type { Attempt, FactoryContext, PurgeTarget } from '@stampede/core'
 import type { Member } from './member.ts'
 import {
+  type CallKind,
   LONGEST_ORIGIN_MS,
   LONGEST_WORK_MS,
   type Plan,
@@ -17,10 +18,21 @@ export function call(world: World, plan: Plan): void {
   const { random, members } = world
   if (members.length === 0) return
   const member = random.pick(members)
-  const draw = random.next()
-  const start = draw < 0.62 ? get : draw < 0.7 ? purge : draw < 0.85 ? lock : job
+  const start = CALLS[pickKind(random, plan.mix)]
   world.figures.calls += 1
   member.time.receive(() => start(world, plan, member))
+}
+
+const CALLS = { get, purge, lock, job } as const
+
+function pickKind(random: World['random'], mix: Plan['mix']): CallKind {
+  const kinds = Object.entries(mix) as Array<[CallKind, number]>
+  let left = random.next() * kinds.reduce((sum, [, weight]) => sum + weight, 0)
+  for (const [kind, weight] of kinds) {
+    left -= weight
+    if (left < 0) return kind
+  }
+  return 'get'
 }
 
 function sleep({ kernel }: World, member: Member, ms: number): Promise<void> {
@@ -111,7 +123,7 @@ function purge(world: World, plan: Plan, member: Member): void {
 }
 
 function lock(world: World, plan: Plan, member: Member): void {
-  const { random, lockRules, kernel, calls, figures } = world
+  const { random, lockRules, leaseEnds, kernel, calls, figures } = world
   const key = `lock${random.int(plan.lockKeys)}`
   const waitMs = random.pick([0, 200, 5_000, 20_000])
   const holdMs = random.pick([1, 20, 300, 4_000])
@@ -124,8 +136,12 @@ function lock(world: World, plan: Plan, member: Member): void {
       world.note(member.name, `has ${key}, fence ${lease.fence}`)
       const holder = { process: member.name, lease }
       lockRules.acquired(key, holder, world.brokenAt, kernel.now)
+      const fence = String(lease.fence)
+      const isOver = () => lease.remainingMs() === 0
+      leaseEnds.relies({ process: member.name, what: key, fence, isOver })
       await sleep(world, member, holdMs)
       lockRules.released(key, holder)
+      leaseEnds.relents(member.name, fence)
       const end = calls.begin(member, `release ${key}`, key, STORE_BUDGET_MS)
       world.note(member.name, `releases ${key}: ${await lease.release()}`)
       calls.end(end)
@@ -159,14 +175,16 @@ async function work(
   name: string,
   { fence, signal }: Attempt,
 ): Promise<string> {
-  const { random, jobs, figures } = world
+  const { random, jobs, leaseEnds, figures } = world
   const mine = { process: member.name, fence: String(fence), signal }
   figures.works += 1
   world.note(member.name, `works at ${name}, fence ${fence}`)
   jobs.begin(name, mine, world.brokenAt)
+  leaseEnds.relies({ ...mine, what: name, isOver: () => signal.aborted })
   const fails = random.chance(0.2)
   await sleep(world, member, random.pick([1, 50, 700, LONGEST_WORK_MS * 0.9]))
   jobs.end(name, mine)
+  leaseEnds.relents(member.name, mine.fence)
   world.note(member.name, `${fails ? 'fails at' : 'did'} ${name}`)
   if (fails) throw new Error('the work failed')
   return name

@@ -7,6 +7,7 @@ import type { Figures } from './figures.ts'
 import { FreshnessRules } from './freshness-rules.ts'
 import { JobRules } from './job-rules.ts'
 import { Kernel } from './kernel.ts'
+import { LeaseEndRules } from './lease-end-rules.ts'
 import { LockRules } from './lock-rules.ts'
 import { Member } from './member.ts'
 import { OriginRules } from './origin-rules.ts'
@@ -17,6 +18,7 @@ import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
 
 export class World {
+  readonly #byName = new Map<string, Member>()
   readonly kernel = new Kernel(leave)
   readonly server = new SimRedis(this.kernel)
   readonly random: Random
@@ -26,14 +28,19 @@ export class World {
   readonly records = new RecordRules(this.judge)
   readonly origins = new OriginRules(this.judge)
   readonly lockRules = new LockRules(this.judge)
-  readonly jobs = new JobRules(this.judge, (name) => this.#byName.get(name)?.isAwake === true)
+  readonly #isAwake = (name: string): boolean => this.#byName.get(name)?.isAwake === true
+  readonly jobs = new JobRules(this.judge, this.#isAwake)
+  readonly leaseEnds = new LeaseEndRules(this.judge, {
+    now: () => this.kernel.now,
+    after: (delayMs, run) => this.kernel.after(delayMs, run),
+    isAwake: this.#isAwake,
+  })
   readonly freshness: FreshnessRules
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
   /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
   brokenAt = Number.NEGATIVE_INFINITY
   #started = 0
-  readonly #byName = new Map<string, Member>()
 
   constructor(seed: number, figures: Figures) {
     this.random = randomFrom(seed)
@@ -60,7 +67,9 @@ export class World {
     member.kill()
     this.members = this.members.filter((each) => each !== member)
     this.#byName.delete(member.name)
-    for (const rules of [this.origins, this.lockRules, this.jobs]) rules.died(member.name)
+    for (const rules of [this.origins, this.lockRules, this.jobs, this.leaseEnds]) {
+      rules.died(member.name)
+    }
     this.calls.died(member)
   }
 
@@ -68,6 +77,7 @@ export class World {
   setClock(byMs: number): void {
     this.server.step(byMs)
     if (byMs > 0) this.brokenAt = this.kernel.now
+    else this.#onSetBack()
   }
 
   #saw(command: Command, reply: unknown, isAgain: boolean): void {
@@ -75,6 +85,7 @@ export class World {
     this.records.saw(command, reply, server.data, isAgain)
     this.lockRules.saw(command, server.data, kernel.now)
     this.jobs.saw(command, reply, server.data, kernel.now)
+    if (!isAgain) this.leaseEnds.saw(command, reply, server.data)
     if (isAgain || QUIET.has(command.name)) return
     const status = Array.isArray(reply) ? reply.slice(0, 4).map(shown).join(' ') : String(reply)
     const key = /\{(.*)\}/.exec(command.keys[0] ?? '')?.[1] ?? ''
@@ -90,6 +101,12 @@ export class World {
     // A history that was lost altogether begins anew, with everything made earlier void; if the clock can be relied on.
     const isEmpty = snapshotAt === Number.NEGATIVE_INFINITY
     if (!isEmpty || server.steppedBack) this.freshness.lost(snapshotAt, kernel.now)
+  }
+
+  /** Of what was lost before, the clock does not stand in for the fences any more. */
+  #onSetBack(): void {
+    this.records.forgetLost()
+    if (this.brokenAt > Number.NEGATIVE_INFINITY) this.lockRules.forget()
   }
 
   #onEvent(member: Member, event: StampedeEvent): void {
