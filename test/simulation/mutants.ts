@@ -25,7 +25,7 @@ export async function main(args: string[]): Promise<number> {
     args,
     options: {
       seed: { type: 'string', default: '1' },
-      hours: { type: 'string', default: '0.5' },
+      hours: { type: 'string', default: '2.5' },
       only: { type: 'string', default: '' },
     },
   })

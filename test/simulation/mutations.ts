@@ -112,7 +112,7 @@ export const MUTATIONS: readonly Mutation[] = [
     '3 * forMs - elapsedMs(this.#landlord.clock, from)',
   ),
   drop(
-    'a lock that was taken by another goes on',
+    'a lock goes on whose renewal was refused',
     'locks/src/create-lease.ts',
     'lost: () => lease.revoke(NOT_OURS),',
     'lost: () => renewed(now(clock)),',
