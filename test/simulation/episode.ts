@@ -1,21 +1,15 @@
 // One episode: a fleet, a workload and some kinds of faults, all from one seed, for some minutes; then everything heals, and
 // nothing may be left.
 
-import { makePlague, plague } from './faults.ts'
+import { chanceOf } from './chance.ts'
+import { strike } from './faults.ts'
 import type { Figures } from './figures.ts'
-import { makePlan } from './plan.ts'
 import { withSimulatedTimers } from './process-time.ts'
+import { makeSchedule, type Setting } from './schedule.ts'
 import type { Transcript } from './transcript.ts'
 import type { Violation } from './violation.ts'
 import { call } from './workload.ts'
 import { World } from './world.ts'
-
-export interface Setting {
-  readonly seed: number
-  /** At most. */
-  readonly processes: number
-  readonly forMs: number
-}
 
 export interface Outcome {
   readonly setting: Setting
@@ -44,21 +38,14 @@ export function runEpisode(setting: Setting, figures: Figures): Outcome {
   })
 }
 
-function play(world: World, { processes, forMs }: Setting): void {
-  const { random, kernel, figures } = world
-  // Mostly small fleets, where faults meet; at times as large as they may be.
-  const most = random.chance(0.1) ? processes : Math.min(processes, 6)
-  const count = 1 + random.int(most)
-  figures.mostProcesses = Math.max(figures.mostProcesses, count)
-  for (let i = 0; i < count; i++) world.start()
-  const plan = makePlan(random)
-  const next = () => {
-    if (kernel.now >= forMs) return
-    call(world, plan)
-    kernel.after(-Math.log(1 - random.next()) * plan.everyMs, next)
-  }
-  kernel.after(100, next)
-  plague(world, makePlague(random), forMs)
+function play(world: World, setting: Setting): void {
+  const { kernel, figures } = world
+  const { seed, forMs } = setting
+  const { fleet, plan, calls, faults } = makeSchedule(setting)
+  figures.mostProcesses = Math.max(figures.mostProcesses, fleet)
+  for (let i = 0; i < fleet; i++) world.start()
+  inTurn(kernel, calls, ({ index }) => call(world, plan, chanceOf(seed, 'call', index)))
+  inTurn(kernel, faults, (each) => strike(world, each, chanceOf(seed, 'fault', each.index)))
   const sweep = () => {
     world.calls.sweep()
     world.leaseEnds.sweep()
@@ -67,6 +54,21 @@ function play(world: World, { processes, forMs }: Setting): void {
   kernel.after(SWEEP_MS, sweep)
   if (!run(world, forMs)) return
   calmDown(world)
+}
+
+/** The queue has one of them at a time. */
+function inTurn<T extends { readonly at: number }>(
+  kernel: World['kernel'],
+  all: readonly T[],
+  begin: (each: T) => void,
+  place = 0,
+): void {
+  const each = all[place]
+  if (each === undefined) return
+  kernel.after(each.at - kernel.now, () => {
+    begin(each)
+    inTurn(kernel, all, begin, place + 1)
+  })
 }
 
 /** False: a rule was broken on the way. */
@@ -86,7 +88,8 @@ function calmDown(world: World): void {
   // Refreshes behind, finishes that wait for the store, leases given back: no call waits for them.
   if (!run(world, kernel.now + 30_000)) return
   for (const member of world.members) {
-    const left = member.leftovers()
+    // Nor can a flight be held up for longer by such a lease.
+    const left = member.leftovers(server.steppedBack ? ['flights'] : [])
     if (left.length > 0) judge.fail('nothing left', `${member.name} has ${left.join(', ')}`, '')
   }
   for (const [key, { token, until, queue }] of server.data.locks.all) {

@@ -62,6 +62,12 @@ export class LeaseEndRules {
     for (const each of this.#relied) if (each.process === process) this.#relied.delete(each)
   }
 
+  /** Fences may be given again. */
+  forgetFences(): void {
+    this.#ends.clear()
+    this.#relied.clear()
+  }
+
   /** Those who were paused when it ended, and are awake by now. */
   sweep(): void {
     for (const each of this.#relied) this.#check(each)
@@ -79,13 +85,16 @@ export class LeaseEndRules {
 
   #watch(fence: string): void {
     const relied = [...this.#relied].filter((each) => each.fence === fence)
-    const inMs = (this.#ends.get(fence) ?? 0) - this.#context.now() + 2 * ROUNDING_MS
+    const end = this.#ends.get(fence)
+    if (end === undefined) return
+    const inMs = end - this.#context.now() + 2 * ROUNDING_MS
     for (const each of relied) this.#context.after(inMs, () => this.#check(each))
   }
 
   #check(reliance: Reliance): void {
     const { process, what, fence, isOver } = reliance
-    const overMs = this.#context.now() - (this.#ends.get(fence) ?? 0)
+    // Unknown: given before fences were forgotten.
+    const overMs = this.#context.now() - (this.#ends.get(fence) ?? Number.POSITIVE_INFINITY)
     if (overMs < ROUNDING_MS || !this.#relied.has(reliance)) return
     if (!this.#context.isAwake(process) || isOver()) return
     const detail = `${process} goes on with ${what} under ${fence}, ${overMs.toFixed(1)} ms after its lease`

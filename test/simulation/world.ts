@@ -1,8 +1,8 @@
 // Everything of one episode: the time, the server, the processes, and the rules, which are told of all that happens.
 
 import type { StampedeEvent } from '@stampede/core'
-import { type Random, randomFrom } from '../leak-fuzz/random.ts'
 import { CallRules } from './call-rules.ts'
+import { chanceOf } from './chance.ts'
 import type { Figures } from './figures.ts'
 import { FreshnessRules } from './freshness-rules.ts'
 import { JobRules } from './job-rules.ts'
@@ -21,12 +21,14 @@ export class World {
   readonly #byName = new Map<string, Member>()
   readonly kernel = new Kernel(leave)
   readonly server = new SimRedis(this.kernel)
-  readonly random: Random
+  readonly seed: number
   readonly figures: Figures
   readonly transcript = new Transcript()
   readonly judge = new Judge()
-  readonly records = new RecordRules(this.judge)
   readonly origins = new OriginRules(this.judge)
+  readonly records = new RecordRules(this.judge, (record, fence) =>
+    this.origins.given(/\{=(.*)\}/.exec(record)?.[1] ?? '', fence),
+  )
   readonly lockRules = new LockRules(this.judge)
   readonly #isAwake = (name: string): boolean => this.#byName.get(name)?.isAwake === true
   readonly jobs = new JobRules(this.judge, this.#isAwake)
@@ -43,7 +45,7 @@ export class World {
   #started = 0
 
   constructor(seed: number, figures: Figures) {
-    this.random = randomFrom(seed)
+    this.seed = seed
     this.figures = figures
     this.freshness = new FreshnessRules(this.judge, figures)
     this.server.witness = (command, reply, isAgain) => this.#saw(command, reply, isAgain)
@@ -55,7 +57,8 @@ export class World {
   }
 
   start(): void {
-    const { kernel, server, random, figures } = this
+    const { kernel, server, figures } = this
+    const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
     const member = new Member({ kernel, server, random, figures }, name)
     this.members.push(member)
@@ -77,7 +80,7 @@ export class World {
   setClock(byMs: number): void {
     this.server.step(byMs)
     if (byMs > 0) this.brokenAt = this.kernel.now
-    else this.#onSetBack()
+    else if (this.brokenAt > Number.NEGATIVE_INFINITY) this.#forgetFences()
   }
 
   #saw(command: Command, reply: unknown, isAgain: boolean): void {
@@ -95,18 +98,18 @@ export class World {
   #onLoss(snapshotAt: number): void {
     const { server, kernel } = this
     this.brokenAt = kernel.now
-    this.records.forget(server.steppedBack)
+    this.records.forget()
     this.jobs.forget()
-    if (server.steppedBack) this.lockRules.forget()
+    if (server.steppedBack) this.#forgetFences()
     // A history that was lost altogether begins anew, with everything made earlier void; if the clock can be relied on.
     const isEmpty = snapshotAt === Number.NEGATIVE_INFINITY
     if (!isEmpty || server.steppedBack) this.freshness.lost(snapshotAt, kernel.now)
   }
 
-  /** Of what was lost before, the clock does not stand in for the fences any more. */
-  #onSetBack(): void {
-    this.records.forgetLost()
-    if (this.brokenAt > Number.NEGATIVE_INFINITY) this.lockRules.forget()
+  /** Data was lost and the clock was set back: what was forgotten may be given again. */
+  #forgetFences(): void {
+    const { records, lockRules, origins, jobs, leaseEnds } = this
+    for (const rules of [records, lockRules, origins, jobs, leaseEnds]) rules.forgetFences()
   }
 
   #onEvent(member: Member, event: StampedeEvent): void {
