@@ -1,10 +1,16 @@
 // A fleet on a simulated clock, network and Redis, from fixed seeds: docs/simulation.md. For longer runs, `npm run simulate`;
 // that it notices what it should is shown there too.
 
+import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
 import { drain, inMacrotask } from './simulation/drain.ts'
 import { type Outcome, runEpisode } from './simulation/episode.ts'
 import { Figures } from './simulation/figures.ts'
+import { launched, reported } from './simulation/launched.ts'
+import { MUTATIONS } from './simulation/mutations.ts'
+import { REGRESSIONS } from './simulation/regressions.ts'
+import { makeSchedule } from './simulation/schedule.ts'
+import { asArguments, settingOf } from './simulation/setting.ts'
 
 const SEEDS = Array.from({ length: 12 }, (_, i) => 1_001 + i)
 /** A machine that is busy runs fewer; what it runs are the same ones. */
@@ -58,4 +64,49 @@ describe('whatever goes wrong', () => {
     expect([...figures.faults.values()].reduce((sum, each) => sum + each, 0)).toBeGreaterThan(20)
     expect(figures.works).toBeGreaterThan(10)
   }, 60_000)
+})
+
+describe('an episode', () => {
+  it('stays as it is but for what is left out of it', () => {
+    const whole = makeSchedule({ seed: 3, processes: 40, forMs: 20_000 })
+    const part = makeSchedule({ seed: 3, processes: 40, forMs: 20_000, calls: [1, 4], faults: [] })
+    expect(part.calls).toEqual([whole.calls[1], whole.calls[4]])
+    expect(part).toMatchObject({ fleet: whole.fleet, plan: { keys: whole.plan.keys }, faults: [] })
+  })
+
+  it('is named by one line, also when it was made smaller', () => {
+    const line = '--seed 3 --processes 40 --minutes 0.5 --fleet 2 --faults none --calls 1-3,7'
+    expect(asArguments(settingOf(line))).toBe(line)
+    expect(settingOf(line)).toMatchObject({ forMs: 30_000, faults: [], calls: [1, 2, 3, 7] })
+    expect(() => settingOf('--calls 1..3')).toThrow('1..3: write numbers as 0-3,7, or none')
+  })
+
+  it.each(REGRESSIONS)('that broke a rule breaks none: $was', async ({ line }) => {
+    const { violation } = await inMacrotask(() => runEpisode(settingOf(line), new Figures()))
+    expect(violation?.message).toBeUndefined()
+  })
+})
+
+describe('a part of the protocol that is broken', () => {
+  it('is in the sources as its mutation says', async () => {
+    for (const { file, from } of MUTATIONS.flatMap(({ edits }) => edits)) {
+      const text = await readFile(new URL(`../packages/${file}`, import.meta.url), 'utf8')
+      expect(text.split(from), `${file}: ${from}`).toHaveLength(2)
+    }
+  })
+
+  it('is shown by a few calls, which a line brings back', async () => {
+    const broken = MUTATIONS.find(({ name }) => name === 'a job that completed is begun again')
+    const edits = broken?.edits ?? []
+    const args = ['--seed', '1', '--processes', '6', '--minutes', '1', '--shrink', '--lines', '9']
+    const told = await launched(args, edits)
+    const [, line = ''] = /npm run simulate -- (.*)/.exec(told) ?? []
+    expect(told).toContain('not again: ')
+    expect(settingOf(line).calls?.length).toBeLessThanOrEqual(4)
+    const again = await reported<{ found?: string }>(line.split(' '), edits)
+    expect(again.found).toMatch(/^not again: /)
+    const mended = await reported<{ found?: string; episodes: number }>(line.split(' '), [])
+    expect(mended).toMatchObject({ episodes: 1 })
+    expect(mended.found).toBeUndefined()
+  }, 120_000)
 })

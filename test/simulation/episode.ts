@@ -14,7 +14,8 @@ import { World } from './world.ts'
 export interface Outcome {
   readonly setting: Setting
   readonly steps: number
-  readonly simulatedMs: number
+  /** When a rule was broken, or all was over. */
+  readonly brokenAt: number
   readonly violation: Violation | undefined
   readonly transcript: Transcript
 }
@@ -33,8 +34,8 @@ export function runEpisode(setting: Setting, figures: Figures): Outcome {
     figures.steps += kernel.steps
     figures.simulatedMs += kernel.now
     figures.commands += world.server.commands
-    const { steps, now: simulatedMs } = kernel
-    return { setting, steps, simulatedMs, violation: judge.first, transcript }
+    const { steps, now: brokenAt } = kernel
+    return { setting, steps, brokenAt, violation: judge.first, transcript }
   })
 }
 

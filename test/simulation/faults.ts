@@ -30,6 +30,28 @@ function onLink(change: (link: Link, random: Random) => void): Fault {
   }
 }
 
+/** Half of the fleet is on the other side. */
+const partition: Fault = ({ members }, random) => {
+  const apart = random.shuffle(members).slice(0, Math.ceil(members.length / 2))
+  for (const { link } of apart) Object.assign(link.isCut, { commands: true, messages: true })
+  return () => {
+    for (const { link } of apart) Object.assign(link.isCut, { commands: false, messages: false })
+  }
+}
+
+/** And there the server loses everything, after what was done without the others: a failure of power in a part of the house. */
+const partitionWithLoss: Fault = (world, random) => {
+  const heal = partition(world, random)
+  const { kernel, server } = world
+  kernel.after(random.pick([500, 2_000]) * (0.5 + random.next()), () => {
+    if (server.mode !== 'up') return
+    world.note('fault', 'redis restarts empty')
+    server.crash()
+    server.restart(true)
+  })
+  return heal
+}
+
 /** A fault of the server, if nothing else is wrong with it now. */
 function onServer(
   begin: (world: World, random: Random) => void,
@@ -102,6 +124,12 @@ export const KINDS: readonly Kind[] = [
     name: 'process cut off',
     forMs: LONG_MS,
     begin: onLink((link) => Object.assign(link.isCut, { commands: true, messages: true })),
+  },
+  { name: 'half the fleet cut off', forMs: LONG_MS, begin: partition },
+  {
+    name: 'half the fleet cut off, and redis restarted empty',
+    forMs: LONG_MS,
+    begin: partitionWithLoss,
   },
   {
     name: 'link loses and repeats',

@@ -83,7 +83,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'an older value stands in for an error, also if it was purged',
     'core/src/data/get-or-set.ts',
-    'previous && standIn(this.#rt, previous)',
+    'previous && trusted(this.#rt, previous)',
     'previous',
   ),
   drop(
