@@ -40,6 +40,8 @@ export class SimRedis {
   steppedBack = false
   data: ServerData
   commands = 0
+  /** Sent to subscribers: one for each who hears it. */
+  messages = 0
   witness: Witness = () => {}
   /** Before the data is another; `snapshotAt`: what was executed later is lost. */
   onLoss: (snapshotAt: number) => void = () => {}
@@ -163,6 +165,7 @@ export class SimRedis {
       heard += 1
       session.push(channel, message)
     }
+    this.messages += heard
     return heard
   }
 
