@@ -41,7 +41,12 @@ export class LeaseEndRules {
       if (status === 'BEGUN') this.#begins(String(fence), Number(args[3]))
     } else if (name === 'renew' && reply === 'RENEWED') {
       this.#endsIn(args[1] ?? '', Number(args[2]))
-    } else if (name === 'acquire-lock' || name === 'release-lock') {
+    } else if (name === 'acquire-lock') {
+      const [status, , fence, forMs] = reply as unknown[]
+      // Asked again for what it has, it is told how long that is for, which is more where the clock was set back.
+      if (status === 'GRANTED')
+        this.#endsIn(String(fence), Math.min(Number(forMs), Number(args[1])))
+    } else if (name === 'release-lock') {
       const lock = data.locks.all.get(keys[0] ?? '')
       if (lock?.token) this.#begins(String(lock.fence), lock.until - data.now)
     }

@@ -25,6 +25,8 @@ export function figuresTable(figures: Figures, wallMs: number): string {
     ['commands executed by the server', figures.commands],
     ['calls of applications', figures.calls],
     ['purges', figures.purges],
+    ['requests of users', figures.visits],
+    ['of them answered without a run of the app of their own', figures.visitsFromCache],
     ['locks asked for', figures.locks],
     ['idempotent jobs asked for', figures.jobs],
     ['runs of their work', figures.works],

@@ -2,7 +2,6 @@
 
 import type { Attempt, FactoryContext, PurgeTarget } from '@stampede/core'
 import type { Random } from '../leak-fuzz/random.ts'
-import type { Member } from './member.ts'
 import {
   type CallKind,
   LONGEST_ORIGIN_MS,
@@ -12,15 +11,9 @@ import {
   tagOf,
   type Value,
 } from './plan.ts'
+import { type Scene, sleep } from './scene.ts'
+import { visit } from './visits.ts'
 import type { World } from './world.ts'
-
-/** Where one call happens, with chance of its own. */
-interface Scene {
-  readonly world: World
-  readonly plan: Plan
-  readonly member: Member
-  readonly random: Random
-}
 
 /** A call of some kind, in some process. */
 export function call(world: World, plan: Plan, random: Random): void {
@@ -33,7 +26,7 @@ export function call(world: World, plan: Plan, random: Random): void {
   member.time.receive(() => start(scene))
 }
 
-const CALLS = { get, purge, lock, job } as const
+const CALLS = { get, purge, lock, job, visit } as const
 
 function pickKind(random: Random, mix: Plan['mix']): CallKind {
   const kinds = Object.entries(mix) as Array<[CallKind, number]>
@@ -43,12 +36,6 @@ function pickKind(random: Random, mix: Plan['mix']): CallKind {
     if (left < 0) return kind
   }
   return 'get'
-}
-
-function sleep({ world: { kernel }, member }: Scene, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    kernel.after(ms, () => member.time.receive(resolve))
-  })
 }
 
 function get(scene: Scene): void {

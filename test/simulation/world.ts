@@ -11,6 +11,7 @@ import { LeaseEndRules } from './lease-end-rules.ts'
 import { LockRules } from './lock-rules.ts'
 import { Member } from './member.ts'
 import { OriginRules } from './origin-rules.ts'
+import { PrivacyRules } from './privacy-rules.ts'
 import { leave } from './process-time.ts'
 import { RecordRules } from './record-rules.ts'
 import { type Command, SimRedis } from './sim-redis.ts'
@@ -38,6 +39,7 @@ export class World {
     isAwake: this.#isAwake,
   })
   readonly freshness: FreshnessRules
+  readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
   /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
@@ -117,7 +119,7 @@ export class World {
     const { name } = member
     if (type === 'wait.started') this.calls.waits(member, key, event.busyForMs)
     else if (type === 'wait.ended') this.calls.woken(member, key)
-    else if (type === 'fill.started') this.origins.announce(name, key)
+    else if (type === 'fill.started' && key.startsWith('d:')) this.origins.announce(name, key)
     else if (type === 'purged') this.origins.purged(name, key.startsWith('d:') ? key : undefined)
     else if (type === 'gap') this.origins.purged(name, undefined)
     else if (type === 'fill.committed') this.figures.committed += 1
