@@ -3,11 +3,13 @@
 
 import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
+import { LargeFleet } from './scale/large-fleet.ts'
 import { drain, inMacrotask } from './simulation/drain.ts'
 import { type Outcome, runEpisode } from './simulation/episode.ts'
 import { Figures } from './simulation/figures.ts'
 import { launched, reported } from './simulation/launched.ts'
 import { MUTATIONS } from './simulation/mutations.ts'
+import { withSimulatedTimers } from './simulation/process-time.ts'
 import { REGRESSIONS } from './simulation/regressions.ts'
 import { makeSchedule } from './simulation/schedule.ts'
 import { asArguments, settingOf } from './simulation/setting.ts'
@@ -96,17 +98,35 @@ describe('a part of the protocol that is broken', () => {
   })
 
   it('is shown by a few calls, which a line brings back', async () => {
-    const broken = MUTATIONS.find(({ name }) => name === 'a job that completed is begun again')
+    const broken = MUTATIONS.find(({ name }) => name === 'a response with Set-Cookie is stored')
     const edits = broken?.edits ?? []
     const args = ['--seed', '1', '--processes', '6', '--minutes', '1', '--shrink', '--lines', '9']
     const told = await launched(args, edits)
     const [, line = ''] = /npm run simulate -- (.*)/.exec(told) ?? []
-    expect(told).toContain('not again: ')
+    expect(told).toContain('nothing of another: ')
     expect(settingOf(line).calls?.length).toBeLessThanOrEqual(4)
     const again = await reported<{ found?: string }>(line.split(' '), edits)
-    expect(again.found).toMatch(/^not again: /)
+    expect(again.found).toMatch(/^nothing of another: /)
     const mended = await reported<{ found?: string; episodes: number }>(line.split(' '), [])
     expect(mended).toMatchObject({ episodes: 1 })
     expect(mended.found).toBeUndefined()
   }, 120_000)
+})
+
+describe('a thousand processes that ask for one cold key at once', () => {
+  it('run the origin once, look up twice at most, and are all woken by one commit', async () => {
+    const { asked, cost } = await inMacrotask(() =>
+      withSimulatedTimers(() => {
+        const fleet = new LargeFleet(1_000)
+        fleet.pass(500)
+        const asked = fleet.askAll('one', 200)
+        return { asked, cost: fleet.pass(10_000, () => asked.left === 0) }
+      }),
+    )
+    expect(asked).toMatchObject({ left: 0, origins: 1, failed: 0 })
+    expect(cost.commands.commit).toBe(1)
+    expect(cost.messages).toBe(999)
+    expect(cost.commands['lookup-or-lease']).toBe(1 + 2 * 999)
+    expect(asked.lastMs).toBeLessThan(300)
+  }, 60_000)
 })

@@ -87,6 +87,17 @@ export class LargeFleet {
     return asked
   }
 
+  /** From now on a command takes the server so long, and the others wait for it: else it has done everything at once. */
+  keepServerBusy(ms: (command: string) => number): void {
+    const { server, kernel } = this.world
+    const receive = server.receive.bind(server)
+    let freeAt = 0
+    server.receive = (command, reply) => {
+      freeAt = Math.max(freeAt, kernel.now) + ms(command.name)
+      kernel.after(freeAt - kernel.now, () => receive(command, reply))
+    }
+  }
+
   purge(target: { key: string } | { tag: string }): void {
     const [member] = this.world.members
     member?.time.receive(() => void member.stampede.purge(target))
@@ -114,6 +125,28 @@ export interface Costs {
   readonly restart: Cost
   /** Of this process, for each process of the fleet: the heap that it holds. */
   readonly heapKb: number
+}
+
+export interface BusyBurst {
+  readonly processes: number
+  readonly asked: Asked
+  readonly cost: Cost
+}
+
+/** Of one command beside many who wait, as was measured; of one that wakes, for each who is woken. */
+const COMMAND_MS = 0.03
+const WAKE_MS = 0.006
+
+/** All ask for one cold key at one moment, of a server that takes its time. Synchronous: call it from a macrotask (`inMacrotask`). */
+export function busyBurst(processes: number): BusyBurst {
+  return withSimulatedTimers(() => {
+    const fleet = new LargeFleet(processes)
+    fleet.pass(WARM_UP_MS)
+    fleet.keepServerBusy((name) => (name === 'commit' ? WAKE_MS * processes : COMMAND_MS))
+    const asked = fleet.askAll('one', ORIGIN_MS)
+    const cost = fleet.pass(30_000, () => asked.left === 0)
+    return { processes, asked, cost }
+  })
 }
 
 const IDLE_MS = 10_000

@@ -5,9 +5,9 @@ import { parseArgs } from 'node:util'
 import { inMacrotask } from '../simulation/drain.ts'
 import { writeInto } from '../simulation/page.ts'
 import { crossCheck } from './cross-check.ts'
-import { costsOf } from './large-fleet.ts'
+import { busyBurst, costsOf } from './large-fleet.ts'
 import { measure } from './measure.ts'
-import { checkTable, fleetTable, measuredTable, modelTable } from './tables.ts'
+import { busyTable, checkTable, fleetTable, measuredTable, modelTable } from './tables.ts'
 
 const PAGE = 'scale.md'
 
@@ -17,7 +17,7 @@ export async function main(args: string[]): Promise<number> {
     options: {
       /** The largest fleet; ten thousand take some minutes and 4 GB. */
       processes: { type: 'string', default: '10000' },
-      /** One of the four. */
+      /** One of the five. */
       only: { type: 'string', default: '' },
     },
   })
@@ -30,6 +30,13 @@ export async function main(args: string[]): Promise<number> {
     const measured = []
     for (const size of [10, ...sizes]) measured.push(await measure(size))
     await write('measured', measuredTable(measured))
+  }
+  if (isWanted('busy')) {
+    const bursts = []
+    for (const size of [most / 10, most / 4, most / 2, most]) {
+      bursts.push(await inMacrotask(() => busyBurst(size)))
+    }
+    await write('busy', busyTable(bursts))
   }
   if (isWanted('fleet')) {
     const costs = []

@@ -1,7 +1,7 @@
 // docs/scale.md: its tables.
 
 import type { Checked } from './cross-check.ts'
-import type { Cost, Costs } from './large-fleet.ts'
+import type { BusyBurst, Cost, Costs } from './large-fleet.ts'
 import type { Measured } from './measure.ts'
 import { expect, type Load } from './model.ts'
 
@@ -16,31 +16,36 @@ function grouped(number: number, digits = 0): string {
   return number.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))/g, ' ')
 }
 
-const PER_PROCESS = 100
-const SHAPES: ReadonlyArray<readonly [string, Pick<Load, 'ttlS' | 'entries'>]> = [
-  ['10 s, 10 000', { ttlS: 10, entries: 10_000 }],
-  ['60 s, 1 000', { ttlS: 60, entries: 1_000 }],
-  ['60 s, 10 000', { ttlS: 60, entries: 10_000 }],
-  ['60 s, 100 000', { ttlS: 60, entries: 100_000 }],
-  ['600 s, 10 000', { ttlS: 600, entries: 10_000 }],
-  ['600 s, 100 000', { ttlS: 600, entries: 100_000 }],
+/** `perProcess`: requests a second. */
+const SHAPES: ReadonlyArray<Pick<Load, 'ttlS' | 'entries'> & { readonly perProcess: number }> = [
+  { perProcess: 1, ttlS: 60, entries: 10_000 },
+  { perProcess: 10, ttlS: 60, entries: 10_000 },
+  { perProcess: 100, ttlS: 10, entries: 10_000 },
+  { perProcess: 100, ttlS: 60, entries: 1_000 },
+  { perProcess: 100, ttlS: 60, entries: 10_000 },
+  { perProcess: 100, ttlS: 600, entries: 10_000 },
+  { perProcess: 100, ttlS: 600, entries: 100_000 },
 ]
 
 export function modelTable(processes: number): string {
   const head = [
-    '`ttlMs`, L1 entries',
+    'requests/s a process',
+    'ttl, s',
+    'room in memory',
     'origin calls/s',
     'lookups/s',
     'wake-ups/s',
     'from memory',
     'held',
   ]
-  const rows = SHAPES.map(([name, shape]): Row => {
-    const requestsPerSecond = processes * PER_PROCESS
+  const rows = SHAPES.map(({ perProcess, ...shape }): Row => {
+    const requestsPerSecond = processes * perProcess
     const load = { processes, keys: 1_000_000, skew: 1, requestsPerSecond, fillS: 0.2, ...shape }
     const { originCalls, lookups, wakeUps, fromMemory, entriesHeld } = expect(load)
     const counts = [originCalls, lookups, wakeUps].map((each) => grouped(each))
-    return [name, ...counts, `${(100 * fromMemory).toFixed(1)} %`, grouped(entriesHeld)]
+    const share = `${(100 * fromMemory).toFixed(1)} %`
+    const { ttlS, entries } = shape
+    return [perProcess, ttlS, grouped(entries), ...counts, share, grouped(entriesHeld)]
   })
   return table(head, rows)
 }
@@ -102,4 +107,18 @@ export function fleetTable(all: ReadonlyArray<readonly [number, Costs]>): string
       row('heap of a process, KB', ({ heapKb }) => heapKb.toFixed(0)),
     ],
   )
+}
+
+export function busyTable(bursts: readonly BusyBurst[]): string {
+  const head = ['processes', 'origin calls', 'lookups', 'last answer, ms', 'failed']
+  const rows = bursts.map(({ processes, asked, cost }): Row => {
+    const counts = [
+      asked.origins,
+      cost.commands['lookup-or-lease'] ?? 0,
+      asked.lastMs,
+      asked.failed,
+    ]
+    return [grouped(processes), ...counts.map((each) => grouped(each))]
+  })
+  return table(head, rows)
 }
