@@ -19,3 +19,8 @@ export function sleep({ world: { kernel }, member }: Scene, ms: number): Promise
     kernel.after(ms, () => member.time.receive(resolve))
   })
 }
+
+/** An origin has bad times: a third of them. */
+export function failShare(now: number): number {
+  return Math.floor(now / 10_000) % 3 === 1 ? 0.5 : 0.05
+}

@@ -4,7 +4,7 @@
 import { createHttpCache, type HttpCache } from '@stampede/core'
 import type { Member } from './member.ts'
 import { LONGEST_ORIGIN_MS, type Plan, STORE_BUDGET_MS, type VisitPlan } from './plan.ts'
-import { type Scene, sleep } from './scene.ts'
+import { failShare, type Scene, sleep } from './scene.ts'
 import { type Page, SimExchange, type Visitor } from './sim-exchange.ts'
 
 /** `cookie`: about the caller, and nothing says so but a Set-Cookie. `mixed`: now for all, now so. `me`: the caller is in the key. */
@@ -60,10 +60,10 @@ function ask(scene: Scene, area: Area): void {
 
 async function run(scene: Scene, area: Area, path: string, user: string): Promise<Page> {
   const { world, plan, member, random } = scene
-  const { freshness, figures } = world
+  const { freshness, figures, kernel } = world
   const version = freshness.version(path)
   const isOwn = area === 'mixed' ? random.chance(0.5) : area !== 'public'
-  const fails = random.chance(0.03)
+  const fails = random.chance(failShare(kernel.now))
   figures.origin += 1
   world.note(member.name, `app of ${user} at ${path} says version=${version}`)
   await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))

@@ -11,7 +11,7 @@ import {
   tagOf,
   type Value,
 } from './plan.ts'
-import { type Scene, sleep } from './scene.ts'
+import { failShare, type Scene, sleep } from './scene.ts'
 import { visit } from './visits.ts'
 import type { World } from './world.ts'
 
@@ -70,7 +70,7 @@ async function origin(scene: Scene, key: string, context: FactoryContext<Value>)
   const { fence, signal, previous } = context
   const version = freshness.version(key)
   const isSame = previous?.value.version === version && random.chance(0.5)
-  const fails = random.chance(0.05)
+  const fails = random.chance(failShare(kernel.now))
   figures.origin += 1
   const run = origins.start(member.name, `d:=${key}`, fence, kernel.now)
   world.note(member.name, `origin of ${key} says v${version}, fence ${fence || 'none'}`)
