@@ -59,7 +59,7 @@ local held = fields[7] and now < ms(8) and newest > softened
 local busy, is_fresh = held and fields[7] ~= token, entry and now < fresh
 if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < ms(11)) then return reply('FRESH', '', 0) end
 if now < ms(10) then return {'PASS', now, '', ms(10) - now} end
-if now < ms(11) then return reply('FAILED', '', ms(11) - now) end
+if now < ms(11) and failure ~= '' then return reply('FAILED', '', ms(11) - now) end
 
 local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end

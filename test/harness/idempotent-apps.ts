@@ -200,6 +200,11 @@ export function gated() {
   return { handler, atWork, letGo: gate.open }
 }
 
+/** A path may say `__proto__`. */
+function own<T>(all: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
+  return all !== undefined && Object.hasOwn(all, name) ? all[name] : undefined
+}
+
 function expressFramework(name: string, express: typeof express5): IdempotentFramework {
   return {
     name,
@@ -219,7 +224,7 @@ function expressFramework(name: string, express: typeof express5): IdempotentFra
         const run = countRun(options, req.originalUrl)
         try {
           const [, kind = '', way = ''] = req.path.split('/')
-          const answer = { ways: allExpressWays, odd: expressOdd }[kind]?.[way]
+          const answer = own(own({ ways: allExpressWays, odd: expressOdd }, kind), way)
           if (answer !== undefined) return void answer(req, res)
           const said = await options.handler({ req, res, attempt: req.idempotency, run })
           sayInExpress(res, said)
@@ -261,7 +266,7 @@ function koaFramework(name: string, Koa: typeof Koa3): IdempotentFramework {
       app.use(async (ctx) => {
         const run = countRun(options, ctx.originalUrl)
         const [, kind = '', way = ''] = ctx.path.split('/')
-        const answer = { ways: allKoaWays, odd: koaOdd }[kind]?.[way]
+        const answer = own(own({ ways: allKoaWays, odd: koaOdd }, kind), way)
         if (answer !== undefined) return void answer(ctx)
         const { req, res, idempotency: attempt } = ctx
         sayInKoa(ctx, await options.handler({ req, res, attempt, run }))

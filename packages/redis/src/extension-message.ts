@@ -9,11 +9,7 @@ export const LONGEST_PATCH: number = 8 * 1024
 
 const MARK = 'x'.charCodeAt(0)
 const LONGEST_HEAD = 300
-const FENCE = '(\\d{1,20})'
-const NUMBER = '(\\d{1,16})'
-const HEAD = new RegExp(
-  `^x (\\S+) ${FENCE} ${FENCE} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER}$`,
-)
+const HEAD = /^x (\S+) (\d{1,20}) (\d{1,20})((?: \d{1,16}){7})$/
 
 /** Purges begin with a number. */
 export function isExtension(message: Buffer): boolean {
@@ -29,9 +25,10 @@ export function readExtension(
   const end = message.subarray(0, LONGEST_HEAD).indexOf(10)
   const head = HEAD.exec(message.toString('latin1', 0, Math.max(end, 0)))
   if (head === null || head[1] === processId) return undefined
-  const [, , fromFence = '', toFence = ''] = head
-  const [at = 0, fresh = 0, swr = 0, sie = 0, keep = 0, physical = 0, keyBytes = 0] = head
-    .slice(4)
+  const [, , fromFence = '', toFence = '', numbers = ''] = head
+  const [at = 0, fresh = 0, swr = 0, sie = 0, keep = 0, physical = 0, keyBytes = 0] = numbers
+    .slice(1)
+    .split(' ')
     .map(Number)
   const keyEnd = end + 1 + keyBytes
   if (keyBytes === 0 || keyEnd > message.length) return undefined

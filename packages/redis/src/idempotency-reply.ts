@@ -2,14 +2,16 @@
 // not trusted.
 
 import type { BeginReply, Inspection } from '@stampede/core'
+import { bytes, duration } from './reply-parts.ts'
 
-export function readBegin(raw: unknown[], key: string, token: string): BeginReply {
+export function readBegin(raw: unknown, key: string, token: string): BeginReply {
+  if (!Array.isArray(raw)) throw new TypeError('begin-record: the reply is not an array')
   switch (String(raw[0])) {
     case 'BEGUN':
       return {
         status: 'begun',
         grant: { key, token, fence: String(raw[2]) },
-        attempt: Number(raw[3]),
+        attempt: readAttempt(raw[3]),
         isRecovery: String(raw[4]) !== '0',
         steps: readSteps(raw.slice(5)),
       }
@@ -18,7 +20,7 @@ export function readBegin(raw: unknown[], key: string, token: string): BeginRepl
     case 'BUSY':
       return { status: 'busy', forMs: duration(raw[2]) }
     case 'COMPLETED':
-      return { status: 'completed', forMs: duration(raw[2]), frame: raw[3] as Buffer }
+      return { status: 'completed', forMs: duration(raw[2]), frame: readFrame(raw[3]) }
     case 'UNCERTAIN':
       return { status: 'uncertain' }
     default:
@@ -26,9 +28,24 @@ export function readBegin(raw: unknown[], key: string, token: string): BeginRepl
   }
 }
 
+function readAttempt(value: unknown): number {
+  const attempt = Number(value)
+  if (Number.isSafeInteger(attempt) && attempt > 0) return attempt
+  throw new TypeError('begin-record: the reply has no attempt')
+}
+
+function readFrame(value: unknown): Buffer {
+  const frame = bytes(value)
+  if (frame !== undefined) return frame
+  throw new TypeError('begin-record: the reply has no frame')
+}
+
 function readSteps(flat: unknown[]): Map<string, Uint8Array> {
   const steps = new Map<string, Uint8Array>()
-  for (let i = 0; i + 1 < flat.length; i += 2) steps.set(String(flat[i]), flat[i + 1] as Buffer)
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const value = bytes(flat[i + 1])
+    if (value !== undefined) steps.set(String(flat[i]), value)
+  }
   return steps
 }
 
@@ -48,15 +65,7 @@ export function readInspection(raw: unknown): Inspection | undefined {
     leaseForMs: duration(raw[3]),
     ageMs: duration(raw[4]),
     keepForMs: duration(raw[5]),
-    frame: state === 'completed' ? (raw[6] as Buffer) : undefined,
+    frame: state === 'completed' ? bytes(raw[6]) : undefined,
     steps: raw.slice(7).map(String),
   }
-}
-
-/** No duration of ours is longer; what is was not written by us. */
-const LONGEST_MS = 400 * 24 * 3600 * 1000
-
-function duration(value: unknown): number {
-  const ms = Number(value)
-  return Number.isFinite(ms) ? Math.min(LONGEST_MS, Math.max(0, ms)) : 0
 }

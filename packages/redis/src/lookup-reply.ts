@@ -1,17 +1,19 @@
 // The replies of lua/lookup-or-lease-2.lua, read. What comes from the server is checked, not trusted.
 
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '@stampede/core'
+import { bytes, duration, signed } from './reply-parts.ts'
 
 /** `late`: the script ran after the caller had given up; nothing was done. */
 export type RawLookup = { readonly serverNow: number; readonly reply: LookupReply | 'late' }
 
 export function readLookup(raw: unknown, key: string, request: LookupRequest): RawLookup {
   if (!Array.isArray(raw)) throw new TypeError('lookup-or-lease: the reply is not an array')
-  const [statusBytes, serverNow, grantBytes] = raw as [Buffer, number, Buffer]
+  const [statusBytes, now, grantBytes] = raw
+  const serverNow = Number(now)
   const forMs = duration(raw[3])
   const status = String(statusBytes)
   if (status === 'LATE') return { serverNow, reply: 'late' }
-  const fence = String(grantBytes)
+  const fence = String(grantBytes ?? '')
   const grant: Grant | undefined = fence === '' ? undefined : { key, token: request.token, fence }
   const stored = readStored(raw)
   return { serverNow, reply: toReply(status, stored, grant, forMs, raw[10]) }
@@ -48,8 +50,8 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
   if (fence === '') return undefined
   return {
     fence,
-    frame: (raw[11] as Buffer | null) ?? undefined,
-    patch: (raw[12] as Buffer | null) ?? undefined,
+    frame: bytes(raw[11]),
+    patch: bytes(raw[12]),
     ageMs: duration(raw[5]),
     freshForMs: signed(raw[6]),
     staleWhileRevalidateMs: duration(raw[7]),
@@ -58,9 +60,9 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
   }
 }
 
-function readFailure(bytes: unknown): Failure {
+function readFailure(text: unknown): Failure {
   try {
-    const { status, message } = JSON.parse(String(bytes)) as Partial<Failure>
+    const { status, message } = JSON.parse(String(text)) as Partial<Failure>
     if (Number.isInteger(status) && Number(status) >= 500 && Number(status) <= 599) {
       return { status: Number(status), message: String(message ?? '') }
     }
@@ -68,17 +70,4 @@ function readFailure(bytes: unknown): Failure {
     // Falls through: whatever was written there, the fill failed.
   }
   return { status: 500, message: 'the origin failed' }
-}
-
-/** No duration of ours is longer; what is was not written by us. */
-const LONGEST_MS = 400 * 24 * 3600 * 1000
-
-/** A number of milliseconds whatever was planted in Redis: a broken one is 0, and so is over already. */
-function signed(value: unknown): number {
-  const ms = Number(value)
-  return Number.isFinite(ms) ? Math.min(LONGEST_MS, Math.max(-LONGEST_MS, ms)) : 0
-}
-
-function duration(value: unknown): number {
-  return Math.max(0, signed(value))
 }

@@ -30,7 +30,7 @@ import {
   settleRecord,
 } from './scripts.generated.ts'
 import type { Hearer } from './subscription.ts'
-import { Undos } from './undo.ts'
+import { mayHaveRun, Undos } from './undo.ts'
 
 /** A record outlives a lease that was renewed by this much, so that whoever comes later knows what was tried. */
 const KEEP_MS = 60_000
@@ -79,10 +79,11 @@ export class RedisIdempotency implements IdempotencyStore {
       raw = await this.#whileWanted(beginRecord, key, this.#beginArguments(request))
     } catch (error) {
       // Else a retry of the client would be told for a whole lease that somebody is at it.
-      if (mayHaveRun(error)) this.#undos.start(request.token, () => this.#undo(key, request))
+      const { token, leaseMs } = request
+      if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
       throw error
     }
-    const reply = readBegin(raw, key, request.token)
+    const reply = this.#checked(beginRecord, () => readBegin(raw, key, request.token))
     if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
     return reply
   }
@@ -110,11 +111,7 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async inspect(key: string): Promise<Inspection | undefined> {
     const raw = await this.#link.run(inspectRecord, PREFIX + key, [])
-    try {
-      return readInspection(raw)
-    } catch (error) {
-      throw storeUnavailable(this.name, inspectRecord.name, error)
-    }
+    return this.#checked(inspectRecord, () => readInspection(raw))
   }
 
   /** Tried even while the breaker is open, as purges are; and not after the operator was told that it failed. */
@@ -135,6 +132,15 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async close(): Promise<void> {
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
+  }
+
+  /** A reply that cannot be read is none. */
+  #checked<T>(script: Script, read: () => T): T {
+    try {
+      return read()
+    } catch (error) {
+      throw storeUnavailable(this.name, script.name, error)
+    }
   }
 
   /**
@@ -193,12 +199,6 @@ export class RedisIdempotency implements IdempotencyStore {
     const ending = [finish.as, whole(finish.keepMs), frameOf(finish)]
     return [token, fence, ...ending, exact, canonical, PREFIX + key, this.#link.names.wakePrefix]
   }
-}
-
-/** What Redis itself refused, and what was not even sent because the breaker is open, has not run. */
-function mayHaveRun(error: unknown): boolean {
-  const { cause } = error as { cause?: unknown }
-  return cause instanceof Error && cause.name !== 'ReplyError'
 }
 
 function frameOf(finish: Finish): ScriptArgument {

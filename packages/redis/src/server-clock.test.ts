@@ -7,6 +7,16 @@ describe('what is known of the server’s clock', () => {
     expect(new ServerClock(new ManualClock()).notAfter(250)).toBe(0)
   })
 
+  it('does not change by what is no time', () => {
+    const server = new ServerClock(new ManualClock())
+    server.observe(Number.NaN, 0)
+    expect(server.notAfter(250)).toBe(0)
+    server.observe(1_000_000, 0)
+    const before = server.notAfter(250)
+    server.observe(Number.NaN, 0)
+    expect(server.notAfter(250)).toBe(before)
+  })
+
   it('never says that more of a lease is left than there is', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)

@@ -20,6 +20,8 @@ export class ServerClock {
 
   /** A reply said that the server's clock was `serverNow` between `sentAt` and now. */
   observe(serverNow: number, sentAt: number): void {
+    // What is no time would be one for ever.
+    if (!Number.isFinite(serverNow)) return
     const atLeast = serverNow - this.#clock.now()
     const atMost = serverNow - sentAt
     const jumped = this.#atLeast !== undefined && (atMost < this.#atLeast || atLeast > this.#atMost)

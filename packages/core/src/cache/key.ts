@@ -135,7 +135,8 @@ function queryPart(raw: string, rule: CacheConfig['query']): string {
   let last = ''
   for (const text of kept) {
     const name = text.includes(';') ? undefined : decodedName(text)
-    if (name === undefined) return kept.join('&')
+    // Where a name begins with a bracket, parsers find one of their own: `[]` and `[][a]` are parts of one list.
+    if (name === undefined || /^[[\].=]/.test(name)) return kept.join('&')
     const base = baseName(name)
     if (base < last) inOrder = false
     last = base
@@ -152,9 +153,17 @@ function isDropped(text: string, rule: CacheConfig['query']): boolean {
     return text.split(';').every((piece) => rule.ignore.includes(decodedName(piece) ?? ''))
   }
   return !text.split(';').some((piece) => {
-    const name = decodedName(piece)
-    return name !== undefined && (rule.only.includes(name) || rule.only.includes(baseName(name)))
+    const base = baseName(decodedName(piece) ?? asciiDecoded(piece))
+    // Where `a[b]` counts, `a` and `a[b][c]` do: for some parsers they are one.
+    return rule.only.some((name) => baseName(name) === base)
   })
+}
+
+/** What no decoder takes as a whole is taken as it stands by some (`a[%ZZ]` by qs), and lands in `a` all the same. */
+function asciiDecoded(text: string): string {
+  return text
+    .replaceAll('+', ' ')
+    .replace(/%([0-7][0-9a-f])/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
 function decodedName(text: string): string | undefined {

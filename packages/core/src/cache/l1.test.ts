@@ -63,6 +63,18 @@ describe('a write', () => {
     expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
   })
 
+  it.each([
+    ['too long to remember', [3 * 1024 * 1024]],
+    ['one of those that are too long together', [1024 * 1024, 1024 * 1024, 1024 * 1024]],
+  ])('is refused too when the purge of its key is %s', (_, lengths) => {
+    const l1 = create(LIMITS)
+    const since = l1.sequence()
+    const keys = lengths.map((length, i) => `${i}`.padEnd(length, 'k'))
+    for (const key of keys) l1.purge(key)
+    for (const key of keys) expect(l1.put(key, hold('5'), since)).toBe(false)
+    expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
+  })
+
   it('is refused too when the purge of its key is one of too many to remember', () => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
@@ -171,7 +183,7 @@ describe('the bounds', () => {
       {
         type: 'response',
         status: 200,
-        headers: [['x-a', 'v'.repeat(1_000)]],
+        fields: ['x-a', 'v'.repeat(1_000)],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
         made: UNKNOWN_ORIGIN,
@@ -185,7 +197,7 @@ describe('the bounds', () => {
       {
         type: 'response',
         status: 200,
-        headers: [],
+        fields: [],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
         made: UNKNOWN_ORIGIN,

@@ -5,7 +5,7 @@ import { VaryIndex } from './vary-index.ts'
 const found = (vary: StoredResponse['vary']): StoredResponse => ({
   type: 'response',
   status: 200,
-  headers: [],
+  fields: [],
   body: Buffer.alloc(0),
   initialAgeMs: 0,
   vary,
@@ -105,5 +105,29 @@ describe('the number of URLs', () => {
     for (let i = 0; i <= 10_000; i++) index.learn(`k${i}`, [], GERMAN)
     expect(index.namesFor('k0', {}, NOW)).toEqual([])
     expect(index.namesFor('k1', {}, NOW)).toEqual(['accept-language'])
+  })
+})
+
+describe('what is remembered', () => {
+  const chosen = (index: VaryIndex, url: string, language: string) =>
+    index.namesFor(url, { 'accept-language': language }, NOW)
+
+  it('of a long URL is as of a short one', () => {
+    const index = new VaryIndex()
+    const long = 'k'.repeat(16_000)
+    index.learn(long, [], GERMAN)
+    expect(chosen(index, long, 'fr')).toEqual(['accept-language'])
+    expect(chosen(index, long, 'de')).toEqual([])
+    expect(chosen(index, `${long}k`, 'fr')).toEqual([])
+  })
+
+  it('is so many selections of all URLs together; what is longest unasked for is learned anew', () => {
+    const index = new VaryIndex()
+    for (let url = 0; url < 2_000; url++) {
+      index.learn(`url ${url}`, [], GERMAN)
+      for (let i = 0; i < 64; i++) chosen(index, `url ${url}`, `x-${i}`)
+    }
+    expect(chosen(index, 'url 0', 'x-1')).toEqual([])
+    expect(chosen(index, 'url 1999', 'x-1')).toEqual(['accept-language'])
   })
 })

@@ -15,6 +15,10 @@ const MOST_VARIANTS = 64
 const IDLE_MS = 60_000
 /** URLs whose names are remembered. Forgetting one costs one extra look-up. */
 const MOST_URLS = 10_000
+/** Selections of all URLs together. */
+const MOST_SELECTIONS = 100_000
+/** Longer URLs are hashed. */
+const LONGEST_PLAIN = 200
 
 interface Learned {
   readonly names: readonly string[]
@@ -25,7 +29,11 @@ interface Learned {
 }
 
 export class VaryIndex {
-  readonly #learned = new LRUCache<string, Learned>({ max: MOST_URLS })
+  readonly #learned = new LRUCache<string, Learned>({
+    max: MOST_URLS,
+    maxSize: MOST_SELECTIONS,
+    sizeCalculation: ({ variants }) => 1 + variants.size,
+  })
 
   /** Header names to add to the key of a request at `now`; `full`: one variant too many. */
   namesFor(
@@ -34,28 +42,33 @@ export class VaryIndex {
     now: number,
   ): readonly string[] | 'full' {
     if (this.#learned.size === 0) return NONE
-    const learned = this.#learned.get(plainKey)
+    const url = short(plainKey)
+    const learned = this.#learned.get(url)
     if (learned === undefined) return NONE
     const selection = selectionOf(learned.names, headers)
     if (selection === learned.home) return NONE
     const { variants, names } = learned
-    if (!variants.has(selection) && !hasRoom(variants, now)) return 'full'
+    const isNew = !variants.has(selection)
+    if (isNew && !hasRoom(variants, now)) return 'full'
     variants.set(selection, now)
+    // A copy: the LRU measures what it is given anew only if it is another object.
+    if (isNew) this.#learned.set(url, { ...learned })
     return names
   }
 
   /** An answer was found that is for other requests. `names` are what was in the key that found it. */
   learn(plainKey: string, names: readonly string[], found: StoredResponse): void {
+    const url = short(plainKey)
     const foundNames = found.vary.map(([name]) => name)
-    const before = this.#learned.get(plainKey)
+    const before = this.#learned.get(url)
     if (names.length > 0 && before !== undefined) {
       const all = [...new Set([...before.names, ...foundNames])].sort()
-      this.#learned.set(plainKey, { names: all, home: before.home, variants: new Map() })
+      this.#learned.set(url, { names: all, home: before.home, variants: new Map() })
     } else {
       const home = digest(found.vary)
       // Many that waited for one answer find this out at once; the variants they made up still count.
       if (before?.home === home && before.names.join() === foundNames.join()) return
-      this.#learned.set(plainKey, { names: foundNames, home, variants: new Map() })
+      this.#learned.set(url, { names: foundNames, home, variants: new Map() })
     }
   }
 }
@@ -76,5 +89,13 @@ function selectionOf(names: readonly string[], headers: RequestView['headers']):
 }
 
 function digest(selection: StoredResponse['vary']): string {
-  return createHash('sha256').update(JSON.stringify(selection)).digest('base64url')
+  return sha256(JSON.stringify(selection))
+}
+
+function short(key: string): string {
+  return key.length <= LONGEST_PLAIN ? key : `#${sha256(key)}`
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
 }

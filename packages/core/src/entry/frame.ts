@@ -1,6 +1,8 @@
 // A stored entry as bytes: magic, layout version, kind, head length, head (JSON), body. What comes back
 // from a shared store is untrusted, so decoding checks everything and answers `undefined`, never throws.
 
+import { toFields, toHeaders } from '../http/fields.ts'
+import { lastingHeaders } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { parseFrozen } from './frozen-json.ts'
@@ -98,11 +100,11 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     ...(host !== undefined && { o: host }),
   }
   if (entry.type === 'value') return head
-  const { status, headers, initialAgeMs, vary, minted, own } = entry
+  const { status, fields, initialAgeMs, vary, minted, own } = entry
   return {
     ...head,
     s: status,
-    h: headers,
+    h: toHeaders(fields),
     a: initialAgeMs,
     v: vary,
     ...(minted && { m: 1 }),
@@ -130,7 +132,9 @@ function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
   return { asOf: p, tookMs: d, subjects: t, ...place }
 }
 
-const isCount = (value: unknown): value is number => typeof value === 'number' && value >= 0
+/** JSON has room for numbers that are as good as infinite, and 1e999 is. */
+const isCount = (value: unknown): value is number =>
+  typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER
 
 function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResponse | undefined {
   const { s, h, a, v, m, w } = head
@@ -139,10 +143,12 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
   if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
+  // A cookie of somebody, the framing of another answer: it was not put there by us.
+  if (lastingHeaders(headers).length !== headers.length) return undefined
   return {
     type: 'response',
     status: s as number,
-    headers,
+    fields: toFields(headers),
     initialAgeMs: a,
     vary,
     body,

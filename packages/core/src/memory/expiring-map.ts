@@ -39,6 +39,11 @@ export class ExpiringMap<V extends Expiring> {
     this.#entries.set(key, entry)
   }
 
+  /** Before its time: `ended` is not told. */
+  delete(key: string): void {
+    this.#entries.delete(key)
+  }
+
   /** Drops all that has ended, though not more often than each second. Returns whether anything was. */
   sweep(): boolean {
     const now = this.#now()

@@ -10,13 +10,18 @@ import type {
   LockRequest,
   LockStore,
 } from '../ports/lock-store.ts'
+import { ExpiringMap } from './expiring-map.ts'
 
 interface Lock {
   fence: number
   token: string
   until: number
+  /** Then it is forgotten, as in Redis: nobody released it, held it or wanted it. */
+  expiresAt: number
   queued: Queued | undefined
 }
+
+const KEEP_MS = 60_000
 
 interface Queued {
   readonly token: string
@@ -25,7 +30,7 @@ interface Queued {
 
 export class MemoryLocks implements LockStore {
   readonly name = 'memory'
-  readonly #locks = new Map<string, Lock>()
+  readonly #locks = new ExpiringMap<Lock>(() => this.#now())
   #hooks: LockHooks | undefined
   #lastFence = 0
 
@@ -36,7 +41,7 @@ export class MemoryLocks implements LockStore {
 
   async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
     const now = this.#now()
-    const lock = this.#locks.get(key) ?? { fence: 0, token: '', until: 0, queued: undefined }
+    const lock = this.#locks.get(key) ?? { ...NOBODYS }
     const held = lock.token !== '' && now < lock.until
     if (held && lock.token === token) return granted(key, lock, now)
     if (held) {
@@ -44,6 +49,7 @@ export class MemoryLocks implements LockStore {
       if (queue) lock.queued = { token, leaseMs }
       return { status: 'busy', forMs: lock.until - now }
     }
+    lock.expiresAt = now + KEEP_MS
     this.#locks.set(key, lock)
     const next = lock.queued
     lock.queued = undefined
@@ -62,7 +68,7 @@ export class MemoryLocks implements LockStore {
     const now = this.#now()
     return grants.map((grant) => {
       const lock = this.#ours(grant)
-      if (lock !== undefined) lock.until = now + leaseMs
+      if (lock !== undefined) hold(lock, now + leaseMs)
       return lock !== undefined
     })
   }
@@ -115,12 +121,19 @@ export class MemoryLocks implements LockStore {
     this.#lastFence = Math.max(this.#lastFence + 1, clock)
     lock.fence = this.#lastFence
     lock.token = token
-    lock.until = until
+    hold(lock, until)
   }
 
   #now(): number {
     return this.#hooks?.clock.now() ?? 0
   }
+}
+
+const NOBODYS: Lock = { fence: 0, token: '', until: 0, expiresAt: 0, queued: undefined }
+
+function hold(lock: Lock, until: number): void {
+  lock.until = until
+  lock.expiresAt = until + KEEP_MS
 }
 
 function granted(key: string, lock: Lock, now: number): LockReply {

@@ -1,0 +1,217 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { toFields, toHeaders } from '../http/fields.ts'
+import { lastingHeaders } from '../http/headers.ts'
+import { decodeKept, encodeKept } from '../idempotency/kept-response.ts'
+import { Seal } from '../idempotency/seal.ts'
+import { HOSTILE_PIECES, runs } from '../testing/hostile.ts'
+import type { StoredEntry, StoredResponse } from './entry.ts'
+import { decodeFrame, encodeFrame, encodeHead, withHead } from './frame.ts'
+
+const RESPONSE: StoredResponse = {
+  type: 'response',
+  status: 200,
+  fields: ['content-type', 'text/plain', 'etag', '"a"', 'x-a', 'é'],
+  body: Buffer.from('hello'),
+  made: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
+  initialAgeMs: 3_000,
+  vary: [['accept', null]],
+}
+const FRAME = encodeFrame(RESPONSE)
+
+/** What an answer can be made of, whoever wrote it. */
+function expectSound(entry: StoredEntry | undefined): void {
+  if (entry === undefined) return
+  const { asOf, tookMs, subjects, path = '', host = '' } = entry.made
+  for (const number of [asOf, tookMs]) {
+    expect(number >= 0 && number <= Number.MAX_SAFE_INTEGER, String(number)).toBe(true)
+  }
+  for (const text of [...subjects, path, host]) expect(typeof text).toBe('string')
+  if (entry.type === 'value') return
+  expect(Number.isInteger(entry.status) && entry.status >= 200 && entry.status < 600).toBe(true)
+  expect(String(Math.floor(entry.initialAgeMs / 1000))).toMatch(/^\d+$/)
+  const headers = toHeaders(entry.fields)
+  for (const [name, value] of headers) {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+  }
+  for (const [name, value] of entry.vary) {
+    validateHeaderName(name)
+    if (value !== null) validateHeaderValue(name, value)
+  }
+  expect(lastingHeaders(headers)).toEqual(headers)
+}
+
+/** Correct but for its head. */
+function frameOf(head: string, kind = 1, body = 'x'): Buffer {
+  const [text, rest] = [Buffer.from(head), Buffer.from(body)]
+  const frame = Buffer.alloc(12)
+  frame.set([0x53, 2, kind, 0])
+  frame.writeUInt32BE(text.length, 4)
+  frame.writeUInt32BE(rest.length, 8)
+  return Buffer.concat([frame, text, rest])
+}
+
+const text = fc
+  .array(fc.constantFrom(...HOSTILE_PIECES, 'x-a', 'set-cookie', 'connection'), { maxLength: 3 })
+  .map((pieces) => pieces.join(''))
+const number = fc.oneof(
+  fc.constantFrom('0', '1', '-0', '-1', '1e999', '-1e999', '1e308', '200', '304', '599', '1e2'),
+  fc.constantFrom('9007199254740993', '200.5', '"200"', 'null', '[]', '{}', 'true'),
+  fc.nat(700).map(String),
+)
+const pair = fc.tuple(fc.oneof(text, fc.constantFrom('x-b', 'te', 'upgrade')), fc.option(text))
+const field = fc.oneof(
+  number,
+  fc.array(fc.oneof(text, pair)).map((list) => JSON.stringify(list)),
+  fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.stringify(value)),
+  fc.array(pair).map((list) => JSON.stringify(Object.fromEntries(list))),
+)
+const SOUND = { p: '1', d: '1', t: '[]', s: '200', h: '[["x","y"]]', a: '0', v: '[]' }
+const names = [...Object.keys(SOUND), 'u', 'o', 'm', 'w', '__proto__', 'constructor', 'extra']
+
+/** As text: numbers may be such as JSON.stringify does not write, and a name may be there twice. */
+const head = fc
+  .tuple(fc.array(fc.tuple(fc.constantFrom(...names), field), { maxLength: 4 }), fc.boolean())
+  .map(([changes, isWhole]) => {
+    const members = [...(isWhole ? Object.entries(SOUND) : []), ...changes]
+    return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
+  })
+
+describe('whatever is planted as a frame', () => {
+  it('is sound, or not read: with any head', () => {
+    let read = 0
+    fc.assert(
+      fc.property(head, fc.constantFrom(1, 2, 3), (each, kind) => {
+        const entry = decodeFrame(frameOf(each, kind, '{"__proto__":{"a":1}}'))
+        if (entry !== undefined) read += 1
+        expectSound(entry)
+      }),
+      runs(4_000),
+    )
+    // Not because nothing is read at all.
+    expect(read).toBeGreaterThan(100)
+  })
+
+  it('is sound, or not read: with any bit turned, at any length, and with any part twice or elsewhere', () => {
+    for (let bit = 0; bit < FRAME.length * 8; bit++) {
+      const turned = Buffer.from(FRAME)
+      turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+      expectSound(decodeFrame(turned))
+    }
+    const at = fc.nat(FRAME.length)
+    fc.assert(
+      fc.property(at, at, at, fc.uint8Array({ maxLength: 8 }), (from, to, where, bytes) => {
+        const part = FRAME.subarray(Math.min(from, to), Math.max(from, to))
+        const rest = FRAME.subarray(where)
+        expectSound(decodeFrame(Buffer.concat([FRAME.subarray(0, where), part, rest])))
+        expectSound(decodeFrame(Buffer.concat([FRAME.subarray(0, where), bytes, rest])))
+        expectSound(decodeFrame(Buffer.concat([FRAME.subarray(0, from), FRAME.subarray(to)])))
+      }),
+      runs(2_000),
+    )
+  })
+
+  it('is not read when it says that it is longer than it is, and nothing is set aside for it', () => {
+    const before = process.memoryUsage().arrayBuffers
+    for (const at of [4, 8]) {
+      for (const length of [0xff_ff_ff_ff, 0x7f_ff_ff_ff, 0x80_00_00_00, FRAME.length]) {
+        const frame = Buffer.from(FRAME)
+        frame.writeUInt32BE(length, at)
+        expect(decodeFrame(frame)).toBeUndefined()
+      }
+    }
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16 * 1024 * 1024)
+  })
+
+  it.each([
+    'set-cookie',
+    'transfer-encoding',
+    'content-length',
+    'connection',
+    'te',
+    'proxy-x',
+    'age',
+  ])('is not read with a %s, which we never store', (name) => {
+    const read = (field: string) =>
+      decodeFrame(frameOf(JSON.stringify({ ...JSON.parse(HEAD), h: [[field, '1']] })))
+    expect(read('x-fine')).toBeDefined()
+    expect(read(name)).toBeUndefined()
+  })
+  const HEAD = `{${Object.entries(SOUND)
+    .map(([name, value]) => `"${name}":${value}`)
+    .join(',')}}`
+})
+
+describe('whatever is planted as a patch', () => {
+  it('is sound over the entry it is of, or not read', () => {
+    const value = { type: 'value', encoding: 'json', body: Buffer.from('1'), made: RESPONSE.made }
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          head.map((each) => Buffer.from(each)),
+          fc.uint8Array(),
+        ),
+        (bytes) => {
+          expectSound(withHead(RESPONSE, bytes))
+          expectSound(withHead(value as StoredEntry, bytes))
+        },
+      ),
+      runs(2_000),
+    )
+    expect(withHead(RESPONSE, encodeHead(RESPONSE))).toEqual(RESPONSE)
+  })
+})
+
+describe('whatever is planted as the answer of an idempotency key', () => {
+  const { status, fields, body } = RESPONSE
+  const headers = toHeaders(fields)
+  const kept = encodeKept({ type: 'response', status, headers, body })
+  const lost = encodeKept({ type: 'not-retained', status: 201, location: '/orders/1' })
+
+  it('is sound, or not read', () => {
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 64 }),
+      head.map((each) => Buffer.concat([Buffer.from([1]), frameOf(each)])),
+      head.map((each) => Buffer.from(`\x02${each}`)),
+      fc.json().map((each) => Buffer.from(`\x02${each}`)),
+      fc.tuple(fc.constantFrom(kept, lost), fc.nat(kept.length * 8)).map(([frame, bit]) => {
+        const turned = Buffer.from(frame)
+        const at = (bit >> 3) % turned.length
+        turned[at] = (turned[at] ?? 0) ^ (1 << (bit & 7))
+        return turned
+      }),
+    )
+    fc.assert(
+      fc.property(bytes, (each) => {
+        const read = decodeKept(each)
+        if (read?.type === 'value') expectSound(read.stored)
+        if (read?.type === 'response') {
+          expectSound({ ...RESPONSE, status: read.status, fields: toFields(read.headers) })
+        }
+        if (read?.type === 'not-retained' && read.location !== undefined) {
+          validateHeaderValue('location', read.location)
+        }
+      }),
+      runs(3_000),
+    )
+  })
+
+  it('is not read at all when it is sealed and one bit is not as it was', () => {
+    const seal = new Seal(['k'.repeat(32)])
+    const sealed = Buffer.from(seal.seal('record', kept))
+    expect(seal.open('record', sealed)).toEqual(Buffer.from(kept))
+    expect(seal.open('other', sealed)).toBeUndefined()
+    for (let bit = 0; bit < sealed.length * 8; bit++) {
+      const turned = Buffer.from(sealed)
+      turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+      const opened = seal.open('record', turned)
+      expect(opened === undefined || decodeKept(opened) === undefined, `bit ${bit}`).toBe(true)
+    }
+    for (let length = 0; length < sealed.length; length++) {
+      const opened = seal.open('record', sealed.subarray(0, length))
+      expect(opened === undefined || decodeKept(opened) === undefined).toBe(true)
+    }
+  })
+})

@@ -1,0 +1,456 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { HOSTILE_PIECES, repeated, runs } from '../testing/hostile.ts'
+import { contentRange, selectRange } from './byte-range.ts'
+import { deltaSeconds, directivesOf, parseCacheControl } from './cache-control.ts'
+import { cacheStatus } from './cache-status.ts'
+import { notModified } from './conditional.ts'
+import { conditionsFor, freshen, isAbout } from './freshen.ts'
+import { explicitLifetimeMs, initialAgeMs, parseHttpDate } from './freshness.ts'
+import { lastingHeaders, requestField, storableHeaders, trimOws } from './headers.ts'
+import { parseIdempotencyKey } from './idempotency-key.ts'
+import { isWelcome, isWelcomeOnError, requestDirectives } from './request-directives.ts'
+import { cacheGroups, invalidatedGroups, responseTags } from './response-tags.ts'
+import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
+import { parseDictionary, parseList } from './structured-fields.ts'
+import { responseDirectives } from './targeted-fields.ts'
+import { normaliseField, sameSelection, selectFields, varyNames } from './vary.ts'
+
+const NOW = Date.UTC(2026, 0, 1)
+const STORED = [
+  ['etag', '"a"'],
+  ['last-modified', 'Thu, 01 Jan 2026 00:00:00 GMT'],
+  ['date', 'Thu, 01 Jan 2026 00:00:10 GMT'],
+] as const
+const OFFER = { ageMs: 5_000, freshForMs: -1_000 }
+
+/** Everything here that reads text of somebody else's, by the field or part of a request that it is in. */
+const READERS: Readonly<Record<string, (text: string) => unknown>> = {
+  'Cache-Control': (text) => parseCacheControl([text]),
+  'Cache-Control, directive by directive': (text) => [...directivesOf(text)],
+  'delta-seconds': (text) => deltaSeconds(text),
+  'Stampede-Cache-Control': (text) => responseDirectives([['own', text]], ['own']),
+  Expires: (text) => {
+    const headers = [['expires', text]] as const
+    return explicitLifetimeMs(responseDirectives(headers, []), headers, NOW)
+  },
+  'Expires beside an odd Date': (text) => {
+    const headers = [
+      ['expires', 'Thu, 01 Jan 2026 00:00:00 GMT'],
+      ['date', text],
+    ] as const
+    return explicitLifetimeMs(responseDirectives(headers, []), headers, NOW)
+  },
+  Age: (text) => initialAgeMs([['age', text]], NOW),
+  Date: (text) => initialAgeMs([['date', text]], NOW),
+  'an HTTP date': (text) => parseHttpDate(text),
+  Vary: (text) => varyNames([['vary', text]]),
+  'Accept-Encoding': (text) => normaliseField('accept-encoding', text),
+  'Accept-Language': (text) => normaliseField('accept-language', text),
+  'a field that Vary names': (text) => selectFields(['x'], { x: text }),
+  'a field by any name': (text) => requestField({ a: 'b' }, text),
+  Connection: (text) => storableHeaders([['connection', text], ...STORED]),
+  'Set-Cookie': (text) => lastingHeaders([['set-cookie', text]]),
+  'a dictionary': (text) => parseDictionary([text]),
+  'a list': (text) => parseList([text]),
+  'Idempotency-Key': (text) => parseIdempotencyKey([text], false),
+  'Idempotency-Key, strictly': (text) => parseIdempotencyKey([text], true),
+  'Cache-Control of a request': (text) => {
+    const wish = requestDirectives({ 'cache-control': text })
+    return [isWelcome(wish, OFFER), isWelcomeOnError(wish, OFFER)]
+  },
+  'Pragma of a request': (text) => requestDirectives({ pragma: text }),
+  Range: (text) => selectRange({ range: text }, STORED, 100),
+  'If-Range': (text) => selectRange({ range: 'bytes=0-1', 'if-range': text }, STORED, 100),
+  'If-None-Match': (text) => notModified({ 'if-none-match': text }, STORED, 200),
+  'If-Modified-Since': (text) => notModified({ 'if-modified-since': text }, STORED, 200),
+  ETag: (text) => [conditionsFor([['etag', text]]), isAbout(STORED, [['etag', text]])],
+  'the fields of a 304': (text) => freshen(STORED, { headers: [['vary', text]] }, NOW),
+  'Surrogate-Key': (text) => responseTags([['surrogate-key', text]]),
+  'Cache-Tag': (text) => responseTags([['cache-tag', text]]),
+  'Cache-Groups': (text) => cacheGroups([['cache-groups', text]]),
+  'Cache-Group-Invalidation': (text) => invalidatedGroups([['cache-group-invalidation', text]]),
+  'a path': (text) => canonicalPath(text),
+  'a path under a pattern': (text) => matchesPattern('/a/:b/*rest', canonicalPath(`/${text}`)),
+  'a pattern': (text) => patternProblem(`/${text}`) ?? matchesPattern(`/${text}`, '/a/b'),
+  'the name of a cache': (text) => cacheStatus(text, { type: 'hit', ttlS: 1, detail: text }),
+}
+
+const hostile = fc.oneof(
+  { weight: 4, arbitrary: fc.array(fc.constantFrom(...HOSTILE_PIECES), { maxLength: 12 }) },
+  { weight: 1, arbitrary: fc.array(fc.string({ unit: 'binary' }), { maxLength: 3 }) },
+)
+const text = hostile.map((pieces) => pieces.join(''))
+
+function elapsedMs(work: () => unknown): number {
+  const startedAt = performance.now()
+  work()
+  return performance.now() - startedAt
+}
+
+describe.each(Object.entries(READERS))('what stands for %s', (_, read) => {
+  it('is read without throwing, and in the same way each time', () => {
+    fc.assert(
+      fc.property(text, (each) => {
+        const first = read(each)
+        // A pattern that remembers where it stopped would tell.
+        expect(read(each)).toEqual(first)
+      }),
+      runs(400),
+    )
+  })
+
+  it('is read in linear time', () => {
+    for (const piece of HOSTILE_PIECES.filter((each) => each !== '')) {
+      for (const before of ['', 'a="']) {
+        const long = before + repeated(piece)
+        // The best of three, so that whatever else the machine does counts for nothing.
+        const isQuick = [1, 2, 3].some(() => elapsedMs(() => read(long)) < 500)
+        expect(isQuick, `${before}${piece}`).toBe(true)
+      }
+    }
+  })
+})
+
+describe('objects that everybody shares', () => {
+  it('are as they were after all of that', () => {
+    const before = Object.getOwnPropertyNames(Object.prototype).sort()
+    for (const read of Object.values(READERS)) {
+      for (const piece of ['__proto__', 'constructor', 'prototype', 'toString']) {
+        for (const shape of [piece, `${piece}=1`, `${piece}, a`, `"${piece}"`, `a;${piece}=1`]) {
+          read(shape)
+        }
+      }
+    }
+    expect(Object.getOwnPropertyNames(Object.prototype).sort()).toEqual(before)
+    expect(({} as Record<string, unknown>).a).toBeUndefined()
+  })
+})
+
+describe('a Cache-Control to which anything is added', () => {
+  const RESTRICTIVE = [
+    'noStore',
+    'noCache',
+    'private',
+    'mustRevalidate',
+    'proxyRevalidate',
+  ] as const
+  const SECONDS = ['maxAgeS', 'sMaxageS', 'staleWhileRevalidateS', 'staleIfErrorS'] as const
+  const directive = fc.oneof(
+    fc.constantFrom('no-store', 'no-cache', 'private', 'must-revalidate', 'proxy-revalidate'),
+    fc.constantFrom('public', 'NO-STORE', 'Private="x"', 'no-cache=a', 'immutable'),
+    fc
+      .tuple(fc.constantFrom('max-age', 's-maxage', 'stale-if-error'), fc.nat(100))
+      .map(([name, seconds]) => `${name}=${seconds}`),
+  )
+  const line = fc.array(directive, { minLength: 1, maxLength: 4 }).map((all) => all.join(', '))
+
+  it('forbids no less, and lasts no longer by any number that was there', () => {
+    const added = fc.tuple(line, text, fc.boolean())
+    fc.assert(
+      fc.property(added, ([said, garbage, isLine]) => {
+        const before = parseCacheControl([said])
+        const after = parseCacheControl(isLine ? [garbage, said] : [`${said}, ${garbage}`])
+        for (const name of RESTRICTIVE) if (before[name]) expect(after[name], name).toBe(true)
+        for (const name of SECONDS) {
+          const limit = before[name]
+          if (limit !== undefined) expect(after[name], name).toBeLessThanOrEqual(limit)
+        }
+      }),
+      runs(2_000),
+    )
+  })
+
+  it('means the same whatever the order of its lines', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(line, text), { maxLength: 5 }), (lines) => {
+        expect(parseCacheControl([...lines].reverse())).toEqual(parseCacheControl(lines))
+      }),
+      runs(1_000),
+    )
+  })
+
+  it('says nothing to this cache that a dictionary of the same directives does not', () => {
+    const plain = fc.oneof(
+      fc.constantFrom('no-store', 'no-cache', 'private', 'must-revalidate', 'public', 'x'),
+      fc.nat(10 ** 9).map((seconds) => `max-age=${seconds}`),
+    )
+    const lines = fc.uniqueArray(plain, {
+      minLength: 1,
+      selector: (each) => each.split('=')[0],
+    })
+    fc.assert(
+      fc.property(lines, (said) => {
+        const { cc } = responseDirectives([['own', said.join(', ')]], ['own'])
+        expect(cc).toEqual(parseCacheControl([said.join(', ')]))
+      }),
+      runs(500),
+    )
+  })
+})
+
+describe('a Cache-Control of a request to which anything is added', () => {
+  it('welcomes nothing that it did not, but what it says may be stale', () => {
+    const said = fc.constantFrom('no-cache', 'max-age=1', 'min-fresh=10', 'max-age=9, min-fresh=1')
+    const offer = fc.record({
+      ageMs: fc.nat(20_000),
+      freshForMs: fc.integer({ min: -20_000, max: 20_000 }),
+    })
+    fc.assert(
+      fc.property(said, text, offer, (wish, garbage, each) => {
+        const before = isWelcome(requestDirectives({ 'cache-control': wish }), each)
+        const longer = requestDirectives({ 'cache-control': `${wish}, ${garbage}` })
+        if (longer?.maxStaleS === undefined && !before) expect(isWelcome(longer, each)).toBe(false)
+      }),
+      runs(2_000),
+    )
+  })
+})
+
+describe('times', () => {
+  it('are written and read back to the second, and are never a number that is none', () => {
+    const second = fc.integer({ min: -62_167_219_200, max: 253_402_300_799 })
+    fc.assert(
+      fc.property(second, (seconds) => {
+        expect(parseHttpDate(new Date(seconds * 1000).toUTCString())).toBe(seconds * 1000)
+      }),
+      runs(1_000),
+    )
+    fc.assert(
+      fc.property(text, text, (date, age) => {
+        const headers = [
+          ['date', date],
+          ['age', age],
+          ['expires', age],
+        ] as const
+        const ageMs = initialAgeMs(headers, NOW)
+        expect(ageMs).toBeGreaterThanOrEqual(0)
+        expect(ageMs).toBeLessThanOrEqual(2 ** 31 * 1000)
+        const lifetimeMs = explicitLifetimeMs(responseDirectives(headers, []), headers, NOW)
+        expect(lifetimeMs).toBeGreaterThanOrEqual(0)
+        expect(Number.isFinite(lifetimeMs)).toBe(true)
+      }),
+      runs(2_000),
+    )
+  })
+})
+
+describe('Vary', () => {
+  it('has one reading: lower-case, sorted, once each; or it is a star', () => {
+    fc.assert(
+      fc.property(fc.array(text, { maxLength: 4 }), (lines) => {
+        const names = varyNames(lines.map((line) => ['vary', line]))
+        const again = varyNames([['vary', names === '*' ? '*' : names.join(',')]])
+        expect(again).toEqual(names)
+        expect(varyNames([...lines, '*'].map((line) => ['vary', line]))).toBe('*')
+        const shouted = lines.toReversed().map((line) => ['vary', asciiUpper(line)] as const)
+        expect(varyNames(shouted)).toEqual(names)
+      }),
+      runs(2_000),
+    )
+  })
+
+  it('finds the same request again, and tells an absent field from every other', () => {
+    const headers = fc.dictionary(fc.constantFrom('a', 'accept-encoding', 'constructor'), text)
+    fc.assert(
+      fc.property(headers, text, (present, value) => {
+        const names = ['a', 'accept-encoding', 'accept-language', 'constructor']
+        const vary = selectFields(names, present)
+        expect(sameSelection(vary, present)).toBe(true)
+        if (present.a === undefined) {
+          expect(sameSelection(vary, { ...present, a: value })).toBe(false)
+        }
+      }),
+      runs(1_000),
+    )
+  })
+
+  it('has one spelling for a value, which is a spelling of itself', () => {
+    const name = fc.constantFrom('accept-encoding', 'accept-language', 'accept', 'x-any')
+    fc.assert(
+      fc.property(name, text, (field, value) => {
+        const once = normaliseField(field, value)
+        expect(normaliseField(field, once)).toBe(once)
+      }),
+      runs(2_000),
+    )
+  })
+
+  it('makes one of two Accept-Encodings only if they take the same codings', () => {
+    const coding = fc.constantFrom('gzip', 'br', 'identity', '*', 'GZIP', 'x')
+    const weight = fc.constantFrom('', ';q=0', ';q=1', ' ; q=0.0', ';q=0.5', ';q=2', ';Q=0')
+    const field = fc
+      .array(fc.tuple(coding, weight), { maxLength: 4 })
+      .map((all) => all.map(([name, q]) => name + q).join(', '))
+    fc.assert(
+      fc.property(field, field, (one, other) => {
+        const same = normaliseField('accept-encoding', one)
+        if (same !== normaliseField('accept-encoding', other)) return
+        for (const each of ['gzip', 'br', 'identity', 'x', 'zstd']) {
+          expect(takes(one, each), `${one} | ${other}: ${each}`).toBe(takes(other, each))
+        }
+      }),
+      runs(3_000),
+    )
+  })
+})
+
+const asciiUpper = (line: string): string => line.replace(/[a-z]/g, (c) => c.toUpperCase())
+
+/** RFC 9110 §12.5.3, read anew: whether this coding is acceptable; undefined where that cannot be told. */
+function takes(field: string, coding: string): boolean | undefined {
+  const weights = new Map<string, number>()
+  for (const member of field.toLowerCase().split(',')) {
+    const [name = '', q] = member.split(';').map((part) => part.trim())
+    if (name === '') continue
+    const weight = q === undefined ? 1 : Number(q.slice(2))
+    if (weight > 1 || weight > 0 !== (weights.get(name) ?? weight) > 0) return undefined
+    weights.set(name, weight)
+  }
+  const own = weights.get(coding) ?? weights.get('*')
+  return own === undefined ? coding === 'identity' : own > 0
+}
+
+describe('Idempotency-Key', () => {
+  const key = fc.stringMatching(/^[ -~]{1,60}$/).filter((each) => each.trim() !== '')
+  const quoted = (each: string) => `"${each.replace(/["\\]/g, '\\$&')}"`
+
+  it('is read back as the key that was written, and is the same key without its quotes', () => {
+    fc.assert(
+      fc.property(key, fc.boolean(), (each, strict) => {
+        const read = parseIdempotencyKey([` ${quoted(each)}\t`], strict)
+        expect(read).toEqual({ type: 'key', key: each })
+        const bare = parseIdempotencyKey([each], false)
+        if (bare.type === 'key' && !each.startsWith('"')) expect(bare.key).toBe(each.trim())
+      }),
+      runs(2_000),
+    )
+  })
+
+  it('on two lines, or twice on one, is never a key', () => {
+    fc.assert(
+      fc.property(key, fc.oneof(key, text), (one, other) => {
+        expect(parseIdempotencyKey([quoted(one), other], false)).toEqual({ type: 'duplicate' })
+        expect(parseIdempotencyKey([`${quoted(one)}, ${quoted(one)}`], false).type).toBe(
+          'duplicate',
+        )
+      }),
+      runs(1_000),
+    )
+  })
+
+  it('is printable, of 255 characters at most, and a refusal repeats nothing of it', () => {
+    fc.assert(
+      fc.property(text, (each) => {
+        const read = parseIdempotencyKey([each], false)
+        if (read.type === 'key') expect(read.key).toMatch(/^[ -~]{1,255}$/)
+        if (read.type === 'invalid') expect(PROBLEMS).toContain(read.problem)
+      }),
+      runs(2_000),
+    )
+  })
+})
+
+const PROBLEMS: readonly string[] = [
+  'The key is empty.',
+  'The key is longer than 255 characters.',
+  'The quoted key is not closed, or has a character or an escape it may not have.',
+  'What follows the quoted key are no parameters (RFC 9651, section 3.1.2).',
+  'A key without quotes is visible ASCII without quote, comma, semicolon, backslash.',
+]
+
+describe('a range', () => {
+  it('that is answered lies within the response, whatever was asked for', () => {
+    const number = fc.oneof(fc.nat(200).map(String), fc.constantFrom('', '9'.repeat(30), '-1', 'x'))
+    const range = fc.oneof(
+      fc.tuple(number, number).map(([first, last]) => `bytes=${first}-${last}`),
+      text,
+      text.map((each) => `bytes=${each}`),
+    )
+    fc.assert(
+      fc.property(range, fc.nat(150), (asked, length) => {
+        const selected = selectRange({ range: asked }, STORED, length)
+        if (selected.type === 'whole') return
+        const text = contentRange(selected, length)
+        expect(text).toMatch(/^bytes (?:\d+-\d+|\*)\/\d+$/)
+        if (selected.type === 'unsatisfiable') return
+        expect(selected.start).toBeGreaterThanOrEqual(0)
+        expect(selected.start).toBeLessThan(selected.end)
+        expect(selected.end).toBeLessThanOrEqual(length)
+      }),
+      runs(2_000),
+    )
+  })
+})
+
+describe('a condition', () => {
+  it('is met by the tag that is stored, among whatever well-formed others', () => {
+    const tag = fc.stringMatching(/^[!#-~]{0,6}$/).map((each) => `"${each}"`)
+    const weak = fc.tuple(tag, fc.boolean()).map(([each, isWeak]) => (isWeak ? 'W/' : '') + each)
+    fc.assert(
+      fc.property(fc.array(weak), weak, fc.nat(9), (others, stored, at) => {
+        const sent = others.toSpliced(at, 0, stored).join(', ')
+        const opaque = (each: string) => each.replace(/^W\//, '')
+        expect(notModified({ 'if-none-match': sent }, [['etag', stored]], 200)).toBe(true)
+        const isAmong = others.some((each) => opaque(each) === opaque(stored))
+        const without = others.join(', ')
+        expect(notModified({ 'if-none-match': without }, [['etag', stored]], 200)).toBe(isAmong)
+      }),
+      runs(1_000),
+    )
+  })
+
+  it('that is none is never a reason to answer 304', () => {
+    fc.assert(
+      fc.property(
+        text.filter((each) => !each.includes('"') && trimOws(each) !== '*'),
+        (each) => {
+          expect(notModified({ 'if-none-match': each }, STORED, 200)).toBe(false)
+        },
+      ),
+      runs(1_000),
+    )
+  })
+})
+
+describe('a path', () => {
+  it('is found by the pattern that spells it, and by one that leaves any of its parts open', () => {
+    const part = fc.array(fc.constantFrom('a', 'B', '%41', '%2F', '%ZZ', 'é', '.', '-'), {
+      minLength: 1,
+      maxLength: 4,
+    })
+    const parts = fc.array(
+      part.map((each) => each.join('')),
+      { minLength: 1, maxLength: 4 },
+    )
+    fc.assert(
+      fc.property(parts, fc.nat(), (each, at) => {
+        const path = canonicalPath(`/${each.join('/')}`)
+        expect(matchesPattern(`/${each.join('/')}`, path)).toBe(true)
+        expect(matchesPattern('/*', path)).toBe(true)
+        const i = at % each.length
+        expect(matchesPattern(`/${each.with(i, ':any').join('/')}`, path)).toBe(true)
+        expect(matchesPattern(`/${each.slice(0, i).concat('*rest').join('/')}`, path)).toBe(true)
+        expect(matchesPattern(`/${each.join('/')}/more`, path)).toBe(false)
+      }),
+      runs(2_000),
+    )
+  })
+})
+
+describe('tags', () => {
+  it('are read as they are: never empty, never with what separates them, once each', () => {
+    fc.assert(
+      fc.property(text, text, (keys, tags) => {
+        const names = responseTags([
+          ['surrogate-key', keys],
+          ['cache-tag', tags],
+        ])
+        expect(new Set(names).size).toBe(names.length)
+        for (const name of names) expect(name).not.toBe('')
+        for (const name of names) expect(/[ \t]/.test(name) && name.includes(',')).toBe(false)
+      }),
+      runs(1_000),
+    )
+  })
+})

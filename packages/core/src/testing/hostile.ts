@@ -1,0 +1,27 @@
+// What a hostile sender puts together, and how often: for property tests of whatever reads what comes from outside.
+
+/** How a property is run. The same cases each time, unless `npm run fuzz:input` asks for others and for more. */
+export function runs(usual: number): { readonly seed: number; readonly numRuns: number } {
+  const { STAMPEDE_FUZZ_SEED: seed = '2026', STAMPEDE_FUZZ_TIMES: times = '1' } = process.env
+  return { seed: Number(seed), numRuns: usual * Number(times) }
+}
+
+/** Each means something to some parser here: separators, quotes left open, names that every object has, half of a character. */
+export const HOSTILE_PIECES: readonly string[] = [
+  ...['', ' ', '\t', '\r\n', '\n', '\0', '\x7f', '\x80', '\xa0', '\xff', 'é', '☃', '\u2028', '💥'],
+  ...['\ud800', '\udc00', ',', ';', '=', ':', '/', '//', '\\', '"', "'", '""', '"\\', '\\"', '%'],
+  ...['%2', '%ZZ', '%00', '%2f', '%2F', '%C3', '%C3%A9', '%ff', '%25', '+', '&', '&&', '?', '#'],
+  ...['[', ']', '[]', '[a]', '{', '}', '(', ')', '*', '.', '..', '/..', '-', '--', '_', '@', '!'],
+  ...['0', '00', '1', '-1', '1.5', '1e9', '9'.repeat(20), 'a', 'A', 'q=0', ';q=0.5', 'W/', '"a"'],
+  ...['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'null', 'undefined'],
+  ...['no-store', 'private', 'no-cache', 'max-age', 'max-age=60', 's-maxage', 'public', 'bytes='],
+  ...['gzip', 'identity', 'en', 'GMT', 'Thu, 01 Jan 1970 00:00:00 GMT', ':id', '*rest', 'http://'],
+]
+
+/** As long as anything that comes from outside. The square of it is 4e9 steps: seconds, where one pass takes milliseconds. */
+export const LONG: number = 64 * 1024
+
+/** The piece, over and over. */
+export function repeated(piece: string, length: number = LONG): string {
+  return piece.repeat(Math.ceil(length / piece.length)).slice(0, length)
+}
