@@ -9,7 +9,8 @@ export const drain: () => void = checkpoint()
 function checkpoint(): () => void {
   setFlagsFromString('--allow-natives-syntax')
   const made = new Function('%PerformMicrotaskCheckpoint()') as () => void
-  // It is compiled when it is first called.
+  // It is compiled when it is first called, and never again: by then nobody may write such things.
+  setFlagsFromString('--no-flush-bytecode')
   made()
   setFlagsFromString('--no-allow-natives-syntax')
   return made

@@ -1,26 +1,21 @@
 // One episode: a fleet, a workload and some kinds of faults, all from one seed, for some minutes; then everything heals, and
 // nothing may be left.
 
-import { KINDS, plague } from './faults.ts'
+import { chanceOf } from './chance.ts'
+import { strike } from './faults.ts'
 import type { Figures } from './figures.ts'
-import { makePlan } from './plan.ts'
 import { withSimulatedTimers } from './process-time.ts'
+import { makeSchedule, type Setting } from './schedule.ts'
 import type { Transcript } from './transcript.ts'
 import type { Violation } from './violation.ts'
 import { call } from './workload.ts'
 import { World } from './world.ts'
 
-export interface Setting {
-  readonly seed: number
-  /** At most. */
-  readonly processes: number
-  readonly forMs: number
-}
-
 export interface Outcome {
   readonly setting: Setting
   readonly steps: number
-  readonly simulatedMs: number
+  /** When a rule was broken, or all was over. */
+  readonly brokenAt: number
   readonly violation: Violation | undefined
   readonly transcript: Transcript
 }
@@ -39,34 +34,42 @@ export function runEpisode(setting: Setting, figures: Figures): Outcome {
     figures.steps += kernel.steps
     figures.simulatedMs += kernel.now
     figures.commands += world.server.commands
-    const { steps, now: simulatedMs } = kernel
-    return { setting, steps, simulatedMs, violation: judge.first, transcript }
+    const { steps, now: brokenAt } = kernel
+    return { setting, steps, brokenAt, violation: judge.first, transcript }
   })
 }
 
-function play(world: World, { processes, forMs }: Setting): void {
-  const { random, kernel, figures } = world
-  // Mostly small fleets, where faults meet; at times as large as they may be.
-  const most = random.chance(0.1) ? processes : Math.min(processes, 6)
-  const count = 1 + random.int(most)
-  figures.mostProcesses = Math.max(figures.mostProcesses, count)
-  for (let i = 0; i < count; i++) world.start()
-  const plan = makePlan(random)
-  const next = () => {
-    if (kernel.now >= forMs) return
-    call(world, plan)
-    kernel.after(-Math.log(1 - random.next()) * plan.everyMs, next)
-  }
-  kernel.after(100, next)
-  const kinds = random.some(KINDS, random.pick([0.1, 0.3, 0.7]))
-  plague(world, kinds, random.pick([2_000, 8_000, 30_000]), forMs)
+function play(world: World, setting: Setting): void {
+  const { kernel, figures } = world
+  const { seed, forMs } = setting
+  const { fleet, plan, calls, faults } = makeSchedule(setting)
+  figures.mostProcesses = Math.max(figures.mostProcesses, fleet)
+  for (let i = 0; i < fleet; i++) world.start()
+  inTurn(kernel, calls, ({ index }) => call(world, plan, chanceOf(seed, 'call', index)))
+  inTurn(kernel, faults, (each) => strike(world, each, chanceOf(seed, 'fault', each.index)))
   const sweep = () => {
     world.calls.sweep()
+    world.leaseEnds.sweep()
     kernel.after(SWEEP_MS, sweep)
   }
   kernel.after(SWEEP_MS, sweep)
   if (!run(world, forMs)) return
   calmDown(world)
+}
+
+/** The queue has one of them at a time. */
+function inTurn<T extends { readonly at: number }>(
+  kernel: World['kernel'],
+  all: readonly T[],
+  begin: (each: T) => void,
+  place = 0,
+): void {
+  const each = all[place]
+  if (each === undefined) return
+  kernel.after(each.at - kernel.now, () => {
+    begin(each)
+    inTurn(kernel, all, begin, place + 1)
+  })
 }
 
 /** False: a rule was broken on the way. */
@@ -86,7 +89,8 @@ function calmDown(world: World): void {
   // Refreshes behind, finishes that wait for the store, leases given back: no call waits for them.
   if (!run(world, kernel.now + 30_000)) return
   for (const member of world.members) {
-    const left = member.leftovers()
+    // Nor can a flight be held up for longer by such a lease.
+    const left = member.leftovers(server.steppedBack ? ['flights'] : [])
     if (left.length > 0) judge.fail('nothing left', `${member.name} has ${left.join(', ')}`, '')
   }
   for (const [key, { token, until, queue }] of server.data.locks.all) {

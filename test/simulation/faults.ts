@@ -1,9 +1,12 @@
 // What goes wrong: each fault begins, and most of them end some time later.
 
+import type { Random } from '../leak-fuzz/random.ts'
+import { exponential } from './chance.ts'
+import type { Link } from './link.ts'
 import type { World } from './world.ts'
 
 /** Returns how it ends; nothing, if it is over at once or cannot be now. */
-type Fault = (world: World) => (() => void) | undefined
+type Fault = (world: World, random: Random) => (() => void) | undefined
 
 const SHORT_MS = [50, 300, 1_500]
 const LONG_MS = [800, 3_000, 7_000, 15_000]
@@ -15,11 +18,11 @@ export interface Kind {
 }
 
 /** A fault of one link. */
-function onLink(change: (world: World, link: World['members'][number]['link']) => void): Fault {
-  return (world) => {
-    if (world.members.length === 0) return undefined
-    const { link } = world.random.pick(world.members)
-    change(world, link)
+function onLink(change: (link: Link, random: Random) => void): Fault {
+  return ({ members }, random) => {
+    if (members.length === 0) return undefined
+    const { link } = random.pick(members)
+    change(link, random)
     return () => {
       Object.assign(link, { loss: 0, repeats: 0, delayMs: 0 })
       Object.assign(link.isCut, { commands: false, messages: false })
@@ -27,12 +30,37 @@ function onLink(change: (world: World, link: World['members'][number]['link']) =
   }
 }
 
+/** Half of the fleet is on the other side. */
+const partition: Fault = ({ members }, random) => {
+  const apart = random.shuffle(members).slice(0, Math.ceil(members.length / 2))
+  for (const { link } of apart) Object.assign(link.isCut, { commands: true, messages: true })
+  return () => {
+    for (const { link } of apart) Object.assign(link.isCut, { commands: false, messages: false })
+  }
+}
+
+/** And there the server loses everything, after what was done without the others: a failure of power in a part of the house. */
+const partitionWithLoss: Fault = (world, random) => {
+  const heal = partition(world, random)
+  const { kernel, server } = world
+  kernel.after(random.pick([500, 2_000]) * (0.5 + random.next()), () => {
+    if (server.mode !== 'up') return
+    world.note('fault', 'redis restarts empty')
+    server.crash()
+    server.restart(true)
+  })
+  return heal
+}
+
 /** A fault of the server, if nothing else is wrong with it now. */
-function onServer(begin: (world: World) => void, end: (world: World) => void): Fault {
-  return (world) => {
+function onServer(
+  begin: (world: World, random: Random) => void,
+  end: (world: World) => void,
+): Fault {
+  return (world, random) => {
     const { server } = world
     if (server.mode !== 'up') return undefined
-    begin(world)
+    begin(world, random)
     const { mode } = server
     return () => {
       if (server.mode === mode) end(world)
@@ -53,18 +81,18 @@ function crash(isEmpty: boolean): Fault {
   )
 }
 
-const killed: Fault = (world) => {
+const killed: Fault = (world, random) => {
   if (world.members.length === 0) return undefined
-  const member = world.random.pick(world.members)
+  const member = random.pick(world.members)
   world.note(member.name, 'is killed')
   world.kill(member)
   return () => world.start()
 }
 
-const paused: Fault = (world) => {
+const paused: Fault = (world, random) => {
   const awake = world.members.filter((each) => each.isAwake)
   if (awake.length === 0) return undefined
-  const member = world.random.pick(awake)
+  const member = random.pick(awake)
   world.note(member.name, 'is paused')
   member.pause()
   return () => {
@@ -81,33 +109,39 @@ export const KINDS: readonly Kind[] = [
   {
     name: 'commands cut',
     forMs: LONG_MS,
-    begin: onLink((_, link) => {
+    begin: onLink((link) => {
       link.isCut.commands = true
     }),
   },
   {
     name: 'messages cut',
     forMs: LONG_MS,
-    begin: onLink((_, link) => {
+    begin: onLink((link) => {
       link.isCut.messages = true
     }),
   },
   {
     name: 'process cut off',
     forMs: LONG_MS,
-    begin: onLink((_, link) => Object.assign(link.isCut, { commands: true, messages: true })),
+    begin: onLink((link) => Object.assign(link.isCut, { commands: true, messages: true })),
+  },
+  { name: 'half the fleet cut off', forMs: LONG_MS, begin: partition },
+  {
+    name: 'half the fleet cut off, and redis restarted empty',
+    forMs: LONG_MS,
+    begin: partitionWithLoss,
   },
   {
     name: 'link loses and repeats',
     forMs: LONG_MS,
-    begin: onLink(({ random }, link) => {
+    begin: onLink((link, random) => {
       Object.assign(link, { loss: random.pick([0.05, 0.4]), repeats: 0.3, delayMs: 50 })
     }),
   },
   {
     name: 'link delays and reorders',
     forMs: LONG_MS,
-    begin: onLink(({ random }, link) => {
+    begin: onLink((link, random) => {
       link.delayMs = random.pick([100, 400, 3_000])
     }),
   },
@@ -126,7 +160,7 @@ export const KINDS: readonly Kind[] = [
   {
     name: 'redis slow',
     forMs: LONG_MS,
-    begin: ({ server, random }) => {
+    begin: ({ server }, random) => {
       server.slowMs = random.pick([30, 110, 200])
       return () => {
         server.slowMs = 0
@@ -139,46 +173,80 @@ export const KINDS: readonly Kind[] = [
     name: 'fail-over to a lagging replica',
     forMs: [0],
     begin: onServer(
-      ({ server, random }) => server.failOver(random.pick([0, 20, 400, 3_000])),
+      ({ server }, random) => server.failOver(random.pick([0, 20, 400, 3_000])),
       () => {},
     ),
   },
   {
     name: 'server clock forward',
     forMs: [0],
-    begin: (world) => {
-      world.setClock(world.random.pick([50, 2_000, 60_000]))
+    begin: (world, random) => {
+      world.setClock(random.pick([50, 2_000, 60_000]))
       return undefined
     },
   },
   {
     name: 'server clock back',
     forMs: [0],
-    begin: (world) => {
-      world.setClock(-world.random.pick([50, 2_000, 60_000]))
+    begin: (world, random) => {
+      world.setClock(-random.pick([50, 2_000, 60_000]))
       return undefined
     },
   },
 ]
 
-/** From now on something of these kinds goes wrong, every `everyMs` on average, until `endAt`. */
-export function plague(world: World, kinds: readonly Kind[], everyMs: number, endAt: number): void {
-  const { kernel, random } = world
-  if (kinds.length === 0) return
-  const next = () => {
-    if (kernel.now >= endAt) return
-    const { name, forMs, begin } = random.pick(kinds)
-    const lastsMs = random.pick(forMs) * (0.5 + random.next())
-    const end = begin(world)
-    world.figures.count(name)
-    world.note('fault', `${name}${end === undefined ? '' : ` for ${lastsMs.toFixed(0)} ms`}`)
-    if (end !== undefined) {
-      kernel.after(lastsMs, () => {
-        world.note('fault', `${name} is over`)
-        end()
-      })
-    }
-    kernel.after(-Math.log(1 - random.next()) * everyMs, next)
+export interface Plague {
+  readonly kinds: readonly Kind[]
+  readonly everyMs: number
+  /** Chance that what went wrong brings the next along, soon: what has one cause comes at one time. */
+  readonly together: number
+}
+
+export function makePlague(random: Random): Plague {
+  return {
+    kinds: random.some(KINDS, random.pick([0.1, 0.3, 0.7])),
+    everyMs: random.pick([2_000, 8_000, 30_000]),
+    together: random.pick([0, 0.3, 0.6]),
   }
-  kernel.after(random.next() * everyMs, next)
+}
+
+/** Between two faults that come together. */
+const SOON_MS = 500
+
+export interface PlannedFault {
+  readonly index: number
+  readonly at: number
+  readonly kind: Kind
+  readonly lastsMs: number
+}
+
+/** Something of these kinds goes wrong, every `everyMs` on average, until `endAt`. */
+export function planFaults(
+  random: Random,
+  { kinds, everyMs, together }: Plague,
+  endAt: number,
+): PlannedFault[] {
+  const planned: PlannedFault[] = []
+  if (kinds.length === 0) return planned
+  for (let at = random.next() * everyMs; at < endAt; ) {
+    const kind = random.pick(kinds)
+    const lastsMs = random.pick(kind.forMs) * (0.5 + random.next())
+    planned.push({ index: planned.length, at, kind, lastsMs })
+    at += exponential(random, random.chance(together) ? SOON_MS : everyMs)
+  }
+  return planned
+}
+
+/** Now. */
+export function strike(world: World, { kind, lastsMs }: PlannedFault, random: Random): void {
+  const { kernel } = world
+  const { name, begin } = kind
+  const end = begin(world, random)
+  world.figures.count(name)
+  world.note('fault', `${name}${end === undefined ? '' : ` for ${lastsMs.toFixed(0)} ms`}`)
+  if (end === undefined) return
+  kernel.after(lastsMs, () => {
+    world.note('fault', `${name} is over`)
+    end()
+  })
 }

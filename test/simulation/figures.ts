@@ -7,6 +7,8 @@ export class Figures {
   origin = 0
   locks = 0
   jobs = 0
+  visits = 0
+  visitsFromCache = 0
   works = 0
   committed = 0
   fenced = 0

@@ -27,6 +27,7 @@ export class JobRules {
   /** By job. */
   readonly #working = new Map<string, Set<Work>>()
   readonly #worked = new Set<string>()
+  readonly #doubtful = new Set<string>()
   readonly #isAwake: (process: string) => boolean
 
   constructor(judge: Judge, isAwake: (process: string) => boolean) {
@@ -38,6 +39,11 @@ export class JobRules {
   forget(): void {
     this.#held = new Map()
     this.#completed = new Set()
+  }
+
+  /** Fences may be given again: nothing is asked of those that are known. */
+  forgetFences(): void {
+    for (const fence of this.#given.keys()) this.#doubtful.add(fence)
   }
 
   saw(command: Command, reply: unknown, data: ServerData, at: number): void {
@@ -58,9 +64,11 @@ export class JobRules {
   begin(job: string, work: Work, since: number): void {
     const record = this.#records.get(work.fence)
     const name = `${job} ${work.fence}`
-    if (this.#worked.has(name)) this.#judge.fail('one run a fence', `${name} ran twice`, job)
+    if (this.#worked.has(name) && !this.#doubtful.has(work.fence))
+      this.#judge.fail('one run a fence', `${name} ran twice`, job)
     this.#worked.add(name)
-    if (record !== undefined && this.#completed.has(record)) {
+    const isAgain = record !== undefined && this.#completed.has(record)
+    if (isAgain && !this.#doubtful.has(work.fence)) {
       this.#judge.fail('not again', `${work.process} ran ${job} after it was completed`, job)
     }
     const working = this.#working.get(job) ?? new Set()

@@ -23,7 +23,7 @@ export class LockRules {
   }
 
   /** The clock was set back and data was lost: fences may fall. */
-  forget(): void {
+  forgetFences(): void {
     this.#highest.clear()
   }
 

@@ -85,11 +85,11 @@ export class Member {
   }
 
   /** What is left when nobody asks for anything any more; nothing, if all is well. */
-  leftovers(): string[] {
+  leftovers(but: readonly string[]): string[] {
     const { active, idempotency } = this.stampede.stats()
     const counts = { ...active, ...idempotency }
     return Object.entries(counts).flatMap(([what, count]) =>
-      count === 0 ? [] : [`${count} ${what}`],
+      count === 0 || but.includes(what) ? [] : [`${count} ${what}`],
     )
   }
 }

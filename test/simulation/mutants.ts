@@ -1,14 +1,11 @@
 // `npm run simulate:mutants`: breaks the protocol part by part, lets the simulation run on each, and writes docs/simulation.md.
 // Exit status 1 if one was not noticed.
 
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
-import { parseArgs, promisify } from 'node:util'
+import { parseArgs } from 'node:util'
 import type { Mutation } from '../leak-fuzz/mutation.ts'
+import { reported } from './launched.ts'
 import { MUTATIONS } from './mutations.ts'
 import { writeInto } from './page.ts'
-
-const LAUNCH = join(process.cwd(), 'test', 'leak-fuzz', 'launch.mjs')
 
 interface Verdict {
   readonly name: string
@@ -25,7 +22,7 @@ export async function main(args: string[]): Promise<number> {
     args,
     options: {
       seed: { type: 'string', default: '1' },
-      hours: { type: 'string', default: '0.5' },
+      hours: { type: 'string', default: '2.5' },
       only: { type: 'string', default: '' },
     },
   })
@@ -52,16 +49,9 @@ async function tryOut(
   hours: string,
   minutes: string,
 ): Promise<Verdict> {
-  const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
-  const command = [LAUNCH, '../simulation/main.ts', '--report']
-  command.push('--seed', seed, '--hours', hours, '--minutes', minutes)
-  const { stdout } = await promisify(execFile)(process.execPath, command, { env }).catch(
-    // Status 1 is what we hope for.
-    (error: { stdout: string; stderr: string }) => error,
-  )
-  const line = stdout.trim().split('\n').at(-1) ?? ''
-  if (!line.startsWith('{')) throw new Error(`${mutation.name}: did not run: ${stdout}`)
-  return { name: mutation.name, minutes, ...JSON.parse(line) }
+  const args = ['--seed', seed, '--hours', hours, '--minutes', minutes]
+  const report = await reported<Omit<Verdict, 'name' | 'minutes'>>(args, mutation.edits)
+  return { name: mutation.name, minutes, ...report }
 }
 
 function table(verdicts: readonly Verdict[], seed: string): string {

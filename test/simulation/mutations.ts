@@ -1,6 +1,7 @@
 // Parts of the protocol, each with a way to break it. The simulation has to notice every one.
 
 import type { Edit, Mutation } from '../leak-fuzz/mutation.ts'
+import { STORING } from '../leak-fuzz/mutations-storing.ts'
 
 const RECORDS = 'core/src/memory/memory-store.ts'
 const JOBS = 'core/src/memory/memory-idempotency.ts'
@@ -25,7 +26,27 @@ const NO_FENCE: readonly Edit[] = [
   },
 ]
 
+/** Of the leak fuzzer, which breaks far more of this kind. */
+const SHARED_WITH_FUZZER = new Set([
+  'a response with Set-Cookie is stored',
+  'private is not heeded',
+  'those who waited for an answer get it, also if it is not for them',
+])
+
 export const MUTATIONS: readonly Mutation[] = [
+  ...STORING.filter(({ name }) => SHARED_WITH_FUZZER.has(name)),
+  drop(
+    'a purge by path is not heeded',
+    MARKS,
+    'named.push(pathSubject(path, undefined), pathSubject(path, host))',
+    'void pathSubject(path, host)',
+  ),
+  drop(
+    'a purge by route is not heeded',
+    MARKS,
+    'if (isLater && matchesPattern(subject.slice(1), path)) yield kept',
+    'if (isLater && matchesPattern(subject.slice(1), path)) void kept',
+  ),
   { name: 'a commit is accepted without a look at its fence and token', edits: NO_FENCE },
   drop(
     'who is told to wait is not registered',
@@ -55,6 +76,13 @@ export const MUTATIONS: readonly Mutation[] = [
     MARKS,
     "if (kept.hard > made.asOf) return 'void'",
   ),
+  {
+    name: 'when the history of purges was lost, copies and what was made before are used on',
+    edits: [
+      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: 'core/src/cache/hints.ts', from: 'rt.l1.flush()', to: '' },
+    ],
+  },
   drop(
     'a fill says that it knows every purge there will be',
     'core/src/cache/fill.ts',
@@ -76,7 +104,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'an older value stands in for an error, also if it was purged',
     'core/src/data/get-or-set.ts',
-    'previous && standIn(this.#rt, previous)',
+    'previous && trusted(this.#rt, previous)',
     'previous',
   ),
   drop(
@@ -103,6 +131,12 @@ export const MUTATIONS: readonly Mutation[] = [
     'locks/src/lease.ts',
     'forMs - driftMs(forMs) - elapsedMs(this.#landlord.clock, from)',
     '3 * forMs - elapsedMs(this.#landlord.clock, from)',
+  ),
+  drop(
+    'a lock goes on whose renewal was refused',
+    'locks/src/create-lease.ts',
+    'lost: () => lease.revoke(NOT_OURS),',
+    'lost: () => renewed(now(clock)),',
   ),
   drop(
     'the end of a job is accepted without its token',

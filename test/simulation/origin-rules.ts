@@ -18,6 +18,9 @@ export class OriginRules {
   readonly #running = new Set<Run>()
   /** Of each lease that was used. */
   readonly #used = new Set<string>()
+  /** By key: fences that were given; and those that may be given again. */
+  readonly #given = new Set<string>()
+  readonly #doubtful = new Set<string>()
   /** By process: the key of a fill that was announced and is about to run the origin. */
   readonly #announced = new Map<string, string>()
 
@@ -27,6 +30,15 @@ export class OriginRules {
 
   get running(): number {
     return this.#running.size
+  }
+
+  given(key: string, fence: string): void {
+    this.#given.add(`${key} ${fence}`)
+  }
+
+  /** Fences may be given again: nothing is asked of those that are known. */
+  forgetFences(): void {
+    for (const lease of this.#given) this.#doubtful.add(lease)
   }
 
   /** A fill begins; a call that runs its own origin, having waited too long, says nothing before. */
@@ -63,7 +75,7 @@ export class OriginRules {
 
   #useLease(key: string, fence: string): void {
     const lease = `${key} ${fence}`
-    if (this.#used.has(lease)) {
+    if (this.#used.has(lease) && !this.#doubtful.has(lease)) {
       this.#judge.fail('one run a lease', `the origin ran twice under ${fence}`, key)
     }
     this.#used.add(lease)

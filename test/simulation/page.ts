@@ -4,15 +4,14 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Figures } from './figures.ts'
 
-const PAGE = join(process.cwd(), 'docs', 'simulation.md')
-
 /** In the place of what stands between the marks of this part. */
-export async function writeInto(part: 'figures' | 'mutants', text: string): Promise<void> {
+export async function writeInto(part: string, text: string, name = 'simulation.md'): Promise<void> {
+  const path = join(process.cwd(), 'docs', name)
   const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`]
-  const page = await readFile(PAGE, 'utf8')
+  const page = await readFile(path, 'utf8')
   const [before = ''] = page.split(begin)
   const after = page.split(end)[1] ?? ''
-  await writeFile(PAGE, `${before}${begin}\n\n${text}\n\n${end}${after}`)
+  await writeFile(path, `${before}${begin}\n\n${text}\n\n${end}${after}`)
 }
 
 export function figuresTable(figures: Figures, wallMs: number): string {
@@ -26,6 +25,8 @@ export function figuresTable(figures: Figures, wallMs: number): string {
     ['commands executed by the server', figures.commands],
     ['calls of applications', figures.calls],
     ['purges', figures.purges],
+    ['requests of users', figures.visits],
+    ['of them answered without a run of the app of their own', figures.visitsFromCache],
     ['locks asked for', figures.locks],
     ['idempotent jobs asked for', figures.jobs],
     ['runs of their work', figures.works],

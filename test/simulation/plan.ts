@@ -21,7 +21,22 @@ export interface Plan {
   readonly everyMs: number
   readonly lockKeys: number
   readonly originMs: readonly number[]
+  readonly visits: VisitPlan
+  /** How often each kind of call comes, against the others; 0: never. */
+  readonly mix: Readonly<Record<CallKind, number>>
 }
+
+/** Options of the HTTP cache. */
+export interface VisitPlan {
+  readonly ttlMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly leaseMs: number
+  readonly waitMs: number
+  readonly originTimeoutMs: number
+}
+
+export type CallKind = 'get' | 'purge' | 'lock' | 'job' | 'visit'
 
 /** Commands, their repetitions, and lookups that are made again because something came between. */
 export const STORE_BUDGET_MS = 3_000
@@ -48,6 +63,34 @@ export function makePlan(random: Random): Plan {
     everyMs: random.pick([10, 30, 100, 300]),
     lockKeys: 1 + random.int(3),
     originMs: random.pick([[1], [0, 20, 300], [5, 200, 2_500], [1, 400, 6_000, LONGEST_ORIGIN_MS]]),
+    visits: makeVisitPlan(random),
+    mix: makeMix(random),
+  }
+}
+
+function makeVisitPlan(random: Random): VisitPlan {
+  return {
+    ttlMs: random.pick([300, 3_000, 60_000, 600_000]),
+    staleWhileRevalidateMs: random.pick([0, 2_000, 30_000]),
+    staleIfErrorMs: random.pick([0, 10_000]),
+    leaseMs: random.pick([300, 1_000, 5_000]),
+    waitMs: random.pick([50, 1_000, 20_000]),
+    originTimeoutMs: random.pick([500, 4_000, 10_000]),
+  }
+}
+
+/**
+ * Half of the episodes have some of everything; in the others some kinds of calls are rare or absent, so that what they would have ended
+ * lives on: what a purge that was missed leaves is only seen until the next.
+ */
+function makeMix(random: Random): Plan['mix'] {
+  if (random.chance(0.5)) return { get: 52, purge: 7, lock: 12, job: 12, visit: 17 }
+  return {
+    get: random.pick([5, 20, 80]),
+    purge: random.pick([0.3, 1, 3]),
+    lock: random.pick([0, 10, 40]),
+    job: random.pick([0, 10, 40]),
+    visit: random.pick([0, 10, 80]),
   }
 }
 

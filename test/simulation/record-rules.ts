@@ -23,17 +23,24 @@ export class RecordRules {
   /** Before data was lost. */
   #highest = new Map<string, number>()
 
-  constructor(judge: Judge) {
+  readonly #onGrant: (record: string, fence: string) => void
+
+  constructor(judge: Judge, onGrant: (record: string, fence: string) => void) {
     this.#judge = judge
+    this.#onGrant = onGrant
   }
 
-  /** `mayFall`: the server's clock was set back, so that it cannot stand in for what was forgotten. */
-  forget(mayFall: boolean): void {
+  /** Data was lost. */
+  forget(): void {
     for (const [key, { fence }] of this.#records) {
       this.#highest.set(key, Math.max(fence, this.#highest.get(key) ?? 0))
     }
-    if (mayFall) this.#highest.clear()
     this.#records = new Map()
+  }
+
+  /** Of what was lost before. */
+  forgetFences(): void {
+    this.#highest.clear()
   }
 
   saw(command: Command, reply: unknown, data: ServerData, isAgain: boolean): void {
@@ -77,6 +84,7 @@ export class RecordRules {
       this.#judge.fail('rising fences', `${fence} was granted after ${before}`, key)
     }
     Object.assign(record, { token, fence, until: now + Number(leaseMs), isOpen: true })
+    this.#onGrant(key, String(fence))
   }
 
   #onCommit(key: string, record: Record, [token = '', text]: readonly string[]): void {

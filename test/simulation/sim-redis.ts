@@ -40,6 +40,8 @@ export class SimRedis {
   steppedBack = false
   data: ServerData
   commands = 0
+  /** Sent to subscribers: one for each who hears it. */
+  messages = 0
   witness: Witness = () => {}
   /** Before the data is another; `snapshotAt`: what was executed later is lost. */
   onLoss: (snapshotAt: number) => void = () => {}
@@ -48,6 +50,9 @@ export class SimRedis {
   #log: Executed[] = []
   #backlog: Array<() => void> = []
   #replayed: number | undefined
+  /** No two commands are executed in one microsecond: a fence of the clock's is of one record only. */
+  #spentMicros = 0
+  #lastAt = 0
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
@@ -56,7 +61,7 @@ export class SimRedis {
 
   get micros(): number {
     const ms = 1_700_000_000_000 + this.#kernel.now + this.offsetMs
-    return this.#replayed ?? Math.floor(ms * 1000)
+    return this.#replayed ?? Math.floor(ms * 1000) + this.#spentMicros
   }
 
   accept(session: Session): void {
@@ -131,6 +136,8 @@ export class SimRedis {
       reply(refusal('OOM command not allowed'))
       return
     }
+    this.#spentMicros = this.#kernel.now === this.#lastAt ? this.#spentMicros + 1 : 0
+    this.#lastAt = this.#kernel.now
     const { at, micros } = { at: this.#kernel.now, micros: this.micros }
     this.#run(this.data, command).then(
       (value) => {
@@ -158,6 +165,7 @@ export class SimRedis {
       heard += 1
       session.push(channel, message)
     }
+    this.messages += heard
     return heard
   }
 

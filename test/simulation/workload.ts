@@ -1,8 +1,9 @@
 // What the applications do: values asked for, data changed and purged, locks held, jobs run; at random times in random processes.
 
 import type { Attempt, FactoryContext, PurgeTarget } from '@stampede/core'
-import type { Member } from './member.ts'
+import type { Random } from '../leak-fuzz/random.ts'
 import {
+  type CallKind,
   LONGEST_ORIGIN_MS,
   LONGEST_WORK_MS,
   type Plan,
@@ -10,34 +11,43 @@ import {
   tagOf,
   type Value,
 } from './plan.ts'
+import { failShare, type Scene, sleep } from './scene.ts'
+import { visit } from './visits.ts'
 import type { World } from './world.ts'
 
 /** A call of some kind, in some process. */
-export function call(world: World, plan: Plan): void {
-  const { random, members } = world
+export function call(world: World, plan: Plan, random: Random): void {
+  const { members } = world
   if (members.length === 0) return
   const member = random.pick(members)
-  const draw = random.next()
-  const start = draw < 0.62 ? get : draw < 0.7 ? purge : draw < 0.85 ? lock : job
+  const start = CALLS[pickKind(random, plan.mix)]
   world.figures.calls += 1
-  member.time.receive(() => start(world, plan, member))
+  const scene: Scene = { world, plan, member, random }
+  member.time.receive(() => start(scene))
 }
 
-function sleep({ kernel }: World, member: Member, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    kernel.after(ms, () => member.time.receive(resolve))
-  })
+const CALLS = { get, purge, lock, job, visit } as const
+
+function pickKind(random: Random, mix: Plan['mix']): CallKind {
+  const kinds = Object.entries(mix) as Array<[CallKind, number]>
+  let left = random.next() * kinds.reduce((sum, [, weight]) => sum + weight, 0)
+  for (const [kind, weight] of kinds) {
+    left -= weight
+    if (left < 0) return kind
+  }
+  return 'get'
 }
 
-function get(world: World, plan: Plan, member: Member): void {
-  const { random, calls, freshness, kernel } = world
+function get(scene: Scene): void {
+  const { world, plan, member, random } = scene
+  const { calls, freshness, kernel } = world
   const key = random.pick(plan.keys)
   const recipe = random.pick(plan.recipes)
   const { waitMs, originTimeoutMs } = recipe
   const budgetMs = waitMs + Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
   const call = calls.begin(member, `getOrSet ${key}`, key, budgetMs)
   const askedAt = kernel.now
-  const factory = (context: FactoryContext<Value>) => origin(world, plan, member, key, context)
+  const factory = (context: FactoryContext<Value>) => origin(scene, key, context)
   member.stampede.getOrSet<Value>(key, factory, recipe).then(
     ({ version }) => {
       calls.end(call)
@@ -54,18 +64,13 @@ function get(world: World, plan: Plan, member: Member): void {
   )
 }
 
-async function origin(
-  world: World,
-  plan: Plan,
-  member: Member,
-  key: string,
-  context: FactoryContext<Value>,
-): Promise<Value> {
-  const { random, origins, freshness, kernel, figures } = world
+async function origin(scene: Scene, key: string, context: FactoryContext<Value>): Promise<Value> {
+  const { world, plan, member, random } = scene
+  const { origins, freshness, kernel, figures } = world
   const { fence, signal, previous } = context
   const version = freshness.version(key)
   const isSame = previous?.value.version === version && random.chance(0.5)
-  const fails = random.chance(0.05)
+  const fails = random.chance(failShare(kernel.now))
   figures.origin += 1
   const run = origins.start(member.name, `d:=${key}`, fence, kernel.now)
   world.note(member.name, `origin of ${key} says v${version}, fence ${fence || 'none'}`)
@@ -74,14 +79,14 @@ async function origin(
       run.isVoid = true
     })
   }
-  await sleep(world, member, random.pick(plan.originMs) * (0.5 + random.next() / 2))
+  await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))
   if (run !== undefined) origins.end(run)
   if (fails) throw new Error('the origin failed')
   return isSame ? context.notModified() : { key, version }
 }
 
-function purge(world: World, plan: Plan, member: Member): void {
-  const { random, freshness, kernel, calls, figures } = world
+function purge({ world, plan, member, random }: Scene): void {
+  const { freshness, kernel, calls, figures } = world
   const key = random.pick(plan.keys)
   const kind = random.pick(['key', 'key', 'tag', 'tag', 'all'] as const)
   const soft = random.chance(0.2)
@@ -110,8 +115,9 @@ function purge(world: World, plan: Plan, member: Member): void {
   )
 }
 
-function lock(world: World, plan: Plan, member: Member): void {
-  const { random, lockRules, kernel, calls, figures } = world
+function lock(scene: Scene): void {
+  const { world, plan, member, random } = scene
+  const { lockRules, leaseEnds, kernel, calls, figures } = world
   const key = `lock${random.int(plan.lockKeys)}`
   const waitMs = random.pick([0, 200, 5_000, 20_000])
   const holdMs = random.pick([1, 20, 300, 4_000])
@@ -124,8 +130,12 @@ function lock(world: World, plan: Plan, member: Member): void {
       world.note(member.name, `has ${key}, fence ${lease.fence}`)
       const holder = { process: member.name, lease }
       lockRules.acquired(key, holder, world.brokenAt, kernel.now)
-      await sleep(world, member, holdMs)
+      const fence = String(lease.fence)
+      const isOver = () => lease.remainingMs() === 0
+      leaseEnds.relies({ process: member.name, what: key, fence, isOver })
+      await sleep(scene, holdMs)
       lockRules.released(key, holder)
+      leaseEnds.relents(member.name, fence)
       const end = calls.begin(member, `release ${key}`, key, STORE_BUDGET_MS)
       world.note(member.name, `releases ${key}: ${await lease.release()}`)
       calls.end(end)
@@ -134,8 +144,9 @@ function lock(world: World, plan: Plan, member: Member): void {
   )
 }
 
-function job(world: World, _plan: Plan, member: Member): void {
-  const { random, kernel, calls, figures } = world
+function job(scene: Scene): void {
+  const { world, member, random } = scene
+  const { kernel, calls, figures } = world
   // Delivered more than once: jobs of the last seconds come again.
   const name = `job${Math.floor(kernel.now / 4_000) + random.int(2)}-${random.int(3)}`
   const waitMs = random.pick([0, 0, 3_000])
@@ -148,25 +159,21 @@ function job(world: World, _plan: Plan, member: Member): void {
   const call = calls.begin(member, `idempotent ${name}`, name, budgetMs)
   figures.jobs += 1
   const end = () => calls.end(call)
-  member.stampede
-    .idempotent(name, (attempt) => work(world, member, name, attempt), options)
-    .then(end, end)
+  member.stampede.idempotent(name, (attempt) => work(scene, name, attempt), options).then(end, end)
 }
 
-async function work(
-  world: World,
-  member: Member,
-  name: string,
-  { fence, signal }: Attempt,
-): Promise<string> {
-  const { random, jobs, figures } = world
+async function work(scene: Scene, name: string, { fence, signal }: Attempt): Promise<string> {
+  const { world, member, random } = scene
+  const { jobs, leaseEnds, figures } = world
   const mine = { process: member.name, fence: String(fence), signal }
   figures.works += 1
   world.note(member.name, `works at ${name}, fence ${fence}`)
   jobs.begin(name, mine, world.brokenAt)
+  leaseEnds.relies({ ...mine, what: name, isOver: () => signal.aborted })
   const fails = random.chance(0.2)
-  await sleep(world, member, random.pick([1, 50, 700, LONGEST_WORK_MS * 0.9]))
+  await sleep(scene, random.pick([1, 50, 700, LONGEST_WORK_MS * 0.9]))
   jobs.end(name, mine)
+  leaseEnds.relents(member.name, mine.fence)
   world.note(member.name, `${fails ? 'fails at' : 'did'} ${name}`)
   if (fails) throw new Error('the work failed')
   return name

@@ -1,15 +1,17 @@
 // Everything of one episode: the time, the server, the processes, and the rules, which are told of all that happens.
 
 import type { StampedeEvent } from '@stampede/core'
-import { type Random, randomFrom } from '../leak-fuzz/random.ts'
 import { CallRules } from './call-rules.ts'
+import { chanceOf } from './chance.ts'
 import type { Figures } from './figures.ts'
 import { FreshnessRules } from './freshness-rules.ts'
 import { JobRules } from './job-rules.ts'
 import { Kernel } from './kernel.ts'
+import { LeaseEndRules } from './lease-end-rules.ts'
 import { LockRules } from './lock-rules.ts'
 import { Member } from './member.ts'
 import { OriginRules } from './origin-rules.ts'
+import { PrivacyRules } from './privacy-rules.ts'
 import { leave } from './process-time.ts'
 import { RecordRules } from './record-rules.ts'
 import { type Command, SimRedis } from './sim-redis.ts'
@@ -17,26 +19,35 @@ import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
 
 export class World {
+  readonly #byName = new Map<string, Member>()
   readonly kernel = new Kernel(leave)
   readonly server = new SimRedis(this.kernel)
-  readonly random: Random
+  readonly seed: number
   readonly figures: Figures
   readonly transcript = new Transcript()
   readonly judge = new Judge()
-  readonly records = new RecordRules(this.judge)
   readonly origins = new OriginRules(this.judge)
+  readonly records = new RecordRules(this.judge, (record, fence) =>
+    this.origins.given(/\{=(.*)\}/.exec(record)?.[1] ?? '', fence),
+  )
   readonly lockRules = new LockRules(this.judge)
-  readonly jobs = new JobRules(this.judge, (name) => this.#byName.get(name)?.isAwake === true)
+  readonly #isAwake = (name: string): boolean => this.#byName.get(name)?.isAwake === true
+  readonly jobs = new JobRules(this.judge, this.#isAwake)
+  readonly leaseEnds = new LeaseEndRules(this.judge, {
+    now: () => this.kernel.now,
+    after: (delayMs, run) => this.kernel.after(delayMs, run),
+    isAwake: this.#isAwake,
+  })
   readonly freshness: FreshnessRules
+  readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
   /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
   brokenAt = Number.NEGATIVE_INFINITY
   #started = 0
-  readonly #byName = new Map<string, Member>()
 
   constructor(seed: number, figures: Figures) {
-    this.random = randomFrom(seed)
+    this.seed = seed
     this.figures = figures
     this.freshness = new FreshnessRules(this.judge, figures)
     this.server.witness = (command, reply, isAgain) => this.#saw(command, reply, isAgain)
@@ -48,7 +59,8 @@ export class World {
   }
 
   start(): void {
-    const { kernel, server, random, figures } = this
+    const { kernel, server, figures } = this
+    const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
     const member = new Member({ kernel, server, random, figures }, name)
     this.members.push(member)
@@ -60,7 +72,9 @@ export class World {
     member.kill()
     this.members = this.members.filter((each) => each !== member)
     this.#byName.delete(member.name)
-    for (const rules of [this.origins, this.lockRules, this.jobs]) rules.died(member.name)
+    for (const rules of [this.origins, this.lockRules, this.jobs, this.leaseEnds]) {
+      rules.died(member.name)
+    }
     this.calls.died(member)
   }
 
@@ -68,6 +82,7 @@ export class World {
   setClock(byMs: number): void {
     this.server.step(byMs)
     if (byMs > 0) this.brokenAt = this.kernel.now
+    else if (this.brokenAt > Number.NEGATIVE_INFINITY) this.#forgetFences()
   }
 
   #saw(command: Command, reply: unknown, isAgain: boolean): void {
@@ -75,6 +90,7 @@ export class World {
     this.records.saw(command, reply, server.data, isAgain)
     this.lockRules.saw(command, server.data, kernel.now)
     this.jobs.saw(command, reply, server.data, kernel.now)
+    if (!isAgain) this.leaseEnds.saw(command, reply, server.data)
     if (isAgain || QUIET.has(command.name)) return
     const status = Array.isArray(reply) ? reply.slice(0, 4).map(shown).join(' ') : String(reply)
     const key = /\{(.*)\}/.exec(command.keys[0] ?? '')?.[1] ?? ''
@@ -84,12 +100,18 @@ export class World {
   #onLoss(snapshotAt: number): void {
     const { server, kernel } = this
     this.brokenAt = kernel.now
-    this.records.forget(server.steppedBack)
+    this.records.forget()
     this.jobs.forget()
-    if (server.steppedBack) this.lockRules.forget()
+    if (server.steppedBack) this.#forgetFences()
     // A history that was lost altogether begins anew, with everything made earlier void; if the clock can be relied on.
     const isEmpty = snapshotAt === Number.NEGATIVE_INFINITY
     if (!isEmpty || server.steppedBack) this.freshness.lost(snapshotAt, kernel.now)
+  }
+
+  /** Data was lost and the clock was set back: what was forgotten may be given again. */
+  #forgetFences(): void {
+    const { records, lockRules, origins, jobs, leaseEnds } = this
+    for (const rules of [records, lockRules, origins, jobs, leaseEnds]) rules.forgetFences()
   }
 
   #onEvent(member: Member, event: StampedeEvent): void {
@@ -97,7 +119,7 @@ export class World {
     const { name } = member
     if (type === 'wait.started') this.calls.waits(member, key, event.busyForMs)
     else if (type === 'wait.ended') this.calls.woken(member, key)
-    else if (type === 'fill.started') this.origins.announce(name, key)
+    else if (type === 'fill.started' && key.startsWith('d:')) this.origins.announce(name, key)
     else if (type === 'purged') this.origins.purged(name, key.startsWith('d:') ? key : undefined)
     else if (type === 'gap') this.origins.purged(name, undefined)
     else if (type === 'fill.committed') this.figures.committed += 1

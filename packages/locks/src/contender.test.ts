@@ -116,6 +116,14 @@ describe('a grant', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
+  it('that is told by a reply holds for no longer than was asked either: the clock may have been set back since it was given', async () => {
+    const { last, grantBy, wait } = setUp()
+    const first = wait()
+    await grantBy(last(), 60_000)
+    expect(first.lease?.remainingMs()).toBeGreaterThan(0)
+    expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
+  })
+
   it('that is told by the reply and by a message is one lease, and is not given away', async () => {
     const { store, last, busy, grantBy, wait, clock } = setUp()
     const first = wait()

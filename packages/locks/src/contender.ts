@@ -66,10 +66,9 @@ export class Contender {
   receive(grant: Grant, forMs: number): void {
     if (grant.token === this.#held?.token) return
     const from = now(this.#bench.clock)
-    const atMostMs = Math.min(forMs, this.#askedMs)
     if (grant.token !== this.#token) this.#passOn(grant)
-    else if (this.#state === 'queued') this.#give(grant, from, atMostMs)
-    else this.#early = { grant, from, forMs: atMostMs }
+    else if (this.#state === 'queued') this.#give(grant, from, forMs)
+    else this.#early = { grant, from, forMs }
   }
 
   /** A waiter went away; if it was the last, the queue is left. */
@@ -108,7 +107,9 @@ export class Contender {
   }
 
   /** Gives the lock to who has waited longest here; with nobody left, or too late, back to the store. */
-  #give(grant: Grant, from: Instant, forMs: number): void {
+  #give(grant: Grant, from: Instant, givenMs: number): void {
+    // A server whose clock was set may say more.
+    const forMs = Math.min(givenMs, this.#askedMs)
     this.#timer?.cancel()
     this.#early = undefined
     this.#token = newToken()

@@ -1,0 +1,25 @@
+// The simulation in a process of its own, on the sources as they are or with a part of the protocol broken.
+
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Edit } from '../leak-fuzz/mutation.ts'
+
+const LAUNCH = join(process.cwd(), 'test', 'leak-fuzz', 'launch.mjs')
+
+/** What it printed; its status is 1 when a rule was broken. */
+export async function launched(args: readonly string[], edits: readonly Edit[]): Promise<string> {
+  const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify({ edits }) }
+  const command = [LAUNCH, '../simulation/main.ts', ...args]
+  const run = promisify(execFile)(process.execPath, command, { env })
+  const { stdout } = await run.catch((error: { stdout: string }) => error)
+  return stdout.trim()
+}
+
+/** With `--report`: the last line, read. */
+export async function reported<T>(args: readonly string[], edits: readonly Edit[]): Promise<T> {
+  const stdout = await launched([...args, '--report'], edits)
+  const line = stdout.split('\n').at(-1) ?? ''
+  if (!line.startsWith('{')) throw new Error(`did not run: ${args.join(' ')}: ${stdout}`)
+  return JSON.parse(line)
+}

@@ -1,0 +1,108 @@
+// The rule about ends: whoever holds a lock, or is at work, knows by its own clock that its lease is over, no later than the
+// server may give it to another. A renewal that was refused, or not heard of, gives nobody more.
+
+import type { ServerData } from './server-data.ts'
+import type { Command } from './sim-redis.ts'
+import type { Judge } from './violation.ts'
+
+/** One process that relies on a lease. */
+export interface Reliance {
+  readonly process: string
+  readonly what: string
+  readonly fence: string
+  isOver(): boolean
+}
+
+interface Context {
+  readonly now: () => number
+  readonly after: (delayMs: number, run: () => void) => void
+  readonly isAwake: (process: string) => boolean
+}
+
+/** Times of the server are whole milliseconds. */
+const ROUNDING_MS = 1
+
+export class LeaseEndRules {
+  readonly #judge: Judge
+  readonly #context: Context
+  /** By fence: when the server was last said to give it to nobody else until. */
+  readonly #ends = new Map<string, number>()
+  readonly #relied = new Set<Reliance>()
+
+  constructor(judge: Judge, context: Context) {
+    this.#judge = judge
+    this.#context = context
+  }
+
+  saw(command: Command, reply: unknown, data: ServerData): void {
+    const { name, keys, args } = command
+    if (name === 'begin-record') {
+      const [status, , fence] = reply as unknown[]
+      if (status === 'BEGUN') this.#begins(String(fence), Number(args[3]))
+    } else if (name === 'renew' && reply === 'RENEWED') {
+      this.#endsIn(args[1] ?? '', Number(args[2]))
+    } else if (name === 'acquire-lock') {
+      const [status, , fence, forMs] = reply as unknown[]
+      // Asked again for what it has, it is told how long that is for, which is more where the clock was set back.
+      if (status === 'GRANTED')
+        this.#endsIn(String(fence), Math.min(Number(forMs), Number(args[1])))
+    } else if (name === 'release-lock') {
+      const lock = data.locks.all.get(keys[0] ?? '')
+      if (lock?.token) this.#begins(String(lock.fence), lock.until - data.now)
+    }
+  }
+
+  relies(reliance: Reliance): void {
+    this.#relied.add(reliance)
+    this.#watch(reliance.fence)
+  }
+
+  relents(process: string, fence: string): void {
+    for (const each of this.#relied) {
+      if (each.process === process && each.fence === fence) this.#relied.delete(each)
+    }
+  }
+
+  died(process: string): void {
+    for (const each of this.#relied) if (each.process === process) this.#relied.delete(each)
+  }
+
+  /** Fences may be given again. */
+  forgetFences(): void {
+    this.#ends.clear()
+    this.#relied.clear()
+  }
+
+  /** Those who were paused when it ended, and are awake by now. */
+  sweep(): void {
+    for (const each of this.#relied) this.#check(each)
+  }
+
+  /** Whoever asks again for what it has is told how long it has left. */
+  #begins(fence: string, forMs: number): void {
+    if (!this.#ends.has(fence)) this.#endsIn(fence, forMs)
+  }
+
+  #endsIn(fence: string, ms: number): void {
+    this.#ends.set(fence, this.#context.now() + ms)
+    this.#watch(fence)
+  }
+
+  #watch(fence: string): void {
+    const relied = [...this.#relied].filter((each) => each.fence === fence)
+    const end = this.#ends.get(fence)
+    if (end === undefined) return
+    const inMs = end - this.#context.now() + 2 * ROUNDING_MS
+    for (const each of relied) this.#context.after(inMs, () => this.#check(each))
+  }
+
+  #check(reliance: Reliance): void {
+    const { process, what, fence, isOver } = reliance
+    // Unknown: given before fences were forgotten.
+    const overMs = this.#context.now() - (this.#ends.get(fence) ?? Number.POSITIVE_INFINITY)
+    if (overMs < ROUNDING_MS || !this.#relied.has(reliance)) return
+    if (!this.#context.isAwake(process) || isOver()) return
+    const detail = `${process} goes on with ${what} under ${fence}, ${overMs.toFixed(1)} ms after its lease`
+    this.#judge.fail('over in time', detail, what)
+  }
+}

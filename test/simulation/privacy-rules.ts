@@ -1,0 +1,23 @@
+// The rule about people: no byte that was made for one of them reaches another. Every answer says in its body whom it is for, and every
+// cookie whose it is; `*` is everybody.
+
+import type { Got } from './sim-exchange.ts'
+import type { Judge } from './violation.ts'
+
+export class PrivacyRules {
+  readonly #judge: Judge
+
+  constructor(judge: Judge) {
+    this.#judge = judge
+  }
+
+  got(process: string, user: string, path: string, { headers, body }: Got): void {
+    const cookies = headers.filter(([name]) => name === 'set-cookie').map(([, value]) => value)
+    const text = [Buffer.from(body ?? []).toString(), ...cookies].join('\n')
+    for (const [, whose] of text.matchAll(/for=([^\s;]+)/g)) {
+      if (whose === '*' || whose === user) continue
+      const detail = `${process} gave ${user} at ${path} what was made for ${whose}`
+      this.#judge.fail('nothing of another', detail, path)
+    }
+  }
+}

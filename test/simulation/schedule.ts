@@ -1,0 +1,56 @@
+// All that is to happen in an episode, as lists: calls and faults, each at its time and with chance of its own. So one of them can be left
+// out, and the others stay as they are.
+
+import { chanceOf, exponential } from './chance.ts'
+import { makePlague, type PlannedFault, planFaults } from './faults.ts'
+import { makePlan, type Plan } from './plan.ts'
+
+export interface Setting {
+  readonly seed: number
+  /** At most. */
+  readonly processes: number
+  readonly forMs: number
+  /** What is left of it, if something was taken away: a smaller fleet, and calls and faults by their places in the lists. */
+  readonly fleet?: number | undefined
+  readonly calls?: readonly number[] | undefined
+  readonly faults?: readonly number[] | undefined
+}
+
+export interface PlannedCall {
+  /** Its place in the list of all, by which it is called however many are left out. */
+  readonly index: number
+  readonly at: number
+}
+
+export interface Schedule {
+  readonly fleet: number
+  readonly plan: Plan
+  readonly calls: readonly PlannedCall[]
+  readonly faults: readonly PlannedFault[]
+}
+
+const FIRST_CALL_MS = 100
+
+export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Schedule {
+  const random = chanceOf(seed, 'schedule', 0)
+  // Mostly small fleets, where faults meet; at times as large as they may be.
+  const most = random.chance(0.1) ? processes : Math.min(processes, 6)
+  const fleet = 1 + random.int(most)
+  const plan = makePlan(random)
+  const plague = makePlague(random)
+  const calls: PlannedCall[] = []
+  for (let at = FIRST_CALL_MS; at < forMs; at += exponential(random, plan.everyMs)) {
+    calls.push({ index: calls.length, at })
+  }
+  const faults = planFaults(random, plague, forMs)
+  return {
+    fleet: left.fleet ?? fleet,
+    plan,
+    calls: only(calls, left.calls),
+    faults: only(faults, left.faults),
+  }
+}
+
+function only<T>(all: readonly T[], places: readonly number[] | undefined): readonly T[] {
+  return places === undefined ? all : places.flatMap((place) => all[place] ?? [])
+}

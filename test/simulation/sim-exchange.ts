@@ -1,0 +1,92 @@
+// One request of one user to a simulated process, as core sees it: the port that the adapters implement, without HTTP below it.
+
+import type {
+  CapturedHead,
+  Exchange,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+  RequestView,
+} from '@stampede/core'
+
+/** Who asks. What an app knows of its caller from elsewhere than from a header that is in the key. */
+export interface Visitor {
+  readonly user: string
+}
+
+export interface Page {
+  readonly head: CapturedHead
+  readonly body: Uint8Array
+}
+
+/** What the client got. */
+export type Got = Pick<Reply, 'status' | 'headers' | 'body'>
+
+export class SimExchange implements Exchange<Visitor> {
+  readonly request: RequestView
+  readonly native: Visitor
+  readonly #app: () => Promise<Page>
+  readonly #onGot: (got: Got) => void
+  #left = false
+  #wasAnswered = false
+
+  /** `app` runs once each time that it is called; `onGot` comes once. */
+  constructor(path: string, native: Visitor, app: () => Promise<Page>, onGot: (got: Got) => void) {
+    this.request = { method: 'GET', scheme: 'http', host: 'shop.test', target: path, headers: {} }
+    this.native = native
+    this.#app = app
+    this.#onGot = onGot
+  }
+
+  leave(): void {
+    this.#left = true
+  }
+
+  isGone(): boolean {
+    return this.#left
+  }
+
+  async bypass(add: HeaderList): Promise<void> {
+    await this.#app().then(
+      ({ head, body }) => this.send({ ...head, headers: [...head.headers, ...add], body }),
+      () => this.send(BROKEN),
+    )
+  }
+
+  runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+    return this.#run(observer, (reply) => this.send(reply))
+  }
+
+  /** Behind an answer already given: nobody gets it. */
+  redispatch(observer: OriginObserver): Promise<OriginEnd> {
+    return this.#run(observer, () => {})
+  }
+
+  send(reply: Reply): void {
+    if (this.#wasAnswered) throw new Error('the client was answered twice')
+    this.#wasAnswered = true
+    this.#onGot(reply)
+  }
+
+  async #run(observer: OriginObserver, send: (reply: Reply) => void): Promise<OriginEnd> {
+    let page: Page
+    try {
+      page = await this.#app()
+    } catch (error) {
+      send(BROKEN)
+      return { type: 'failed', status: 500, error }
+    }
+    const { head, body } = page
+    const decision = observer.onHead(head, body, [this.native, undefined])
+    if (decision.action === 'replace') {
+      send(decision.reply)
+      return { type: 'replaced', head }
+    }
+    send({ ...head, headers: [...head.headers, ...decision.add], body })
+    if (!decision.capture) return { type: 'not-captured', reason: 'declined' }
+    return { type: 'complete', head, body }
+  }
+}
+
+const BROKEN: Reply = { status: 500, headers: [], body: undefined }

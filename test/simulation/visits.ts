@@ -1,0 +1,119 @@
+// Requests of users through the HTTP journey (`handleCached`), and purges by path and by route. Some of the app's answers are for all,
+// some are about whoever asks, and say so in one of the ways there are; or not at all, where the caller is in the key.
+
+import { createHttpCache, type HttpCache } from '@stampede/core'
+import type { Member } from './member.ts'
+import { LONGEST_ORIGIN_MS, type Plan, STORE_BUDGET_MS, type VisitPlan } from './plan.ts'
+import { failShare, type Scene, sleep } from './scene.ts'
+import { type Page, SimExchange, type Visitor } from './sim-exchange.ts'
+
+/** `cookie`: about the caller, and nothing says so but a Set-Cookie. `mixed`: now for all, now so. `me`: the caller is in the key. */
+const AREAS = ['public', 'public', 'private', 'cookie', 'mixed', 'me'] as const
+type Area = (typeof AREAS)[number]
+const IDS = [0, 1] as const
+const USERS = ['ann', 'bob', 'eve'] as const
+const PURGE_SHARE = 0.04
+
+interface Caches {
+  readonly plain: HttpCache<Visitor>
+  /** With the caller in the key. */
+  readonly own: HttpCache<Visitor>
+}
+
+const caches = new WeakMap<Member, Caches>()
+
+export function visit(scene: Scene): void {
+  const { random } = scene
+  if (random.chance(PURGE_SHARE)) purgePath(scene)
+  else ask(scene, random.pick(AREAS))
+}
+
+function ask(scene: Scene, area: Area): void {
+  const { world, plan, member, random } = scene
+  const { calls, freshness, privacy, kernel, figures } = world
+  const path = `/${area}/${random.pick(IDS)}`
+  const user = random.pick(USERS)
+  const { plain, own } = cachesOf(member, plan.visits)
+  const call = calls.begin(member, `GET ${path}`, path, budgetMs(plan.visits))
+  const askedAt = kernel.now
+  let runs = 0
+  const app = () => {
+    runs += 1
+    return run(scene, area, path, user)
+  }
+  figures.visits += 1
+  const exchange = new SimExchange(path, { user }, app, (got) => {
+    calls.end(call)
+    const body = Buffer.from(got.body ?? []).toString()
+    if (runs === 0 && got.status === 200) figures.visitsFromCache += 1
+    world.note(member.name, `${user} got ${got.status} ${path} ${body}`)
+    privacy.got(member.name, user, path, got)
+    const [, version] = /version=(\d+)/.exec(body) ?? []
+    if (version !== undefined) freshness.answered(member.name, path, askedAt, Number(version))
+  })
+  if (random.chance(0.1)) {
+    // Whoever has left is answered all the same, by nobody's clock.
+    kernel.after(random.pick(plan.originMs), () => member.time.receive(() => exchange.leave()))
+  }
+  void (area === 'me' ? own : plain).handle(exchange)
+}
+
+async function run(scene: Scene, area: Area, path: string, user: string): Promise<Page> {
+  const { world, plan, member, random } = scene
+  const { freshness, figures, kernel } = world
+  const version = freshness.version(path)
+  const isOwn = area === 'mixed' ? random.chance(0.5) : area !== 'public'
+  const fails = random.chance(failShare(kernel.now))
+  figures.origin += 1
+  world.note(member.name, `app of ${user} at ${path} says version=${version}`)
+  await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))
+  if (fails) throw new Error('the app failed')
+  const headers: Array<[string, string]> = []
+  if (isOwn && (area === 'private' || area === 'mixed')) {
+    headers.push(['cache-control', random.pick(['private', 'no-store', 'private, max-age=60'])])
+  }
+  if (area === 'cookie') headers.push(['set-cookie', `sid=for=${user}; HttpOnly`])
+  const body = Buffer.from(`for=${isOwn ? user : '*'};version=${version}`)
+  return { head: { status: 200, headers }, body }
+}
+
+function purgePath({ world, member, random }: Scene): void {
+  const { freshness, kernel, calls, figures } = world
+  const area = random.pick(AREAS)
+  const path = `/${area}/${random.pick(IDS)}`
+  const isOne = random.chance(0.6)
+  const target = isOne ? { path } : { route: `/${area}/:id` }
+  const about = isOne ? [path] : IDS.map((id) => `/${area}/${id}`)
+  const what = `purge ${JSON.stringify(target)}`
+  const calledAt = kernel.now
+  const versions = freshness.change(about)
+  const call = calls.begin(member, what, path, STORE_BUDGET_MS)
+  world.note(member.name, what)
+  figures.purges += 1
+  member.stampede.purge(target).then(
+    () => {
+      calls.end(call)
+      world.note(member.name, `${what} is done`)
+      freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
+    },
+    // Not acknowledged: nothing was promised.
+    () => calls.end(call),
+  )
+}
+
+function cachesOf(member: Member, options: VisitPlan): Caches {
+  const known = caches.get(member)
+  if (known !== undefined) return known
+  const { stampede } = member
+  const made: Caches = {
+    plain: createHttpCache<Visitor>({ stampede, ...options }),
+    own: createHttpCache<Visitor>({ stampede, ...options, identity: ({ user }) => user }),
+  }
+  caches.set(member, made)
+  return made
+}
+
+/** Another's run, which may turn out to be for nobody else; then one's own. */
+function budgetMs({ waitMs, originTimeoutMs }: Plan['visits']): number {
+  return waitMs + 2 * Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
+}
