@@ -2,6 +2,7 @@
 // from a shared store is untrusted, so decoding checks everything and answers `undefined`, never throws.
 
 import { toFields, toHeaders } from '../http/fields.ts'
+import { storableHeaders } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { parseFrozen } from './frozen-json.ts'
@@ -140,6 +141,8 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
   if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
+  // Framing, cookies: we never wrote such a one, and hits are sent as they are.
+  if (storableHeaders(headers).length !== headers.length) return undefined
   return {
     type: 'response',
     status: s as number,
