@@ -202,15 +202,20 @@ describe('Redis, to a fleet of one of each platform,', () => {
         await admin.del(key)
         if (bytes === undefined) await admin.set(key, 'a string')
         else await admin.hset(key, { ...record, frame: bytes })
-        const { status, headers, body } = await ask(`${url}/page`)
-        expect(body, what).toMatch(/^\/page #\d+$/)
-        expect([status, headers['set-cookie'], headers['x-planted']], what).toEqual([
-          200,
-          undefined,
-          undefined,
-        ])
+        // Not when it comes from Redis, and not out of memory then.
+        const answers = [await ask(`${url}/page`), await ask(`${url}/page`)]
+        const [first] = answers
+        for (const { status, headers, body } of answers) {
+          expect(body, what).toMatch(/^\/page #\d+$/)
+          expect([status, headers['set-cookie'], headers['x-planted']], what).toEqual([
+            200,
+            undefined,
+            undefined,
+          ])
+        }
         // The client has its answer before it is stored.
-        if (/stored/.test(String(headers['cache-status']))) await told(each, 'fill.committed')
+        if (/stored/.test(String(first?.headers['cache-status'])))
+          await told(each, 'fill.committed')
       }
     }
     // The planting itself works: what is well-formed is served.

@@ -1,10 +1,10 @@
 // Replies as they arrive at a client, and those that must not be sent.
 
 import type { ServerResponse } from 'node:http'
-import type { Reply } from '@stampede/core'
+import type { ReadyReply, Reply } from '@stampede/core'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, type RawResponse, rawRequest, serve } from './testing/raw-client.ts'
-import { writeReply } from './write-response.ts'
+import { writeReady, writeReply } from './write-response.ts'
 
 const REPLY: Reply = {
   status: 200,
@@ -95,4 +95,60 @@ test('a response that was answered before is left alone', async () => {
   const response = await send(REPLY, { before: (res) => void res.end('timed out') })
   expect(response.sent).toBe(true)
   expect(response.body).toBe('timed out')
+})
+
+describe('a layer further out that has wrapped writeHead', () => {
+  /** As on-headers did before 1.1: it takes an array for one of pairs, and gives on what it has set. */
+  const pairsOnly = (res: ServerResponse): void => {
+    const { writeHead } = res
+    const own = (status: number, fields?: ReadonlyArray<readonly [string, string]>) => {
+      for (const [name, value] of fields ?? []) res.setHeader(name, value)
+      return writeHead.call(res, status)
+    }
+    Object.assign(res, { writeHead: own })
+  }
+  /** A session: Node 20 then keeps one field of each name in an array. */
+  const addsCookie = (res: ServerResponse): void => {
+    const { writeHead } = res
+    const own = (...args: unknown[]): unknown => {
+      res.setHeader('Set-Cookie', 'session=1')
+      return Reflect.apply(writeHead, res, args)
+    }
+    Object.assign(res, { writeHead: own })
+  }
+  const ready = (tags: readonly string[]): ReadyReply => {
+    const repeated = tags.flatMap((tag) => ['x-tag', tag])
+    const fields = ['content-type', 'text/plain', ...repeated, 'content-length', '5']
+    return { type: 'ready', status: 200, fields, body: Buffer.from('hello') }
+  }
+
+  test.each([
+    ['beside nothing', undefined, ['a', 'b']],
+    // Of repeated names it would not be sent at once.
+    ['beside a field of others', 'X-Powered-By', ['a']],
+  ] as const)('is told what is sent in words that every one knows, %s', async (_, outer, tags) => {
+    const reply = { ...REPLY, headers: tags.map((tag) => ['x-tag', tag] as const) }
+    for (const wrap of [pairsOnly, addsCookie]) {
+      for (const send of [
+        (res: ServerResponse) => writeReady(res, ready(tags)),
+        (res: ServerResponse) => writeReply(res, reply),
+      ]) {
+        await using server = await serve((_req, res) => {
+          if (outer !== undefined) res.setHeader(outer, 'Someone')
+          wrap(res)
+          try {
+            send(res)
+          } catch {
+            res.destroy()
+          }
+        })
+        const response = await rawRequest(server.port)
+        expect(response.head[0]).toBe('HTTP/1.1 200 OK')
+        expect(fieldOf(response, 'x-tag')).toEqual(tags)
+        expect(fieldOf(response, 'content-length')).toEqual(['5'])
+        expect(response.body).toBe('hello')
+        expect(fieldOf(response, 'set-cookie')).toHaveLength(wrap === addsCookie ? 1 : 0)
+      }
+    }
+  })
 })

@@ -1,15 +1,21 @@
 // Sending a complete answer of core's on a ServerResponse. Its header fields may come out of a store
 // that others write to, so they are checked before the response is touched.
 
-import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
+import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { type HeaderList, OWN_FIELDS, type ReadyReply, type Reply, toHeaders } from '@stampede/core'
 import { applyFields, forbidTransform } from './header-fields.ts'
-import { clearReason, isHttp2 } from './http2.ts'
+import { clearReason } from './http2.ts'
 
 /** The methods to send with; a capturing layer passes those it wraps. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
+
+/**
+ * Layers that wrap it understand one status, or an object; few read an array as Node does (on-headers only since 1.1), and once one of
+ * them has set a field, Node 20 keeps one line of each name in it.
+ */
+const { writeHead: takesArray } = ServerResponse.prototype
 
 /**
  * Sends the reply. False when it cannot be sent as it is (a field that is no valid header): the response
@@ -21,7 +27,8 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   const headers = framedHeaders(reply, res.req.method)
   clearReason(res)
   for (const name of OWN_FIELDS) res.removeHeader(name)
-  if (res.getHeaderNames().length === 0 && !reply.part) {
+  const isBare = methods.writeHead === takesArray && res.getHeaderNames().length === 0
+  if (isBare && !reply.part) {
     Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
   } else {
     applyFields(res, headers)
@@ -50,7 +57,8 @@ export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const { status, fields, body } = ready
   const outer = res.getHeaderNames()
   const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
-  const isTaken = isHttp2(res) || res.headersSent || res.statusMessage
+  // HTTP/2 has one of its own.
+  const isTaken = res.writeHead !== takesArray || res.headersSent || res.statusMessage
   if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
   res.writeHead(status, fields as string[])
   res.end(body)

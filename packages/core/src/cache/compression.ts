@@ -52,12 +52,15 @@ export class Compression {
     return { fields: fieldsIn(forms, stored, 'identity'), body }
   }
 
-  /** The fields of every form there may be: clients ask about any of them. */
-  fieldsOf(stored: StoredResponse): readonly Fields[] {
+  /**
+   * The fields of every form that this client takes: it may have another one than it would get now. Of no other: a cache on the way
+   * asks about what it has of everybody, and would give this client what is named to it.
+   */
+  fieldsOf(stored: StoredResponse, headers: RequestHeaders): readonly Fields[] {
     const forms = this.#formsOf(stored)
     if (forms === undefined) return []
-    const all = ['identity', ...this.#rule.codings] as const
-    return all.map((form) => fieldsIn(forms, stored, form))
+    const taken = ['identity', ...this.#taken(headers)] as const
+    return taken.map((form) => fieldsIn(forms, stored, form))
   }
 
   /** After an answer: makes what its client would have liked best, for those who come. */
@@ -72,7 +75,11 @@ export class Compression {
   }
 
   #wanted({ body }: StoredResponse, headers: RequestHeaders): readonly Coding[] {
-    if (body.byteLength < this.#rule.minBytes || headers.range !== undefined) return []
+    const isWhole = body.byteLength >= this.#rule.minBytes && headers.range === undefined
+    return isWhole ? this.#taken(headers) : []
+  }
+
+  #taken(headers: RequestHeaders): readonly Coding[] {
     const accept = requestField(headers, 'accept-encoding')
     if (accept === undefined) return []
     const known = this.#accepted.get(accept)

@@ -49,7 +49,7 @@ export function replyFrom(
   const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
   const headers = toHeaders(fields)
   // A client may have another form of it than it would get now.
-  const others = config.compress?.fieldsOf(stored).map(toHeaders) ?? []
+  const others = config.compress?.fieldsOf(stored, request.headers).map(toHeaders) ?? []
   const same = [headers, ...others].find((form) =>
     notModified(request.headers, form, stored.status),
   )

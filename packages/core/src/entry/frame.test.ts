@@ -1,7 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toFields } from '../http/fields.ts'
+<<<<<<< HEAD
 import { lastingHeaders } from '../http/headers.ts'
+=======
+import { storableHeaders } from '../http/headers.ts'
+>>>>>>> w-brk8
 import { type Made, type StoredEntry, type StoredResponse, UNKNOWN_ORIGIN } from './entry.ts'
 import { decodeFrame, encodeFrame } from './frame.ts'
 
@@ -48,7 +52,7 @@ const anyMade: fc.Arbitrary<Made> = fc.oneof(
 const anyResponse: fc.Arbitrary<StoredResponse> = fc.record({
   type: fc.constant('response' as const),
   status: fc.integer({ min: 200, max: 599 }),
-  fields: fc.array(fc.tuple(name, value)).map(toFields),
+  fields: fc.array(fc.tuple(name, value)).map(storableHeaders).map(toFields),
   body,
   made: anyMade,
   initialAgeMs: fc.nat(),
@@ -136,6 +140,28 @@ describe('a frame', () => {
       frame[at] = byte
       expect(decodeFrame(frame), `byte ${at} = ${byte}`).toBeUndefined()
     }
+  })
+
+  it.each([
+    'content-length',
+    'transfer-encoding',
+    'connection',
+    'age',
+    'set-cookie',
+    'surrogate-key',
+  ])('is not read with %s: it is never stored, and somebody else put it there', (field) => {
+    expect(decodeFrame(frameOf({ ...HEAD, h: [['x-a', '1']] }))).toBeDefined()
+    expect(
+      decodeFrame(
+        frameOf({
+          ...HEAD,
+          h: [
+            ['x-a', '1'],
+            [field, '1'],
+          ],
+        }),
+      ),
+    ).toBeUndefined()
   })
 
   it('made of random bytes is never read, and never throws', () => {
