@@ -1,11 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toFields } from '../http/fields.ts'
-<<<<<<< HEAD
 import { lastingHeaders } from '../http/headers.ts'
-=======
-import { storableHeaders } from '../http/headers.ts'
->>>>>>> w-brk8
 import { type Made, type StoredEntry, type StoredResponse, UNKNOWN_ORIGIN } from './entry.ts'
 import { decodeFrame, encodeFrame } from './frame.ts'
 
@@ -52,7 +48,7 @@ const anyMade: fc.Arbitrary<Made> = fc.oneof(
 const anyResponse: fc.Arbitrary<StoredResponse> = fc.record({
   type: fc.constant('response' as const),
   status: fc.integer({ min: 200, max: 599 }),
-  fields: fc.array(fc.tuple(name, value)).map(storableHeaders).map(toFields),
+  fields: fc.array(fc.tuple(name, value)).map(lastingHeaders).map(toFields),
   body,
   made: anyMade,
   initialAgeMs: fc.nat(),

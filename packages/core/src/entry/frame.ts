@@ -2,11 +2,7 @@
 // from a shared store is untrusted, so decoding checks everything and answers `undefined`, never throws.
 
 import { toFields, toHeaders } from '../http/fields.ts'
-<<<<<<< HEAD
 import { lastingHeaders } from '../http/headers.ts'
-=======
-import { storableHeaders } from '../http/headers.ts'
->>>>>>> w-brk8
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { parseFrozen } from './frozen-json.ts'
@@ -147,13 +143,8 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
   if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
-<<<<<<< HEAD
   // A cookie of somebody, the framing of another answer: it was not put there by us.
   if (lastingHeaders(headers).length !== headers.length) return undefined
-=======
-  // Framing, cookies: we never wrote such a one, and hits are sent as they are.
-  if (storableHeaders(headers).length !== headers.length) return undefined
->>>>>>> w-brk8
   return {
     type: 'response',
     status: s as number,
