@@ -68,6 +68,13 @@ describe('a Redis', () => {
     await expect.poll(stored, { timeout: 10_000 }).toBe(2)
   })
 
+  it('that has cut its connections, and is there, is told of a purge all the same', async () => {
+    const { admin, stampede } = await setUp()
+    await admin.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await Promise.all([stampede.purge({ key: 'warm' }), stampede.purge({ tag: 'any' })])
+    expect(await stampede.getOrSet('warm', () => 'new', { ttlMs: 60_000 })).toBe('new')
+  })
+
   it('that evicts what it likes has it filled again, and nothing fails', async () => {
     const memory = ['--maxmemory', '4mb', '--maxmemory-policy', 'allkeys-lru']
     const { admin, stampede, failed } = await setUp(memory)

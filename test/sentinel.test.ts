@@ -132,7 +132,8 @@ for (const { name, source } of inject('serverBinaries')) {
       if (held === null || typeof held === 'string') throw new Error('the lock was not given')
       await held.release()
       // A purge reaches the other again, and so does the end of a wait.
-      await two.stampede.purge({ key: 'page' })
+      // ioredis connects anew when the last Sentinel tells it of the fail-over, also to the master that it has found by itself.
+      await eventually(() => two.stampede.purge({ key: 'page' }), BACK_WITHIN_MS)
       await becomes(() => one.read('page', 'after the purge'), 'after the purge', BOUND_MS)
       for (const each of [...processes, later]) await each.close()
     })

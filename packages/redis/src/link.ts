@@ -11,7 +11,10 @@ import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
 import { type Hearer, Subscription } from './subscription.ts'
 
+const RETRY_MS = 20
+
 interface Live {
+  readonly clock: Clock
   readonly connection: Connection
   readonly scripts: ScriptRunner
   readonly subscription: Subscription
@@ -131,6 +134,23 @@ export class RedisLink {
     return this.#need().opened
   }
 
+  /**
+   * What may be done twice is tried for a budget's time while the connection is lost: mostly it is made anew at once, as after a
+   * fail-over.
+   */
+  async persist<T>(attempt: () => Promise<T>): Promise<T> {
+    const { clock } = this.#need()
+    const until = clock.now() + this.budgetMs
+    for (;;) {
+      try {
+        return await attempt()
+      } catch (error) {
+        if (clock.now() >= until || isReply((error as Error).cause)) throw error
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+      }
+    }
+  }
+
   /** A question about the server itself; not one that a request waits for. */
   ask(command: string, ...args: string[]): Promise<unknown> {
     const { connection, opened } = this.#need()
@@ -165,6 +185,7 @@ export class RedisLink {
       this.budgetMs,
     )
     return {
+      clock,
       connection,
       subscription,
       scripts: new ScriptRunner(connection, this.budgetMs),

@@ -56,7 +56,7 @@ export class RedisPurgeCommands implements PurgeCommands {
     const longest = Math.ceil(LARGEST_LOG_BYTES / Buffer.byteLength(event))
     const bounds = [Math.min(LONGEST_LOG, longest), MOST_MARKS, DAY_MS + this.#longestMs]
     const args = [event, known, this.#link.names.logChannel, ...bounds]
-    return this.#run(appendPurge, args, true, readAppended)
+    return this.#link.persist(() => this.#run(appendPurge, args, true, readAppended))
   }
 
   read(known: Position, insist: boolean): Promise<News> {

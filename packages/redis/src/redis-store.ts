@@ -177,7 +177,7 @@ class RedisStore implements StampedeStore {
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
-    const reply = String(await this.#link.run(purge, key, args, true))
+    const reply = String(await this.#link.persist(() => this.#link.run(purge, key, args, true)))
     if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(UNSTAMPED))
     await this.#need().append({ of: 'key', name: key, soft })
   }
