@@ -6,6 +6,7 @@ export { createBodyCollector, teeStream } from './body.ts'
 export { captureResponse, guardNotModified } from './capture-response.ts'
 export { hasLeft } from './client-gone.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
+export { type Listener, stampedeFront } from './front.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {
   applyFields,

@@ -62,7 +62,7 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks): Readable {
   return stream
 }
 
-function breakOff(res: ServerResponse): void {
+export function breakOff(res: ServerResponse): void {
   const stream: unknown = Reflect.get(res, 'stream')
   if (isHttp2(res) && stream instanceof Object && 'close' in stream)
     Reflect.apply(stream.close as () => void, stream, [constants.NGHTTP2_INTERNAL_ERROR])
