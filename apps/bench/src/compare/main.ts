@@ -1,5 +1,10 @@
 // Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --quick --only PARTS --rows IDS]`.
 
+import { startRedis, urlOf } from '../torture/redis-server.ts'
+import { memoryPeers } from './data/memory-peers.ts'
+import { redisPeers } from './data/redis-peers.ts'
+import { runCalls } from './data/run-calls.ts'
+import { callTable } from './data/table.ts'
 import { runHits } from './hit/run-hits.ts'
 import { hitTable } from './hit/table.ts'
 import { readRunOptions } from './lib/run-options.ts'
@@ -13,4 +18,18 @@ if (parts.includes('hit')) {
     ? { rounds: 3, roundMs: 700, warmUpMs: 2_000, rows }
     : { rounds: 7, roundMs: 1_500, warmUpMs: 4_000, rows }
   console.log(hitTable(await runHits(plan)))
+}
+
+const calls = isQuick
+  ? { rounds: 3, roundMs: 300, warmUpMs: 700 }
+  : { rounds: 5, roundMs: 700, warmUpMs: 1_000 }
+if (parts.includes('data')) {
+  const plan = { tier: 'memory' as const, peers: memoryPeers, callers: 1, isEachNew: false }
+  console.log(callTable(await runCalls({ ...plan, ...calls }, '')))
+}
+if (parts.includes('l2')) {
+  await using redis = await startRedis()
+  const plan = { tier: 'redis' as const, peers: redisPeers, callers: 50, ...calls }
+  console.log(callTable(await runCalls({ ...plan, isEachNew: false }, urlOf(redis.port))))
+  console.log(callTable(await runCalls({ ...plan, isEachNew: true }, urlOf(redis.port))))
 }

@@ -5,25 +5,15 @@ import { createCache } from 'async-cache-dedupe'
 import { Cacheable, createKeyv } from 'cacheable'
 import { Loader } from 'layered-loader'
 import { LRUCache } from 'lru-cache'
+import { type DataPeer, type Get, HOUR_MS, type Load } from './peer.ts'
 
-/** Gets the value of a key, from memory or from `load`. */
-export type Get = (key: string) => Promise<unknown>
-export type Load = (key: string) => object
-
-export interface MemoryPeer {
-  readonly id: string
-  readonly name: string
-  readonly packages: readonly string[]
-  readonly create: (load: Load) => Get
-}
-
-const HOUR_MS = 3_600_000
 const MAX_KEYS = 2_000_000
 
-export const memoryPeers: readonly MemoryPeer[] = [
+export const memoryPeers: readonly DataPeer[] = [
   {
     id: 'lru-cache',
-    name: 'lru-cache in an async function: no coalescing, no ttl, nothing shared (the floor)',
+    name: 'lru-cache in an async function: no ttl, no coalescing',
+    kind: 'floor',
     packages: ['lru-cache'],
     create(load) {
       const cache = new LRUCache<string, object>({ max: MAX_KEYS })
@@ -38,7 +28,8 @@ export const memoryPeers: readonly MemoryPeer[] = [
   },
   {
     id: 'stampede',
-    name: 'Stampede `getOrSet`',
+    name: 'Stampede, `getOrSet`',
+    kind: 'ours',
     packages: ['@stampede/core'],
     create(load) {
       const stampede = createStampede({ l1: { maxEntries: MAX_KEYS, maxBytes: 2 ** 33 } })
@@ -49,6 +40,8 @@ export const memoryPeers: readonly MemoryPeer[] = [
   {
     id: 'bentocache',
     name: 'bentocache',
+    kind: 'peer',
+    workspace: 'bench-bentocache',
     packages: ['bentocache'],
     create(load) {
       const memory = bentostore().useL1Layer(memoryDriver({ maxItems: MAX_KEYS, serialize: false }))
@@ -59,6 +52,7 @@ export const memoryPeers: readonly MemoryPeer[] = [
   {
     id: 'cacheable',
     name: 'cacheable',
+    kind: 'peer',
     packages: ['cacheable'],
     create(load) {
       const cache = new Cacheable({ ttl: HOUR_MS, primary: createKeyv({ useClone: false }) })
@@ -68,6 +62,7 @@ export const memoryPeers: readonly MemoryPeer[] = [
   {
     id: 'async-cache-dedupe',
     name: 'async-cache-dedupe',
+    kind: 'peer',
     packages: ['async-cache-dedupe'],
     create(load) {
       const storage = { type: 'memory' as const, options: { size: MAX_KEYS } }
@@ -79,6 +74,7 @@ export const memoryPeers: readonly MemoryPeer[] = [
   {
     id: 'layered-loader',
     name: 'layered-loader',
+    kind: 'peer',
     packages: ['layered-loader'],
     create(load) {
       const loader = new Loader<object>({
@@ -91,7 +87,7 @@ export const memoryPeers: readonly MemoryPeer[] = [
 ]
 
 export function memoryGet(id: string, load: Load): Get {
-  const peer = memoryPeers.find((each) => each.id === id)
-  if (peer === undefined) throw new Error(`no cache named ${id}`)
-  return peer.create(load)
+  const get = memoryPeers.find((each) => each.id === id)?.create(load, '')
+  if (typeof get !== 'function') throw new Error(`no cache in memory named ${id}`)
+  return get
 }

@@ -2,7 +2,7 @@
 import { type Child, startChild } from '../lib/child.ts'
 import type { ClosedLoopResult } from '../lib/closed-loop.ts'
 import type { LoadOrder } from '../lib/loader.ts'
-import { medianOf, type Spread, spreadOf } from '../lib/statistics.ts'
+import { medianOf, ratios, type Spread, spreadOf } from '../lib/statistics.ts'
 import { type Server, startNode } from './server.ts'
 import { startReference } from './start-reference.ts'
 import type { Subject } from './subject.ts'
@@ -127,7 +127,3 @@ function rowOf({ subject, measured }: Contestant, all: readonly Contestant[]): H
     rates,
   }
 }
-
-/** Round by round. */
-export const ratios = (rates: readonly number[], floors: readonly number[]): number[] =>
-  rates.map((rate, round) => rate / (floors[round] ?? Number.NaN))

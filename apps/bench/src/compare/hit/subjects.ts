@@ -1,13 +1,9 @@
 // Everybody who answers with the product, in the order of the table: a floor, and then who is measured against it.
 import { spawnSync } from 'node:child_process'
-import { hasFront } from './servers/front.ts'
 import type { Subject } from './subject.ts'
 
 const lacks = (program: string) => (): string | undefined =>
   spawnSync(program, ['-V'], { stdio: 'ignore' }).error ? `no ${program} on the PATH` : undefined
-
-const noFront = (): string | undefined =>
-  hasFront() ? undefined : '`stampedeFront` is not in this commit'
 
 export const subjects: readonly Subject[] = [
   { id: 'node-floor', name: 'node:http, ready bytes', packages: [], kind: 'floor' },
@@ -17,7 +13,6 @@ export const subjects: readonly Subject[] = [
     packages: ['@stampede/node-http', 'express'],
     kind: 'ours',
     floor: 'node-floor',
-    isMissing: noFront,
   },
   { id: 'express-floor', name: 'Express 5, ready bytes', packages: ['express'], kind: 'floor' },
   {

@@ -14,6 +14,10 @@ export function spreadOf(values: readonly number[]): Spread {
 
 export const medianOf = (values: readonly number[]): number => spreadOf(values).median
 
+/** Round by round: what was measured under the same load of the machine is compared. */
+export const ratios = (values: readonly number[], floors: readonly number[]): number[] =>
+  values.map((value, round) => value / (floors[round] ?? Number.NaN))
+
 /** The value that a part `q` of `sorted` does not exceed; between two, the mean for the median alone. */
 export function quantile(sorted: readonly number[], q: number): number {
   if (sorted.length === 0) return 0
