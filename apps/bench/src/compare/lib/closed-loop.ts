@@ -1,6 +1,7 @@
 // As many requests as a server answers: so many connections, each with one request under way. Written for cheapness, so that the
-// server is what is measured: a raw socket, one write a request, and no parsing beyond Content-Length.
-import { connect, type Socket } from 'node:net'
+// server is what is measured.
+import { connect } from 'node:net'
+import { getRequest, readResponses } from './responses.ts'
 
 export interface ClosedLoop {
   readonly port: number
@@ -15,19 +16,24 @@ export interface ClosedLoopResult {
   readonly durationMs: number
   /** Not 200, or of another length than the first one: a rate with one of these in it says nothing. */
   readonly wrong: number
+  readonly bodyBytes: number
+  /** What this process was at work for a request: more than the server is, and the rate is this one's. */
+  readonly cpuMicros: number
 }
 
 export async function closedLoop(load: ClosedLoop): Promise<ClosedLoopResult> {
-  const state = { requests: 0, wrong: 0, bodyBytes: -1, isOver: false }
+  const state: State = { requests: 0, wrong: 0, bodyBytes: -1, isOver: false }
   const since = performance.now()
+  const cpu = process.cpuUsage()
   const loops = Array.from({ length: load.connections }, () => oneConnection(load, state))
-  const timer = setTimeout(() => {
+  setTimeout(() => {
     state.isOver = true
   }, load.durationMs)
   await Promise.all(loops)
-  clearTimeout(timer)
-  const { requests, wrong } = state
-  return { requests, wrong, durationMs: performance.now() - since }
+  const { user, system } = process.cpuUsage(cpu)
+  const { requests, wrong, bodyBytes } = state
+  const durationMs = performance.now() - since
+  return { requests, wrong, bodyBytes, durationMs, cpuMicros: (user + system) / requests }
 }
 
 interface State {
@@ -37,65 +43,34 @@ interface State {
   isOver: boolean
 }
 
-const HEAD_END = Buffer.from('\r\n\r\n')
-
 function oneConnection({ port, path }: ClosedLoop, state: State): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-    const ask = asker(socket, port, path)
-    /** Bytes of the body still to come; -1 before the end of the head. */
-    let missing = -1
-    let head: Buffer | undefined
-    socket.once('connect', ask)
+    const next = requests(path)
+    socket.once('connect', () => socket.write(next()))
     socket.once('error', reject)
     socket.once('close', () => {
       if (!state.isOver) reject(new Error('a server closed a connection in use'))
       resolve()
     })
-    socket.on('data', (chunk) => {
-      let bytes = chunk.length
-      if (missing < 0) {
-        const data = head === undefined ? chunk : Buffer.concat([head, chunk])
-        const end = data.indexOf(HEAD_END)
-        if (end < 0) {
-          head = data
-          return
-        }
-        head = undefined
-        missing = readHead(data, end, state)
-        bytes = data.length - end - HEAD_END.length
-      }
-      missing -= bytes
-      if (missing > 0) return
-      missing = -1
+    readResponses(socket, (isOk, bodyBytes) => {
       state.requests += 1
+      if (state.bodyBytes < 0) state.bodyBytes = bodyBytes
+      if (!isOk || bodyBytes !== state.bodyBytes) state.wrong += 1
       if (state.isOver) socket.destroy()
-      else ask()
+      else socket.write(next())
     })
   })
 }
 
-function asker(socket: Socket, port: number, path: () => string): () => void {
+/** Written anew only for another path. */
+function requests(path: () => string): () => Buffer {
   let last = ''
   let bytes: Buffer = Buffer.alloc(0)
   return () => {
     const next = path()
-    if (next !== last) {
-      last = next
-      bytes = Buffer.from(
-        `GET ${next} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAccept: application/json\r\n\r\n`,
-      )
-    }
-    socket.write(bytes)
+    if (next !== last) bytes = getRequest(next)
+    last = next
+    return bytes
   }
-}
-
-/** Content-Length. */
-function readHead(data: Buffer, end: number, state: State): number {
-  const text = data.toString('latin1', 0, end)
-  const bytes = Number(/\ncontent-length: *(\d+)/i.exec(text)?.[1] ?? Number.NaN)
-  if (Number.isNaN(bytes)) throw new Error(`no Content-Length in: ${text}`)
-  if (state.bodyBytes < 0) state.bodyBytes = bytes
-  if (!text.startsWith('HTTP/1.1 200') || bytes !== state.bodyBytes) state.wrong += 1
-  return bytes
 }
