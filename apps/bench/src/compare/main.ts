@@ -5,6 +5,9 @@ import { memoryPeers } from './data/memory-peers.ts'
 import { redisPeers } from './data/redis-peers.ts'
 import { runCalls } from './data/run-calls.ts'
 import { callTable } from './data/table.ts'
+import { runCrowds } from './growth/run-crowds.ts'
+import { runFleets, runKeys, runWaiters } from './growth/run-growth.ts'
+import { FULL, QUICK } from './growth/sizes.ts'
 import { runHits } from './hit/run-hits.ts'
 import { hitTable } from './hit/table.ts'
 import { readRunOptions } from './lib/run-options.ts'
@@ -43,4 +46,12 @@ if (parts.includes('l2')) {
 if (parts.includes('open')) {
   const plan = { peers: asked(openPeers), scenarios, processes: 4, rounds: isQuick ? 1 : 3 }
   console.log(openTables(await runOpen(plan)))
+}
+if (parts.includes('growth')) {
+  const sizes = isQuick ? QUICK : FULL
+  const peers = ['stampede', 'bentocache']
+  console.log(await runKeys(sizes))
+  console.log(await runFleets(sizes, peers))
+  console.log(await runWaiters(sizes, peers))
+  console.log(await runCrowds(sizes))
 }
