@@ -1,57 +1,89 @@
-// Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --quick --only PARTS --rows IDS]`.
-
+// Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --quick --only PARTS --rows IDS --out FOLDER]`.
+import { fileURLToPath } from 'node:url'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 import { memoryPeers } from './data/memory-peers.ts'
 import { redisPeers } from './data/redis-peers.ts'
 import { runCalls } from './data/run-calls.ts'
-import { callTable } from './data/table.ts'
 import { runCrowds } from './growth/run-crowds.ts'
 import { runFleets, runKeys, runWaiters } from './growth/run-growth.ts'
 import { FULL, QUICK } from './growth/sizes.ts'
 import { runHits } from './hit/run-hits.ts'
-import { hitTable } from './hit/table.ts'
-import { readRunOptions } from './lib/run-options.ts'
+import { PARTS, readRunOptions } from './lib/run-options.ts'
 import { openPeers } from './open/peers.ts'
 import { runOpen } from './open/run-open.ts'
 import { scenarios } from './open/scenarios.ts'
-import { openTables } from './open/tables.ts'
+import { pageOf } from './page/page.ts'
+import type { Growth, Results } from './page/results.ts'
+import { writePage } from './page/write-page.ts'
 
 // Ends what was started, which listens to `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
-const { parts, isQuick, rows } = readRunOptions(process.argv.slice(2))
+const { parts, isQuick, rows, folder } = readRunOptions(process.argv.slice(2))
 const asked = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
   rows.length === 0 ? all : all.filter(({ id }) => rows.includes(id))
 
-if (parts.includes('hit')) {
-  const plan = isQuick
-    ? { rounds: 3, roundMs: 700, warmUpMs: 2_000, rows }
-    : { rounds: 7, roundMs: 1_500, warmUpMs: 4_000, rows }
-  console.log(hitTable(await runHits(plan)))
+const PLANS = isQuick
+  ? {
+      hits: { rounds: 3, roundMs: 700, warmUpMs: 2_000 },
+      calls: { rounds: 3, roundMs: 300, warmUpMs: 700 },
+      openRounds: 1,
+      sizes: QUICK,
+    }
+  : {
+      hits: { rounds: 5, roundMs: 1_500, warmUpMs: 3_000 },
+      calls: { rounds: 5, roundMs: 700, warmUpMs: 1_000 },
+      openRounds: 2,
+      sizes: FULL,
+    }
+
+const since = performance.now()
+const results = await run()
+const isWhole = parts.length === PARTS.length && rows.length === 0 && !isQuick
+const docs = fileURLToPath(new URL('../../../../docs', import.meta.url))
+if (folder !== undefined) writePage(folder, results)
+// A part of it is for looking at, not for publishing.
+else if (isWhole) writePage(docs, results)
+else console.log(pageOf(results))
+
+async function run(): Promise<Results> {
+  const seen: Omit<Results, 'seconds'> = {}
+  if (parts.includes('hit')) seen.hits = await runHits({ ...PLANS.hits, rows })
+  if (parts.includes('data')) seen.calls = await memoryHits()
+  if (parts.includes('l2')) Object.assign(seen, await redisTier())
+  if (parts.includes('open')) {
+    const plan = { peers: asked(openPeers), scenarios, processes: 4, rounds: PLANS.openRounds }
+    seen.open = await runOpen(plan)
+  }
+  if (parts.includes('growth')) seen.growth = await growth()
+  return { ...seen, seconds: (performance.now() - since) / 1_000 }
 }
 
-const calls = isQuick
-  ? { rounds: 3, roundMs: 300, warmUpMs: 700 }
-  : { rounds: 5, roundMs: 700, warmUpMs: 1_000 }
-if (parts.includes('data')) {
-  const plan = { tier: 'memory' as const, peers: asked(memoryPeers), callers: 1, isEachNew: false }
-  console.log(callTable(await runCalls({ ...plan, ...calls }, '')))
-}
-if (parts.includes('l2')) {
+const memoryHits = () =>
+  runCalls(
+    { tier: 'memory', peers: asked(memoryPeers), callers: 1, isEachNew: false, ...PLANS.calls },
+    '',
+  )
+
+async function redisTier(): Promise<Omit<Results, 'seconds'>> {
   await using redis = await startRedis()
-  const plan = { tier: 'redis' as const, peers: asked(redisPeers), callers: 50, ...calls }
-  console.log(callTable(await runCalls({ ...plan, isEachNew: false }, urlOf(redis.port))))
-  console.log(callTable(await runCalls({ ...plan, isEachNew: true }, urlOf(redis.port))))
+  const url = urlOf(redis.port)
+  const plan = { tier: 'redis', peers: asked(redisPeers), callers: 50, ...PLANS.calls } as const
+  return {
+    redisVersion: redis.version,
+    redisHits: await runCalls({ ...plan, isEachNew: false }, url),
+    redisMisses: await runCalls({ ...plan, isEachNew: true }, url),
+  }
 }
-if (parts.includes('open')) {
-  const plan = { peers: asked(openPeers), scenarios, processes: 4, rounds: isQuick ? 1 : 3 }
-  console.log(openTables(await runOpen(plan)))
-}
-if (parts.includes('growth')) {
-  const sizes = isQuick ? QUICK : FULL
-  const peers = ['stampede', 'bentocache']
-  console.log(await runKeys(sizes))
-  console.log(await runFleets(sizes, peers))
-  console.log(await runWaiters(sizes, peers))
-  console.log(await runCrowds(sizes))
+
+async function growth(): Promise<Growth> {
+  const { sizes } = PLANS
+  const compared = asked(openPeers).map(({ id }) => id)
+  const peers = ['stampede', 'bentocache'].filter((id) => compared.includes(id))
+  return {
+    keys: await runKeys(sizes),
+    fleets: await runFleets(sizes, peers),
+    waiters: await runWaiters(sizes, peers),
+    crowds: await runCrowds(sizes),
+  }
 }

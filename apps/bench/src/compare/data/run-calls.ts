@@ -23,6 +23,8 @@ export interface CallRow {
   readonly cpuMicros: number
   /** Its rate by that of the first one in the same round: the median. */
   readonly ofFloor: number
+  /** In the order of the rounds. */
+  readonly rates: readonly number[]
 }
 
 const KEYS = 1_000
@@ -46,6 +48,7 @@ export async function runCalls(plan: CallPlan, redisUrl: string): Promise<CallRo
     callsPerSecond: spreadOf(ratesOf(member)),
     cpuMicros: medianOf(member.measured.map(({ cpuMicros }) => cpuMicros)),
     ofFloor: medianOf(ratios(ratesOf(member), floors)),
+    rates: ratesOf(member),
   }))
 }
 

@@ -21,6 +21,8 @@ export interface HitRow {
   readonly requestsPerSecond: Spread
   /** What the server's process was at work for a request; none for what is not Node. */
   readonly cpuMicros: number | undefined
+  /** What the load's process was at work for a request: if that is more, its rate is not the server's. */
+  readonly loaderMicros: number
   /** Its rate by that of its floor in the same round: the median. */
   readonly ofFloor: number | undefined
   /** Rates in the order of the rounds, for other ratios. */
@@ -33,6 +35,7 @@ const PATH = '/products/42'
 interface Measured {
   readonly rate: number
   readonly cpuMicros: number | undefined
+  readonly loaderMicros: number
 }
 
 interface Contestant {
@@ -81,12 +84,14 @@ async function measure(
 ): Promise<Measured> {
   const { subject, server } = contestant
   const before = await server.usage()
-  const { requests, wrong, durationMs: tookMs } = await load(loader, contestant, durationMs)
+  const loaded = await load(loader, contestant, durationMs)
+  const { requests, wrong } = loaded
   const after = await server.usage()
   if (wrong > 0) throw new Error(`${subject.id}: ${wrong} of ${requests} answers are wrong`)
   checkOriginCalls(subject, after.originCalls - before.originCalls, requests)
   const cpuMicros = server.isNode ? (after.cpuMicros - before.cpuMicros) / requests : undefined
-  return { rate: (requests * 1_000) / tookMs, cpuMicros }
+  const rate = (requests * 1_000) / loaded.durationMs
+  return { rate, cpuMicros, loaderMicros: loaded.cpuMicros }
 }
 
 const load = (
@@ -116,6 +121,7 @@ function rowOf({ subject, measured }: Contestant, all: readonly Contestant[]): H
     subject,
     requestsPerSecond: spreadOf(rates),
     cpuMicros: cpu.length > 0 ? medianOf(cpu) : undefined,
+    loaderMicros: medianOf(measured.map(({ loaderMicros }) => loaderMicros)),
     ofFloor:
       floor &&
       medianOf(

@@ -9,6 +9,8 @@ export interface RunOptions {
   readonly isQuick: boolean
   /** Ids of the rows of a part that are run, with their floors. Empty: all. */
   readonly rows: readonly string[]
+  /** Where the page is written, if not in docs/, or at all: a part of a run is printed. */
+  readonly folder: string | undefined
 }
 
 /** Throws on what it does not know. */
@@ -16,13 +18,15 @@ export function readRunOptions(args: readonly string[]): RunOptions {
   let parts: readonly Part[] = PARTS
   let isQuick = false
   let rows: readonly string[] = []
+  let folder: string | undefined
   for (let i = 0; i < args.length; i++) {
     if (args[i] === '--quick') isQuick = true
     else if (args[i] === '--only') parts = (args[++i] ?? '').split(',').map(readPart)
     else if (args[i] === '--rows') rows = (args[++i] ?? '').split(',')
-    else throw new Error(`bench: unknown argument ${args[i]}; use --quick, --only and --rows`)
+    else if (args[i] === '--out') folder = args[++i]
+    else throw new Error(`bench: unknown argument ${args[i]}; use --quick, --only, --rows, --out`)
   }
-  return { parts, isQuick, rows }
+  return { parts, isQuick, rows, folder }
 }
 
 function readPart(name: string): Part {

@@ -44,7 +44,7 @@ export const scenarios: readonly Scenario[] = [
     ttlMs: 1_000,
     staleMs: 0,
     troubles: [],
-    arrivals: (random) => poisson(random, { forMs: 4_000, perSecond: 600 }, pick(random, 20)),
+    arrivals: (random) => poisson(random, { forMs: 3_300, perSecond: 600 }, pick(random, 20)),
   },
   {
     id: 'zipf',
@@ -57,46 +57,46 @@ export const scenarios: readonly Scenario[] = [
     troubles: [],
     arrivals(random) {
       const rank = zipf(random, 2_000)
-      return poisson(random, { forMs: 4_000, perSecond: 600 }, () => `k${rank()}`)
+      return poisson(random, { forMs: 3_300, perSecond: 600 }, () => `k${rank()}`)
     },
   },
   {
     id: 'once',
     title: 'Every key once',
     story:
-      'each request is for a key that nobody asks for again, 400 requests/s; the origin takes 5 ms: a cache can only cost',
+      'each request is for a key that nobody asks for again, 300 requests/s; the origin takes 5 ms: a cache can only cost',
     originMs: 5,
     ttlMs: 60_000,
     staleMs: 0,
     troubles: [],
-    arrivals: (random) => poisson(random, { forMs: 3_000, perSecond: 400 }, (n) => `once${n}`),
+    arrivals: (random) => poisson(random, { forMs: 2_000, perSecond: 300 }, (n) => `once${n}`),
   },
   {
     id: 'failing',
     title: 'Failing origin',
     story:
-      '20 keys that live for 1 s and may be stale for 10 s, 400 requests/s; from 1.5 s to 3.5 s the origin throws after its 50 ms',
+      '20 keys that live for 1 s and may be stale for 10 s, 400 requests/s; from 1.2 s to 3 s the origin throws after its 50 ms',
     originMs: 50,
     ttlMs: 1_000,
     staleMs: 10_000,
     troubles: [
-      { atMs: 1_500, what: 'origin fails' },
-      { atMs: 3_500, what: 'origin is well' },
+      { atMs: 1_200, what: 'origin fails' },
+      { atMs: 3_000, what: 'origin is well' },
     ],
-    arrivals: (random) => poisson(random, { forMs: 4_500, perSecond: 400 }, pick(random, 20)),
+    arrivals: (random) => poisson(random, { forMs: 4_000, perSecond: 400 }, pick(random, 20)),
   },
   {
     id: 'frozen',
     title: 'Redis frozen',
     story:
-      '20 keys that live for 1 s and are not served stale, 400 requests/s; from 1.5 s to 3.5 s Redis does not answer, with its connections open; the origin takes 50 ms',
+      '20 keys that live for 1 s and are not served stale, 400 requests/s; from 1.2 s to 3 s Redis does not answer, with its connections open; the origin takes 50 ms',
     originMs: 50,
     ttlMs: 1_000,
     staleMs: 0,
     troubles: [
-      { atMs: 1_500, what: 'redis freezes' },
-      { atMs: 3_500, what: 'redis thaws' },
+      { atMs: 1_200, what: 'redis freezes' },
+      { atMs: 3_000, what: 'redis thaws' },
     ],
-    arrivals: (random) => poisson(random, { forMs: 4_500, perSecond: 400 }, pick(random, 20)),
+    arrivals: (random) => poisson(random, { forMs: 4_000, perSecond: 400 }, pick(random, 20)),
   },
 ]
