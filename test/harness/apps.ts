@@ -55,6 +55,8 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface Framework {
   readonly name: string
+  /** A refresh goes through the layers outside, as in an app. A front begins at itself. */
+  readonly refreshesOutside: boolean
   /** With a list the middleware is mounted so many times; with an empty one, not at all. */
   start(
     options: Options | readonly Options[],
@@ -218,6 +220,7 @@ const nodeOf: AppOf = {
 function inside(framework: AppOf): Framework {
   return {
     name: framework.name,
+    refreshesOutside: true,
     start: (options, handler, outside) => listen(framework.app([options].flat(), handler, outside)),
     async startWays(options) {
       const [app, ways] = framework.ways([options])
@@ -232,6 +235,7 @@ function before(framework: AppOf): Framework {
     options.reduceRight<RequestListener>((behind, each) => stampedeFront(behind, each), app)
   return {
     name: `a front before ${framework.name}`,
+    refreshesOutside: false,
     start(options, handler, outside = (_res, next) => next()) {
       const front = fronted(framework.app([], handler), [options].flat())
       return listen((req, res) => void outside(res, () => front(req, res)))

@@ -2,10 +2,11 @@
 
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
+import { innerCache } from './cache/inner-cache.ts'
 import { WHERE } from './cache/read-options.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
-import type { Exchange } from './ports/exchange.ts'
+import type { Exchange, InnerCache, Natives } from './ports/exchange.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 
 /** Options of `stampedeCache`. */
@@ -21,6 +22,11 @@ export interface HttpCache<Native = unknown> {
    * throws, only with what the user's own callbacks or (through `bypass`) the app threw.
    */
   handle(exchange: Exchange<Native>): void | Promise<void>
+  /** This cache as one further out is to be told of it, which has taken the request on. Undefined: it takes no part. */
+  inner(
+    request: Pick<Exchange<Native>, 'request' | 'native'>,
+    natives: Natives,
+  ): InnerCache | undefined
 }
 
 /** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
@@ -33,5 +39,8 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   // `null` is a mistake, not a wish for a cache of one's own.
   const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)
   const index = new VaryIndex()
-  return { handle: (exchange) => handleCached(rt, config, index, exchange) }
+  return {
+    handle: (exchange) => handleCached(rt, config, index, exchange),
+    inner: (request, natives) => innerCache(request, natives, config),
+  }
 }

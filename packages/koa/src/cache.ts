@@ -1,8 +1,15 @@
 // stampedeCache for Koa 2 and 3.
 
 import { type CacheOptions, createHttpCache } from '@stampede/core'
-import { type Dispatch, isInsideOrigin, takeRevalidation } from '@stampede/node-http'
+import {
+  type Dispatch,
+  isInsideOrigin,
+  isTakenOn,
+  readRequest,
+  takeRevalidation,
+} from '@stampede/node-http'
 import type Koa from 'koa'
+import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'
 
 /**
@@ -16,10 +23,16 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
   return async function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(ctx.req)) return next()
+    if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
+    const inner = () =>
+      cache.inner({ request: readRequest(ctx.req, addressOf(ctx)), native: ctx }, [
+        ctx,
+        ctx.response,
+      ])
+    if (isTakenOn(ctx.req, inner)) return next()
     const visit = createKoaExchange(ctx, next, cache, (req, res) => entryOf(ctx.app)(req, res))
     const { exchange, answered } = visit
-    if (revalidation !== undefined) {
+    if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
     } else {
       const handled = (async () => cache.handle(exchange))()

@@ -6,10 +6,7 @@ import type { RequestAddress } from './read-request.ts'
 export function addressOf(req: IncomingMessage): RequestAddress {
   const { socket, headers, url: target = '/' } = req
   const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
-  return { scheme, host: headers.host ?? authorityOf(req), target }
-}
-
-/** Of HTTP/2, where clients need not send Host. */
-function authorityOf({ headers }: IncomingMessage): string {
-  return String(headers[':authority'] ?? '')
+  // RFC 9113 §8.3.1: Host counts where there is no authority.
+  const host = String(headers[':authority'] ?? headers.host ?? '')
+  return { scheme, host, target }
 }

@@ -54,7 +54,8 @@ const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req
 function enter(listener: Listener, req: IncomingMessage, res: ServerResponse): void {
   try {
     const returned = listener(req, res)
-    if (returned instanceof Promise) returned.catch((error) => fail(res, error))
+    if (returned instanceof Object && 'then' in returned)
+      Promise.resolve(returned).catch((error) => fail(res, error))
   } catch (error) {
     fail(res, error)
   }
@@ -63,6 +64,8 @@ function enter(listener: Listener, req: IncomingMessage, res: ServerResponse): v
 /** Nothing of what the listener had set may stand on an answer that it did not give. */
 function fail(res: ServerResponse, error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error))
+  // What is complete stands; it may still be on its way.
+  if (res.writableEnded) return
   if (res.headersSent) {
     breakOff(res)
     return

@@ -1,4 +1,4 @@
-// @stampede/node-http: what the framework adapters share. Applications need only isRevalidation.
+// @stampede/node-http: what the framework adapters share. Applications need stampedeFront and isRevalidation.
 
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
@@ -30,7 +30,7 @@ export {
   linesOf,
   unsendable,
 } from './node-idempotency.ts'
-export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+export { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 export type { ParsedRequest } from './parsed-body.ts'
 export { shield } from './read-on.ts'
 export { type RequestAddress, readRequest } from './read-request.ts'

@@ -4,16 +4,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Exchange,
   type HttpCache,
+  type InnerCache,
   type Natives,
   type OriginObserver,
   OWN_FIELDS,
 } from '@stampede/core'
-import { captureResponse } from './capture-response.ts'
+import { openCapture } from './capture-response.ts'
 import { hasLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
-import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+import { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 import { type RequestAddress, readRequest } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
 import { watchHead } from './watch-head.ts'
@@ -45,9 +46,14 @@ export function createNodeCache<Native>(
   return (visit) => {
     const { req, next } = visit
     const revalidation = takeRevalidation(req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(req)) return next()
+    if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
+    try {
+      if (isTakenOn(req, () => innerOf(visit, cache))) return next()
+    } catch (error) {
+      return next(error)
+    }
     const exchange = createNodeExchange(visit, cache)
-    if (revalidation !== undefined) {
+    if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
       return
     }
@@ -62,6 +68,13 @@ export function createNodeCache<Native>(
       failed(error)
     }
   }
+}
+
+function innerOf<Native>(
+  { req, res, native, address }: NodeVisit<Native>,
+  cache: HttpCache<Native>,
+): InnerCache | undefined {
+  return cache.inner({ request: readRequest(req, address), native }, [native, res])
 }
 
 /** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
@@ -90,20 +103,29 @@ export function createNodeExchange<Native>(
     get begun() {
       return begun
     },
-    bypass(add, onHead) {
+    bypass(add, onHead, onInner) {
       begun = true
+      if (onInner !== undefined) enterOrigin(req, onInner)
       addAtHead(res, add, OWN_FIELDS)
       if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
       next()
     },
     async runOrigin(observer) {
       begun = true
-      enterOrigin(req)
       const showConditionals = hideConditionals(req, observer.conditions)
-      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
+      const capture = openCapture(res, withNatives(atHead(observer, showConditionals), natives))
+      enterOrigin(req, (inner) => {
+        const add = observer.onInner?.(inner)
+        if (add === undefined) return undefined
+        // Of two captures of one response, each would take the other for the wire.
+        capture.stop()
+        showConditionals()
+        addAtHead(res, add, OWN_FIELDS)
+        return add
+      })
       try {
         next()
-        return await ended
+        return await capture.ended
       } catch (error) {
         // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
         process.nextTick(next, error)

@@ -4,6 +4,7 @@
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core'
 import { applyFields, forbidTransform } from './header-fields.ts'
+import { clearReason } from './http2.ts'
 
 /** The methods to send with; a capturing layer passes those it wraps. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
@@ -18,7 +19,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   if (res.headersSent || res.writableEnded) return true
   if (!isSendable(reply)) return false
   const headers = framedHeaders(reply, res.req.method)
-  res.statusMessage = ''
+  clearReason(res)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   if (res.getHeaderNames().length === 0 && !reply.part) {
     Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])

@@ -5,7 +5,7 @@ import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange, HeadWatch } from '../ports/exchange.ts'
+import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
@@ -80,7 +80,7 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
 }
 
 function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-miss'): Caller {
-  const { rt, config, exchange } = journey
+  const { rt, config, exchange, plainKey } = journey
   const { request } = exchange
   const reason = (lead: Lead) => (lead.previous === undefined ? miss : 'stale')
   return {
@@ -90,6 +90,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
     lead(lead: Lead): Promise<FillResult> {
       return runOrigin(rt, {
         request,
+        plainKey,
         config,
         lead,
         reason: reason(lead),
@@ -106,6 +107,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
     refresh: (lead: Lead): Promise<FillResult> =>
       runOrigin(rt, {
         request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
+        plainKey,
         config,
         lead,
         reason: 'stale',
@@ -129,7 +131,7 @@ function answer<Native>(
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
-      return forward(exchange, config, 'uri-miss', resolution.reason)
+      return forward(exchange, config, 'uri-miss', resolution.reason, undefined, inside(journey))
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
@@ -143,7 +145,7 @@ function answer<Native>(
     case 'timed-out': {
       if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config))
       const leave = rt.places.force(rt.clock, config.originTimeoutMs)
-      return forward(exchange, config, 'uri-miss', 'wait-timeout', leave)
+      return forward(exchange, config, 'uri-miss', 'wait-timeout', leave, inside(journey))
     }
     case 'gone':
       return exchange.send(waitedTooLong(config))
@@ -236,7 +238,14 @@ function forward<Native>(
   reason: ForwardReason,
   detail?: string,
   onHead?: HeadWatch,
+  onInner?: OnInner,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
-  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }), onHead)
+  const status = statusField(config, { type: 'forward', reason, detail: shown })
+  return exchange.bypass(status, onHead, onInner)
+}
+
+/** A cache further in would only ask, and wait, for the same key again. */
+function inside<Native>({ exchange, plainKey }: Journey<Native>): OnInner {
+  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }
