@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 import { memoryPeers } from './data/memory-peers.ts'
 import { redisPeers } from './data/redis-peers.ts'
-import { runCalls } from './data/run-calls.ts'
+import { type CallRow, runCalls } from './data/run-calls.ts'
 import { runCrowds } from './growth/run-crowds.ts'
 import { runFleets, runKeys, runWaiters } from './growth/run-growth.ts'
 import { FULL, QUICK } from './growth/sizes.ts'
@@ -59,11 +59,10 @@ async function run(): Promise<Results> {
   return { ...seen, seconds: (performance.now() - since) / 1_000 }
 }
 
-const memoryHits = () =>
-  runCalls(
-    { tier: 'memory', peers: asked(memoryPeers), callers: 1, isEachNew: false, ...PLANS.calls },
-    '',
-  )
+function memoryHits(): Promise<CallRow[]> {
+  const plan = { tier: 'memory', callers: 1, isEachNew: false, ...PLANS.calls } as const
+  return runCalls({ ...plan, peers: asked(memoryPeers) }, '')
+}
 
 async function redisTier(): Promise<Omit<Results, 'seconds'>> {
   await using redis = await startRedis()

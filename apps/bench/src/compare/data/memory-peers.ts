@@ -7,7 +7,7 @@ import { Loader } from 'layered-loader'
 import { LRUCache } from 'lru-cache'
 import { type DataPeer, type Get, HOUR_MS, type Load } from './peer.ts'
 
-const MAX_KEYS = 2_000_000
+const MAX_KEYS = 10_000
 
 export const memoryPeers: readonly DataPeer[] = [
   {
@@ -32,7 +32,7 @@ export const memoryPeers: readonly DataPeer[] = [
     kind: 'ours',
     packages: ['@stampede/core'],
     create(load) {
-      const stampede = createStampede({ l1: { maxEntries: MAX_KEYS, maxBytes: 2 ** 33 } })
+      const stampede = createStampede()
       const options = { ttlMs: HOUR_MS }
       return (key) => stampede.getOrSet(key, () => load(key), options)
     },

@@ -108,7 +108,11 @@ const load = (
   } satisfies LoadOrder)
 
 /** A rate counts only if what was measured is what it is called: a hit asks the origin for nothing. */
-function checkOriginCalls({ id, kind, isEachNew }: Subject, calls: number, requests: number): void {
+export function checkOriginCalls(
+  { id, kind, isEachNew }: Subject,
+  calls: number,
+  requests: number,
+): void {
   const wanted = isEachNew || kind === 'uncached' ? requests : 0
   if (calls !== wanted) throw new Error(`${id}: ${calls} origin calls for ${requests} requests`)
 }

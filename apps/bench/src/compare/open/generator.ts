@@ -3,10 +3,10 @@ import { connect, type Socket } from 'node:net'
 import { answers } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
 import { type Arrival, seeded } from './arrivals.ts'
-import { scenarios } from './scenarios.ts'
 
 export interface FireOrder {
-  readonly scenario: string
+  readonly arrivals: readonly Arrival[]
+  /** For which process a request is. */
   readonly seed: number
   readonly ports: readonly number[]
   /** Before each key, so that no scenario meets the keys of another. */
@@ -28,9 +28,8 @@ const WARM_UP_AT_ONCE = 10
 
 answers({ fire, warmUp })
 
-async function fire({ scenario: id, seed, ports, prefix }: FireOrder): Promise<Fired> {
+async function fire({ arrivals, seed, ports, prefix }: FireOrder): Promise<Fired> {
   const random = seeded(seed)
-  const arrivals = scenarios.find((each) => each.id === id)?.arrivals(random) ?? []
   const pools = ports.map((port) => new Pool(port))
   const latenciesMs: number[] = []
   let failed = 0

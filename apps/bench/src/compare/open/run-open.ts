@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startRedis, urlOf } from '../../torture/redis-server.ts'
 import { type Child, startChild } from '../lib/child.ts'
 import { ascending, quantile, type Spread, spreadOf } from '../lib/statistics.ts'
+import { seeded } from './arrivals.ts'
 import type { Fired, FireOrder } from './generator.ts'
 import type { SceneOrder } from './member.ts'
 import type { OpenPeer } from './peer.ts'
@@ -70,7 +71,8 @@ async function play(scenario: Scenario, seed: number, fleet: Fleet) {
   const { id, ttlMs, staleMs, originMs } = scenario
   const scene: SceneOrder = { ttlMs, staleMs, originMs }
   await Promise.all(members.map((member) => member.ask('open', scene)))
-  const order: FireOrder = { scenario: id, seed, ports, prefix: `${id}-` }
+  const arrivals = scenario.arrivals(seeded(seed))
+  const order: FireOrder = { arrivals, seed, ports, prefix: `${id}-` }
   await generator.ask<Fired>('warmUp', order)
   const before = await originCalls(members)
   const [fired] = await Promise.all([

@@ -1,20 +1,14 @@
 // How everybody was set up, in words, with the packages whose versions the page gives.
 import type { Peer } from '../../torture/peer.ts'
-import { peers as torturePeers } from '../../torture/peers.ts'
-import { openPeers } from '../open/peers.ts'
 
 type SetUp = Pick<Peer, 'name' | 'packages' | 'workspace' | 'setUp'>
-
-const inFleets = torturePeers
-  .filter(({ id }) => openPeers.some((peer) => peer.id === id && id !== 'stampede'))
-  .map((peer) => ({ ...peer, name: `${peer.name} in fleets` }))
 
 export const setUps: readonly SetUp[] = [
   {
     name: 'Stampede',
     packages: ['@stampede/core', '@stampede/express', '@stampede/koa', '@stampede/redis'],
     setUp:
-      '`stampedeCache({ ttlMs })` and `getOrSet` by default; for the Redis tier `l1: { maxBytes: 0 }`; in fleets `redisStore`',
+      '`stampedeCache({ ttlMs })` and `getOrSet` with the default options; for the Redis tier `l1: { maxBytes: 0 }`; in fleets `redisStore`, and `originTimeoutMs: 1_000`',
   },
   {
     name: 'Frameworks',
@@ -53,5 +47,10 @@ export const setUps: readonly SetUp[] = [
     packages: ['@epic-web/cachified', 'cachified-redis-adapter', '@redis/client'],
     setUp: 'on the Redis adapter that its README names',
   },
-  ...inFleets,
+  {
+    name: 'In fleets',
+    packages: ['@keyv/redis', '@qified/redis'],
+    setUp:
+      'the others as for [torture](torture.md), with every option against a slow Redis that they or their clients have',
+  },
 ]

@@ -70,16 +70,8 @@ export function logLines(
   lines: readonly Line[],
 ): string {
   const points = lines.flatMap((line) => line.points)
-  const x = logScale(
-    points.map((point) => point[0]),
-    PLOT.left,
-    PLOT.right,
-  )
-  const y = logScale(
-    points.map((point) => point[1]),
-    PLOT.bottom,
-    PLOT.top,
-  )
+  const x = logScale([...new Set(points.map((point) => point[0]))], PLOT.left, PLOT.right)
+  const y = logScale(decades(points.map((point) => point[1])), PLOT.bottom, PLOT.top)
   const parts = [text(0, 16, title, 'title'), text(0, PLOT.top - 12, axes.y, 'quiet')]
   for (const { value, at } of x.ticks)
     parts.push(text(at, PLOT.bottom + 18, short(value), 'quiet', 'middle'))
@@ -98,13 +90,18 @@ export function logLines(
   return svg(PLOT.bottom + 46, parts)
 }
 
-function logScale(values: readonly number[], from: number, to: number) {
-  const low = Math.floor(Math.log10(Math.min(...values)))
-  const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) - 1e-9))
+function logScale(ticks: readonly number[], from: number, to: number) {
+  const [low, high] = [Math.log10(Math.min(...ticks)), Math.log10(Math.max(...ticks))]
   const at = (value: number): number =>
-    Number((from + ((Math.log10(value) - low) / (high - low)) * (to - from)).toFixed(1))
-  const ticks = Array.from({ length: high - low + 1 }, (_, step) => 10 ** (low + step))
+    Number((from + ((Math.log10(value) - low) / (high - low || 1)) * (to - from)).toFixed(1))
   return { at, ticks: ticks.map((value) => ({ value, at: at(value) })) }
+}
+
+/** The powers of ten around `values`. */
+function decades(values: readonly number[]): number[] {
+  const low = Math.floor(Math.log10(Math.min(...values)) + 1e-9)
+  const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) - 1e-9))
+  return Array.from({ length: high - low + 1 }, (_, step) => 10 ** (low + step))
 }
 
 /** 10 000 as 10k. */

@@ -80,7 +80,7 @@ function burstTargets(open: readonly OpenRow[]): Target[] {
   const best = Math.min(...others.map(({ latencyMs }) => latencyMs.p99)) - originMs
   return [
     {
-      what: `cold burst over 4 processes: origin calls (others: ${fewest} or more)`,
+      what: `cold burst over 4 processes: origin calls (others: ${fewest.toFixed(1)} or more)`,
       wanted: '1',
       seen: String(calls),
       isMet: calls === 1,
