@@ -1,6 +1,7 @@
 // The fleets of the benchmark, small: that what they count is so. Times are not asserted.
 
 import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { OpenPeer } from '../apps/bench/src/compare/open/peer.ts'
@@ -17,8 +18,8 @@ interface Program {
 let program: Program
 beforeAll(async () => {
   // Its processes run what is compiled, which `npm run build` does not do for it.
-  const tsc = new URL('../node_modules/.bin/tsc', import.meta.url).pathname
-  await promisify(execFile)(tsc, ['-p', new URL('src/compare', COMPARE).pathname])
+  const tsc = fileURLToPath(new URL('../node_modules/.bin/tsc', import.meta.url))
+  await promisify(execFile)(tsc, ['-p', fileURLToPath(new URL('src/compare', COMPARE))])
   const compiled = (file: string) =>
     import(/* @vite-ignore */ new URL(`dist/compare/open/${file}.js`, COMPARE).href)
   const { runOpen } = await compiled('run-open')

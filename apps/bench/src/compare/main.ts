@@ -1,11 +1,13 @@
 // Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --quick --only PARTS --rows IDS --out FOLDER]`.
+import { execFileSync } from 'node:child_process'
+import { loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 import { memoryPeers } from './data/memory-peers.ts'
 import { redisPeers } from './data/redis-peers.ts'
 import { type CallRow, runCalls } from './data/run-calls.ts'
 import { runCrowds } from './growth/run-crowds.ts'
-import { runFleets, runKeys, runWaiters } from './growth/run-growth.ts'
+import { runFleets, runKeys, runPages, runWaiters } from './growth/run-growth.ts'
 import { FULL, QUICK } from './growth/sizes.ts'
 import { runHits } from './hit/run-hits.ts'
 import { PARTS, readRunOptions } from './lib/run-options.ts'
@@ -38,6 +40,9 @@ const PLANS = isQuick
     }
 
 const since = performance.now()
+const [, loadBefore = 0] = loadavg()
+// At the beginning: somebody may commit while it runs.
+const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
 const results = await run()
 const isWhole = parts.length === PARTS.length && rows.length === 0 && !isQuick
 const docs = fileURLToPath(new URL('../../../../docs', import.meta.url))
@@ -47,7 +52,7 @@ else if (isWhole) writePage(docs, results)
 else console.log(pageOf(results))
 
 async function run(): Promise<Results> {
-  const seen: Omit<Results, 'seconds'> = {}
+  const seen: Partial<Results> = {}
   if (parts.includes('hit')) seen.hits = await runHits({ ...PLANS.hits, rows })
   if (parts.includes('data')) seen.calls = await memoryHits()
   if (parts.includes('l2')) Object.assign(seen, await redisTier())
@@ -56,7 +61,7 @@ async function run(): Promise<Results> {
     seen.open = await runOpen(plan)
   }
   if (parts.includes('growth')) seen.growth = await growth()
-  return { ...seen, seconds: (performance.now() - since) / 1_000 }
+  return { ...seen, commit, loadBefore, seconds: (performance.now() - since) / 1_000 }
 }
 
 function memoryHits(): Promise<CallRow[]> {
@@ -64,7 +69,7 @@ function memoryHits(): Promise<CallRow[]> {
   return runCalls({ ...plan, peers: asked(memoryPeers) }, '')
 }
 
-async function redisTier(): Promise<Omit<Results, 'seconds'>> {
+async function redisTier(): Promise<Partial<Results>> {
   await using redis = await startRedis()
   const url = urlOf(redis.port)
   const plan = { tier: 'redis', peers: asked(redisPeers), callers: 50, ...PLANS.calls } as const
@@ -81,6 +86,7 @@ async function growth(): Promise<Growth> {
   const peers = ['stampede', 'bentocache'].filter((id) => compared.includes(id))
   return {
     keys: await runKeys(sizes),
+    pages: await runPages(sizes),
     fleets: await runFleets(sizes, peers),
     waiters: await runWaiters(sizes, peers),
     crowds: await runCrowds(sizes),

@@ -1,9 +1,12 @@
 // What becomes of time, memory and origin calls as there are more keys, more processes and more who wait.
 import { startRedis, urlOf } from '../../torture/redis-server.ts'
 import { type Child, startChild } from '../lib/child.ts'
+import type { ClosedLoopResult } from '../lib/closed-loop.ts'
+import type { LoadOrder } from '../lib/loader.ts'
 import { medianOf } from '../lib/statistics.ts'
 import type { FleetMemberSeen } from './fleet-member.ts'
 import type { KeysSeen } from './keys-member.ts'
+import type { PagesSeen } from './pages-member.ts'
 import { FLEET_ORIGIN_MS, type Sizes } from './sizes.ts'
 import type { WaitersSeen } from './waiters-member.ts'
 
@@ -13,6 +16,13 @@ export interface FleetRow {
   readonly originCalls: number
   /** The slowest of all callers, without the time of the origin. */
   readonly overheadMs: number
+}
+
+export interface PagesRow {
+  readonly entries: number
+  readonly bodyBytes: number
+  readonly memoryBytes: number
+  readonly countedBytes: number
 }
 
 export interface WaitersRow extends WaitersSeen {
@@ -28,6 +38,31 @@ export async function runKeys({ keys }: Sizes): Promise<KeysSeen[]> {
     rows.push(await member.ask<KeysSeen>('measure'))
   }
   return rows
+}
+
+/** From one moment of a server at work to another, so that what it needs once is not counted. */
+export async function runPages({ pagesMs }: Sizes): Promise<PagesRow> {
+  await using member = await startChild('growth/pages-member.js', [], ['--expose-gc'])
+  await using loader = await startChild('lib/loader.js')
+  const port = await member.ask<number>('port')
+  const order: LoadOrder = {
+    port,
+    path: '/products/p',
+    isEachNew: true,
+    connections: 20,
+    durationMs: pagesMs,
+  }
+  const { bodyBytes } = await loader.ask<ClosedLoopResult>('load', order)
+  const before = await member.ask<PagesSeen>('seen')
+  await loader.ask<ClosedLoopResult>('load', order)
+  const after = await member.ask<PagesSeen>('seen')
+  const entries = after.entries - before.entries
+  return {
+    entries,
+    bodyBytes,
+    memoryBytes: (after.memoryBytes - before.memoryBytes) / entries,
+    countedBytes: (after.countedBytes - before.countedBytes) / entries,
+  }
 }
 
 export async function runFleets(

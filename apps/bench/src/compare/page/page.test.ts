@@ -8,6 +8,7 @@ import { plotsOf } from './plots.ts'
 import { shortfalls } from './shortfalls.ts'
 import { targetsOf } from './targets.ts'
 
+const AROUND = { commit: 'abc', seconds: 1, loadBefore: 0 }
 const floorRates = [100, 200, 400]
 
 function hit(id: string, rates: readonly number[]): HitRow {
@@ -32,13 +33,13 @@ describe('the page of the benchmarks', () => {
   const hits = [hit('express-floor', floorRates), hit('express', [96, 150, 396])]
 
   it('takes ratios round by round, and then the median', () => {
-    const [target] = targetsOf({ hits, seconds: 1 })
+    const [target] = targetsOf({ hits, ...AROUND })
     expect(target).toMatchObject({ wanted: '≥ 0.95', seen: '0.96', isMet: true })
   })
 
   it('says what is not met, and where ours is behind', () => {
     const calls = [call('lru-cache', 'floor', 90), call('ours', 'ours', 40), call('a', 'peer', 80)]
-    const results = { hits, calls, seconds: 1 }
+    const results = { hits, calls, ...AROUND }
     expect(pageOf(results)).toContain('| ≥ 1.00 | 0.50 | **not met** |')
     expect(shortfalls(results)).toEqual([
       'a hit in memory, `getOrSet`: 40/s; lru-cache 90/s, a 80/s.',
@@ -49,12 +50,12 @@ describe('the page of the benchmarks', () => {
     const apicache = hit('apicache', [500, 500, 500])
     const ours = [hit('express4', [90, 190, 390]), hit('express-miss', [10, 10, 10])]
     const others = [apicache, hit('apicache-miss', [20, 20, 20])]
-    const found = shortfalls({ hits: [...ours, ...others], seconds: 1 })
+    const found = shortfalls({ hits: [...ours, ...others], ...AROUND })
     expect(found).toEqual(['`stampedeCache` on Express 4: 190/s; apicache on Express 4 500/s.'])
   })
 
   it('has a plot for every picture that it shows', () => {
-    const results = { hits, calls: [call('ours', 'ours', 40)], seconds: 1 }
+    const results = { hits, calls: [call('ours', 'ours', 40)], ...AROUND }
     const shown = [...pageOf(results).matchAll(/\(benchmarks\/(\S+\.svg)\)/g)].map(
       ([, name]) => name,
     )

@@ -1,5 +1,4 @@
 // docs/benchmarks.md: its sentences are written here, every figure comes from a run.
-import { execFileSync } from 'node:child_process'
 import { cpus, platform, totalmem } from 'node:os'
 import { versionsOf } from '../../torture/versions.ts'
 import { callTable } from '../data/table.ts'
@@ -45,8 +44,7 @@ const PLOTS: Readonly<Record<string, string>> = {
   waiters: 'Time until all callers have the value, as there are more',
 }
 
-function intro({ seconds, redisVersion }: Results): string {
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
+function intro({ seconds, redisVersion, commit, loadBefore: load }: Results): string {
   const date = new Date().toISOString().slice(0, 10)
   const redis = redisVersion === undefined ? '' : `, Redis ${redisVersion}`
   return `# Benchmarks
@@ -54,7 +52,7 @@ function intro({ seconds, redisVersion }: Results): string {
 Written by \`npm run bench\` on ${date} at ${commit}: Node ${process.version}${redis}, ${machine()}; it took ${Math.round(seconds)} s.
 Caches side by side in one run. Every figure below is what the run saw; the sentences and the targets were written before.
 
-- **Compare the ratios.** Absolute figures are those of one machine, on which server, load and Redis share the cores.
+- **Compare the ratios.** Absolute figures are those of one machine, on which server, load and Redis share the cores. ${otherWork(load)}
 - **Rounds are interleaved**: everybody once, then everybody again. A figure is the median of its rounds; the spread is the lowest and
   the highest. A ratio is made in each round, and then the median is taken.
 - **A hit is a hit**: the run ends with an error if the origin was called in a round of hits, if a byte count differs, or if a cache
@@ -65,6 +63,11 @@ Caches side by side in one run. Every figure below is what the run saw; the sent
   \`apps/bench/src/compare\`.
 - What goes wrong when something fails is on [another page](torture.md).`
 }
+
+const otherWork = (load: number): string =>
+  load < 1.5
+    ? 'It had little other work before.'
+    : `**It had other work**: its load was ${load.toFixed(1)} before the run, so that also the ratios are uncertain.`
 
 function machine(): string {
   const [first] = cpus()
@@ -133,13 +136,16 @@ cache, whether or not the ones before have been answered. Latency counts from th
 that stalls is charged for those who wait; the sender itself may be up to a millisecond late. The percentiles are of all rounds
 together, origin calls are of one round. A request without an answer after 5 s has failed.`
 
-function growthSection({ keys, fleets, waiters, crowds }: Growth): string {
+function growthSection({ keys, pages, fleets, waiters, crowds }: Growth): string {
   return `## As it grows
 
 **Keys.** The memory tier alone. Memory is what the heap and its buffers hold after a garbage collection. Hits go through all keys in
 an order that no processor cache likes; an object that nobody holds may have to be read from its JSON again.
 
 ${keysTable(keys)}
+
+A response has header fields besides: one with a body of ${pages.bodyBytes} bytes took ${Math.round(pages.memoryBytes)} bytes, the mean of ${pages.entries}; the
+memory tier counted ${Math.round(pages.countedBytes)}.
 
 **Processes.** A cold key, 25 callers in each process, an origin that takes 100 ms.
 

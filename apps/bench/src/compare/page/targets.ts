@@ -89,7 +89,7 @@ function burstTargets(open: readonly OpenRow[]): Target[] {
   ]
 }
 
-function growthTargets({ keys, waiters, crowds }: Growth): Target[] {
+function growthTargets({ keys, pages, waiters, crowds }: Growth): Target[] {
   const ours = waiters.filter(({ peer }) => peer === 'stampede')
   const [most, before] = [ours.at(-1), ours.at(-2)]
   const times = before && most ? most.waiters / before.waiters : 1
@@ -116,13 +116,16 @@ function growthTargets({ keys, waiters, crowds }: Growth): Target[] {
     ),
     ...keys
       .filter((seen) => seen.keys >= 10_000)
-      .map(({ keys: count, storedBytes, memoryBytes }) =>
-        atMost(
-          `memory of an entry of ${storedBytes} bytes, ${count} of them`,
-          1.15 * storedBytes + 600,
-          memoryBytes,
-          'bytes',
+      .map((seen) =>
+        memoryTarget(
+          `a value of ${seen.storedBytes} bytes, one of ${seen.keys}`,
+          seen.storedBytes,
+          seen,
         ),
       ),
+    memoryTarget(`a response of ${pages.bodyBytes} bytes`, pages.bodyBytes, pages),
   ]
 }
+
+const memoryTarget = (what: string, stored: number, { memoryBytes }: { memoryBytes: number }) =>
+  atMost(`memory of ${what}`, 1.15 * stored + 600, memoryBytes, 'bytes')
