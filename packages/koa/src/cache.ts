@@ -11,6 +11,7 @@ import {
 import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'
+import { replyAtOnce } from './koa-reply.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -21,26 +22,29 @@ import { createKoaExchange } from './koa-exchange.ts'
  */
 export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
-  return async function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  // Not async: a hit takes no promise. Koa makes a rejection of what is thrown.
+  return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
-    const inner = () =>
-      cache.inner({ request: readRequest(ctx.req, addressOf(ctx)), native: ctx }, [
-        ctx,
-        ctx.response,
-      ])
+    const request = readRequest(ctx.req, addressOf(ctx))
+    const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
     if (isTakenOn(ctx.req, inner)) return next()
-    const visit = createKoaExchange(ctx, next, cache, (req, res) => entryOf(ctx.app)(req, res))
+    const begun = typeof revalidation === 'object' ? undefined : cache.begin(request, ctx)
+    if (begun?.type === 'ready') return replyAtOnce(ctx, begun) ? ANSWERED : next()
+    const dispatch: Dispatch = (req, res) => entryOf(ctx.app)(req, res)
+    const visit = createKoaExchange(ctx, next, request, cache, dispatch)
     const { exchange, answered } = visit
     if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
     } else {
-      const handled = (async () => cache.handle(exchange))()
+      const handled = (async () => cache.handle(exchange, begun))()
       handled.then(() => visit.close(), visit.close)
     }
     return answered
   }
 }
+
+const ANSWERED = Promise.resolve()
 
 const entries = new WeakMap<Koa, Dispatch>()
 

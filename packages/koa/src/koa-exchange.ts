@@ -9,6 +9,7 @@ import {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
+  type RequestView,
 } from '@stampede/core'
 import {
   addAtHead,
@@ -20,15 +21,14 @@ import {
   hasLeft,
   headSent,
   hideConditionals,
-  readRequest,
   redispatch,
+  rememberPeer,
   setsCookie,
   watchHead,
   watchReads,
   withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
-import { addressOf } from './address.ts'
 import { type Answer, createAnswer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
@@ -47,11 +47,12 @@ type Bypass = (add: HeaderList, onHead?: HeadWatch, onInner?: OnInner) => Promis
 export function createKoaExchange(
   ctx: Context,
   next: Next,
+  request: RequestView,
   owner: object,
   dispatch: Dispatch,
 ): KoaVisit {
   const answer = createAnswer()
-  const address = addressOf(ctx)
+  rememberPeer(ctx.req)
   const bypass: Bypass = (add, onHead, onInner) => {
     answer.begun = true
     if (onInner !== undefined) enterOrigin(ctx.req, onInner)
@@ -64,7 +65,7 @@ export function createKoaExchange(
     return passed
   }
   const exchange: Exchange<Context> = {
-    request: readRequest(ctx.req, address),
+    request,
     native: ctx,
     isGone: () => hasLeft(ctx.res),
     bypass,

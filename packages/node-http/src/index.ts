@@ -33,7 +33,7 @@ export {
 export { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 export type { ParsedRequest } from './parsed-body.ts'
 export { shield } from './read-on.ts'
-export { type RequestAddress, readRequest } from './read-request.ts'
+export { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'
 export { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
 export {
   type Dispatch,
@@ -45,4 +45,11 @@ export {
 export { watchHead } from './watch-head.ts'
 export { watchReads } from './watch-reads.ts'
 export { addAtHead } from './write-head.ts'
-export { framedHeaders, hasBody, isSendable, writeReply } from './write-response.ts'
+export {
+  framedHeaders,
+  hasBody,
+  isSendable,
+  replyOf,
+  writeReady,
+  writeReply,
+} from './write-response.ts'

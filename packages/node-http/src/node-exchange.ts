@@ -2,12 +2,13 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
+  type Begun,
   type Exchange,
   type HttpCache,
-  type InnerCache,
   type Natives,
   type OriginObserver,
   OWN_FIELDS,
+  type RequestView,
 } from '@stampede/core'
 import { openCapture } from './capture-response.ts'
 import { hasLeft } from './client-gone.ts'
@@ -15,12 +16,12 @@ import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
 import { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
-import { type RequestAddress, readRequest } from './read-request.ts'
+import { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
 import { watchHead } from './watch-head.ts'
 import { watchReads } from './watch-reads.ts'
 import { addAtHead } from './write-head.ts'
-import { writeReply } from './write-response.ts'
+import { writeReady, writeReply } from './write-response.ts'
 
 /** A request on its way through a framework. */
 export interface NodeVisit<Native> {
@@ -44,37 +45,44 @@ export function createNodeCache<Native>(
   cache: HttpCache<Native>,
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
-    const { req, next } = visit
+    const { req, res, next, native, address } = visit
     const revalidation = takeRevalidation(req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
+    const request = readRequest(req, address)
+    let begun: Begun
     try {
-      if (isTakenOn(req, () => innerOf(visit, cache))) return next()
+      if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
+      if (typeof revalidation === 'object') {
+        const exchange = createNodeExchange(visit, request, cache)
+        exchange.runOrigin(revalidation.observer).then(revalidation.settle)
+        return
+      }
+      const answer = cache.begin(request, native)
+      if (answer.type === 'ready') return writeReady(res, answer) ? undefined : next()
+      begun = answer
     } catch (error) {
       return next(error)
     }
-    const exchange = createNodeExchange(visit, cache)
-    if (typeof revalidation === 'object') {
-      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return
-    }
-    const failed = (error: unknown): void => {
-      // Once the app is at work, a second way into it would answer twice.
-      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-      else next(error)
-    }
-    try {
-      cache.handle(exchange)?.catch(failed)
-    } catch (error) {
-      failed(error)
-    }
+    handle(cache, createNodeExchange(visit, request, cache), begun, next)
   }
 }
 
-function innerOf<Native>(
-  { req, res, native, address }: NodeVisit<Native>,
+function handle<Native>(
   cache: HttpCache<Native>,
-): InnerCache | undefined {
-  return cache.inner({ request: readRequest(req, address), native }, [native, res])
+  exchange: NodeExchange<Native>,
+  begun: Begun,
+  next: NodeVisit<Native>['next'],
+): void {
+  const failed = (error: unknown): void => {
+    // Once the app is at work, a second way into it would answer twice.
+    if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else next(error)
+  }
+  try {
+    cache.handle(exchange, begun)?.catch(failed)
+  } catch (error) {
+    failed(error)
+  }
 }
 
 /** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
@@ -89,15 +97,17 @@ function atHead(observer: OriginObserver, then: () => void): OriginObserver {
   }
 }
 
-export function createNodeExchange<Native>(
+function createNodeExchange<Native>(
   visit: NodeVisit<Native>,
+  request: RequestView,
   owner: object,
 ): NodeExchange<Native> {
   const { req, res, next, native, address } = visit
   const natives: Natives = [native, res]
   let begun = false
+  rememberPeer(req)
   return {
-    request: readRequest(req, address),
+    request,
     native,
     isGone: () => hasLeft(res),
     get begun() {

@@ -16,7 +16,6 @@ export interface RequestAddress {
 }
 
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
-  rememberPeer(req)
   const { headers } = req
   return {
     method: req.method ?? 'GET',
@@ -37,6 +36,6 @@ function unlessSaidOtherwise(known: string, said: string | string[] | undefined)
 }
 
 /** Node keeps the address of a peer that left only if it was asked for before; a refresh may need it. */
-function rememberPeer(req: IncomingMessage): string | undefined {
+export function rememberPeer(req: IncomingMessage): string | undefined {
   return req.socket.remoteAddress
 }

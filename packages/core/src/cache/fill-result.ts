@@ -3,6 +3,7 @@
 
 import type { Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
+import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
@@ -97,7 +98,7 @@ export function entryOf(
   return {
     type: 'response',
     status: head.status,
-    headers: [...storableHeaders(head.headers), ...minted],
+    fields: toFields([...storableHeaders(head.headers), ...minted]),
     body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),

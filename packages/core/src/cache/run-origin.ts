@@ -180,14 +180,15 @@ function decide(
     stored: isStored(run, verdict) || undefined,
     detail: detailOf(run, verdict),
   })
+  const varies = verdict.store && run.config.compress?.varies(head)
+  const vary: HeaderList = varies ? [['vary', 'Accept-Encoding']] : []
+  const add = [...minted, ...vary, ...status]
   return {
     action: 'send',
     capture: verdict.store,
-    add: [...minted, ...status],
+    add,
     remove: OWN_FIELDS,
     notModified:
-      run.forClient && verdict.store
-        ? ownNotModified(run.request, head, [...minted, ...status])
-        : undefined,
+      run.forClient && verdict.store ? ownNotModified(run.request, head, add) : undefined,
   }
 }

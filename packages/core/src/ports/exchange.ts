@@ -116,6 +116,15 @@ export interface Reply {
   readonly part?: true
 }
 
+/** A stored answer as it is. Every field is valid. */
+export interface ReadyReply {
+  readonly type: 'ready'
+  readonly status: number
+  /** Name, value, name, value; Content-Length among them. */
+  readonly fields: readonly string[]
+  readonly body: Uint8Array
+}
+
 /** What was read of a request since `watchReads`. Names of headers are lower-case. */
 export interface ReadLog {
   readonly headers: ReadonlySet<string>
