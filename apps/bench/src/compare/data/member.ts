@@ -32,12 +32,12 @@ const get = await peer.create(() => {
 let next = 0
 const CALLS_A_TURN = 64
 
-answers({ call, check })
+answers({ call, fill })
 
-/** What it gives is what the origin made, also out of the cache: as bytes, or as an object with its names in any order. */
-async function check(): Promise<void> {
-  for (let i = 0; i < 2; i++) {
-    const value = await get(`${id}:0`)
+/** Fills so many keys, and what it gives for each is what the origin made: as bytes, or as an object with its names in any order. */
+async function fill(keys: number): Promise<void> {
+  for (let i = 0; i < 2 * keys; i++) {
+    const value = await get(`${id}:${i % keys}`)
     const read = value instanceof Uint8Array ? JSON.parse(Buffer.from(value).toString()) : value
     assert.deepEqual(read, product)
   }

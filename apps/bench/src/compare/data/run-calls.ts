@@ -66,7 +66,7 @@ interface Measured {
 /** Started, filled, warm, and found to give the right value. */
 async function prepare(peer: DataPeer, plan: CallPlan, redisUrl: string): Promise<Member> {
   const child = await startChild('data/member.js', [plan.tier, peer.id, redisUrl])
-  await child.ask('check')
+  await child.ask('fill', KEYS)
   await child.ask<Called>('call', orderOf(plan, plan.warmUpMs))
   return { peer, child, measured: [] }
 }
