@@ -2,18 +2,16 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
 import { answers } from '../lib/child.ts'
 import { BODY } from '../lib/product.ts'
+import { blockedMs, watchBlocking } from './blocked.ts'
 
 /** Of the time since 1970, which two processes of a machine share. */
 const nowMs = (): number => performance.timeOrigin + performance.now()
 
 const [, , subject] = process.argv
-const delay = monitorEventLoopDelay({ resolution: 1 })
 let arrived = 0
 let originCalls = 0
 let endOrigin: () => void = () => {}
@@ -37,7 +35,6 @@ await once(server, 'listening')
 answers({
   port: () => (server.address() as AddressInfo).port,
   hold() {
-    delay.enable()
     arrived = 0
     originCalls = 0
     originEnds = new Promise((resolve) => {
@@ -45,15 +42,10 @@ answers({
     })
   },
   arrived: () => arrived,
-  release(): number {
-    delay.reset()
+  async release(): Promise<number> {
+    await watchBlocking()
     setImmediate(() => endOrigin())
     return nowMs()
   },
-  async seen() {
-    // What was the last turn is recorded by the next.
-    await sleep(20)
-    delay.disable()
-    return { originCalls, blockedMs: Math.max(0, delay.max / 1e6 - 1) }
-  },
+  seen: async () => ({ originCalls, blockedMs: await blockedMs() }),
 })

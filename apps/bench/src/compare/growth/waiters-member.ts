@@ -1,8 +1,8 @@
 // Many callers of one cold key in one process: node waiters-member.js <peer id> <Redis URL>.
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from '../../torture/peers.ts'
 import { answers } from '../lib/child.ts'
+import { blockedMs, watchBlocking } from './blocked.ts'
 
 export interface WaitersSeen {
   readonly originCalls: number
@@ -36,17 +36,12 @@ async function wait(waiters: number): Promise<WaitersSeen> {
   const calls = Array.from({ length: waiters }, () => cache.get(key))
   // Under way by then, whatever is asked of Redis before.
   while (originCalls === 0) await sleep(5)
-  const delay = monitorEventLoopDelay({ resolution: 1 })
-  delay.enable()
-  await sleep(50)
-  delay.reset()
+  await watchBlocking()
   const since = performance.now()
   endOrigin('the value')
   const values = new Set(await Promise.all(calls))
   const settledMs = performance.now() - since
-  await sleep(20)
-  delay.disable()
+  const blocked = await blockedMs()
   if (values.size !== 1 || !values.has('the value')) throw new Error(`got ${[...values]}`)
-  // What is recorded is the whole of a turn, of which a millisecond was wanted.
-  return { originCalls, settledMs, blockedMs: Math.max(0, delay.max / 1e6 - 1) }
+  return { originCalls, settledMs, blockedMs: blocked }
 }
