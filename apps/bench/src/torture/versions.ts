@@ -6,7 +6,7 @@ import type { Peer } from './peer.ts'
 
 const APPS = new URL('../../../', import.meta.url)
 
-export const versionsOf = ({ packages, workspace }: Peer): string =>
+export const versionsOf = ({ packages, workspace }: Pick<Peer, 'packages' | 'workspace'>): string =>
   packages.map((name) => inWorkspace(name, workspace) ?? installed(name)).join(', ')
 
 function inWorkspace(name: string, workspace: string | undefined): string | undefined {

@@ -1,7 +1,7 @@
 // What a guarded Redis client is told, by its kind: give up a command, and do not queue or retry it for long.
 import { COMMAND_MS, type Settings } from '../peer.ts'
 
-export const ioredisOptions = ({ client }: Settings) =>
+export const ioredisOptions = ({ client }: Pick<Settings, 'client'>) =>
   client === 'guarded' ? { commandTimeout: COMMAND_MS, maxRetriesPerRequest: 1 } : {}
 
 /** Its command timeout ends when the command is written, so a silent socket is given up too. */

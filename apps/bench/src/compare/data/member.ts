@@ -1,0 +1,70 @@
+// The process of one cache for data: node member.js <memory | redis> <peer id> <Redis URL>.
+import assert from 'node:assert/strict'
+import { setImmediate as turn } from 'node:timers/promises'
+import { answers } from '../lib/child.ts'
+import { product } from '../lib/product.ts'
+import { memoryPeers } from './memory-peers.ts'
+import { redisPeers } from './redis-peers.ts'
+
+export interface CallOrder {
+  readonly durationMs: number
+  /** Callers, each with one call at a time. */
+  readonly callers: number
+  /** So many keys in turn; 0 for a new one each time. */
+  readonly keys: number
+}
+
+export interface Called {
+  readonly calls: number
+  readonly durationMs: number
+  readonly cpuMicros: number
+  readonly originCalls: number
+}
+
+const [, , tier, id = '', redisUrl = ''] = process.argv
+const peer = (tier === 'memory' ? memoryPeers : redisPeers).find((each) => each.id === id)
+if (peer === undefined) throw new Error(`no cache named ${id}`)
+let originCalls = 0
+const get = await peer.create(() => {
+  originCalls += 1
+  return product
+}, redisUrl)
+let next = 0
+const CALLS_A_TURN = 64
+
+answers({ call, fill })
+
+/** Fills so many keys, and what it gives for each is what the origin made: as bytes, or as an object with its names in any order. */
+async function fill(keys: number): Promise<void> {
+  for (let i = 0; i < 2 * keys; i++) {
+    const value = await get(`${id}:${i % keys}`)
+    const read = value instanceof Uint8Array ? JSON.parse(Buffer.from(value).toString()) : value
+    assert.deepEqual(read, product)
+  }
+}
+
+async function call(order: CallOrder): Promise<Called> {
+  const before = { cpu: process.cpuUsage(), originCalls, at: performance.now() }
+  const end = before.at + order.durationMs
+  const callers = Array.from({ length: order.callers }, () => oneCaller(order, end))
+  const counts = await Promise.all(callers)
+  const { user, system } = process.cpuUsage(before.cpu)
+  return {
+    calls: counts.reduce((sum, count) => sum + count, 0),
+    durationMs: performance.now() - before.at,
+    cpuMicros: user + system,
+    originCalls: originCalls - before.originCalls,
+  }
+}
+
+async function oneCaller({ keys }: CallOrder, end: number): Promise<number> {
+  for (let calls = 0; ; calls++) {
+    // The clock is not asked each time: it costs as much as a fast cache. Nor is all of it one turn of the event loop.
+    if (calls % CALLS_A_TURN === 0) {
+      if (performance.now() >= end) return calls
+      await turn()
+    }
+    const number = next++
+    await get(keys > 0 ? `${id}:${number % keys}` : `${id}:new:${number}`)
+  }
+}

@@ -1,0 +1,87 @@
+// What a call of a cache for data costs: every cache is a process of its own, called from inside, one at a time, round by round.
+import { type Child, startChild } from '../lib/child.ts'
+import { medianOf, ratios, type Spread, spreadOf } from '../lib/statistics.ts'
+import type { Called, CallOrder } from './member.ts'
+import type { DataPeer } from './peer.ts'
+
+export interface CallPlan {
+  readonly tier: 'memory' | 'redis'
+  readonly peers: readonly DataPeer[]
+  readonly callers: number
+  /** Every call is for a key that is nowhere. */
+  readonly isEachNew: boolean
+  readonly rounds: number
+  readonly roundMs: number
+  readonly warmUpMs: number
+}
+
+export interface CallRow {
+  readonly id: string
+  readonly name: string
+  readonly kind: DataPeer['kind']
+  readonly callsPerSecond: Spread
+  readonly cpuMicros: number
+  /** Its rate by that of the first one in the same round: the median. */
+  readonly ofFloor: number
+  /** In the order of the rounds. */
+  readonly rates: readonly number[]
+}
+
+const KEYS = 1_000
+
+export async function runCalls(plan: CallPlan, redisUrl: string): Promise<CallRow[]> {
+  const members: Member[] = []
+  try {
+    for (const peer of plan.peers) members.push(await prepare(peer, plan, redisUrl))
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const member of members) member.measured.push(await measure(member, plan))
+    }
+  } finally {
+    for (const { child } of members) await child[Symbol.asyncDispose]()
+  }
+  const ratesOf = ({ measured }: Member) => measured.map(({ rate }) => rate)
+  const floors = members[0] ? ratesOf(members[0]) : []
+  return members.map((member) => ({
+    id: member.peer.id,
+    name: member.peer.name,
+    kind: member.peer.kind,
+    callsPerSecond: spreadOf(ratesOf(member)),
+    cpuMicros: medianOf(member.measured.map(({ cpuMicros }) => cpuMicros)),
+    ofFloor: medianOf(ratios(ratesOf(member), floors)),
+    rates: ratesOf(member),
+  }))
+}
+
+interface Member {
+  readonly peer: DataPeer
+  readonly child: Child
+  readonly measured: Measured[]
+}
+
+interface Measured {
+  readonly rate: number
+  readonly cpuMicros: number
+}
+
+/** Started, filled, warm, and found to give the right value. */
+async function prepare(peer: DataPeer, plan: CallPlan, redisUrl: string): Promise<Member> {
+  const child = await startChild('data/member.js', [plan.tier, peer.id, redisUrl])
+  await child.ask('fill', KEYS)
+  await child.ask<Called>('call', orderOf(plan, plan.warmUpMs))
+  return { peer, child, measured: [] }
+}
+
+const orderOf = ({ callers, isEachNew }: CallPlan, durationMs: number): CallOrder => ({
+  keys: isEachNew ? 0 : KEYS,
+  callers,
+  durationMs,
+})
+
+async function measure({ peer, child }: Member, plan: CallPlan): Promise<Measured> {
+  const called = await child.ask<Called>('call', orderOf(plan, plan.roundMs))
+  const { calls, originCalls, cpuMicros, durationMs } = called
+  if (originCalls !== (plan.isEachNew ? calls : 0)) {
+    throw new Error(`${peer.id}: ${originCalls} origin calls in ${calls} calls`)
+  }
+  return { rate: (calls * 1_000) / durationMs, cpuMicros: cpuMicros / calls }
+}

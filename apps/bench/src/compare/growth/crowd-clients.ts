@@ -1,0 +1,54 @@
+// The clients of a crowd: so many connections, one request on each: node crowd-clients.js.
+import { connect, type Socket } from 'node:net'
+import { answers } from '../lib/child.ts'
+import { getRequest, readResponses } from '../lib/responses.ts'
+
+export interface CrowdAnswered {
+  /** Of the time since 1970. */
+  readonly lastAtMs: number
+  readonly failed: number
+}
+
+const AT_ONCE = 200
+let sockets: Socket[] = []
+
+answers({ gather, ask })
+
+async function gather({ port, clients }: { port: number; clients: number }): Promise<void> {
+  for (const socket of sockets) socket.destroy()
+  sockets = []
+  while (sockets.length < clients) {
+    const more = Math.min(AT_ONCE, clients - sockets.length)
+    sockets.push(...(await Promise.all(Array.from({ length: more }, () => connected(port)))))
+  }
+}
+
+const connected = (port: number): Promise<Socket> =>
+  new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    socket.once('connect', () => resolve(socket))
+    socket.once('error', reject)
+  })
+
+/** Resolves when everybody has an answer. */
+async function ask(path: string): Promise<CrowdAnswered> {
+  const request = getRequest(path)
+  let failed = 0
+  const answered = sockets.map(
+    (socket) =>
+      new Promise<void>((resolve) => {
+        readResponses(socket, (isOk) => {
+          if (!isOk) failed += 1
+          resolve()
+        })
+        socket.once('close', () => {
+          failed += 1
+          resolve()
+        })
+        socket.write(request)
+      }),
+  )
+  await Promise.all(answered)
+  for (const socket of sockets) socket.removeAllListeners('close')
+  return { lastAtMs: performance.timeOrigin + performance.now(), failed }
+}

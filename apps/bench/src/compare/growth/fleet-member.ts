@@ -1,0 +1,33 @@
+// One of up to sixteen processes that ask for the same cold key: node fleet-member.js <peer id> <Redis URL>.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { peers } from '../../torture/peers.ts'
+import { answers } from '../lib/child.ts'
+import { FLEET_ORIGIN_MS } from './sizes.ts'
+
+export interface FleetMemberSeen {
+  readonly originCalls: number
+  readonly slowestMs: number
+}
+
+const CALLERS = 25
+
+const [, , id, redisUrl = ''] = process.argv
+const peer = peers.find((each) => each.id === id)
+if (peer === undefined) throw new Error(`no cache named ${id}`)
+const { open } = await peer.load()
+let originCalls = 0
+const load = async (): Promise<string> => {
+  originCalls += 1
+  await sleep(FLEET_ORIGIN_MS)
+  return 'the value'
+}
+const cache = await open({ redisUrl, ttlMs: 60_000, staleMs: 0, tags: [], client: 'plain', load })
+
+answers({
+  async ask(key: string): Promise<FleetMemberSeen> {
+    originCalls = 0
+    const since = performance.now()
+    await Promise.all(Array.from({ length: CALLERS }, () => cache.get(key)))
+    return { originCalls, slowestMs: performance.now() - since }
+  },
+})

@@ -1,0 +1,54 @@
+// A crowd of clients, each with a connection and a request of its own, that wait for one cold page in one process.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Child, startChild } from '../lib/child.ts'
+import { medianOf } from '../lib/statistics.ts'
+import type { CrowdAnswered } from './crowd-clients.ts'
+import type { Sizes } from './sizes.ts'
+
+export interface CrowdRow {
+  readonly subject: string
+  readonly clients: number
+  readonly originCalls: number
+  /** From the end of the origin until the last answer has come. */
+  readonly answeredMs: number
+  /** The longest time from then in which nothing else could run in the server. */
+  readonly blockedMs: number
+}
+
+/** Express alone runs the handler for each of them: the floor. */
+const SUBJECTS = ['express', 'stampede']
+
+export async function runCrowds({ crowds, rounds }: Sizes): Promise<CrowdRow[]> {
+  const rows: CrowdRow[] = []
+  await using clients = await startChild('growth/crowd-clients.js')
+  for (const subject of SUBJECTS) {
+    await using server = await startChild('growth/crowd-server.js', [subject])
+    const port = await server.ask<number>('port')
+    for (const count of crowds) {
+      await clients.ask('gather', { port, clients: count })
+      const seen: Omit<CrowdRow, 'subject' | 'clients'>[] = []
+      for (let round = 0; round <= rounds; round++) {
+        seen.push(await crowd(server, clients, count, `/items/${count}-${round}`))
+      }
+      rows.push({ subject, clients: count, ...medians(seen.slice(1)) })
+    }
+  }
+  return rows
+}
+
+async function crowd(server: Child, clients: Child, count: number, path: string) {
+  await server.ask('hold')
+  const asking = clients.ask<CrowdAnswered>('ask', path)
+  while ((await server.ask<number>('arrived')) < count) await sleep(10)
+  const releasedAtMs = await server.ask<number>('release')
+  const { lastAtMs, failed } = await asking
+  const seen = await server.ask<{ originCalls: number; blockedMs: number }>('seen')
+  if (failed > 0) throw new Error(`${failed} of ${count} clients were not answered`)
+  return { ...seen, answeredMs: lastAtMs - releasedAtMs }
+}
+
+const medians = (seen: readonly Omit<CrowdRow, 'subject' | 'clients'>[]) => ({
+  originCalls: medianOf(seen.map(({ originCalls }) => originCalls)),
+  answeredMs: medianOf(seen.map(({ answeredMs }) => answeredMs)),
+  blockedMs: medianOf(seen.map(({ blockedMs }) => blockedMs)),
+})

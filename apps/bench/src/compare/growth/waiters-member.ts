@@ -1,0 +1,47 @@
+// Many callers of one cold key in one process: node waiters-member.js <peer id> <Redis URL>.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { peers } from '../../torture/peers.ts'
+import { answers } from '../lib/child.ts'
+import { blockedMs, watchBlocking } from './blocked.ts'
+
+export interface WaitersSeen {
+  readonly originCalls: number
+  /** From the end of the origin until the last caller has the value. */
+  readonly settledMs: number
+  /** The longest time in which nothing else could run. */
+  readonly blockedMs: number
+}
+
+const [, , id, redisUrl = ''] = process.argv
+const peer = peers.find((each) => each.id === id)
+if (peer === undefined) throw new Error(`no cache named ${id}`)
+const { open } = await peer.load()
+
+let originCalls = 0
+let asked = 0
+let endOrigin: (value: string) => void = () => {}
+const load = (): Promise<string> => {
+  originCalls += 1
+  return new Promise((resolve) => {
+    endOrigin = resolve
+  })
+}
+const cache = await open({ redisUrl, ttlMs: 60_000, staleMs: 0, tags: [], client: 'plain', load })
+
+answers({ wait })
+
+async function wait(waiters: number): Promise<WaitersSeen> {
+  originCalls = 0
+  const key = `waiters:${asked++}`
+  const calls = Array.from({ length: waiters }, () => cache.get(key))
+  // Under way by then, whatever is asked of Redis before.
+  while (originCalls === 0) await sleep(5)
+  await watchBlocking()
+  const since = performance.now()
+  endOrigin('the value')
+  const values = new Set(await Promise.all(calls))
+  const settledMs = performance.now() - since
+  const blocked = await blockedMs()
+  if (values.size !== 1 || !values.has('the value')) throw new Error(`got ${[...values]}`)
+  return { originCalls, settledMs, blockedMs: blocked }
+}

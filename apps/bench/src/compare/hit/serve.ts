@@ -1,0 +1,31 @@
+// The server process of one subject: node serve.js <subject id>.
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { answers } from '../lib/child.ts'
+import { product } from '../lib/product.ts'
+import type { ServerModule } from './subject.ts'
+
+export interface Usage {
+  readonly originCalls: number
+  readonly cpuMicros: number
+}
+
+const [, , id = ''] = process.argv
+const { listener } = (await import(`./servers/${id}.js`)) as ServerModule
+let originCalls = 0
+const server = createServer(
+  listener(() => {
+    originCalls += 1
+    return product
+  }),
+).listen(0, '127.0.0.1')
+await once(server, 'listening')
+
+answers({
+  port: () => (server.address() as AddressInfo).port,
+  usage: (): Usage => {
+    const { user, system } = process.cpuUsage()
+    return { originCalls, cpuMicros: user + system }
+  },
+})

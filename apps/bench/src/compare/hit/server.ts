@@ -1,0 +1,20 @@
+// A server of a subject, in a process of its own, and what that process has used so far.
+import { startChild } from '../lib/child.ts'
+import type { Usage } from './serve.ts'
+
+export interface Server extends AsyncDisposable {
+  readonly port: number
+  /** Else its processor time is not known. */
+  readonly isNode: boolean
+  usage(): Promise<Usage>
+}
+
+export async function startNode(module: string): Promise<Server> {
+  const child = await startChild('hit/serve.js', [module])
+  return {
+    port: await child.ask<number>('port'),
+    isNode: true,
+    usage: () => child.ask<Usage>('usage'),
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
+  }
+}

@@ -1,0 +1,13 @@
+// apicache on Express 4, which it was made for; its memory store.
+import type { RequestListener } from 'node:http'
+import apicache from 'apicache'
+import express4 from 'express4'
+import type { Origin } from '../subject.ts'
+
+export function listener(origin: Origin): RequestListener {
+  const app = express4()
+  app.get('/products/:id', apicache.middleware('1 hour'), (_req, res) => {
+    res.json(origin())
+  })
+  return app
+}

@@ -1,0 +1,12 @@
+// Express 5 without a cache: the handler has the product in its hands, and sends it.
+import type { RequestListener } from 'node:http'
+import express from 'express'
+import type { Origin } from '../subject.ts'
+
+export function listener(origin: Origin): RequestListener {
+  const app = express()
+  app.get('/products/:id', (_req, res) => {
+    res.json(origin())
+  })
+  return app
+}

@@ -1,0 +1,13 @@
+// Ours on Express 5.
+import type { RequestListener } from 'node:http'
+import { stampedeCache } from '@stampede/express'
+import express from 'express'
+import type { Origin } from '../subject.ts'
+
+export function listener(origin: Origin): RequestListener {
+  const app = express()
+  app.get('/products/:id', stampedeCache({ ttlMs: 3_600_000 }), (_req, res) => {
+    res.json(origin())
+  })
+  return app
+}

@@ -1,0 +1,8 @@
+// Ours in front of Express 5: hits do not reach it.
+import type { RequestListener } from 'node:http'
+import { stampedeFront } from '@stampede/node-http'
+import type { Origin } from '../subject.ts'
+import { listener as uncached } from './express-uncached.ts'
+
+export const listener = (origin: Origin): RequestListener =>
+  stampedeFront(uncached(origin), { ttlMs: 3_600_000 })

@@ -1,0 +1,42 @@
+// Reads the responses of one connection, as cheaply as it goes: status and Content-Length, no more.
+import type { Socket } from 'node:net'
+
+/** Called at the end of each response, before anything else is asked on its connection. */
+export type OnResponse = (isOk: boolean, bodyBytes: number) => void
+
+const HEAD_END = Buffer.from('\r\n\r\n')
+
+export function readResponses(socket: Socket, onResponse: OnResponse): void {
+  /** Bytes of the body still to come; -1 before the end of the head. */
+  let missing = -1
+  let head: Buffer | undefined
+  let isOk = false
+  let bodyBytes = 0
+  socket.on('data', (chunk) => {
+    let bytes = chunk.length
+    if (missing < 0) {
+      const data = head === undefined ? chunk : Buffer.concat([head, chunk])
+      const end = data.indexOf(HEAD_END)
+      head = end < 0 ? data : undefined
+      if (end < 0) return
+      const text = data.toString('latin1', 0, end)
+      isOk = text.startsWith('HTTP/1.1 200 ')
+      bodyBytes = contentLength(text)
+      missing = bodyBytes
+      bytes = data.length - end - HEAD_END.length
+    }
+    missing -= bytes
+    if (missing > 0) return
+    missing = -1
+    onResponse(isOk, bodyBytes)
+  })
+}
+
+function contentLength(head: string): number {
+  const [, digits] = /\ncontent-length: *(\d+)/i.exec(head) ?? []
+  if (digits === undefined) throw new Error(`no Content-Length in: ${head}`)
+  return Number(digits)
+}
+
+export const getRequest = (path: string): Buffer =>
+  Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n\r\n`)

@@ -1,0 +1,36 @@
+// The command line of `npm run bench`: what is run, and for how long.
+
+export const PARTS = ['hit', 'data', 'l2', 'open', 'growth'] as const
+export type Part = (typeof PARTS)[number]
+
+export interface RunOptions {
+  readonly parts: readonly Part[]
+  /** To see that everything runs: its figures say nothing. */
+  readonly isQuick: boolean
+  /** Ids of the rows of a part that are run, with their floors. Empty: all. */
+  readonly rows: readonly string[]
+  /** Where the page is written, if not in docs/, or at all: a part of a run is printed. */
+  readonly folder: string | undefined
+}
+
+/** Throws on what it does not know. */
+export function readRunOptions(args: readonly string[]): RunOptions {
+  let parts: readonly Part[] = PARTS
+  let isQuick = false
+  let rows: readonly string[] = []
+  let folder: string | undefined
+  for (let i = 0; i < args.length; i++) {
+    if (args[i] === '--quick') isQuick = true
+    else if (args[i] === '--only') parts = (args[++i] ?? '').split(',').map(readPart)
+    else if (args[i] === '--rows') rows = (args[++i] ?? '').split(',')
+    else if (args[i] === '--out') folder = args[++i]
+    else throw new Error(`bench: unknown argument ${args[i]}; use --quick, --only, --rows, --out`)
+  }
+  return { parts, isQuick, rows, folder }
+}
+
+function readPart(name: string): Part {
+  const part = PARTS.find((each) => each === name)
+  if (part === undefined) throw new Error(`bench: no part named "${name}"; use ${PARTS}`)
+  return part
+}

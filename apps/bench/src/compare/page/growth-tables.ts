@@ -1,0 +1,83 @@
+// What was grown, as tables in Markdown.
+
+import type { KeysSeen } from '../growth/keys-member.ts'
+import type { CrowdRow } from '../growth/run-crowds.ts'
+import type { FleetRow, WaitersRow } from '../growth/run-growth.ts'
+import { table } from '../lib/markdown.ts'
+
+const NAMES: Readonly<Record<string, string>> = {
+  stampede: 'Stampede',
+  express: 'Express alone, a run of the handler for each',
+}
+const nameOf = (id: string): string => NAMES[id] ?? id
+const rounded = (value: number): string => Math.round(value).toString()
+
+export const keysTable = (rows: readonly KeysSeen[]): string =>
+  table(
+    [
+      'keys',
+      'bytes of a value',
+      'memory of an entry',
+      'by its own count',
+      'µs to fill',
+      'ns a hit',
+      'ns, lru-cache',
+    ],
+    rows.map((row) => [
+      String(row.keys),
+      String(row.storedBytes),
+      // Of a hundred entries, the noise of the heap is larger than they are.
+      row.keys < 1_000 ? '–' : rounded(row.memoryBytes),
+      rounded(row.countedBytes),
+      row.fillMicros.toFixed(1),
+      rounded(row.hitNanos),
+      rounded(row.lruNanos),
+    ]),
+  )
+
+export const fleetTable = (rows: readonly FleetRow[]): string =>
+  table(
+    ['cache', 'processes', 'origin calls', 'slowest caller − origin, ms'],
+    rows.map(({ peer, processes, originCalls, overheadMs }) => [
+      nameOf(peer),
+      String(processes),
+      String(originCalls),
+      overheadMs.toFixed(1),
+    ]),
+  )
+
+export const waitersTable = (rows: readonly WaitersRow[]): string =>
+  table(
+    [
+      'cache',
+      'callers',
+      'origin calls',
+      'origin’s end to last value, ms',
+      'event loop blocked, ms',
+    ],
+    rows.map(({ peer, waiters, originCalls, settledMs, blockedMs }) => [
+      nameOf(peer),
+      String(waiters),
+      String(originCalls),
+      settledMs.toFixed(1),
+      blockedMs.toFixed(1),
+    ]),
+  )
+
+export const crowdTable = (rows: readonly CrowdRow[]): string =>
+  table(
+    [
+      'server',
+      'clients',
+      'origin calls',
+      'origin’s end to last answer, ms',
+      'event loop blocked, ms',
+    ],
+    rows.map(({ subject, clients, originCalls, answeredMs, blockedMs }) => [
+      nameOf(subject),
+      String(clients),
+      String(originCalls),
+      rounded(answeredMs),
+      blockedMs.toFixed(1),
+    ]),
+  )

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest'
+import type { CallRow } from '../data/run-calls.ts'
+import type { HitRow } from '../hit/run-hits.ts'
+import { subjects } from '../hit/subjects.ts'
+import { medianOf, ratios, spreadOf } from '../lib/statistics.ts'
+import { pageOf } from './page.ts'
+import { plotsOf } from './plots.ts'
+import { shortfalls } from './shortfalls.ts'
+import { targetsOf } from './targets.ts'
+
+const AROUND = { commit: 'abc', seconds: 1, loadBefore: 0 }
+const floorRates = [100, 200, 400]
+
+function hit(id: string, rates: readonly number[]): HitRow {
+  const subject = subjects.find((each) => each.id === id)
+  if (subject === undefined) throw new Error(`no subject named ${id}`)
+  return {
+    subject,
+    rates,
+    requestsPerSecond: spreadOf(rates),
+    cpuMicros: 10,
+    loaderMicros: 5,
+    ofFloor: medianOf(ratios(rates, floorRates)),
+  }
+}
+
+function call(id: string, kind: CallRow['kind'], rate: number): CallRow {
+  const figures = { callsPerSecond: spreadOf([rate]), cpuMicros: 1, ofFloor: rate / 100 }
+  return { id, name: id, kind, rates: [rate], ...figures }
+}
+
+describe('the page of the benchmarks', () => {
+  const hits = [hit('express-floor', floorRates), hit('express', [96, 150, 396])]
+
+  it('takes ratios round by round, and then the median', () => {
+    const [target] = targetsOf({ hits, ...AROUND })
+    expect(target).toMatchObject({ wanted: '≥ 0.95', seen: '0.96', isMet: true })
+  })
+
+  it('says what is not met, and where ours is behind', () => {
+    const calls = [call('lru-cache', 'floor', 90), call('ours', 'ours', 40), call('a', 'peer', 80)]
+    const results = { hits, calls, ...AROUND }
+    expect(pageOf(results)).toContain('| ≥ 1.00 | 0.50 | **not met** |')
+    expect(shortfalls(results)).toEqual([
+      'a hit in memory, `getOrSet`: 40/s; lru-cache 90/s, a 80/s.',
+    ])
+  })
+
+  it('compares hits with hits, and misses with misses', () => {
+    const apicache = hit('apicache', [500, 500, 500])
+    const ours = [hit('express4', [90, 190, 390]), hit('express-miss', [10, 10, 10])]
+    const others = [apicache, hit('apicache-miss', [20, 20, 20])]
+    const found = shortfalls({ hits: [...ours, ...others], ...AROUND })
+    expect(found).toEqual(['`stampedeCache` on Express 4: 190/s; apicache on Express 4 500/s.'])
+  })
+
+  it('has a plot for every picture that it shows', () => {
+    const results = { hits, calls: [call('ours', 'ours', 40)], ...AROUND }
+    const shown = [...pageOf(results).matchAll(/\(benchmarks\/(\S+\.svg)\)/g)].map(
+      ([, name]) => name,
+    )
+    expect(shown).toEqual(['hits.svg', 'memory.svg'])
+    expect([...plotsOf(results).keys()]).toEqual(shown)
+    for (const svg of plotsOf(results).values()) {
+      expect(svg).toMatch(/^<svg [^>]+>[\s\S]+<\/svg>\n$/)
+      expect(svg).not.toMatch(/NaN|Infinity|undefined/)
+    }
+  })
+})

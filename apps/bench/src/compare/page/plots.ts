@@ -1,0 +1,119 @@
+// The plots of the page: file name to SVG, of what was run.
+import type { CallRow } from '../data/run-calls.ts'
+import type { HitRow } from '../hit/run-hits.ts'
+import { openPeers } from '../open/peers.ts'
+import type { OpenRow } from '../open/run-open.ts'
+import { scenarios } from '../open/scenarios.ts'
+import type { Growth, Results } from './results.ts'
+import { type Bar, barPanels, type Line, logLines, type Panel, type Tone } from './svg.ts'
+
+export function plotsOf({ hits, calls, redisHits, redisMisses, open, growth }: Results) {
+  const plots = new Map<string, string>()
+  if (hits) plots.set('hits.svg', hitPlot(hits))
+  if (calls)
+    plots.set('memory.svg', callPlot('A hit in memory, calls a second', [['getOrSet', calls]]))
+  if (redisHits && redisMisses) {
+    const panels = [
+      ['a hit', redisHits],
+      ['a miss', redisMisses],
+    ] as const
+    plots.set('redis.svg', callPlot('The Redis tier, calls a second', panels))
+  }
+  if (open) {
+    plots.set('origin-calls.svg', openPlot('Origin calls', open, originCalls))
+    plots.set('latency.svg', openPlot('Latency, p99 in milliseconds', open, p99))
+  }
+  if (growth) {
+    plots.set('processes.svg', processPlot(growth))
+    plots.set('waiters.svg', waiterPlot(growth))
+  }
+  return plots
+}
+
+function hitPlot(rows: readonly HitRow[]): string {
+  const hits = rows.filter(({ subject }) => !subject.isEachNew && subject.kind !== 'reference')
+  const floors = hits.filter(({ subject }) => subject.kind === 'floor')
+  const panels = floors.map(({ subject: { id, name } }) => ({
+    title: name.split(',')[0] ?? name,
+    bars: hits
+      .filter(({ subject }) => subject.id === id || subject.floor === id)
+      .map(({ subject, requestsPerSecond: { median } }): Bar => {
+        const tone = subject.kind === 'ours' || subject.kind === 'floor' ? subject.kind : 'peer'
+        return { label: subject.name, value: median, text: Math.round(median).toString(), tone }
+      }),
+  }))
+  return barPanels('What a hit costs: requests a second', panels, true)
+}
+
+function callPlot(
+  title: string,
+  parts: ReadonlyArray<readonly [string, readonly CallRow[]]>,
+): string {
+  const panels = parts.map(
+    ([heading, rows]): Panel => ({
+      title: heading,
+      bars: rows.map(({ name, kind, callsPerSecond: { median } }) => ({
+        label: name,
+        value: median,
+        text: Math.round(median).toString(),
+        tone: kind,
+      })),
+    }),
+  )
+  return barPanels(title, panels, false)
+}
+
+const originCalls = ({ originCalls: { median } }: OpenRow): number => median
+const p99 = ({ latencyMs }: OpenRow): number => latencyMs.p99
+
+function openPlot(
+  title: string,
+  rows: readonly OpenRow[],
+  figure: (row: OpenRow) => number,
+): string {
+  const panels = scenarios.map(({ id, title: heading }) => ({
+    title: heading,
+    bars: rows
+      .filter(({ scenario }) => scenario === id)
+      .map((row): Bar => {
+        const tone = row.peer === 'stampede' ? 'ours' : 'peer'
+        const label = openPeers.find((peer) => peer.id === row.peer)?.name ?? row.peer
+        return { label, value: figure(row), text: String(Math.round(figure(row))), tone }
+      }),
+  }))
+  return barPanels(title, panels, false)
+}
+
+/** Not below one call or a hundredth of a millisecond, which a logarithmic axis needs. */
+const lineOf = <T>(
+  rows: readonly (T & { readonly peer: string })[],
+  peer: string,
+  point: (row: T) => readonly [number, number],
+): Line => ({
+  label: peer === 'stampede' ? 'Stampede' : peer,
+  tone: toneOf(peer),
+  points: rows.filter((row) => row.peer === peer).map(point),
+})
+
+const toneOf = (peer: string): Tone => (peer === 'stampede' ? 'ours' : 'peer')
+const peersOf = (rows: readonly { readonly peer: string }[]) => [
+  ...new Set(rows.map(({ peer }) => peer)),
+]
+
+const processPlot = ({ fleets }: Growth): string =>
+  logLines(
+    'One cold key, 25 callers in each process',
+    { x: 'processes', y: 'origin calls' },
+    peersOf(fleets).map((peer) =>
+      lineOf(fleets, peer, (row) => [row.processes, Math.max(1, row.originCalls)]),
+    ),
+  )
+
+const waiterPlot = ({ waiters }: Growth): string =>
+  logLines(
+    'One cold key, many callers in one process',
+    { x: 'callers', y: 'ms from the end of the origin to the last value' },
+    peersOf(waiters).map((peer) =>
+      lineOf(waiters, peer, (row) => [row.waiters, Math.max(0.01, row.settledMs)]),
+    ),
+  )

@@ -1,0 +1,29 @@
+// Everything that one run saw. A part that was not run is not there.
+import type { CallRow } from '../data/run-calls.ts'
+import type { KeysSeen } from '../growth/keys-member.ts'
+import type { CrowdRow } from '../growth/run-crowds.ts'
+import type { FleetRow, PagesRow, WaitersRow } from '../growth/run-growth.ts'
+import type { HitRow } from '../hit/run-hits.ts'
+import type { OpenRow } from '../open/run-open.ts'
+
+export interface Results {
+  hits?: readonly HitRow[]
+  calls?: readonly CallRow[]
+  redisHits?: readonly CallRow[]
+  redisMisses?: readonly CallRow[]
+  open?: readonly OpenRow[]
+  growth?: Growth
+  redisVersion?: string
+  commit: string
+  seconds: number
+  /** Of the machine, in the five minutes before. */
+  loadBefore: number
+}
+
+export interface Growth {
+  readonly keys: readonly KeysSeen[]
+  readonly pages: PagesRow
+  readonly fleets: readonly FleetRow[]
+  readonly waiters: readonly WaitersRow[]
+  readonly crowds: readonly CrowdRow[]
+}
