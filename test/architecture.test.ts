@@ -137,13 +137,16 @@ describe('core', () => {
   })
 
   it('calls the stages of a cached request in the order of the journey', () => {
-    const text = read('packages/core/src/cache/handle-cached.ts')
-    const order = ['admit(', 'cacheKey(', 'resolve(', 'answer(']
-    const places = order.map((call) =>
-      text.indexOf(call, text.indexOf('export function handleCached')),
-    )
-    expect(places).toEqual([...places].sort((a, b) => a - b))
-    expect(places).not.toContain(-1)
+    const journey = (file: string, from: string, order: readonly string[]): void => {
+      const text = read(`packages/core/src/cache/${file}`)
+      const places = order.map((call) => text.indexOf(call, text.indexOf(from)))
+      expect(places).toEqual([...places].sort((a, b) => a - b))
+      expect(places).not.toContain(-1)
+    }
+    journey('begin.ts', 'export function begin', ['admit(', 'cacheKey('])
+    journey('handle-cached.ts', 'export function handleCached', ['begin(', 'resolve(', 'answer('])
+    const short = ['begin(', 'hitAtOnce(', 'handleCached(']
+    journey('../http-cache.ts', 'export function createHttpCache', short)
   })
 })
 

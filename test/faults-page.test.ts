@@ -5,9 +5,10 @@ import { expect, it } from 'vitest'
 import { itIsHeldToTheTests } from './harness/cases-page.ts'
 
 const PAGE = 'docs/faults.md'
-const FAULTS = Array.from({ length: 29 }, (_, i) => `F${i + 1}`)
+const numbered = (letter: string, length: number) =>
+  Array.from({ length }, (_, i) => `${letter}${i + 1}`)
 
-itIsHeldToTheTests(PAGE, FAULTS)
+itIsHeldToTheTests(PAGE, [...numbered('F', 29), ...numbered('S', 5)])
 
 it(`every row of ${PAGE} says what is seen, and what shows it or that nothing does`, () => {
   const rows = readFileSync(new URL(`../${PAGE}`, import.meta.url), 'utf8')

@@ -70,7 +70,7 @@ describe('a Redis', () => {
 
   it('that has cut its connections, and is there, is told of a purge all the same', async () => {
     const { admin, stampede } = await setUp()
-    await admin.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await Promise.all([stampede.purge({ key: 'warm' }), stampede.purge({ tag: 'any' })])
     expect(await stampede.getOrSet('warm', () => 'new', { ttlMs: 60_000 })).toBe('new')
   })

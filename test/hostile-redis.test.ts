@@ -1,6 +1,6 @@
 // Whatever is planted in Redis in the place of a page, or said on its channels: a miss or the right answer, and the fleet goes on.
 
-import { createStampede, type Stampede } from '@stampede/core'
+import { createStampede, type Stampede, toHeaders } from '@stampede/core'
 import { runs } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'
@@ -72,7 +72,7 @@ async function expectRight(planted: Buffer, what: string): Promise<'hit' | 'miss
   const status = Number(head[0]?.split(' ')[1])
   expect(status, what).toBe(readable.status)
   const names = head.slice(1).map((line) => line.split(':', 1)[0]?.toLowerCase() ?? '')
-  const known = readable.headers.map(([name]) => name)
+  const known = toHeaders(readable.fields).map(([name]) => name)
   const ours = ['age', 'cache-status', 'content-length', 'connection']
   for (const name of names) expect([...known, ...ours], what).toContain(name)
   const sent = status === 204 || status === 304 ? '' : Buffer.from(readable.body).toString('latin1')

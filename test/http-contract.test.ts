@@ -2,6 +2,7 @@
 
 import { describe } from 'vitest'
 import { frameworks } from './harness/apps.ts'
+import { codingCases } from './http-contract/codings.ts'
 import { conditionCases } from './http-contract/conditions.ts'
 import { freshnessCases } from './http-contract/freshness.ts'
 import { keyCases } from './http-contract/keys.ts'
@@ -11,6 +12,7 @@ import { sharingCases } from './http-contract/sharing.ts'
 import { wireCases } from './http-contract/wire.ts'
 
 describe.each(frameworks)('the cache on $name', (framework) => {
+  describe('compressed forms', () => codingCases(framework))
   describe('conditions', () => conditionCases(framework))
   describe('freshness', () => freshnessCases(framework))
   describe('keys', () => keyCases(framework))

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from './harness/redis-server.ts'
 import { type Campaign, describe as inWords, runCampaign } from './leak-fuzz/campaign.ts'
 import { MUTATIONS } from './leak-fuzz/mutations.ts'
-import { FRAMEWORKS, type FrameworkName, type StoreName } from './leak-fuzz/scenario.ts'
+import { type FrameworkName, PLATFORMS, type StoreName } from './leak-fuzz/scenario.ts'
 import { shrink } from './leak-fuzz/shrink.ts'
 import { transcript } from './leak-fuzz/transcript.ts'
 
@@ -47,7 +47,7 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
   const campaign = await runCampaign({
     framework,
     store,
-    firstSeed: 1 + 10_000 * FRAMEWORKS.indexOf(framework),
+    firstSeed: 1 + 10_000 * PLATFORMS.indexOf(framework),
     redis,
     // Some at any rate, however busy the machine is.
     goesOn: (count) => count < 4 || (count < most && performance.now() < end),
@@ -69,7 +69,7 @@ it.each(MUTATIONS)('can be broken on purpose: $name', async ({ edits }) => {
   }
 })
 
-describe.each(FRAMEWORKS)('%s', (framework) => {
+describe.each(PLATFORMS)('%s', (framework) => {
   it('keeps people apart over the memory store', async () => {
     const { figures } = await run(framework, 'memory')
     // A fuzzer that only bypassed the cache would never find anything.

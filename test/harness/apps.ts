@@ -7,10 +7,10 @@ import {
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import { type CacheOptions, createHttpCache } from '@stampede/core'
+import type { CacheOptions } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
-import { createNodeCache } from '@stampede/node-http'
+import { stampedeFront } from '@stampede/node-http'
 import express5, { type NextFunction, type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Context } from 'koa'
@@ -55,6 +55,8 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface Framework {
   readonly name: string
+  /** A refresh goes through the layers outside, as in an app. A front begins at itself. */
+  readonly refreshesOutside: boolean
   /** With a list the middleware is mounted so many times; with an empty one, not at all. */
   start(
     options: Options | readonly Options[],
@@ -141,36 +143,42 @@ export const koaWays: Ways<[Context]> = {
 /** Koa 2 knows neither web streams nor blobs. */
 export const KOA3_ONLY = ['web-stream', 'blob']
 
-function expressFramework(name: string, express: typeof express5): Framework {
+/** An app of each framework, with caches in it; the same without them is what a front stands before. */
+interface AppOf {
+  readonly name: string
+  app(options: readonly object[], handler: Handler, outside?: Outside): RequestListener
+  ways(options: readonly object[]): readonly [RequestListener, readonly string[]]
+}
+
+function expressOf(name: string, express: typeof express5): AppOf {
   return {
     name,
-    start(options, handler, outside) {
+    app(options, handler, outside) {
       const app = express().set('env', 'test')
       if (outside) app.use((_req: Request, res: Response, next) => void outside(res, () => next()))
-      for (const each of [options].flat()) app.use(expressCache(each))
-      app.use((req: Request, res: Response, next: NextFunction) =>
+      for (const each of options) app.use(expressCache(each))
+      return app.use((req: Request, res: Response, next: NextFunction) =>
         answer(handler, req.path, req.originalUrl, req, res).catch(next),
       )
-      return listen(app)
     },
-    async startWays(options) {
+    ways(options) {
       const app = express()
-      app.use(expressCache(options))
+      for (const each of options) app.use(expressCache(each))
       for (const [way, answer] of Object.entries(expressWays))
         app.get(`/${way}`, (req, res) => void answer(req, res))
-      return { ...(await listen(app)), ways: Object.keys(expressWays) }
+      return [app, Object.keys(expressWays)]
     },
   }
 }
 
-function koaFramework(name: string, Koa: typeof Koa3): Framework {
+function koaOf(name: string, Koa: typeof Koa3): AppOf {
   return {
     name,
-    start(options, handler, outside) {
+    app(options, handler, outside) {
       const app = new Koa()
       app.silent = true
       if (outside) app.use(async (ctx, next) => void (await outside(ctx.res, next)))
-      for (const each of [options].flat()) app.use(koaCache(each))
+      for (const each of options) app.use(koaCache(each))
       app.use(async (ctx) => {
         const { path, originalUrl: url, headers: received } = ctx
         const said = await handler({ path, url, headers: received, query: queryOf(url) }, ctx.res)
@@ -184,63 +192,59 @@ function koaFramework(name: string, Koa: typeof Koa3): Framework {
         ctx.remove('content-type')
         for (const [field, value] of Object.entries(headers)) ctx.set(field, value)
       })
-      return listen(app.callback())
+      return app.callback()
     },
-    async startWays(options) {
+    ways(options) {
       const app = new Koa()
-      app.use(koaCache(options))
+      for (const each of options) app.use(koaCache(each))
       app.use(async (ctx) => void koaWays[ctx.path.slice(1)]?.(ctx))
       const ways = Object.keys(koaWays).filter(
         (way) => name !== 'Koa 2' || !KOA3_ONLY.includes(way),
       )
-      return { ...(await listen(app.callback())), ways }
+      return [app.callback(), ways]
     },
   }
 }
 
-/** The core behind a bare listener, for which no adapter is needed. */
-const nodeFramework: Framework = {
+/** No framework has a place for a cache here: there are only fronts. */
+const nodeOf: AppOf = {
   name: 'node:http',
-  start(options, handler, outside) {
-    return listen(
-      cachedListener(
-        options,
-        (req, res) => answer(handler, pathOf(req), urlOf(req), req, res),
-        outside,
-      ),
-    )
-  },
-  async startWays(options) {
-    const app = await listen(
-      cachedListener(options, async (req, res) => void nodeWays[pathOf(req).slice(1)]?.(req, res)),
-    )
-    return { ...app, ways: Object.keys(nodeWays) }
-  },
+  app: (_options, handler) => (req, res) => answer(handler, pathOf(req), urlOf(req), req, res),
+  ways: () => [
+    async (req, res) => void nodeWays[pathOf(req).slice(1)]?.(req, res),
+    Object.keys(nodeWays),
+  ],
 }
 
-/** `inside` is entered for what no cache answers; an error of it is a 500. */
-function cachedListener(
-  options: object | readonly object[],
-  inside: (req: IncomingMessage, res: ServerResponse) => Promise<void>,
-  outside: Outside = (_res, next) => next(),
-): RequestListener {
-  const caches = [options].flat().map((each) => createNodeCache(createHttpCache(each)))
-  const listener = (req: IncomingMessage, res: ServerResponse): void => {
-    const address = { scheme: 'http', host: req.headers.host ?? '', target: urlOf(req) }
-    const failed = (): void => {
-      if (res.headersSent) res.destroy()
-      else res.writeHead(500).end('Internal Server Error')
-    }
-    const enter = (layer: number, error?: unknown): void => {
-      const visit = caches[layer]
-      const next = (thrown?: unknown) => enter(layer + 1, thrown)
-      if (error !== undefined) failed()
-      else if (visit) visit({ req, res, next, native: req, address, dispatch: listener })
-      else inside(req, res).catch(failed)
-    }
-    outside(res, () => enter(0))
+/** The middleware in the app. */
+function inside(framework: AppOf): Framework {
+  return {
+    name: framework.name,
+    refreshesOutside: true,
+    start: (options, handler, outside) => listen(framework.app([options].flat(), handler, outside)),
+    async startWays(options) {
+      const [app, ways] = framework.ways([options])
+      return { ...(await listen(app)), ways }
+    },
   }
-  return listener
+}
+
+/** stampedeFront before an app without a cache; several, one before the other. */
+function before(framework: AppOf): Framework {
+  const fronted = (app: RequestListener, options: readonly object[]): RequestListener =>
+    options.reduceRight<RequestListener>((behind, each) => stampedeFront(behind, each), app)
+  return {
+    name: `a front before ${framework.name}`,
+    refreshesOutside: false,
+    start(options, handler, outside = (_res, next) => next()) {
+      const front = fronted(framework.app([], handler), [options].flat())
+      return listen((req, res) => void outside(res, () => front(req, res)))
+    },
+    async startWays(options) {
+      const [app, ways] = framework.ways([])
+      return { ...(await listen(fronted(app, [options]))), ways }
+    },
+  }
 }
 
 async function answer(
@@ -259,12 +263,16 @@ async function answer(
   else res.end(body)
 }
 
+const [EXPRESS_5, EXPRESS_4, KOA_3, KOA_2] = [
+  expressOf('Express 5', express5),
+  expressOf('Express 4', express4),
+  koaOf('Koa 3', Koa3),
+  koaOf('Koa 2', Koa2),
+]
+
 export const frameworks: readonly Framework[] = [
-  expressFramework('Express 5', express5),
-  expressFramework('Express 4', express4),
-  koaFramework('Koa 3', Koa3),
-  koaFramework('Koa 2', Koa2),
-  nodeFramework,
+  ...[EXPRESS_5, EXPRESS_4, KOA_3, KOA_2].map(inside),
+  ...[nodeOf, EXPRESS_5, EXPRESS_4, KOA_3].map(before),
 ]
 
 const urlOf = (req: IncomingMessage): string => req.url ?? '/'

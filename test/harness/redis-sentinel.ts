@@ -14,18 +14,23 @@ const IOREDIS = { '6': Redis, '5': Redis5 as unknown as typeof Redis } as const
 type Version = keyof typeof IOREDIS
 
 export interface SentinelBench extends AsyncDisposable {
+  readonly sentinels: ReadonlyArray<{ readonly host: string; readonly port: number }>
   readonly master: RedisServer
   readonly replica: RedisServer
   /** A client that asks the Sentinels who is master; disconnected by `stop` at the latest. */
   client(version?: Version, options?: object): Redis
   /** Cuts the replica off from the master: it keeps what it has, and misses all that comes. */
   lag(): Promise<void>
-  /** Resolves when the replica has everything that the master has. */
-  inSync(): Promise<void>
+  /** Resolves when the replica has everything that the master has; or one of two others. */
+  inSync(leader?: RedisServer, follower?: RedisServer): Promise<void>
   /** Kills the master. Resolves when all Sentinels name the replica as master, with how long that took. */
   failOver(): Promise<{ tookMs: number }>
   /** The same on request, with the master alive: it becomes the replica. */
   switchOver(): Promise<{ tookMs: number }>
+  /** Resolves when all Sentinels name `heir` as master, after what was begun with `begin`. */
+  takeOver(heir: RedisServer, begin: () => unknown): Promise<{ tookMs: number }>
+  /** From now on a master counts as down when it was silent for so long. */
+  downAfter(ms: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -33,13 +38,15 @@ interface Options {
   readonly source?: RedisSource
   /** How long a master is silent before it counts as down. */
   readonly downAfterMs?: number
+  /** Of both servers. */
+  readonly args?: readonly string[]
 }
 
-export async function startSentinels({ source, downAfterMs = 500 }: Options = {}) {
+export async function startSentinels({ source, downAfterMs = 500, args = [] }: Options = {}) {
   const given = source === undefined ? {} : { source }
-  const master = await startRedis(given)
-  const following = ['--replicaof', master.host, String(master.port)]
-  const replica = await startRedis({ ...given, args: following })
+  const master = await startRedis({ ...given, args })
+  const replica = await startRedis({ ...given, args })
+  await askRedis(replica, `REPLICAOF ${master.host} ${master.port}`)
   const ports = [await freePort(), await freePort(), await freePort()]
   const hosts: RedisHost[] = []
   const path = source?.kind === 'binary' ? source.path : 'redis-server'
@@ -76,12 +83,14 @@ function running(
   const onReplica = clients.connect(replica.url)
   const sentinels = ports.map((port) => clients.connect(`redis://127.0.0.1:${port}`))
   const replicated = async () => (await onReplica.info('replication')).includes('link_status:up')
-  const moved = (begin: () => unknown) => untilNamed(sentinels, replica.port, begin)
+  const takeOver = (heir: RedisServer, begin: () => unknown) =>
+    untilNamed(sentinels, heir.port, begin)
   const stop = async (): Promise<void> => {
     clients.disconnect()
     await Promise.all([master.stop(), replica.stop(), ...hosts.map((host) => host.remove())])
   }
   return {
+    sentinels: ports.map((port) => ({ host: '127.0.0.1', port })),
     master,
     replica,
     client: (version = '6', options = {}) => clients.ask(ports, version, options),
@@ -96,9 +105,15 @@ function running(
       // Nobody listens there. Sentinels mend this, but not within eight seconds.
       await onReplica.call('REPLICAOF', '127.0.0.1', await freePort())
     },
-    inSync: () => waitUntil('the replica has everything', () => hasAll(master, replica)),
-    failOver: () => moved(() => master.kill()),
-    switchOver: () => moved(() => sentinels[0]?.call('SENTINEL', 'FAILOVER', NAME)),
+    inSync: (leader = master, follower = replica) =>
+      waitUntil('the replica has everything', () => hasAll(leader, follower)),
+    failOver: () => takeOver(replica, () => master.kill()),
+    switchOver: () => takeOver(replica, () => sentinels[0]?.call('SENTINEL', 'FAILOVER', NAME)),
+    takeOver,
+    async downAfter(ms) {
+      const set = ['SET', NAME, 'down-after-milliseconds', String(ms)]
+      await Promise.all(sentinels.map((each) => each.call('SENTINEL', ...set)))
+    },
     stop,
     [Symbol.asyncDispose]: stop,
   }
@@ -148,12 +163,13 @@ async function untilNamed(
 
 /** The replica is at least where the master was when it was asked. */
 async function hasAll(master: RedisServer, replica: RedisServer): Promise<boolean> {
-  const offset = async (server: RedisServer, field: string) => {
-    const info = await askRedis(server, 'INFO replication')
-    return Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1])
-  }
-  const wanted = await offset(master, 'master_repl_offset')
-  return (await offset(replica, 'slave_repl_offset')) >= wanted
+  const infoOf = (server: RedisServer) => askRedis(server, 'INFO replication')
+  const offset = (info: string, field: string) =>
+    Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1])
+  const wanted = offset(await infoOf(master), 'master_repl_offset')
+  const reached = await infoOf(replica)
+  // One that was a master has an offset of its own until it follows.
+  return reached.includes('link_status:up') && offset(reached, 'slave_repl_offset') >= wanted
 }
 
 async function whoIsKnown(sentinel: Redis): Promise<string> {

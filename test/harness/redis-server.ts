@@ -57,6 +57,9 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
       if (failure) throw new Error(failure)
       return answers()
     })
+    // Where data is kept on disk: it answers, and refuses most, until it has read them.
+    const loaded = async () => (await askRedis(address, 'INFO persistence')).includes('\nloading:0')
+    await waitUntil('Redis has its data', loaded)
     // Whatever made sure that it is ready (Testcontainers has its own check) does not count.
     await askRedis(address, 'CONFIG RESETSTAT')
   }

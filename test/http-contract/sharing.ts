@@ -13,7 +13,7 @@ const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
 
 export function sharingCases(framework: Framework): void {
-  const isKoa = framework.name.startsWith('Koa')
+  const isKoa = framework.name.includes('Koa')
 
   it('runs fifty requests for what may not be shared in parallel, the first time and the next', async () => {
     const gates = [createGate(), createGate()]
@@ -94,7 +94,8 @@ export function sharingCases(framework: Framework): void {
     await gone.opened
     gate.open()
     const answers = await waiting
-    // A Koa response that was never begun may have got a cookie from a layer outside: that run is not kept.
+    // A Koa response that was never begun may have got a cookie from a layer outside, and Koa 3 ends it without its body: that run
+    // is not kept.
     expect(bodies(answers)).toEqual(new Set([isKoa ? 'run 2' : 'run 1']))
     expect((await ask(`${app.url}/a`)).body).toBe(isKoa ? 'run 2' : 'run 1')
   })
@@ -266,9 +267,10 @@ export function sharingCases(framework: Framework): void {
           return context.run(own, async () => {
             const ended = () => finished.push([own, context.getStore()])
             // Koa answers when all middlewares have returned, in nobody's context; they return in their own.
-            if (!isKoa) res.once('finish', ended)
+            const inKoa = isKoa && framework.refreshesOutside
+            if (!inKoa) res.once('finish', ended)
             await next()
-            if (isKoa) ended()
+            if (inKoa) ended()
           })
         },
       },
@@ -285,7 +287,7 @@ export function sharingCases(framework: Framework): void {
     await happened('fill.committed', 2)
     for (const [own, seen] of finished) expect(seen).toBe(own)
     expect(new Set(finished.map(([own]) => own)).size).toBe(6)
-    expect(entered).toEqual(Array(7).fill(undefined))
+    expect(entered).toEqual(Array(framework.refreshesOutside ? 7 : 6).fill(undefined))
   })
 
   it('answers all who wait while it is closed, and leaves no timer behind', async () => {

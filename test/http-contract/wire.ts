@@ -4,7 +4,7 @@ import { expect, it, vi } from 'vitest'
 import type { Framework } from '../harness/apps.ts'
 import { ask, burst } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
-import { get, pipelined, setUp, statusOf, untilClose, type Whole, whole } from './bench.ts'
+import { get, leave, pipelined, setUp, statusOf, untilClose, type Whole, whole } from './bench.ts'
 
 /** The lines that a cache may add or that frame the body; the body itself is compared byte by byte. */
 const OWN = [
@@ -54,8 +54,8 @@ export function wireCases(framework: Framework): void {
     expect(await told('/behind')).toBe('Inner; hit, Stampede; fwd=uri-miss; fwd-status=200; stored')
     expect(await told('/behind')).toMatch(/Stampede; hit; ttl=10$/)
     const waiting = burst([`${app.url}/joined`], 3)
-    // One of them was the refresh.
-    await arrivals.reached(9)
+    // One of them was the refresh, where that goes through what counts them.
+    await arrivals.reached(framework.refreshesOutside ? 9 : 8)
     gate.open()
     expect((await waiting).map(statusOf).sort()).toEqual([
       'Stampede; fwd=uri-miss; fwd-status=200; stored',
@@ -127,11 +127,30 @@ export function wireCases(framework: Framework): void {
     expect((await left).status).toBe(0)
     await gone.opened
     gate.open()
-    // In Koa the layers outside have not spoken yet, and one of them may be a session with a cookie.
-    const isKoa = framework.name.startsWith('Koa')
+    // In Koa the layers outside have not spoken yet, and one of them may be a session with a cookie; for a front before it, Koa 3
+    // ends such a response without its body.
+    const isKoa = framework.name.includes('Koa')
     await happened(isKoa ? 'fill.abandoned' : 'fill.committed')
     const next = await ask(`${app.url}/a`)
     expect([next.status, next.body]).toEqual([200, isKoa ? 'run 2' : 'run 1'])
+  })
+
+  it('keeps nothing of a stream that was begun when its client had gone, or all of it', async () => {
+    const [gate, gone] = [createGate(), createGate()]
+    const { happened, runs, start } = setUp(framework, async (_seen, run, res) => {
+      if (run > 1) return { body: streamOf('whole') }
+      res.once('close', gone.open)
+      await gate.opened
+      return { body: streamOf('whole') }
+    })
+    await using app = await start()
+    const left = leave(`${app.url}/a`)
+    await runs.reached(1)
+    left.go()
+    await gone.opened
+    gate.open()
+    await Promise.race([happened('fill.abandoned'), happened('fill.committed')])
+    expect((await ask(`${app.url}/a`)).body).toBe('whole')
   })
 
   it('answers HEAD with the length of the body that a stream once had', async () => {

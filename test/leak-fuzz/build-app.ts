@@ -1,10 +1,10 @@
 // A scenario's app on each framework, as one request listener. Caches for single routes are mounted there.
 
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import { createHttpCache } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
-import { createNodeCache } from '@stampede/node-http'
+import { createNodeCache, stampedeFront } from '@stampede/node-http'
 import express5, { type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Middleware } from 'koa'
@@ -15,6 +15,7 @@ import { writeOnKoa } from './koa-writers.ts'
 import { type Next, type NodeLayer, nodeLayer } from './node-layers.ts'
 import { writeOnNode } from './node-writers.ts'
 import { targetOf } from './people.ts'
+import type { Scenario } from './scenario.ts'
 
 export function buildApp(context: AppContext): RequestListener {
   switch (context.scenario.framework) {
@@ -27,7 +28,9 @@ export function buildApp(context: AppContext): RequestListener {
     case 'koa2':
       return koaApp(context, Koa2)
     case 'node':
-      return nodeApp(context)
+      return nodeApp(context, handlerOf(context))
+    case 'front':
+      return frontApp(context)
   }
 }
 
@@ -90,7 +93,22 @@ function onRoutes(cache: Middleware, at: readonly number[]): Middleware {
   return (ctx, next) => (at.includes(routeOf(ctx)) ? cache(ctx, next) : next())
 }
 
-function nodeApp(context: AppContext): RequestListener {
+/** The first cache that is for all routes stands before an Express app with the rest. */
+function frontApp(context: AppContext): RequestListener {
+  const { layers } = context.scenario
+  const first = layers.findIndex((layer) => layer.kind === 'cache' && layer.at === 'all')
+  const cache = layers[first]
+  if (cache?.kind !== 'cache') return expressApp(context, express5)
+  const withLayers = (some: Scenario['layers']): AppContext => ({
+    ...context,
+    scenario: { ...context.scenario, layers: some },
+  })
+  const behind = expressApp(withLayers(layers.slice(first + 1)), express5)
+  const front = stampedeFront(behind, cacheOptions<IncomingMessage>(context, cache.options))
+  return nodeApp(withLayers(layers.slice(0, first)), (req, res) => front(req, res))
+}
+
+function nodeApp(context: AppContext, last: NodeLayer): RequestListener {
   const layers: NodeLayer[] = context.scenario.layers.map((layer) => {
     if (layer.kind !== 'cache') return nodeLayer(context, layer)
     const visit = createNodeCache(createHttpCache(cacheOptions(context, layer.options)))
@@ -102,7 +120,7 @@ function nodeApp(context: AppContext): RequestListener {
       visit({ req, res, next, native: req, address, dispatch: listener })
     }
   })
-  layers.push(handlerOf(context))
+  layers.push(last)
   const listener: RequestListener = (req, res) => {
     Object.assign(req, { originalUrl: req.url })
     const failed = (error: unknown): void => {

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { findRedis } from '../harness/find-redis.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { describe, type Figures, runCampaign } from './campaign.ts'
-import { FRAMEWORKS, type FrameworkName, type StoreName } from './scenario.ts'
+import { type FrameworkName, PLATFORMS, type StoreName } from './scenario.ts'
 import { shrink } from './shrink.ts'
 import { transcript } from './transcript.ts'
 
@@ -67,9 +67,9 @@ async function openRedis(): Promise<RedisServer> {
 }
 
 function frameworkOf(name: string | undefined): FrameworkName | undefined {
-  const known = FRAMEWORKS.find((each) => each === name)
+  const known = PLATFORMS.find((each) => each === name)
   if (name !== undefined && known === undefined) {
-    throw new Error(`--framework is one of ${FRAMEWORKS.join(', ')}`)
+    throw new Error(`--framework is one of ${PLATFORMS.join(', ')}`)
   }
   return known
 }

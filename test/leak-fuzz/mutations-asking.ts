@@ -60,7 +60,7 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'a 304 about another version updates what is stored',
     SOURCE.validate,
-    'if (!isAbout(stored.headers, head.headers)) return undefined',
+    'if (!isAbout(headers, head.headers)) return undefined',
   ),
   drop(
     'the Vary of a 304 takes the place of what is stored',

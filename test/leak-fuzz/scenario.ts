@@ -6,7 +6,9 @@ import type { Channel, Person } from './people.ts'
 import type { CacheSpec } from './rules.ts'
 
 export const FRAMEWORKS = ['express5', 'express4', 'koa3', 'koa2', 'node'] as const
-export type FrameworkName = (typeof FRAMEWORKS)[number]
+/** A scenario is on one of the others unless this one is asked for: each seed is what it was. */
+export const PLATFORMS = [...FRAMEWORKS, 'front'] as const
+export type FrameworkName = (typeof PLATFORMS)[number]
 export type StoreName = 'memory' | 'redis'
 
 /**

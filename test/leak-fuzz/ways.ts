@@ -17,6 +17,7 @@ export function waysOf(framework: FrameworkName, personal: boolean): readonly st
     koa3: KOA3,
     koa2: KOA2,
     node: NODE,
+    front: EXPRESS,
   }[framework]
   return personal ? all : all.filter((way) => !OWN_BODY.includes(way))
 }

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { createStampede, memoryStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
+import { stampedeFront } from '@stampede/node-http'
 import type { Request, RequestHandler, Response, Router } from 'express'
 import express5 from 'express'
 import express4 from 'express4'
@@ -57,7 +58,8 @@ const LAYERS: ReadonlyArray<readonly [name: string, make: Make, isPersonal: bool
   ],
 ]
 
-type Order = 'before' | 'after' | 'without'
+/** `in an app behind`: the cache is a front before the whole app. */
+type Order = 'before' | 'after' | 'in an app behind' | 'without'
 
 export function expressOrders(_name: string, express: typeof express5): void {
   const page = (_req: Request, res: Response) => void res.send(PAGE)
@@ -65,18 +67,19 @@ export function expressOrders(_name: string, express: typeof express5): void {
   function start(order: Order, make: Make, options: object): Promise<RunningApp> {
     const app = express().set('env', 'test')
     if (order === 'before') app.use(make())
-    if (order !== 'without') app.use(stampedeCache({ ttlMs: 600_000, mintEtag: false, ...options }))
+    const all = { ttlMs: 600_000, mintEtag: false, ...options }
+    if (order === 'before' || order === 'after') app.use(stampedeCache(all))
     if (order !== 'before') app.use(make())
     app.get(['/page', '/other'], page)
     app.get('/written', (_req, res) => {
       res.type('html').write(PAGE.slice(0, 100))
       res.end(PAGE.slice(100))
     })
-    return listen(app)
+    return listen(order === 'in an app behind' ? stampedeFront(app, all) : app)
   }
 
   describe.each(LAYERS)('%s', (_, make, isPersonal) => {
-    it.each(['before', 'after'] as const)(
+    it.each(['before', 'after', 'in an app behind'] as const)(
       '%s the cache: each visitor has the page, and no cookie but his own',
       async (order) => {
         for (const cookies of ['ignore', 'bypass']) {
@@ -94,7 +97,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
       },
     )
 
-    it.each(['before', 'after'] as const)(
+    it.each(['before', 'after', 'in an app behind'] as const)(
       '%s the cache: the fields are those without it',
       async (order) => {
         await using cached = await start(order, make, { cookies: 'ignore' })

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/koa'
+import { stampedeFront } from '@stampede/node-http'
 import Koa3, { type Context, type Middleware } from 'koa'
 import Koa2 from 'koa2'
 import { describe, expect, it } from 'vitest'
@@ -58,7 +59,8 @@ const LAYERS: ReadonlyArray<readonly [name: string, make: Make, isPersonal: bool
   ['koa-conditional-get', () => [conditionalGet()], false],
 ]
 
-type Order = 'before' | 'after' | 'without'
+/** `in an app behind`: the cache is a front before the whole app. */
+type Order = 'before' | 'after' | 'in an app behind' | 'without'
 
 export function koaOrders(version: string, Koa: typeof Koa3): void {
   const isKoa3 = version === '3'
@@ -68,17 +70,19 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     app.silent = true
     const layers = make(app)
     if (order === 'before') for (const layer of layers) app.use(layer)
-    if (order !== 'without') app.use(stampedeCache({ ttlMs: 600_000, mintEtag: false, ...options }))
+    const all = { ttlMs: 600_000, mintEtag: false, ...options }
+    if (order === 'before' || order === 'after') app.use(stampedeCache(all))
     if (order !== 'before') for (const layer of layers) app.use(layer)
     app.use((ctx) => {
       ctx.type = 'html'
       ctx.body = ctx.path === '/written' ? Readable.from([Buffer.from(PAGE)]) : PAGE
     })
-    return listen(app.callback())
+    const listener = app.callback()
+    return listen(order === 'in an app behind' ? stampedeFront(listener, all) : listener)
   }
 
   describe.each(LAYERS)('%s', (name, make, isPersonal) => {
-    it.each(['before', 'after'] as const)(
+    it.each(['before', 'after', 'in an app behind'] as const)(
       '%s the cache: each visitor has the page, and no cookie but his own',
       async (order) => {
         for (const cookies of ['ignore', 'bypass']) {
@@ -96,7 +100,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
       },
     )
 
-    it.each(['before', 'after'] as const)(
+    it.each(['before', 'after', 'in an app behind'] as const)(
       '%s the cache: the fields are those without it',
       async (order) => {
         await using cached = await start(order, make, { cookies: 'ignore' })

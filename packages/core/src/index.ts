@@ -1,5 +1,7 @@
 // @stampede/core: the journey, without a framework and without Redis.
 
+// For adapters
+export type { Begun } from './cache/begin.ts'
 export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
 export type { PurgeOptions, PurgeTarget } from './cache/purge.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
@@ -20,7 +22,7 @@ export {
   type StampedeEvent,
   type StampedeEventType,
 } from './events.ts'
-// For adapters
+export { toHeaders } from './http/fields.ts'
 export { type CacheOptions, createHttpCache, type HttpCache } from './http-cache.ts'
 export {
   createHttpIdempotency,
@@ -44,12 +46,15 @@ export {
   type HeadDecision,
   type HeaderList,
   type HeadWatch,
+  type InnerCache,
   type Natives,
+  type OnInner,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELD,
   OWN_FIELDS,
   type ReadLog,
+  type ReadyReply,
   type Reply,
   type RequestView,
 } from './ports/exchange.ts'

@@ -5,7 +5,14 @@ import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type { Exchange, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type {
+  Exchange,
+  InnerCache,
+  Natives,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+} from '@stampede/core'
 import type { Express, Request, RequestHandler } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { fieldOf, rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
@@ -17,7 +24,13 @@ const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
 vi.mock('@stampede/core', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
+    begin: () => ({ type: 'begun', refused: undefined, plainKey: '' }),
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
+    inner: (_request: object, natives: Natives): InnerCache => ({
+      keyOf: () => '',
+      config: {},
+      natives,
+    }),
   }),
 }))
 

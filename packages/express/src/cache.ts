@@ -25,7 +25,7 @@ export function stampedeCache<Req extends Request = Request>(
       next,
       native: req,
       address: addressOf(req),
-      dispatch: rootOf(req.app),
+      dispatch: (again, into) => rootOf(req.app)(again, into),
     })
   }
 }

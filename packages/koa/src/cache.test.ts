@@ -3,7 +3,15 @@
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { PassThrough, Readable } from 'node:stream'
-import type { CapturedHead, Exchange, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type {
+  CapturedHead,
+  Exchange,
+  InnerCache,
+  Natives,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+} from '@stampede/core'
 import type Koa from 'koa'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { fieldOf, rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
@@ -15,7 +23,13 @@ const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
 vi.mock('@stampede/core', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
+    begin: () => ({ type: 'begun', refused: undefined, plainKey: '' }),
     handle: (exchange: Exchange<Koa.Context>) => core.script(exchange, options?.cacheStatus ?? ''),
+    inner: (_request: object, natives: Natives): InnerCache => ({
+      keyOf: () => '',
+      config: {},
+      natives,
+    }),
   }),
 }))
 

@@ -1,9 +1,17 @@
 // stampedeCache for Koa 2 and 3.
 
 import { type CacheOptions, createHttpCache } from '@stampede/core'
-import { type Dispatch, isInsideOrigin, takeRevalidation } from '@stampede/node-http'
+import {
+  type Dispatch,
+  isInsideOrigin,
+  isTakenOn,
+  readRequest,
+  takeRevalidation,
+} from '@stampede/node-http'
 import type Koa from 'koa'
+import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'
+import { replyAtOnce } from './koa-reply.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -14,20 +22,29 @@ import { createKoaExchange } from './koa-exchange.ts'
  */
 export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
-  return async function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  // Not async: a hit takes no promise. Koa makes a rejection of what is thrown.
+  return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(ctx.req)) return next()
-    const visit = createKoaExchange(ctx, next, cache, (req, res) => entryOf(ctx.app)(req, res))
+    if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
+    const request = readRequest(ctx.req, addressOf(ctx))
+    const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
+    if (isTakenOn(ctx.req, inner)) return next()
+    const begun = typeof revalidation === 'object' ? undefined : cache.begin(request, ctx)
+    if (begun?.type === 'ready') return replyAtOnce(ctx, begun) ? ANSWERED : next()
+    const dispatch: Dispatch = (req, res) => entryOf(ctx.app)(req, res)
+    const visit = createKoaExchange(ctx, next, request, cache, dispatch)
     const { exchange, answered } = visit
-    if (revalidation !== undefined) {
+    if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
     } else {
-      const handled = (async () => cache.handle(exchange))()
+      const handled = (async () => cache.handle(exchange, begun))()
       handled.then(() => visit.close(), visit.close)
     }
     return answered
   }
 }
+
+const ANSWERED = Promise.resolve()
 
 const entries = new WeakMap<Koa, Dispatch>()
 

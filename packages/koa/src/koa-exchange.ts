@@ -5,9 +5,11 @@ import {
   type Exchange,
   type HeaderList,
   type HeadWatch,
+  type OnInner,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
+  type RequestView,
 } from '@stampede/core'
 import {
   addAtHead,
@@ -19,15 +21,14 @@ import {
   hasLeft,
   headSent,
   hideConditionals,
-  readRequest,
   redispatch,
+  rememberPeer,
   setsCookie,
   watchHead,
   watchReads,
   withNatives,
 } from '@stampede/node-http'
 import type { Context, Next } from 'koa'
-import { addressOf } from './address.ts'
 import { type Answer, createAnswer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
@@ -41,16 +42,20 @@ export interface KoaVisit {
   close(error?: unknown): void
 }
 
+type Bypass = (add: HeaderList, onHead?: HeadWatch, onInner?: OnInner) => Promise<void>
+
 export function createKoaExchange(
   ctx: Context,
   next: Next,
+  request: RequestView,
   owner: object,
   dispatch: Dispatch,
 ): KoaVisit {
   const answer = createAnswer()
-  const address = addressOf(ctx)
-  const bypass = (add: HeaderList, onHead?: HeadWatch): Promise<void> => {
+  rememberPeer(ctx.req)
+  const bypass: Bypass = (add, onHead, onInner) => {
     answer.begun = true
+    if (onInner !== undefined) enterOrigin(ctx.req, onInner)
     addAtHead(ctx.res, add, OWN_FIELDS)
     const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     const passed: Promise<void> = next()
@@ -60,13 +65,12 @@ export function createKoaExchange(
     return passed
   }
   const exchange: Exchange<Context> = {
-    request: readRequest(ctx.req, address),
+    request,
     native: ctx,
     isGone: () => hasLeft(ctx.res),
     bypass,
     runOrigin(observer) {
       answer.begun = true
-      enterOrigin(ctx.req)
       return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
@@ -103,16 +107,30 @@ async function runOrigin(
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
   const guard = observer.conditions && guardNotModified(ctx.res, observer)
+  let isLeft = false
+  enterOrigin(ctx.req, (inner) => {
+    const add = observer.onInner?.(inner)
+    if (add === undefined) return undefined
+    isLeft = true
+    guard?.stop()
+    showConditionals()
+    addAtHead(ctx.res, add)
+    return add
+  })
   try {
     await next()
   } catch (error) {
     const failed = failure(ctx, error)
-    if (judgeFailure(ctx, failed, outer, observer)) answer.given()
+    if (!isLeft && judgeFailure(ctx, failed, outer, observer)) answer.given()
     else answer.threw(error)
     return failed
   } finally {
     showConditionals()
     if (ctx.respond !== false) guard?.stop()
+  }
+  if (isLeft) {
+    answer.given()
+    return { type: 'not-captured', reason: 'declined' }
   }
   try {
     const capture = captureContext(ctx, observer, outer)

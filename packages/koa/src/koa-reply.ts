@@ -1,6 +1,6 @@
 // Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
 
-import { type LiveReply, OWN_FIELDS, type Reply } from '@stampede/core'
+import { type LiveReply, OWN_FIELDS, type ReadyReply, type Reply } from '@stampede/core'
 import {
   applyFields,
   type FieldMap,
@@ -10,6 +10,7 @@ import {
   isSendable,
   liveHeaders,
   liveStream,
+  replyOf,
   restoreFields,
 } from '@stampede/node-http'
 import type { Context } from 'koa'
@@ -30,6 +31,23 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   }
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
   if (reply.part) forbidTransform(ctx.res)
+  return true
+}
+
+/** As `replyWith`. Where no layer further out has set a field, none is merged. */
+export function replyAtOnce(ctx: Context, ready: ReadyReply): boolean {
+  const { res } = ctx
+  const { status, fields, body } = ready
+  const isPlain = !res.headersSent && res.getHeaderNames().length === 0
+  if (!isPlain || !hasBody(status, undefined)) return replyWith(ctx, replyOf(ready))
+  for (let i = 0; i < fields.length; i += 2) {
+    res.appendHeader(fields[i] as string, fields[i + 1] as string)
+  }
+  ctx.status = status
+  const typed = res.hasHeader('content-type')
+  ctx.body = toBuffer(body)
+  // What Koa guesses for a Buffer.
+  if (!typed) ctx.remove('content-type')
   return true
 }
 

@@ -13,7 +13,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { isHttp2 } from './hold-end.ts'
+import { isHttp2 } from './http2.ts'
 
 export const ANSWER_WITHIN_MS = 30_000
 export const WRITE_WITHIN_MS = 2_000

@@ -12,7 +12,7 @@ import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
 import { captureResponse } from './capture-response.ts'
 import { createDetachedPair } from './detached-exchange.ts'
-import { readRequest } from './read-request.ts'
+import { rememberPeer } from './read-request.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
 
 const require = createRequire(import.meta.url)
@@ -34,7 +34,7 @@ async function realRequest(fields: readonly string[] = []): Promise<IncomingMess
   let seen: IncomingMessage | undefined
   await using server = await serve((req, res) => {
     seen = req
-    readRequest(req, { scheme: 'http', host: 'shop.test', target: '/' })
+    rememberPeer(req)
     res.end()
   })
   await rawRequest(server.port, '/shop?x=1', fields)

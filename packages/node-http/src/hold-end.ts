@@ -4,6 +4,7 @@
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
 import type { OriginEnd, OriginObserver } from '@stampede/core'
+import { isHttp2 } from './http2.ts'
 
 export interface CaptureObserver extends OriginObserver {
   /**
@@ -99,10 +100,6 @@ function isStatusLine(status: number, res: ServerResponse): boolean {
 function ownChunk(args: readonly unknown[]): readonly unknown[] {
   const [chunk] = args
   return chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
-}
-
-export function isHttp2(res: ServerResponse): boolean {
-  return 'stream' in res
 }
 
 /** Returns what ends the show, and in turn returns what is still to be destroyed. */

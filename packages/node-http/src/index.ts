@@ -1,4 +1,4 @@
-// @stampede/node-http: what the framework adapters share. Applications need only isRevalidation.
+// @stampede/node-http: what the framework adapters share. Applications need stampedeFront and isRevalidation.
 
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
@@ -6,6 +6,7 @@ export { createBodyCollector, teeStream } from './body.ts'
 export { captureResponse, guardNotModified } from './capture-response.ts'
 export { hasLeft } from './client-gone.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
+export { type Listener, stampedeFront } from './front.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
 export {
   applyFields,
@@ -29,10 +30,10 @@ export {
   linesOf,
   unsendable,
 } from './node-idempotency.ts'
-export { enterOrigin, isInsideOrigin } from './origin-scope.ts'
+export { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
 export type { ParsedRequest } from './parsed-body.ts'
 export { shield } from './read-on.ts'
-export { type RequestAddress, readRequest } from './read-request.ts'
+export { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'
 export { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
 export {
   type Dispatch,
@@ -44,4 +45,11 @@ export {
 export { watchHead } from './watch-head.ts'
 export { watchReads } from './watch-reads.ts'
 export { addAtHead } from './write-head.ts'
-export { framedHeaders, hasBody, isSendable, writeReply } from './write-response.ts'
+export {
+  framedHeaders,
+  hasBody,
+  isSendable,
+  replyOf,
+  writeReady,
+  writeReply,
+} from './write-response.ts'

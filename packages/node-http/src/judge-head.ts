@@ -20,6 +20,7 @@ import {
   storedHead,
   toHeaderList,
 } from './header-fields.ts'
+import { clearReason } from './http2.ts'
 import { editWriteHead, readWriteHead } from './write-head.ts'
 import { framedHeaders, hasBody, isSendable } from './write-response.ts'
 
@@ -84,7 +85,7 @@ function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readon
   restoreFields(res, outer)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   applyFields(res, framedHeaders(reply, res.req.method))
-  res.statusMessage = ''
+  clearReason(res)
   // Also for a head that is written when nothing is kept any more.
   res.statusCode = reply.status
   return [reply.status]

@@ -6,7 +6,7 @@ import { constants } from 'node:http2'
 import { Readable } from 'node:stream'
 import { type HeaderList, type LiveChunks, type LiveReply, OWN_FIELDS } from '@stampede/core'
 import { applyFields } from './header-fields.ts'
-import { isHttp2 } from './hold-end.ts'
+import { clearReason, isHttp2 } from './http2.ts'
 import { framedHeaders, isSendable } from './write-response.ts'
 
 /** HTTP/1.0 knows no chunks: there, the end of the connection is the end of the body, however it came about. */
@@ -18,7 +18,7 @@ export function canBreakOff(req: IncomingMessage): boolean {
 export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
   const headers = liveHeaders(res, reply)
   if (headers === undefined) return res.destroyed || res.headersSent
-  res.statusMessage = ''
+  clearReason(res)
   applyFields(res, headers)
   res.writeHead(reply.status)
   liveStream(res, reply.body).pipe(res)
@@ -62,7 +62,7 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks): Readable {
   return stream
 }
 
-function breakOff(res: ServerResponse): void {
+export function breakOff(res: ServerResponse): void {
   const stream: unknown = Reflect.get(res, 'stream')
   if (isHttp2(res) && stream instanceof Object && 'close' in stream)
     Reflect.apply(stream.close as () => void, stream, [constants.NGHTTP2_INTERNAL_ERROR])

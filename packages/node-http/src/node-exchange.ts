@@ -2,24 +2,26 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
+  type Begun,
   type Exchange,
   type HttpCache,
   type Natives,
   type OriginObserver,
   OWN_FIELDS,
+  type RequestView,
 } from '@stampede/core'
-import { captureResponse } from './capture-response.ts'
+import { openCapture } from './capture-response.ts'
 import { hasLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
-import { enterOrigin, isInsideOrigin } from './origin-scope.ts'
-import { type RequestAddress, readRequest } from './read-request.ts'
+import { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
+import { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
 import { watchHead } from './watch-head.ts'
 import { watchReads } from './watch-reads.ts'
 import { addAtHead } from './write-head.ts'
-import { writeReply } from './write-response.ts'
+import { writeReady, writeReply } from './write-response.ts'
 
 /** A request on its way through a framework. */
 export interface NodeVisit<Native> {
@@ -43,24 +45,43 @@ export function createNodeCache<Native>(
   cache: HttpCache<Native>,
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
-    const { req, next } = visit
+    const { req, res, next, native, address } = visit
     const revalidation = takeRevalidation(req, cache)
-    if (revalidation === 'foreign' || isInsideOrigin(req)) return next()
-    const exchange = createNodeExchange(visit, cache)
-    if (revalidation !== undefined) {
-      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return
-    }
-    const failed = (error: unknown): void => {
-      // Once the app is at work, a second way into it would answer twice.
-      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-      else next(error)
-    }
+    if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
+    const request = readRequest(req, address)
+    let begun: Begun
     try {
-      cache.handle(exchange)?.catch(failed)
+      if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
+      if (typeof revalidation === 'object') {
+        const exchange = createNodeExchange(visit, request, cache)
+        exchange.runOrigin(revalidation.observer).then(revalidation.settle)
+        return
+      }
+      const answer = cache.begin(request, native)
+      if (answer.type === 'ready') return writeReady(res, answer) ? undefined : next()
+      begun = answer
     } catch (error) {
-      failed(error)
+      return next(error)
     }
+    handle(cache, createNodeExchange(visit, request, cache), begun, next)
+  }
+}
+
+function handle<Native>(
+  cache: HttpCache<Native>,
+  exchange: NodeExchange<Native>,
+  begun: Begun,
+  next: NodeVisit<Native>['next'],
+): void {
+  const failed = (error: unknown): void => {
+    // Once the app is at work, a second way into it would answer twice.
+    if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else next(error)
+  }
+  try {
+    cache.handle(exchange, begun)?.catch(failed)
+  } catch (error) {
+    failed(error)
   }
 }
 
@@ -76,34 +97,45 @@ function atHead(observer: OriginObserver, then: () => void): OriginObserver {
   }
 }
 
-export function createNodeExchange<Native>(
+function createNodeExchange<Native>(
   visit: NodeVisit<Native>,
+  request: RequestView,
   owner: object,
 ): NodeExchange<Native> {
   const { req, res, next, native, address } = visit
   const natives: Natives = [native, res]
   let begun = false
+  rememberPeer(req)
   return {
-    request: readRequest(req, address),
+    request,
     native,
     isGone: () => hasLeft(res),
     get begun() {
       return begun
     },
-    bypass(add, onHead) {
+    bypass(add, onHead, onInner) {
       begun = true
+      if (onInner !== undefined) enterOrigin(req, onInner)
       addAtHead(res, add, OWN_FIELDS)
       if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
       next()
     },
     async runOrigin(observer) {
       begun = true
-      enterOrigin(req)
       const showConditionals = hideConditionals(req, observer.conditions)
-      const ended = captureResponse(res, withNatives(atHead(observer, showConditionals), natives))
+      const capture = openCapture(res, withNatives(atHead(observer, showConditionals), natives))
+      enterOrigin(req, (inner) => {
+        const add = observer.onInner?.(inner)
+        if (add === undefined) return undefined
+        // Of two captures of one response, each would take the other for the wire.
+        capture.stop()
+        showConditionals()
+        addAtHead(res, add, OWN_FIELDS)
+        return add
+      })
       try {
         next()
-        return await ended
+        return await capture.ended
       } catch (error) {
         // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
         process.nextTick(next, error)

@@ -16,18 +16,26 @@ export interface RequestAddress {
 }
 
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
-  rememberPeer(req)
+  const { headers } = req
   return {
     method: req.method ?? 'GET',
-    scheme: address.scheme,
-    host: address.host,
+    scheme: unlessSaidOtherwise(address.scheme, headers[':scheme']),
+    host: unlessSaidOtherwise(address.host, headers[':authority'] && headers.host),
     target: address.target,
     rewritten: address.rewritten,
-    headers: req.headers,
+    headers,
   }
 }
 
+/**
+ * An HTTP/2 client says its host in two places, and a scheme besides that of its connection. A handler may read either: where
+ * they disagree, both are in the key.
+ */
+function unlessSaidOtherwise(known: string, said: string | string[] | undefined): string {
+  return said === undefined || said === known ? known : `${known} ${said}`
+}
+
 /** Node keeps the address of a peer that left only if it was asked for before; a refresh may need it. */
-function rememberPeer(req: IncomingMessage): string | undefined {
+export function rememberPeer(req: IncomingMessage): string | undefined {
   return req.socket.remoteAddress
 }

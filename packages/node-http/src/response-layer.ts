@@ -140,6 +140,8 @@ export class ResponseLayer {
     const returned = this.#through('end', args)
     this.#keep(args)
     this.#ended = true
+    // Koa 3, seeing that its client is gone, ends without the body it has.
+    if (this.#departure.gone && this.#body.bytes === 0) this.decline('incomplete')
     // A layer outside us may put off the real end (a session that is saved first), and the head with it.
     if (this.#phase === 'body') this.#finish()
     return returned

@@ -2,8 +2,9 @@
 // that others write to, so they are checked before the response is touched.
 
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
-import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core'
+import { type HeaderList, OWN_FIELDS, type ReadyReply, type Reply, toHeaders } from '@stampede/core'
 import { applyFields, forbidTransform } from './header-fields.ts'
+import { clearReason, isHttp2 } from './http2.ts'
 
 /** The methods to send with; a capturing layer passes those it wraps. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
@@ -18,7 +19,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   if (res.headersSent || res.writableEnded) return true
   if (!isSendable(reply)) return false
   const headers = framedHeaders(reply, res.req.method)
-  res.statusMessage = ''
+  clearReason(res)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   if (res.getHeaderNames().length === 0 && !reply.part) {
     Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
@@ -30,6 +31,35 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
   Reflect.apply(methods.end, res, send ? [reply.body] : [])
   return true
+}
+
+/** Of layers further out: what is added to, or is not for clients. */
+const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIELDS])
+const isMerged = (name: string): boolean => MERGED.has(name)
+
+/** Beside fields of others, Node sets the last of a name alone. */
+function hasRepeats(fields: readonly string[]): boolean {
+  for (let i = 2; i < fields.length; i += 2) {
+    for (let j = 0; j < i; j += 2) if (fields[i] === fields[j]) return true
+  }
+  return false
+}
+
+/** As writeReply. Each access to a response counts here: frameworks change its prototype, and then engines forget its shape. */
+export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
+  const { status, fields, body } = ready
+  const outer = res.getHeaderNames()
+  const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
+  const isTaken = isHttp2(res) || res.headersSent || res.statusMessage
+  if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
+  res.writeHead(status, fields as string[])
+  res.end(body)
+  return true
+}
+
+/** The same in the form that everything else has. */
+export function replyOf({ status, fields, body }: ReadyReply): Reply {
+  return { status, headers: toHeaders(fields), body }
 }
 
 /** Whether Node would accept status and fields. */

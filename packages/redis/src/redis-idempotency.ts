@@ -30,7 +30,7 @@ import {
   settleRecord,
 } from './scripts.generated.ts'
 import type { Hearer } from './subscription.ts'
-import { Undos } from './undo.ts'
+import { mayHaveRun, Undos } from './undo.ts'
 
 /** A record outlives a lease that was renewed by this much, so that whoever comes later knows what was tried. */
 const KEEP_MS = 60_000
@@ -79,7 +79,8 @@ export class RedisIdempotency implements IdempotencyStore {
       raw = await this.#whileWanted(beginRecord, key, this.#beginArguments(request))
     } catch (error) {
       // Else a retry of the client would be told for a whole lease that somebody is at it.
-      if (mayHaveRun(error)) this.#undos.start(request.token, () => this.#undo(key, request))
+      const { token, leaseMs } = request
+      if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
       throw error
     }
     const reply = this.#checked(beginRecord, () => readBegin(raw, key, request.token))
@@ -198,12 +199,6 @@ export class RedisIdempotency implements IdempotencyStore {
     const ending = [finish.as, whole(finish.keepMs), frameOf(finish)]
     return [token, fence, ...ending, exact, canonical, PREFIX + key, this.#link.names.wakePrefix]
   }
-}
-
-/** What Redis itself refused, and what was not even sent because the breaker is open, has not run. */
-function mayHaveRun(error: unknown): boolean {
-  const { cause } = error as { cause?: unknown }
-  return cause instanceof Error && cause.name !== 'ReplyError'
 }
 
 function frameOf(finish: Finish): ScriptArgument {

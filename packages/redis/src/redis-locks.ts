@@ -14,13 +14,13 @@ import {
 import type { RedisLink } from './link.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from './scripts.generated.ts'
 import type { Hearer } from './subscription.ts'
+import { mayHaveRun, undoDelaysMs } from './undo.ts'
 
 /** A lock nobody holds or wants is forgotten after this long; its next fence comes from the clock. */
 const KEEP_MS = 60_000
 /** How long the next in the queue has to take over; a dead one costs the others this much. */
 const CLAIM_MS = 2_000
 
-const UNDO_AFTER_MS = [50, 200, 500, 1_500, 4_000]
 /** The token alone says who it is: of a lock whose grant was never heard of, the fence is not known. */
 const ANY_FENCE = '*'
 
@@ -56,14 +56,14 @@ export class RedisLocks implements LockStore {
       }
       throw storeUnavailable(this.name, 'acquire-lock', new Error('answered too late'))
     } catch (error) {
-      void this.#undo(key, request.token)
+      if (mayHaveRun(error)) void this.#undo(key, request)
       throw error
     }
   }
 
   /** The lock may have been taken although no reply came: then it is given back as soon as that is possible. */
-  async #undo(key: string, token: string): Promise<void> {
-    for (const delayMs of UNDO_AFTER_MS) {
+  async #undo(key: string, { token, leaseMs }: LockRequest): Promise<void> {
+    for (const delayMs of undoDelaysMs(leaseMs)) {
       await new Promise((resolve) => setTimeout(resolve, delayMs).unref())
       try {
         await this.#release({ key, token, fence: ANY_FENCE }, '0', ['', '', 0])

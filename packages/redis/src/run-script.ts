@@ -44,13 +44,19 @@ export class ScriptRunner {
   }
 }
 
+export class NotSent extends Error {
+  constructor() {
+    super('not connected')
+  }
+}
+
 /** ioredis would keep what is sent to a cluster that is away, without a bound. */
 export async function send(
   connection: Connection,
   command: string,
   ...args: ScriptArgument[]
 ): Promise<unknown> {
-  if (connection.status !== 'ready') throw new Error('not connected')
+  if (connection.status !== 'ready') throw new NotSent()
   return connection.callBuffer(command, ...args)
 }
 

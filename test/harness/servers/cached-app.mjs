@@ -1,12 +1,12 @@
 // A fleet member: an app whose every request asks the origin of the test, behind the cache.
-// FRAMEWORK (several, with commas: the members take them in turn; `node` is none), REDIS_URL, ORIGIN_URL, CACHE (options
+// FRAMEWORK (several, with commas: the members take them in turn; `node` is none, behind a front), REDIS_URL, ORIGIN_URL, CACHE (options
 // of stampedeCache, as JSON) and STORE (of redisStore).
 // @ts-check
 import { createRequire } from 'node:module'
-import { createHttpCache, createStampede } from '@stampede/core'
+import { createStampede } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
-import { createNodeCache } from '@stampede/node-http'
+import { stampedeFront } from '@stampede/node-http'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
@@ -77,24 +77,18 @@ function koaApp() {
 }
 
 function nodeApp() {
-  const visit = createNodeCache(
-    createHttpCache({ stampede, ...cache, key: (/** @type {any} */ request) => request.url }),
-  )
-  /** @type {import('node:http').RequestListener} */
-  const listener = (req, res) => {
-    const target = req.url ?? '/'
-    const next = async () => {
+  const key = (/** @type {any} */ request) => request.url
+  return stampedeFront(
+    async (req, res) => {
       try {
-        const { status, headers, body } = await ask(target, req.method ?? 'GET')
+        const { status, headers, body } = await ask(req.url ?? '/', req.method ?? 'GET')
         res.writeHead(status, headers.flat()).end(body)
       } catch {
         res.writeHead(500).end()
       }
-    }
-    const address = { scheme: 'http', host: req.headers.host ?? '', target }
-    visit({ req, res, next, native: req, address, dispatch: listener })
-  }
-  return listener
+    },
+    { stampede, ...cache, key },
+  )
 }
 
 function appOf() {
@@ -108,7 +102,7 @@ await runMember({
     if (type === 'stats') return stampede.stats()
     if (type === 'events') return events.splice(0)
     if (type === 'purge')
-      return stampede.purge({ key: message.key }, { soft: message.soft ?? false })
+      return stampede.purge(message.target ?? { key: message.key }, { soft: message.soft ?? false })
     throw new Error(`Unknown question ${type}`)
   },
   async close() {

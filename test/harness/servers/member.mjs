@@ -12,9 +12,11 @@ import { createServer } from 'node:http'
  * @param {import('node:http').RequestListener} options.listener
  * @param {(message: any) => unknown} [options.answer] replies to `member.ask(message)`
  * @param {() => unknown} [options.close]
+ * @param {number} [options.keepAliveMs] how long a connection may be idle
  */
-export async function runMember({ listener, answer, close }) {
+export async function runMember({ listener, answer, close, keepAliveMs }) {
   const server = createServer(listener)
+  if (keepAliveMs !== undefined) server.keepAliveTimeout = keepAliveMs
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
 

@@ -110,7 +110,7 @@ describe('an unknown option', () => {
   })
 
   it('like nothing there is gets the list', () => {
-    expect(refusal({ compress: true })).toContain('known options: stampede, ttlMs, ')
+    expect(refusal({ prewarm: true })).toContain('known options: stampede, ttlMs, ')
   })
 
   it.each([null, 5, 'ttlMs', [], () => {}])('cannot hide in %o', (options) => {

@@ -10,6 +10,8 @@ import {
   readFunction,
   readNumber,
 } from '../options.ts'
+import type { Compression } from './compression.ts'
+import { readCompression } from './read-compression.ts'
 import {
   readCacheName,
   readCookies,
@@ -78,6 +80,11 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * reach the origin at will.
    */
   requestDirectives?: 'ignore' | 'honour'
+  /**
+   * Sends stored answers of text and the like compressed to clients that take it: `br`, `zstd` (from Node 22.15) or `gzip`, made once for
+   * each entry in memory, behind the first hit that could have used it. Default false.
+   */
+  compress?: boolean | CompressionOptions
   /** Largest body stored. Default 1 MiB. */
   maxBodyBytes?: number
   /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
@@ -116,6 +123,15 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   audit?: boolean
 }
 
+export interface CompressionOptions {
+  /** The smallest body that is worth it. Default 1024. */
+  minBytes?: number
+  /** Media types; `*` stands for any part: `text/*`, `application/*+json`. Default: text, JSON, XML, JavaScript, SVG, Wasm, fonts. */
+  types?: readonly string[]
+  /** In the order of preference. Default: all there are. */
+  codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'>
+}
+
 /** Names, or what makes them of a request and the response to it. */
 type Tags<Native, NativeResponse> =
   | readonly string[]
@@ -143,6 +159,7 @@ export interface CacheConfig<Native = unknown> {
   readonly statuses: ReadonlySet<number>
   readonly mintEtag: boolean
   readonly requestDirectives: 'ignore' | 'honour'
+  readonly compress: Compression | undefined
   readonly maxBodyBytes: number
   readonly leaseMs: number
   readonly waitMs: number
@@ -181,6 +198,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'statuses',
   'mintEtag',
   'requestDirectives',
+  'compress',
   'maxBodyBytes',
   'leaseMs',
   'waitMs',
@@ -226,6 +244,7 @@ export function readCacheOptions<Native, NativeResponse>(
     mintEtag: readBoolean(WHERE, bag, 'mintEtag') ?? true,
     requestDirectives:
       readChoice(WHERE, bag, 'requestDirectives', ['ignore', 'honour']) ?? 'ignore',
+    compress: readCompression(bag.compress),
     maxBodyBytes: readBytes(WHERE, bag, 'maxBodyBytes') ?? 1024 * 1024,
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
     waitMs: wait.ms,

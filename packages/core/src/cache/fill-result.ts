@@ -3,6 +3,7 @@
 
 import type { Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
+import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
@@ -20,9 +21,9 @@ export function refused(verdict: NotStorable, status: number): FillResult {
   return { type: 'failure', failure, error: undefined }
 }
 
-/** An answer such as 401 or 429, and a callback that failed, may be about this one request: nothing is known of the resource. */
+/** An answer such as 401 or 429, a callback that failed, and what an inner cache made of it, may be about this one request. */
 function isOfTheResource(reason: string, status: number): boolean {
-  if (reason === 'tags') return false
+  if (reason === 'tags' || reason === 'inner-cache') return false
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
@@ -97,7 +98,7 @@ export function entryOf(
   return {
     type: 'response',
     status: head.status,
-    headers: [...storableHeaders(head.headers), ...minted],
+    fields: toFields([...storableHeaders(head.headers), ...minted]),
     body,
     initialAgeMs,
     vary: selectFields(varyNames, run.request.headers),

@@ -5,9 +5,9 @@ import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange, HeadWatch } from '../ports/exchange.ts'
-import { admit } from './admit.ts'
+import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
 import { audited } from './audit.ts'
+import { type Begun, begin } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
@@ -38,29 +38,39 @@ interface Journey<Native> {
   readonly wish: RequestDirectives | undefined
   /** Finding an answer for other requests teaches what varies, and is tried again with that in the key. */
   attempts: number
+  /** Under which the last attempt looked. */
+  key: string
   /** The end of this client's own run of the app, if it led. */
   running: Promise<unknown> | undefined
 }
 
-/** Never rejects by itself; throws what the user's `key`, `identity` or `bypass` threw. */
+/** Never rejects by itself; throws what the user's `key`, `identity` or `bypass` threw, if `begun` is not given. */
 export function handleCached<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
   index: VaryIndex,
   exchange: Exchange<Native>,
+  begun: Begun = begin(rt, config, exchange.request, exchange.native),
 ): void | Promise<void> {
-  const { request, native } = exchange
-  const refused = rt.closed ? CLOSED : admit(request, native, config)
+  const { request } = exchange
+  const { refused, plainKey } = begun
   if (refused !== undefined) {
     const onHead = refused.reason === 'method' ? invalidation(rt, config, exchange) : undefined
     return forward(exchange, config, refused.fwd, refused.reason, onHead)
   }
-  const plainKey = cacheKey(request, native, config, [])
   const wish = wishOf(config, request)
-  return attempt({ rt, config, index, exchange, plainKey, wish, attempts: 0, running: undefined })
+  return attempt({
+    rt,
+    config,
+    index,
+    exchange,
+    plainKey,
+    wish,
+    attempts: 0,
+    key: plainKey,
+    running: undefined,
+  })
 }
-
-const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 
 function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, wish } = journey
@@ -71,6 +81,7 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
     return forward(exchange, config, 'bypass', 'too-many-variants')
   }
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
+  journey.key = key
   const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
   if (fillsNothing) return answerStored(journey, names, key)
   const reason = names.length === 0 ? 'uri-miss' : 'vary-miss'
@@ -80,7 +91,7 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
 }
 
 function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-miss'): Caller {
-  const { rt, config, exchange } = journey
+  const { rt, config, exchange, plainKey } = journey
   const { request } = exchange
   const reason = (lead: Lead) => (lead.previous === undefined ? miss : 'stale')
   return {
@@ -90,6 +101,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
     lead(lead: Lead): Promise<FillResult> {
       return runOrigin(rt, {
         request,
+        plainKey,
         config,
         lead,
         reason: reason(lead),
@@ -106,6 +118,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
     refresh: (lead: Lead): Promise<FillResult> =>
       runOrigin(rt, {
         request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
+        plainKey,
         config,
         lead,
         reason: 'stale',
@@ -129,7 +142,7 @@ function answer<Native>(
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
-      return forward(exchange, config, 'uri-miss', resolution.reason)
+      return forward(exchange, config, 'uri-miss', resolution.reason, undefined, inside(journey))
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
@@ -143,7 +156,7 @@ function answer<Native>(
     case 'timed-out': {
       if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config))
       const leave = rt.places.force(rt.clock, config.originTimeoutMs)
-      return forward(exchange, config, 'uri-miss', 'wait-timeout', leave)
+      return forward(exchange, config, 'uri-miss', 'wait-timeout', leave, inside(journey))
     }
     case 'gone':
       return exchange.send(waitedTooLong(config))
@@ -162,6 +175,7 @@ function answerHit<Native>(
     index.learn(plainKey, names, entry)
     return attempt(journey)
   }
+  config.compress?.prepare(rt.l1, journey.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // What has just been made is as new as what this client would get by itself.
   if (from !== 'fill' && !isWelcome(journey.wish, offerOf(held, entry, now))) {
@@ -236,7 +250,14 @@ function forward<Native>(
   reason: ForwardReason,
   detail?: string,
   onHead?: HeadWatch,
+  onInner?: OnInner,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
-  return exchange.bypass(statusField(config, { type: 'forward', reason, detail: shown }), onHead)
+  const status = statusField(config, { type: 'forward', reason, detail: shown })
+  return exchange.bypass(status, onHead, onInner)
+}
+
+/** A cache further in would only ask, and wait, for the same key again. */
+function inside<Native>({ exchange, plainKey }: Journey<Native>): OnInner {
+  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

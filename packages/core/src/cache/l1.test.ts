@@ -183,7 +183,7 @@ describe('the bounds', () => {
       {
         type: 'response',
         status: 200,
-        headers: [['x-a', 'v'.repeat(1_000)]],
+        fields: ['x-a', 'v'.repeat(1_000)],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
         made: UNKNOWN_ORIGIN,
@@ -197,7 +197,7 @@ describe('the bounds', () => {
       {
         type: 'response',
         status: 200,
-        headers: [],
+        fields: [],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
         made: UNKNOWN_ORIGIN,

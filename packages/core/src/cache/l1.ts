@@ -6,10 +6,14 @@ import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts
 import { ownBytes } from '../entry/own-memory.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
+import { codedBytes, dropCoded } from './coded-bodies.ts'
 import { GroupIndex } from './group-index.ts'
 
 /** Map slot, list links, the objects of an entry without what they name, their numbers, the buffer of its body. */
 const OVERHEAD_BYTES = 850
+/** Not here: before everything. A whole number, as engines keep the other moments. */
+const LONG_AGO = -(2 ** 30)
+
 /** A place in an array, and an array of a name and a value. */
 const REFERENCE_BYTES = 8
 const PAIR_BYTES = 64
@@ -106,6 +110,20 @@ export class L1 {
     return true
   }
 
+  holds(key: string, body: Uint8Array): boolean {
+    const slot = this.#slots?.peek(key)
+    return slot?.type === 'hold' && slot.held.entry.body === body
+  }
+
+  /** What is kept beside this body has grown. It goes again, if the entry is too large with it. */
+  recount(key: string, body: Uint8Array): void {
+    const slot = this.#slots?.peek(key)
+    if (slot === undefined || !this.holds(key, body)) return
+    if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body)
+    // Of one that it has already it does not ask the size.
+    else this.#slots?.set(key, { ...slot })
+  }
+
   /** Forgets one entry; what is being read of it now may still be put. */
   drop(key: string): void {
     this.#slots?.delete(key)
@@ -133,11 +151,7 @@ export function isNewer(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length
 }
 
-export function holdSlot(
-  copy: HeldEntry,
-  begunAt: number = Number.NEGATIVE_INFINITY,
-  askAgainAt = 0,
-): L1Hold {
+export function holdSlot(copy: HeldEntry, begunAt: number = LONG_AGO, askAgainAt = 0): L1Hold {
   // In one literal: put together from parts, each would have a hidden class of its own, of 300 bytes.
   const body = ownBytes(copy.entry.body)
   const isOwn = body === copy.entry.body
@@ -156,10 +170,12 @@ function sizeOf(slot: L1Slot, key: string): number {
 
 function entryBytes(entry: StoredEntry): number {
   const { subjects, path = '', host = '' } = entry.made
-  let bytes = entry.body.buffer.byteLength + stringBytes(path) + stringBytes(host)
+  let bytes =
+    entry.body.buffer.byteLength + codedBytes(entry.body) + stringBytes(path) + stringBytes(host)
   for (const subject of subjects) bytes += REFERENCE_BYTES + stringBytes(subject)
   if (entry.type === 'value') return bytes
-  for (const [name, value] of [...entry.headers, ...entry.vary]) {
+  for (const text of entry.fields) bytes += REFERENCE_BYTES + stringBytes(text)
+  for (const [name, value] of entry.vary) {
     bytes += REFERENCE_BYTES + PAIR_BYTES + stringBytes(name) + stringBytes(value ?? '')
   }
   return bytes

@@ -611,7 +611,7 @@ const STORE: FillResult = {
   entry: {
     type: 'response',
     status: 200,
-    headers: [],
+    fields: [],
     body: Buffer.from('1'),
     initialAgeMs: 0,
     vary: [],

@@ -4,6 +4,7 @@ import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
+import { toHeaders } from '../http/fields.ts'
 import { storableHeaders } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
 import {
@@ -11,7 +12,7 @@ import {
   type RequestDirectives,
   requestDirectives,
 } from '../http/request-directives.ts'
-import type { CapturedHead, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
+import type { CapturedHead, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
@@ -45,13 +46,40 @@ export function replyFrom(
 ): Reply {
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
-  if (notModified(request.headers, stored.headers, stored.status)) {
-    return { status: 304, headers: [...headersOf304(stored.headers), ...added], body: undefined }
+  const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
+  const headers = toHeaders(fields)
+  // A client may have another form of it than it would get now.
+  const others = config.compress?.fieldsOf(stored).map(toHeaders) ?? []
+  const same = [headers, ...others].find((form) =>
+    notModified(request.headers, form, stored.status),
+  )
+  if (same !== undefined) {
+    return { status: 304, headers: [...headersOf304(same), ...added], body: undefined }
   }
-  const whole = { status: stored.status, headers: [...stored.headers, ...added], body: stored.body }
+  const whole = { status: stored.status, headers: [...headers, ...added], body }
   return request.method === 'GET' && stored.status === 200
     ? partOf(whole, request, statusField(config, facts))
     : whole
+}
+
+/** The whole of a stored answer, with its Age, for a client that asks for it as it is. */
+export function readyFrom(
+  request: RequestView,
+  config: CacheConfig<never>,
+  held: HeldEntry,
+  stored: StoredResponse,
+  now: number,
+): ReadyReply {
+  const { status } = stored
+  const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
+  const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
+  const ready = [...fields, 'age', String(ageS)]
+  if (config.cacheName !== undefined) {
+    const ttlS = (held.staleAt - now) / 1000
+    ready.push('cache-status', cacheStatus(config.cacheName, { type: 'hit', ttlS }))
+  }
+  if (status !== 204) ready.push('content-length', String(body.byteLength))
+  return { type: 'ready', status, fields: ready, body }
 }
 
 /** For the client whose request runs the handler: the 304 that the handler, which did not see its condition, cannot give. */

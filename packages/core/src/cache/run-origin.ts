@@ -6,6 +6,8 @@ import {
   type CapturedHead,
   type HeadDecision,
   type HeaderList,
+  type InnerCache,
+  type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -15,6 +17,7 @@ import type { LiveSink } from '../ports/live.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
 import { entryOf, refused, resultOf } from './fill-result.ts'
+import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
 import { ownNotModified, statusField } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { staleReply } from './stale-if-error.ts'
@@ -24,6 +27,8 @@ import { ask, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
 
 export interface OriginRun {
   readonly request: RequestView
+  /** The key without what varies. */
+  readonly plainKey: string
   readonly config: CacheConfig<never>
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
@@ -34,28 +39,41 @@ export interface OriginRun {
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
 
-export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
-  const { request, config, lead } = run
+export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> {
+  const run = { ...ordered }
+  const { request, lead } = run
+  let inner: InnerCache | undefined
   const asked = ask(rt, lead, request)
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
     const observer: OriginObserver = {
       conditions: asked?.conditions,
-      maxBodyBytes: config.maxBodyBytes,
+      maxBodyBytes: run.config.maxBodyBytes,
       live: liveOf(
         rt,
         run,
         () => verdict,
         () => minted,
       ),
+      onInner(met) {
+        if (met.keyOf(request) === run.plainKey) {
+          inner = met
+          run.config = withRulesOf(run.config, met)
+          return undefined
+        }
+        resolve(refused(LEFT_TO_INNER, 200))
+        const { reason: detail } = LEFT_TO_INNER
+        return statusField(run.config, { type: 'forward', reason: run.reason, detail })
+      },
       onHead(head, whole, natives) {
+        const { config } = run
         const about = head.status === 304 ? asked : undefined
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
         if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
         if (meant && verdict.store && !lead.signal.aborted)
-          verdict = withSubjects(verdict, meant, request, config, natives)
+          verdict = subjectsOf(run, verdict, meant, natives, inner)
         if (!verdict.store) resolve(refused(verdict, head.status))
         if (about !== undefined) {
           const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
@@ -71,6 +89,19 @@ export function runOrigin(rt: Runtime, run: OriginRun): Promise<FillResult> {
       .catch(failed)
       .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked)))
   })
+}
+
+/** The names that either of two caches gives it: who purges need not know which of them keeps it. */
+function subjectsOf(
+  { request, config }: OriginRun,
+  verdict: Storable,
+  head: CapturedHead,
+  natives: Natives | undefined,
+  inner: InnerCache | undefined,
+): Storable | NotStorable {
+  const named = withSubjects(verdict, head, request, config, natives)
+  if (inner === undefined || !named.store) return named
+  return withSubjects(named, head, request, inner.config as CacheConfig<never>, inner.natives)
 }
 
 const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
@@ -149,14 +180,15 @@ function decide(
     stored: isStored(run, verdict) || undefined,
     detail: detailOf(run, verdict),
   })
+  const varies = verdict.store && run.config.compress?.varies(head)
+  const vary: HeaderList = varies ? [['vary', 'Accept-Encoding']] : []
+  const add = [...minted, ...vary, ...status]
   return {
     action: 'send',
     capture: verdict.store,
-    add: [...minted, ...status],
+    add,
     remove: OWN_FIELDS,
     notModified:
-      run.forClient && verdict.store
-        ? ownNotModified(run.request, head, [...minted, ...status])
-        : undefined,
+      run.forClient && verdict.store ? ownNotModified(run.request, head, add) : undefined,
   }
 }

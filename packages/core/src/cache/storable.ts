@@ -31,6 +31,7 @@ export type NotStorableReason =
   | 'tags'
   | 'too-many-tags'
   | 'validator-mismatch'
+  | 'inner-cache'
 
 export interface Storable {
   readonly store: true

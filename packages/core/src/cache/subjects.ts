@@ -10,7 +10,7 @@ import { WHERE } from './read-options.ts'
 import type { NotStorable, Storable } from './storable.ts'
 import { MOST_TAGS, tagsOf } from './tags.ts'
 
-/** The same verdict with the subjects in it, or why not. Never throws. */
+/** The same verdict with the subjects in it, beside those it has, or why not. Never throws. */
 export function withSubjects(
   verdict: Storable,
   head: CapturedHead,
@@ -20,6 +20,7 @@ export function withSubjects(
 ): Storable | NotStorable {
   const origin = originOf(request)
   const subjects = new Set([
+    ...(verdict.subjects ?? []),
     ...responseTags(head.headers).map(tagSubject),
     ...cacheGroups(head.headers).map((group) => groupSubject(origin, group)),
   ])

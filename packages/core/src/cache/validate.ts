@@ -5,6 +5,7 @@
 // one it says is good. So its own client gets that, nothing is kept, and the next fill asks for the whole.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { toFields, toHeaders } from '../http/fields.ts'
 import { conditionsFor, freshen, isAbout } from '../http/freshen.ts'
 import { initialAgeMs } from '../http/freshness.ts'
 import { sameSelection } from '../http/vary.ts'
@@ -30,8 +31,8 @@ export interface Asked {
 }
 
 /** Conditions on a validator of the app's own; only 200 becomes 304 (RFC 9110 §15.4.5). */
-export function conditionsOf({ status, headers, minted }: StoredResponse): HeaderList {
-  return status === 200 && !minted ? conditionsFor(headers) : []
+export function conditionsOf({ status, fields, minted }: StoredResponse): HeaderList {
+  return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
 }
 
 export function ask(rt: Runtime, { previous }: Lead, request: RequestView): Asked | undefined {
@@ -50,9 +51,10 @@ export function meantBy(
   head: CapturedHead,
   wallNow: number,
 ): CapturedHead | undefined {
-  if (!isAbout(stored.headers, head.headers)) return undefined
+  const headers = toHeaders(stored.fields)
+  if (!isAbout(headers, head.headers)) return undefined
   const { own } = stored
-  const before = own === undefined ? stored.headers : [...stored.headers, [OWN_FIELD, own] as const]
+  const before = own === undefined ? headers : [...headers, [OWN_FIELD, own] as const]
   return { status: stored.status, headers: freshen(before, head, wallNow) }
 }
 
@@ -71,8 +73,8 @@ export function replyUnchanged(
   const now = rt.clock.now()
   const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
   if (meant === undefined) return replyFrom(request, config, previous, stored, facts, now)
-  const headers = meant.headers.filter(([name]) => !MADE_ANEW.has(name))
-  const entry = { ...stored, headers, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
+  const fields = toFields(meant.headers.filter(([name]) => !MADE_ANEW.has(name)))
+  const entry = { ...stored, fields, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
   const reply = replyFrom(request, config, { ...previous, bornAt: now }, entry, facts, now)
   return reply.status === 304 ? withOwnFields(reply, head) : reply
 }

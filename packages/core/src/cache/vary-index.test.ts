@@ -5,7 +5,7 @@ import { VaryIndex } from './vary-index.ts'
 const found = (vary: StoredResponse['vary']): StoredResponse => ({
   type: 'response',
   status: 200,
-  headers: [],
+  fields: [],
   body: Buffer.alloc(0),
   initialAgeMs: 0,
   vary,

@@ -1,6 +1,6 @@
 // What is kept, and for how long it may be used.
 
-import type { HeaderList } from '../ports/exchange.ts'
+import type { Fields } from '../http/fields.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 
 /** From where an entry comes: what it takes to know whether a purge was about it, and when to refresh it early. */
@@ -23,7 +23,7 @@ export const UNKNOWN_ORIGIN: Made = { asOf: 0, tookMs: 0, subjects: [] }
 export interface StoredResponse {
   readonly type: 'response'
   readonly status: number
-  readonly headers: HeaderList
+  readonly fields: Fields
   readonly body: Uint8Array
   /** Age the response had when it was stored (an upstream `Age` header). */
   readonly initialAgeMs: number

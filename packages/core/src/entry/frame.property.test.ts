@@ -1,6 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { toFields, toHeaders } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
 import { decodeKept, encodeKept } from '../idempotency/kept-response.ts'
 import { Seal } from '../idempotency/seal.ts'
@@ -11,11 +12,7 @@ import { decodeFrame, encodeFrame, encodeHead, withHead } from './frame.ts'
 const RESPONSE: StoredResponse = {
   type: 'response',
   status: 200,
-  headers: [
-    ['content-type', 'text/plain'],
-    ['etag', '"a"'],
-    ['x-a', 'é'],
-  ],
+  fields: ['content-type', 'text/plain', 'etag', '"a"', 'x-a', 'é'],
   body: Buffer.from('hello'),
   made: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
   initialAgeMs: 3_000,
@@ -34,7 +31,8 @@ function expectSound(entry: StoredEntry | undefined): void {
   if (entry.type === 'value') return
   expect(Number.isInteger(entry.status) && entry.status >= 200 && entry.status < 600).toBe(true)
   expect(String(Math.floor(entry.initialAgeMs / 1000))).toMatch(/^\d+$/)
-  for (const [name, value] of entry.headers) {
+  const headers = toHeaders(entry.fields)
+  for (const [name, value] of headers) {
     validateHeaderName(name)
     validateHeaderValue(name, value)
   }
@@ -42,7 +40,7 @@ function expectSound(entry: StoredEntry | undefined): void {
     validateHeaderName(name)
     if (value !== null) validateHeaderValue(name, value)
   }
-  expect(lastingHeaders(entry.headers)).toEqual(entry.headers)
+  expect(lastingHeaders(headers)).toEqual(headers)
 }
 
 /** Correct but for its head. */
@@ -167,7 +165,8 @@ describe('whatever is planted as a patch', () => {
 })
 
 describe('whatever is planted as the answer of an idempotency key', () => {
-  const { status, headers, body } = RESPONSE
+  const { status, fields, body } = RESPONSE
+  const headers = toHeaders(fields)
   const kept = encodeKept({ type: 'response', status, headers, body })
   const lost = encodeKept({ type: 'not-retained', status: 201, location: '/orders/1' })
 
@@ -189,7 +188,7 @@ describe('whatever is planted as the answer of an idempotency key', () => {
         const read = decodeKept(each)
         if (read?.type === 'value') expectSound(read.stored)
         if (read?.type === 'response') {
-          expectSound({ ...RESPONSE, status: read.status, headers: read.headers })
+          expectSound({ ...RESPONSE, status: read.status, fields: toFields(read.headers) })
         }
         if (read?.type === 'not-retained' && read.location !== undefined) {
           validateHeaderValue('location', read.location)

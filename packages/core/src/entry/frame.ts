@@ -1,6 +1,7 @@
 // A stored entry as bytes: magic, layout version, kind, head length, head (JSON), body. What comes back
 // from a shared store is untrusted, so decoding checks everything and answers `undefined`, never throws.
 
+import { toFields, toHeaders } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
@@ -99,11 +100,11 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     ...(host !== undefined && { o: host }),
   }
   if (entry.type === 'value') return head
-  const { status, headers, initialAgeMs, vary, minted, own } = entry
+  const { status, fields, initialAgeMs, vary, minted, own } = entry
   return {
     ...head,
     s: status,
-    h: headers,
+    h: toHeaders(fields),
     a: initialAgeMs,
     v: vary,
     ...(minted && { m: 1 }),
@@ -147,7 +148,7 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
   return {
     type: 'response',
     status: s as number,
-    headers,
+    fields: toFields(headers),
     initialAgeMs: a,
     vary,
     body,

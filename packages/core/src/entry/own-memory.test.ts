@@ -27,10 +27,7 @@ describe('strings', () => {
     const response: StoredEntry = {
       type: 'response',
       status: 200,
-      headers: [
-        ['etag', '"é"'],
-        ['x', ''],
-      ],
+      fields: ['etag', '"é"', 'x', ''],
       body: Buffer.from('b'),
       initialAgeMs: 7,
       vary: [['accept', null]],

@@ -1,6 +1,7 @@
 // Entries that keep nothing alive but themselves. A view of bytes holds the whole buffer it is of, a part of a string may hold
 // the whole string: little that is kept for long would hold much that nobody counts.
 
+import { toFields, toHeaders } from '../http/fields.ts'
 import type { StoredEntry } from './entry.ts'
 
 /** Node gives small buffers out of one of 8 KiB, and Redis replies out of what the socket read; what is nearly whole stays. */
@@ -15,8 +16,10 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 /** What an application gave: its header values, its tags, the path as a part of the URL. What was read from JSON is its own. */
 export function withOwnStrings(entry: StoredEntry): StoredEntry {
   if (entry.type === 'value') return { ...entry, made: copied(entry.made) }
-  const { headers, vary, made } = entry
-  return { ...entry, ...copied({ headers, vary, made }) }
+  const { fields, vary, made } = entry
+  // Names that are common are one string again.
+  const own = toFields(toHeaders(copied(fields)))
+  return { ...entry, fields: own, ...copied({ vary, made }) }
 }
 
 function copied<T>(part: T): T {

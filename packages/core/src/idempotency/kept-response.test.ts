@@ -112,7 +112,7 @@ describe('what a store gives back', () => {
     ['a status that is none', frame(99, [])],
     ['a header of two lines', frame(200, [['x-a', 'b\r\nset-cookie: c']])],
     ['a name that is none', frame(200, [['X A', 'b']])],
-    ['headers that are none', frame(200, { a: 1 })],
+    ['headers that are none', encodeKept(response()).map((byte) => (byte === 0x68 ? 0x69 : byte))],
     ['no JSON', Buffer.from([2, 0x7b])],
     ['null', json(null)],
     ['a list', json([])],

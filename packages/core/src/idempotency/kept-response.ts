@@ -3,6 +3,7 @@
 
 import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { decodeFrame, encodeFrame } from '../entry/frame.ts'
+import { toFields, toHeaders } from '../http/fields.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
 export type Kept =
@@ -31,9 +32,11 @@ export function encodeKept(kept: Kept): Uint8Array {
     return withKind(KIND_NOT_RETAINED, Buffer.from(JSON.stringify({ s: status, l: location })))
   }
   if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(kept.stored))
+  const { type, status, headers, body } = kept
+  const about = { initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }
   return withKind(
     KIND_FRAME,
-    encodeFrame({ ...kept, initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }),
+    encodeFrame({ type, status, fields: toFields(headers), body, ...about }),
   )
 }
 
@@ -45,8 +48,8 @@ export function decodeKept(frame: Uint8Array): Kept | undefined {
   const entry = decodeFrame(rest)
   if (entry === undefined) return undefined
   if (entry.type === 'value') return { type: 'value', stored: entry }
-  const { status, headers, body } = entry
-  return { type: 'response', status, headers, body }
+  const { status, fields, body } = entry
+  return { type: 'response', status, headers: toHeaders(fields), body }
 }
 
 function withKind(kind: number, rest: Uint8Array): Uint8Array {

@@ -57,7 +57,23 @@ export type HeadDecision =
 /** Told of a head in whose making core has no part. */
 export type HeadWatch = (head: CapturedHead, natives?: Natives) => void
 
+/** A cache in the app, come upon while another one further out runs the app for the same request. */
+export interface InnerCache {
+  /** The key that it has for this request, as the outer one sees it. */
+  keyOf(request: RequestView): string
+  /** Its options, as core has read them, and what its callbacks are given. */
+  readonly config: object
+  readonly natives: Natives
+}
+
+/**
+ * Told of an inner cache, before the head. Undefined: it is to let the request pass. Else it takes it on as if nobody had before: this run is
+ * its client's alone from then on, and the fields are put on top of the response's.
+ */
+export type OnInner = (inner: InnerCache) => HeaderList | undefined
+
 export interface OriginObserver {
+  readonly onInner?: OnInner
   /**
    * Called once, before the head leaves; never throws. `whole` is the body, where all of it is at hand by then; it may
    * change as soon as this returns. `natives` are of the run that makes this response, be it behind an answer already given.
@@ -100,6 +116,15 @@ export interface Reply {
   readonly part?: true
 }
 
+/** A stored answer as it is. Every field is valid. */
+export interface ReadyReply {
+  readonly type: 'ready'
+  readonly status: number
+  /** Name, value, name, value; Content-Length among them. */
+  readonly fields: readonly string[]
+  readonly body: Uint8Array
+}
+
 /** What was read of a request since `watchReads`. Names of headers are lower-case. */
 export interface ReadLog {
   readonly headers: ReadonlySet<string>
@@ -115,9 +140,9 @@ export interface Exchange<Native = unknown> {
   isGone?(): boolean
   /**
    * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them. `onHead` is told once how the
-   * app answers, before the head leaves or when its client is gone; it never throws.
+   * app answers, before the head leaves or when its client is gone; it never throws. `onInner` is for a request that was looked up.
    */
-  bypass(add: HeaderList, onHead?: HeadWatch): void | Promise<void>
+  bypass(add: HeaderList, onHead?: HeadWatch, onInner?: OnInner): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; the client's conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.

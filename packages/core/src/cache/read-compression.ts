@@ -1,0 +1,60 @@
+// The option `compress` of stampedeCache: checked, and turned into a rule.
+
+import { optionError } from '../errors.ts'
+import type { Coding } from '../http/content-coding.ts'
+import { checkNames, readBytes, readStrings } from '../options.ts'
+import { CODINGS } from './coded-bodies.ts'
+import { Compression } from './compression.ts'
+import { WHERE } from './read-options.ts'
+
+const OPTION = `${WHERE}.compress`
+const DEFAULT_MIN_BYTES = 1024
+/** What formats that are compressed already do not have. */
+const DEFAULT_TYPES: readonly string[] = [
+  ...['text/*', '*/*+json', '*/*+xml', '*/*+text', 'application/json', 'application/xml'],
+  ...['application/javascript', 'application/ecmascript', 'application/x-javascript'],
+  ...['application/x-ndjson', 'application/graphql', 'application/wasm', 'application/x-yaml'],
+  ...['font/ttf', 'font/otf', 'application/vnd.ms-fontobject', 'image/bmp', 'image/x-icon'],
+]
+
+export function readCompression(value: unknown): Compression | undefined {
+  if (value === undefined || value === false) return undefined
+  const bag = value === true ? {} : checkNames(OPTION, value, ['minBytes', 'types', 'codings'])
+  return new Compression({
+    minBytes: readBytes(OPTION, bag, 'minBytes') ?? DEFAULT_MIN_BYTES,
+    codings: readCodings(bag.codings),
+    matches: readTypes(bag.types),
+  })
+}
+
+/** One that this Node cannot make is left out: the same options serve Node 20 and 22. */
+function readCodings(value: unknown): readonly Coding[] {
+  if (value === undefined) return CODINGS
+  const names = readStrings(`${OPTION}.codings`, value)
+  for (const name of names) {
+    if (name === 'br' || name === 'zstd' || name === 'gzip') continue
+    throw optionError(`${OPTION}.codings`, name, "name codings: ['br', 'gzip']")
+  }
+  return [...new Set(names as Coding[])].filter((name) => CODINGS.includes(name))
+}
+
+const TYPE = /^(?:[!#$&\-^_.+a-z0-9]+|\*)\/(?:\*\+)?(?:[!#$&\-^_.+a-z0-9]+|\*)$/i
+
+function readTypes(value: unknown): (type: string) => boolean {
+  const types = value === undefined ? DEFAULT_TYPES : readStrings(`${OPTION}.types`, value)
+  for (const type of types) {
+    if (TYPE.test(type)) continue
+    throw optionError(`${OPTION}.types`, type, "name media types: ['text/*', 'application/json']")
+  }
+  const patterns = types.map((type) => type.toLowerCase().split('/'))
+  return (type) => {
+    const [main = '', sub = ''] = type.split('/')
+    return patterns.some(([mains = '', subs = '']) => isOf(main, mains) && isOf(sub, subs))
+  }
+}
+
+/** `*`, `*+json`, or itself. */
+function isOf(part: string, pattern: string): boolean {
+  if (part === '' || !pattern.startsWith('*')) return part !== '' && part === pattern
+  return part.endsWith(pattern.slice(1))
+}

@@ -1,0 +1,35 @@
+// Header fields as an entry keeps them: name, value, name, value. One array in the place of one for each field, and of a
+// name that is common only one string for all entries.
+
+import type { HeaderList } from '../ports/exchange.ts'
+
+/** Names lower-case, each before its value. */
+export type Fields = readonly string[]
+
+/** RFC 9110, RFC 9111, and what frameworks and their usual layers add. */
+const COMMON: ReadonlyMap<string, string> = new Map(
+  [
+    ...['content-type', 'content-length', 'content-encoding', 'content-language'],
+    ...['content-location', 'content-disposition', 'cache-control', 'date', 'etag', 'expires'],
+    ...['last-modified', 'location', 'link', 'vary', 'x-powered-by', 'accept-ranges'],
+    ...['access-control-allow-origin', 'access-control-expose-headers', 'referrer-policy'],
+    ...['content-security-policy', 'cross-origin-opener-policy', 'cross-origin-resource-policy'],
+    ...['origin-agent-cluster', 'strict-transport-security', 'x-content-type-options'],
+    ...['x-dns-prefetch-control', 'x-download-options', 'x-frame-options', 'x-xss-protection'],
+    ...['x-permitted-cross-domain-policies', 'x-response-time', 'cdn-cache-control'],
+  ].map((name) => [name, name]),
+)
+
+export function toFields(headers: HeaderList): Fields {
+  const fields: string[] = []
+  for (const [name, value] of headers) fields.push(COMMON.get(name) ?? name, value)
+  return fields
+}
+
+export function toHeaders(fields: Fields): HeaderList {
+  const headers: Array<readonly [string, string]> = []
+  for (let i = 0; i < fields.length; i += 2) {
+    headers.push([fields[i] as string, fields[i + 1] as string])
+  }
+  return headers
+}

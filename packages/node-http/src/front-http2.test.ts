@@ -1,0 +1,154 @@
+// stampedeFront on the compatibility objects of node:http2, over real sessions.
+
+import { once } from 'node:events'
+import {
+  type ClientHttp2Session,
+  connect,
+  createServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+} from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { createStampede } from '@stampede/core'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { ManualClock } from '../../core/src/testing/index.ts'
+import { type Listener, stampedeFront } from './front.ts'
+
+type Http2Listener = Listener<Http2ServerRequest, Http2ServerResponse>
+
+interface Answer {
+  readonly head: IncomingHttpHeaders
+  readonly body: string
+}
+
+type Ask = (headers?: Record<string, string>) => Promise<Answer>
+
+async function serve(
+  listener: Http2Listener,
+  options = {},
+): Promise<{ ask: Ask; client: ClientHttp2Session }> {
+  const server = createServer(stampedeFront(listener, { ttlMs: 60_000, ...options }))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  onTestFinished(() => {
+    client.destroy()
+    server.close()
+  })
+  const ask: Ask = (headers = {}) =>
+    new Promise((resolve, reject) => {
+      const stream = client.request({ ':path': '/', ...headers }).setEncoding('utf8')
+      let [head, body]: [IncomingHttpHeaders, string] = [{}, '']
+      stream.on('response', (received) => {
+        head = received
+      })
+      stream.on('data', (chunk) => {
+        body += chunk
+      })
+      stream.on('error', reject).on('end', () => resolve({ head, body }))
+    })
+  return { ask, client }
+}
+
+const statusOf = ({ head }: Answer): string => String(head['cache-status'])
+
+test.each<[string, (res: Http2ServerResponse) => void]>([
+  ['end', (res) => void res.end('page')],
+  [
+    'write',
+    (res) => {
+      res.write('pa')
+      res.end('ge')
+    },
+  ],
+  ['writeHead', (res) => void res.writeHead(200, { link: ['<a>', '<b>'] }).end('page')],
+  [
+    'setHeader',
+    (res) => {
+      res.setHeader('link', ['<a>', '<b>'])
+      res.end('page')
+    },
+  ],
+])('answers hits without the listener, which used %s', async (way, answer) => {
+  const warned = vi.fn()
+  process.on('warning', warned)
+  onTestFinished(() => void process.off('warning', warned))
+  const listener = vi.fn<Http2Listener>((_req, res) => answer(res))
+  const { ask } = await serve(listener)
+  const miss = await ask()
+  const hit = await ask()
+  expect([miss.body, hit.body]).toEqual(['page', 'page'])
+  expect(statusOf(miss)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
+  expect(statusOf(hit)).toMatch(/^Stampede; hit; ttl=5\d$/)
+  const link = /Head|Header/.test(way) ? '<a>, <b>' : undefined
+  expect([miss.head.link, hit.head.link]).toEqual([link, link])
+  expect((await ask({ ':method': 'HEAD' })).head['content-length']).toBe('4')
+  expect((await ask({ 'if-none-match': String(hit.head.etag) })).head[':status']).toBe(304)
+  expect((await ask({ range: 'bytes=0-1' })).body).toBe('pa')
+  expect(listener).toHaveBeenCalledTimes(1)
+  expect(warned).not.toHaveBeenCalled()
+})
+
+test('refreshes behind a stale answer', async () => {
+  const clock = new ManualClock()
+  const stampede = createStampede({ clock, random: () => 0 })
+  let runs = 0
+  const { ask } = await serve((_req, res) => void res.end(`run ${++runs}`), {
+    stampede,
+    staleWhileRevalidateMs: 60_000,
+  })
+  await ask()
+  await clock.advance(61_000)
+  expect((await ask()).body).toBe('run 1')
+  await expect.poll(() => stampede.stats().fills.committed).toBe(2)
+  expect((await ask()).body).toBe('run 2')
+})
+
+test('an error of the listener is a 500, or breaks off what had begun', async () => {
+  const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  onTestFinished(() => warned.mockRestore())
+  const { ask } = await serve(async (req, res) => {
+    if (req.url === '/late') res.write('half')
+    throw new Error('broken')
+  })
+  expect((await ask()).head[':status']).toBe(500)
+  await expect(ask({ ':path': '/late' })).rejects.toThrow('NGHTTP2_INTERNAL_ERROR')
+  expect(warned).toHaveBeenCalledTimes(2)
+})
+
+test('who is asked is in the key, in both of the ways a client can say it', async () => {
+  const { ask } = await serve((req, res) => void res.end(`${req.authority} ${req.headers.host}`))
+  const own = await ask()
+  for (const headers of [
+    { ':authority': 'a.test' },
+    { ':authority': 'a.test', host: 'b.test' },
+    { ':authority': 'b.test' },
+  ]) {
+    const { body } = await ask(headers)
+    expect(body).not.toBe(own.body)
+    expect(body.split(' ')).toEqual([headers[':authority'], String(headers.host)])
+  }
+})
+
+test('those who wait are answered when the first client has gone', async () => {
+  let release: () => void = () => {}
+  const open = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let runs = 0
+  const { ask, client } = await serve(async (_req, res) => {
+    runs += 1
+    await open
+    res.end('page')
+  })
+  const first = client.request({ ':path': '/' })
+  first.on('error', () => {})
+  await expect.poll(() => runs).toBe(1)
+  const second = ask()
+  first.close()
+  await once(first, 'close')
+  release()
+  expect((await second).body).toBe('page')
+  expect(runs).toBe(1)
+})

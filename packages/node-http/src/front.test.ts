@@ -1,0 +1,330 @@
+// stampedeFront around plain listeners: what reaches them, what does not, and what becomes of their errors.
+
+import { once } from 'node:events'
+import {
+  createServer,
+  get,
+  type IncomingMessage,
+  type RequestListener,
+  request,
+  type ServerResponse,
+} from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { createStampede, type Stampede } from '@stampede/core'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { ManualClock } from '../../core/src/testing/index.ts'
+import { type Listener, stampedeFront } from './front.ts'
+import { isRevalidation } from './revalidation.ts'
+import { fieldOf, rawRequest, serve } from './testing/raw-client.ts'
+
+const statusOf = (response: Parameters<typeof fieldOf>[0]): string =>
+  fieldOf(response, 'cache-status').join(', ')
+
+const page: Listener = (_req, res) => void (res as ServerResponse).end('page')
+
+/** What the process was warned of, which is not printed. */
+function warnings() {
+  const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  onTestFinished(() => warned.mockRestore())
+  return warned
+}
+
+describe('the listener', () => {
+  test('runs once for a page, and is not entered for hits', async () => {
+    const listener = vi.fn(page)
+    await using server = await serve(stampedeFront(listener, { ttlMs: 60_000 }))
+    const answers = []
+    for (const _ of [1, 2, 3]) answers.push(await rawRequest(server.port, '/a?x=1'))
+    expect(answers.map(statusOf)).toEqual([
+      'Stampede; fwd=uri-miss; fwd-status=200; stored',
+      expect.stringMatching(/^Stampede; hit/),
+      expect.stringMatching(/^Stampede; hit/),
+    ])
+    expect(listener).toHaveBeenCalledTimes(1)
+  })
+
+  test('is given the request and the response of the server, on misses and when passed by', async () => {
+    const given: unknown[][] = []
+    const front = stampedeFront(
+      (req, res) => {
+        given.push([req, res])
+        res.end('page')
+      },
+      { ttlMs: 60_000 },
+    )
+    const made: unknown[][] = []
+    const server = await serve((req, res) => {
+      made.push([req, res])
+      front(req, res)
+    })
+    await using _ = server
+    await rawRequest(server.port)
+    await rawRequest(server.port, '/', ['Cookie: a=1'])
+    expect(given).toHaveLength(2)
+    for (const [i, pair] of given.entries())
+      for (const [j, one] of pair.entries()) expect(one).toBe(made[i]?.[j])
+  })
+
+  test('is entered again behind a stale answer, by a request that is a revalidation', async () => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock, random: () => 0 })
+    const seen: Array<[string | undefined, boolean]> = []
+    const front = stampedeFront(
+      (req, res) => {
+        seen.push([req.url, isRevalidation(req)])
+        res.end(`run ${seen.length}`)
+      },
+      { stampede, ttlMs: 10_000, staleWhileRevalidateMs: 60_000 },
+    )
+    await using server = await serve(front)
+    await rawRequest(server.port, '/a?x=1')
+    await clock.advance(11_000)
+    expect((await rawRequest(server.port, '/a?x=1')).body).toBe('run 1')
+    await expect.poll(() => stampede.stats().fills.committed).toBe(2)
+    expect((await rawRequest(server.port, '/a?x=1')).body).toBe('run 2')
+    expect(seen).toEqual([
+      ['/a?x=1', false],
+      ['/a?x=1', true],
+    ])
+  })
+
+  test('makes what it changed obsolete', async () => {
+    let runs = 0
+    const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), { ttlMs: 60_000 })
+    await using server = await serve(front)
+    for (const _ of [1, 2]) expect((await rawRequest(server.port)).body).toBe('run 1')
+    await rawRequest(server.port, '/', ['Content-Length: 0'], 'POST')
+    expect((await rawRequest(server.port)).body).toBe('run 3')
+  })
+})
+
+describe('callbacks', () => {
+  test('are given the raw request, and the raw response where there is one', async () => {
+    const stampede = createStampede()
+    let runs = 0
+    const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), {
+      stampede,
+      ttlMs: 60_000,
+      key: (req) => req.url?.split('?')[0] ?? '/',
+      identity: (req) => String(req.headers['x-user']),
+      bypass: (req) => req.url === '/live',
+      tags: (req, res) => [`path:${req.url}`, `status:${res.statusCode}`],
+    })
+    await using server = await serve(front)
+    const ask = async (path: string, user: string) =>
+      (await rawRequest(server.port, path, [`X-User: ${user}`])).body
+    expect([await ask('/a?x=1', 'ann'), await ask('/a?x=2', 'ann')]).toEqual(['run 1', 'run 1'])
+    expect(await ask('/a', 'bob')).toBe('run 2')
+    expect([await ask('/live', 'ann'), await ask('/live', 'ann')]).toEqual(['run 3', 'run 4'])
+    await stampede.purge({ tag: 'path:/a?x=1' })
+    expect([await ask('/a', 'ann'), await ask('/a', 'bob')]).toEqual(['run 5', 'run 2'])
+    await stampede.purge({ tag: 'status:200' })
+    expect(await ask('/a', 'bob')).toBe('run 6')
+  })
+
+  test('that throw are a 500 and a warning that names them, and the listener is not entered', async () => {
+    const warned = warnings()
+    const listener = vi.fn(page)
+    const key = () => {
+      throw new Error('no key')
+    }
+    await using server = await serve(stampedeFront(listener, { key }))
+    const answer = await rawRequest(server.port)
+    expect([answer.head[0], listener.mock.calls.length]).toEqual([
+      'HTTP/1.1 500 Internal Server Error',
+      0,
+    ])
+    expect(String(warned.mock.calls[0]?.[0])).toContain('stampedeCache.key: threw: no key')
+  })
+})
+
+describe('an error of the listener', () => {
+  const thrown = (error: unknown) => () => {
+    throw error
+  }
+  const CASES: ReadonlyArray<readonly [string, Listener]> = [
+    ['that is thrown', thrown(new Error('broken'))],
+    ['that rejects', async () => thrown(new Error('broken'))()],
+    ['that is no Error', thrown('broken')],
+  ]
+  /** A hit is another matter: none of these gets there. */
+  const WAYS: ReadonlyArray<readonly [string, string, readonly string[]]> = [
+    ['on a miss', 'GET', []],
+    ['passed by', 'GET', ['Cookie: a=1']],
+    ['on a POST', 'POST', ['Content-Length: 0']],
+  ]
+
+  for (const [what, listener] of CASES) {
+    test.each(WAYS)(`${what} is a 500 and a warning, %s`, async (_, method, fields) => {
+      const warned = warnings()
+      const rejected = vi.fn()
+      process.on('unhandledRejection', rejected)
+      onTestFinished(() => void process.off('unhandledRejection', rejected))
+      const front = stampedeFront(
+        (req, res) => {
+          res.setHeader('Set-Cookie', 'half=1')
+          res.setHeader('Content-Length', '4711')
+          return listener(req, res)
+        },
+        { ttlMs: 60_000 },
+      )
+      await using server = await serve(front)
+      for (const round of [1, 2]) {
+        const answer = await rawRequest(server.port, `/${round}`, fields, method)
+        expect(answer.head[0]).toBe('HTTP/1.1 500 Internal Server Error')
+        expect(answer.body).toContain('Internal Server Error')
+        expect(fieldOf(answer, 'set-cookie')).toEqual([])
+        expect(statusOf(answer)).not.toContain('stored')
+      }
+      expect(warned.mock.calls.map(([warning]) => String(warning))).toEqual(
+        Array(2).fill(expect.stringContaining('broken')),
+      )
+      expect(rejected).not.toHaveBeenCalled()
+    })
+  }
+
+  test('in the middle of a body breaks it off, and nothing of it is kept', async () => {
+    const warned = warnings()
+    let runs = 0
+    const front = stampedeFront(
+      async (_req, res) => {
+        runs += 1
+        if (runs > 1) return void res.end('whole')
+        await new Promise((resolve) => res.write('half', resolve))
+        throw new Error('broken')
+      },
+      { ttlMs: 60_000 },
+    )
+    await using server = await serve(front)
+    const first = await rawRequest(server.port)
+    expect(first.head[0]).toBe('HTTP/1.1 200 OK')
+    expect(first.body).not.toContain('\r\n0\r\n')
+    expect((await rawRequest(server.port)).body).toBe('whole')
+    expect(warned).toHaveBeenCalledTimes(1)
+  })
+
+  test('behind a stale answer leaves that as it was', async () => {
+    const warned = warnings()
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock, random: () => 0 })
+    let runs = 0
+    const front = stampedeFront(
+      async (_req, res) => {
+        runs += 1
+        if (runs === 2) throw new Error('broken')
+        res.end(`run ${runs}`)
+      },
+      { stampede, ttlMs: 10_000, staleWhileRevalidateMs: 600_000, staleIfErrorMs: 600_000 },
+    )
+    await using server = await serve(front)
+    await rawRequest(server.port)
+    await clock.advance(11_000)
+    expect((await rawRequest(server.port)).body).toBe('run 1')
+    await expect.poll(() => stampede.stats().fills.failed).toBe(1)
+    expect((await rawRequest(server.port)).body).toBe('run 1')
+    expect(warned).toHaveBeenCalledTimes(1)
+  })
+
+  test('after its answer is complete is a warning, and the answer stands', async () => {
+    const warned = warnings()
+    // More than a socket takes at once.
+    const body = 'x'.repeat(8_000_000)
+    const front = stampedeFront(
+      async (_req, res) => {
+        res.end(body)
+        throw new Error('afterwards')
+      },
+      { ttlMs: 60_000 },
+    )
+    await using server = await serve(front)
+    const answer = await rawRequest(server.port)
+    expect([answer.head[0], answer.body.length]).toEqual(['HTTP/1.1 200 OK', body.length])
+    expect(warned).toHaveBeenCalledTimes(1)
+  })
+})
+
+describe('what is no request for a page goes through', () => {
+  async function listening(listener: RequestListener) {
+    const server = createServer(listener)
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close().closeAllConnections())
+    return { server, port: (server.address() as AddressInfo).port }
+  }
+
+  test('an upgrade, which the server hands to its own listener', async () => {
+    const listener = vi.fn(page)
+    const { server, port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
+    server.on('upgrade', (_req, socket) => {
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n')
+    })
+    const asked = get({ port, headers: { Upgrade: 'echo', Connection: 'Upgrade' } })
+    const [answer] = (await once(asked, 'upgrade')) as [IncomingMessage]
+    expect([answer.statusCode, listener.mock.calls.length]).toEqual([101, 0])
+  })
+
+  test('an upgrade that nobody wants, to the listener', async () => {
+    const listener = vi.fn(page)
+    const { port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
+    for (const _ of [1, 2]) {
+      const fields = ['Upgrade: echo', 'Connection: Upgrade']
+      expect(statusOf(await rawRequest(port, '/', fields))).toContain('fwd=bypass; detail=upgrade')
+    }
+    expect(listener).toHaveBeenCalledTimes(2)
+  })
+
+  test('CONNECT', async () => {
+    const { server, port } = await listening(stampedeFront(page, { ttlMs: 60_000 }))
+    server.on('connect', (_req, socket) => void socket.end('HTTP/1.1 200 OK\r\n\r\nthrough'))
+    const socket = connect(port, '127.0.0.1').setEncoding('utf8')
+    socket.write('CONNECT shop.test:443 HTTP/1.1\r\nHost: shop.test\r\n\r\n')
+    let text = ''
+    for await (const chunk of socket) text += chunk
+    expect(text).toMatch(/through$/)
+  })
+
+  test('a body that waits to be asked for', async () => {
+    const front: RequestListener = stampedeFront(
+      async (req, res) => {
+        let text = ''
+        for await (const chunk of req) text += chunk
+        res.end(text.toUpperCase())
+      },
+      { ttlMs: 60_000 },
+    )
+    for (const asks of [false, true]) {
+      const { server, port } = await listening(front)
+      // An app that decides for itself whether it wants the body.
+      if (asks)
+        server.on('checkContinue', (req, res) => {
+          res.writeContinue()
+          front(req, res)
+        })
+      const asked = request({ port, method: 'POST', headers: { Expect: '100-continue' } })
+      asked.flushHeaders()
+      await once(asked, 'continue')
+      asked.end('body')
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+      expect(String((await answer.toArray())[0])).toBe('BODY')
+    }
+  })
+})
+
+describe('the options', () => {
+  test.each([undefined, { handle() {} }, '/a'])(
+    'refuse %o in the place of a listener',
+    (listener) => {
+      expect(() => stampedeFront(listener as unknown as Listener)).toThrow(
+        /^stampedeFront: received .*; pass an Express app, app.callback\(\) of Koa, or any/,
+      )
+    },
+  )
+
+  test('are checked when it is created', () => {
+    const options = { ttl: 5 } as object
+    expect(() => stampedeFront(page, options)).toThrow('did you mean ttlMs?')
+    expect(() =>
+      stampedeFront(page, createStampede() as unknown as { stampede: Stampede }),
+    ).toThrow('pass it among the options')
+  })
+})

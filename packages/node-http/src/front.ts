@@ -1,0 +1,75 @@
+// stampedeFront: the cache in front of a whole listener. A hit never reaches what is behind it.
+
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
+import { type CacheOptions, createHttpCache, optionError } from '@stampede/core'
+import { addressOf } from './front-address.ts'
+import { breakOff } from './live-stream.ts'
+import { createNodeCache } from './node-exchange.ts'
+
+/** An Express app, `app.callback()` of Koa, a listener of one's own. What it returns may be a promise. */
+export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, res: Res) => unknown
+
+/**
+ * A listener that answers GET and HEAD from a cache, and lets one request at a time through to `listener` for the rest. It never
+ * throws or rejects: an error of `listener` is a 500 and a warning of the process.
+ *
+ * @example
+ * http.createServer(stampedeFront(app, { stampede, ttlMs: 10_000 }))
+ */
+export function stampedeFront(
+  listener: Listener,
+  options?: CacheOptions<IncomingMessage, ServerResponse>,
+): (req: IncomingMessage, res: ServerResponse) => void
+/** On the compatibility objects of node:http2. */
+export function stampedeFront(
+  listener: Listener<Http2ServerRequest, Http2ServerResponse>,
+  options?: CacheOptions<Http2ServerRequest, Http2ServerResponse>,
+): (req: Http2ServerRequest, res: Http2ServerResponse) => void
+export function stampedeFront(
+  listener: Listener<never, never>,
+  options?: CacheOptions<never, never>,
+): (req: never, res: never) => void {
+  if (typeof listener !== 'function') throw optionError('stampedeFront', listener, PASS_A_LISTENER)
+  // The objects of HTTP/2 have what is used of those of HTTP/1.
+  return frontOf(listener as Listener, options as CacheOptions<IncomingMessage, ServerResponse>)
+}
+
+function frontOf(
+  listener: Listener,
+  options: CacheOptions<IncomingMessage, ServerResponse> | undefined,
+): (req: IncomingMessage, res: ServerResponse) => void {
+  const visit = createNodeCache(createHttpCache(options))
+  return function stampedeFront(req, res): void {
+    const next = (error?: unknown): void => {
+      if (error === undefined) enter(listener, req, res)
+      else fail(res, error)
+    }
+    visit({ req, res, next, native: req, address: addressOf(req), dispatch: stampedeFront })
+  }
+}
+
+const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req, res) listener'
+
+function enter(listener: Listener, req: IncomingMessage, res: ServerResponse): void {
+  try {
+    const returned = listener(req, res)
+    if (returned instanceof Object && 'then' in returned)
+      Promise.resolve(returned).catch((error) => fail(res, error))
+  } catch (error) {
+    fail(res, error)
+  }
+}
+
+/** Nothing of what the listener had set may stand on an answer that it did not give. */
+function fail(res: ServerResponse, error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error))
+  // What is complete stands; it may still be on its way.
+  if (res.writableEnded) return
+  if (res.headersSent) {
+    breakOff(res)
+    return
+  }
+  for (const name of res.getHeaderNames()) res.removeHeader(name)
+  res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
+}

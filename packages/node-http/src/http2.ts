@@ -1,0 +1,12 @@
+// Where the compatibility objects of node:http2 differ from those of node:http.
+
+import type { ServerResponse } from 'node:http'
+
+export function isHttp2(res: ServerResponse): boolean {
+  return 'stream' in res
+}
+
+/** Back to the status's own reason phrase. HTTP/2 has none, and Node warns of attempts to set one. */
+export function clearReason(res: ServerResponse): void {
+  if (!isHttp2(res)) res.statusMessage = ''
+}

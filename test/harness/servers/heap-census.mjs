@@ -1,0 +1,84 @@
+// What is alive in this process, counted: objects by class, what is in all Maps and Sets, listeners, active resources, memory.
+// What is private is counted too: the inspector finds it on the heap.
+// @ts-check
+import { Session } from 'node:inspector'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+setFlagsFromString('--expose-gc')
+/** @type {() => void} */
+const gc = runInNewContext('gc')
+
+const GROUP = 'census'
+
+/** Runs in the inspector, on all objects that there are: once, since to find them takes long. */
+const COUNT = `function () {
+  const kinds = {}
+  const tables = []
+  for (const each of this) {
+    let kind
+    try {
+      kind = Object.getPrototypeOf(each)?.constructor?.name
+    } catch {}
+    if (typeof kind !== 'string') continue
+    kinds[kind] = (kinds[kind] ?? 0) + 1
+    if (kind === 'Map' || kind === 'Set') tables.push(each)
+  }
+  const entries = tables.reduce((sum, { size }) => sum + size, 0)
+  const largest = tables.sort((a, b) => b.size - a.size).slice(0, 12)
+  const show = (each) => each.size + ', such as ' + String([...each.keys()].at(-1)).slice(0, 60)
+  return { kinds, entries, largest: largest.map(show) }
+}`
+
+/** @param {ReadonlyArray<import('node:events').EventEmitter>} emitters whose listeners are counted, each by itself */
+export function census(emitters) {
+  const session = new Session()
+  session.connect()
+  try {
+    const found = count(session)
+    const listeners = [process, ...emitters].map(listenersOf)
+    const resources = countBy(process.getActiveResourcesInfo())
+    gc()
+    const { heapUsed, external } = process.memoryUsage()
+    return { ...found, listeners, resources, bytes: heapUsed + external }
+  } finally {
+    session.disconnect()
+  }
+}
+
+/** Objects by the name of their class, what all Maps and Sets have in them, and the largest of these. @param {Session} session */
+function count(session) {
+  const evaluate = { expression: 'Object.prototype', objectGroup: GROUP }
+  const prototypeObjectId = post(session, 'Runtime.evaluate', evaluate).result.objectId
+  const query = { prototypeObjectId, objectGroup: GROUP }
+  const { objectId } = post(session, 'Runtime.queryObjects', query).objects
+  const call = { objectId, functionDeclaration: COUNT, returnByValue: true }
+  const { value } = post(session, 'Runtime.callFunctionOn', call).result
+  post(session, 'Runtime.releaseObjectGroup', { objectGroup: GROUP })
+  return value
+}
+
+/** In the same thread the reply is there at once. @param {Session} session @param {string} method @param {object} params */
+function post(session, method, params) {
+  /** @type {any} */
+  let reply
+  session.post(method, params, (error, value) => {
+    if (error) throw error
+    reply = value
+  })
+  if (reply === undefined) throw new Error(`No reply to ${method}`)
+  return reply
+}
+
+/** @param {Pick<import('node:events').EventEmitter, 'eventNames' | 'listenerCount'>} emitter */
+function listenersOf(emitter) {
+  return emitter.eventNames().reduce((sum, name) => sum + emitter.listenerCount(name), 0)
+}
+
+/** @param {readonly string[]} names */
+function countBy(names) {
+  /** @type {Record<string, number>} */
+  const counts = {}
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1
+  return counts
+}
