@@ -87,8 +87,8 @@ export function createStampede(options?: StampedeOptions): Stampede {
   const rt = createRuntime(options)
   let closing: Promise<void> | undefined
   const stampede: Stampede = {
-    async getOrSet(key, factory, getOptions) {
-      if (rt.closed) throw closedError()
+    getOrSet(key, factory, getOptions) {
+      if (rt.closed) return Promise.reject(closedError())
       return getOrSet(rt, key, factory, getOptions)
     },
     async purge(target, purgeOptions) {

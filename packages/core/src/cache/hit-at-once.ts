@@ -1,13 +1,14 @@
 // The short way through the journey, for what is asked most: a plain GET of what is fresh in memory. No promise, no exchange, one
-// array. Whatever is not that plain goes the long way, which decides all of it anew.
+// array. Whatever is not that plain goes the long way, which decides all of it anew. `freshCopy` is the same for data.
 
+import type { HeldEntry } from '../entry/entry.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
 import type { Begun } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 import { readyFrom } from './respond.ts'
-import type { Runtime } from './runtime.ts'
+import type { Policy, Runtime } from './runtime.ts'
 import { goodCopy } from './trust.ts'
 import type { VaryIndex } from './vary-index.ts'
 
@@ -24,16 +25,27 @@ export function hitAtOnce<Native>(
   const names = index.namesFor(plainKey, request.headers, now)
   if (names === 'full') return undefined
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  const slot = rt.l1.get(key)
-  if (slot?.type !== 'hold') return undefined
-  const held = goodCopy(rt, slot)
-  if (held === undefined || now >= held.staleAt) return undefined
-  if (config.earlyRefresh > 0 && now >= slot.drawAgainAt) return undefined
+  const held = freshCopy(rt, key, config, now)
+  if (held === undefined) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
   config.compress?.prepare(rt.l1, key, entry, request.headers)
   return readyFrom(request, config, held, entry, now)
+}
+
+/** What memory has under a key, where it may be given without asking anybody or drawing for an early refresh. */
+export function freshCopy(
+  rt: Runtime,
+  key: string,
+  policy: Pick<Policy, 'earlyRefresh'>,
+  now: number,
+): HeldEntry | undefined {
+  const slot = rt.l1.get(key)
+  if (slot?.type !== 'hold') return undefined
+  const held = goodCopy(rt, slot, now)
+  if (held === undefined || now >= held.staleAt) return undefined
+  return policy.earlyRefresh > 0 && now >= slot.drawAgainAt ? undefined : held
 }
 
 /** Asks for the whole, in whatever form it is. */

@@ -9,13 +9,17 @@ import type { Runtime } from './runtime.ts'
  * Whether what was begun at `since` may be used now: either it is that young, or it is that short a time ago that the store
  * was certain to have told of every purge. So no copy outlives a purge by more than CONFIRMED_FOR_MS, whatever is lost.
  */
-export function isConfirmed(rt: Runtime, since: number): boolean {
-  return rt.clock.now() < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS
+export function isConfirmed(rt: Runtime, since: number, now: number = rt.clock.now()): boolean {
+  return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS
 }
 
 /** What may be answered with of what L1 has under a key, as far as purges go. */
-export function goodCopy(rt: Runtime, slot: L1Hold): HeldEntry | undefined {
-  if (!isConfirmed(rt, slot.begunAt)) return undefined
+export function goodCopy(
+  rt: Runtime,
+  slot: L1Hold,
+  now: number = rt.clock.now(),
+): HeldEntry | undefined {
+  if (!isConfirmed(rt, slot.begunAt, now)) return undefined
   if (slot.judged === rt.marks.version) return slot.held
   const held = afterPurges(rt, slot.held)
   if (held === undefined) return undefined

@@ -8,6 +8,7 @@ import {
   readEarlyRefresh,
   readJitter,
 } from '../cache/cache-options.ts'
+import { freshCopy } from '../cache/hit-at-once.ts'
 import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Policy, Resolution, Runtime } from '../cache/runtime.ts'
 import { spareInMemory } from '../cache/stand-in.ts'
@@ -89,22 +90,38 @@ const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'earlyRefresh',
 ]
 
-export async function getOrSet<T, P = T>(
+/** Not async: what is fresh in memory takes one promise. */
+export function getOrSet<T, P = T>(
   rt: Runtime,
   key: string,
   factory: Factory<T, P>,
   options: GetOrSetOptions<T>,
 ): Promise<T> {
+  try {
+    checkCall(key, factory)
+    const plan = readPlan(options)
+    const full = dataKey(key)
+    const held = freshCopy(rt, full, plan, rt.clock.now())
+    if (held === undefined) return resolved(rt, full, new Call(rt, key, factory, plan), plan)
+    rt.events.hit(full, 'l1', false)
+    return Promise.resolve(decodeValue<T>(storedValue(held)))
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: Plan): Promise<T> {
+  const resolution = resolve(rt, key, plan, call)
+  return call.answer(resolution instanceof Promise ? await resolution : resolution)
+}
+
+function checkCall(key: unknown, factory: unknown): void {
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
   }
   if (typeof factory !== 'function') {
     throw optionError(`${WHERE}: factory`, factory, 'use a function that makes the value')
   }
-  const plan = readPlan(options)
-  const call = new Call(rt, key, factory, plan)
-  const resolution = resolve(rt, dataKey(key), plan, call)
-  return call.answer(resolution instanceof Promise ? await resolution : resolution)
 }
 
 /** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
@@ -247,12 +264,34 @@ function isThenable<T>(made: T | Promise<T>): made is Promise<T> {
   return typeof (made as { then?: unknown } | null)?.then === 'function'
 }
 
-const plans = new WeakMap<object, Plan>()
+/** Options of late, as they were, with what they came to; the next call mostly says the same. */
+const recent: Array<{ readonly said: GetOrSetOptions<never>; readonly plan: Plan }> = []
+const MOST_RECENT = 8
 
-/** Options are usually one constant object: it is checked the first time it is seen. */
 function readPlan<T>(options: GetOrSetOptions<T>): Plan {
-  const known = typeof options === 'object' && options !== null ? plans.get(options) : undefined
-  if (known !== undefined) return known
+  if (typeof options === 'object' && options !== null) {
+    for (const { said, plan } of recent) if (isSaid(options, said)) return plan
+  }
+  const plan = checkedPlan(options)
+  // A list may have other tags the next time.
+  if (Array.isArray(options.tags)) return plan
+  if (recent.length === MOST_RECENT) recent.pop()
+  recent.unshift({ said: { ...options } as GetOrSetOptions<never>, plan })
+  return plan
+}
+
+/** Compared by value: options may be one object for all calls, which its owner changes, or a new one for each. */
+function isSaid(options: object, said: object): boolean {
+  let count = 0
+  for (const name in options) {
+    if (Reflect.get(options, name) !== Reflect.get(said, name)) return false
+    count += 1
+  }
+  for (const _ in said) count -= 1
+  return count === 0
+}
+
+function checkedPlan<T>(options: GetOrSetOptions<T>): Plan {
   const bag = checkNames(WHERE, options, NAMES)
   const ttlMs = readDurationMs(WHERE, bag, 'ttlMs', 1)
   if (ttlMs === undefined) {
@@ -262,7 +301,7 @@ function readPlan<T>(options: GetOrSetOptions<T>): Plan {
       'say how long the value is fresh: { ttlMs: 10_000 }',
     )
   }
-  const plan: Plan = {
+  return {
     ttlMs,
     staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
     staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
@@ -276,6 +315,4 @@ function readPlan<T>(options: GetOrSetOptions<T>): Plan {
     revalidate: 'background',
     earlyRefresh: readEarlyRefresh(WHERE, bag),
   }
-  if (Object.isFrozen(options)) plans.set(options, plan)
-  return plan
 }

@@ -138,27 +138,23 @@ describe('a frame', () => {
     }
   })
 
-  it.each([
-    'content-length',
-    'transfer-encoding',
-    'connection',
-    'age',
-    'set-cookie',
-    'surrogate-key',
-  ])('is not read with %s: it is never stored, and somebody else put it there', (field) => {
-    expect(decodeFrame(frameOf({ ...HEAD, h: [['x-a', '1']] }))).toBeDefined()
-    expect(
-      decodeFrame(
-        frameOf({
-          ...HEAD,
-          h: [
-            ['x-a', '1'],
-            [field, '1'],
-          ],
-        }),
-      ),
-    ).toBeUndefined()
-  })
+  it.each(['content-length', 'transfer-encoding', 'connection', 'age', 'set-cookie'])(
+    'is not read with %s: it is never stored, and somebody else put it there',
+    (field) => {
+      expect(decodeFrame(frameOf({ ...HEAD, h: [['x-a', '1']] }))).toBeDefined()
+      expect(
+        decodeFrame(
+          frameOf({
+            ...HEAD,
+            h: [
+              ['x-a', '1'],
+              [field, '1'],
+            ],
+          }),
+        ),
+      ).toBeUndefined()
+    },
+  )
 
   it('made of random bytes is never read, and never throws', () => {
     fc.assert(

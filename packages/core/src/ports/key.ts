@@ -19,9 +19,20 @@ export function escapeKey(text: string): string {
 
 const DATA_PREFIX = 'd:'
 
+/** Those of late: a string that is put together anew is hashed anew, for each look into memory. */
+const recent = new Map<string, string>()
+const MOST_RECENT = 4_096
+const LONGEST_RECENT = 100
+
 /** Data and responses never meet under one key. */
 export function dataKey(key: string): string {
-  return DATA_PREFIX + escapeKey(key)
+  const known = recent.get(key)
+  if (known !== undefined) return known
+  const made = DATA_PREFIX + escapeKey(key)
+  if (key.length > LONGEST_RECENT) return made
+  if (recent.size === MOST_RECENT) recent.clear()
+  recent.set(key, made)
+  return made
 }
 
 /** What the user called it, as far as that can be told. */
