@@ -19,8 +19,16 @@ export interface SubscriberConnection {
   disconnect(reconnect?: boolean): void
 }
 
+/** A socket that holds back what is written to it. */
+export interface Writes {
+  cork(): void
+  uncork(): void
+}
+
 /** A connection of our own; in a cluster, one to each node that is used. */
 export interface Connection extends SubscriberConnection {
+  /** None before it is connected, nor of a cluster. */
+  readonly stream?: Writes | undefined
   callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
 }
 

@@ -1,7 +1,7 @@
 // Runs a script in one command: EVALSHA, and EVAL the first time and when the server lost its scripts.
 // Each call has a time budget of its own; what ioredis does after that no longer matters.
 
-import type { Connection } from './client.ts'
+import type { Connection, Writes } from './client.ts'
 import type { Script } from './scripts.generated.ts'
 
 export type ScriptArgument = string | number | Buffer
@@ -57,7 +57,22 @@ export async function send(
   ...args: ScriptArgument[]
 ): Promise<unknown> {
   if (connection.status !== 'ready') throw new NotSent()
+  if (connection.stream !== undefined) writeTogether(connection.stream)
   return connection.callBuffer(command, ...args)
+}
+
+const held = new WeakSet<Writes>()
+
+/** What is sent in one turn of the event loop leaves in one write: a system call for each is most of what a command costs. */
+function writeTogether(stream: Writes): void {
+  if (held.has(stream)) return
+  held.add(stream)
+  stream.cork()
+  // After the promises that settle in this turn, and send what follows.
+  process.nextTick(() => {
+    held.delete(stream)
+    stream.uncork()
+  })
 }
 
 /**
@@ -68,6 +83,15 @@ export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T>
   return new Promise((resolve, reject) => {
     const late = () => reject(new Error(`no answer within ${budgetMs} ms`))
     const timer = setTimeout(() => setImmediate(() => setImmediate(late)), budgetMs)
-    promise.then(resolve, reject).finally(() => clearTimeout(timer))
+    promise.then(
+      (value) => {
+        clearTimeout(timer)
+        resolve(value)
+      },
+      (error) => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
   })
 }
