@@ -124,12 +124,11 @@ export class Flight {
   }
 
   settleAll(resolution: Resolution): void {
-    for (const waiter of this.waiters) {
-      waiter.timer?.cancel()
-      waiter.settle(resolution)
-    }
+    const waiters = [...this.waiters]
     this.waiters.clear()
+    for (const waiter of waiters) waiter.timer?.cancel()
     this.deserted()
+    settleInTurns(waiters, resolution, 0)
   }
 
   /** A fill ended, here or elsewhere, and there is nothing. */
@@ -171,6 +170,15 @@ export class Flight {
   leave(flights: Map<string, Flight>): void {
     if (flights.get(this.key) === this) flights.delete(this.key)
   }
+}
+
+/** Of those who wait for one key. Each is an answer to write; in between others have their turn of the event loop. */
+const MOST_IN_A_TURN = 100
+
+function settleInTurns(waiters: readonly Waiter[], resolution: Resolution, from: number): void {
+  const end = Math.min(from + MOST_IN_A_TURN, waiters.length)
+  for (let i = from; i < end; i++) waiters[i]?.settle(resolution)
+  if (end < waiters.length) setImmediate(settleInTurns, waiters, resolution, end)
 }
 
 function startClock(rt: Runtime, waiter: Waiter): void {
