@@ -52,10 +52,9 @@ export function codedBytes(body: Uint8Array): number {
   return bytes
 }
 
-/** For good: they would take more room than there is. */
-export function dropCoded(body: Uint8Array): void {
-  const made = forms.get(body)
-  for (const coding of made?.keys() ?? []) made?.set(coding, undefined)
+/** For good: it would take more room than there is. */
+export function dropCoded(body: Uint8Array, coding: Coding): void {
+  forms.get(body)?.set(coding, undefined)
 }
 
 /** Makes it unless that was tried; when there is too much to do, a later hit asks again. `made` is called if there is a form now. */

@@ -41,6 +41,9 @@ async function made(compression: Compression | undefined): Promise<void> {
     .toBeGreaterThan(900)
 }
 
+const noise = (bytes: number) =>
+  Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString('base64')
+
 const create = (maxEntryBytes = 1e6) => new L1({ maxBytes: 1e7, maxEntries: 100, maxEntryBytes })
 
 describe('a compressed form', () => {
@@ -82,11 +85,27 @@ describe('a compressed form', () => {
     expect(compression?.formOf(entry, GZIP).body).toBe(entry.body)
   })
 
+  it('that is too large takes no other one with it', async () => {
+    const compression = readCompression({ codings: ['br', 'gzip'], minBytes: 0 })
+    // Large for zlib's dictionary, and not for brotli's.
+    const text = noise(50_000)
+    const entry = page(text + text)
+    const l1 = create(entry.body.byteLength * 1.75)
+    const kept = held(l1, 'k', entry)
+    compression?.prepare(l1, 'k', kept, { 'accept-encoding': 'br' })
+    await expect.poll(() => codedBytes(kept.body)).toBeGreaterThan(900)
+    const { bytes } = l1.size
+    compression?.prepare(l1, 'k', kept, GZIP)
+    await made(compression)
+    expect(compression?.formOf(kept, GZIP).body).toBe(kept.body)
+    expect(compression?.formOf(kept, { 'accept-encoding': 'br' }).body).not.toBe(kept.body)
+    expect(l1.size.bytes).toBe(bytes)
+  })
+
   it('of bytes that get no smaller is not kept', async () => {
     const compression = readCompression({ types: ['*/*'] })
     const l1 = create()
-    const noise = Buffer.from(crypto.getRandomValues(new Uint8Array(2_000))).toString('latin1')
-    const entry = { ...page('', 'image/png'), body: new Uint8Array(Buffer.from(noise, 'latin1')) }
+    const entry = { ...page('', 'image/png'), body: crypto.getRandomValues(new Uint8Array(2_000)) }
     const kept = held(l1, 'k', entry)
     compression?.prepare(l1, 'k', kept, GZIP)
     compression?.prepare(l1, 'k', kept, GZIP)

@@ -70,7 +70,7 @@ export class Compression {
     const [best] = this.#wanted(stored, headers)
     // Of what is in Redis alone, each hit has a body of its own.
     if (best !== undefined && codedBody(body, best) === undefined && l1.holds(key, body)) {
-      void codeBehind(body, best, () => l1.recount(key, body))
+      void codeBehind(body, best, () => l1.recount(key, body, best))
     }
   }
 

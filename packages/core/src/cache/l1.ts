@@ -4,6 +4,7 @@
 import { LRUCache } from 'lru-cache'
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { ownBytes } from '../entry/own-memory.ts'
+import type { Coding } from '../http/content-coding.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
 import { codedBytes, dropCoded } from './coded-bodies.ts'
@@ -115,11 +116,11 @@ export class L1 {
     return slot?.type === 'hold' && slot.held.entry.body === body
   }
 
-  /** What is kept beside this body has grown. It goes again, if the entry is too large with it. */
-  recount(key: string, body: Uint8Array): void {
+  /** This form is now kept beside this body. It goes again, if the entry is too large with it. */
+  recount(key: string, body: Uint8Array, added: Coding): void {
     const slot = this.#slots?.peek(key)
     if (slot === undefined || !this.holds(key, body)) return
-    if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body)
+    if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body, added)
     // Of one that it has already it does not ask the size.
     else this.#slots?.set(key, { ...slot })
   }
