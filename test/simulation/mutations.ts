@@ -92,7 +92,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'copies are used however long ago purges were last heard of',
     'core/src/cache/trust.ts',
-    'return rt.clock.now() < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
+    'return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
     'return since < Number.POSITIVE_INFINITY',
   ),
   drop(

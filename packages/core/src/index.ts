@@ -5,7 +5,7 @@ export type { Begun } from './cache/begin.ts'
 export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
 export type { PurgeOptions, PurgeTarget } from './cache/purge.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
-export type { GetOrSetOptions } from './data/get-or-set.ts'
+export type { GetOrSetOptions } from './data/get-or-set-options.ts'
 export {
   optionError,
   StampedeError,

@@ -8,7 +8,8 @@ import { type PurgeOptions, type PurgeTarget, purge } from './cache/purge.ts'
 import { PurgeMarks } from './cache/purge-marks.ts'
 import type { Runtime } from './cache/runtime.ts'
 import type { Factory } from './data/factory-context.ts'
-import { type GetOrSetOptions, getOrSet } from './data/get-or-set.ts'
+import { getOrSet } from './data/get-or-set.ts'
+import type { GetOrSetOptions } from './data/get-or-set-options.ts'
 import { closedError, optionError } from './errors.ts'
 import {
   checkListener,

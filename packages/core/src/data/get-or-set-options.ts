@@ -1,0 +1,123 @@
+// The options of getOrSet: their types, defaults and checks.
+
+import {
+  DEFAULT_JITTER,
+  DEFAULT_LEASE_MS,
+  DEFAULT_ORIGIN_TIMEOUT_MS,
+  DEFAULT_WAIT_MS,
+  readEarlyRefresh,
+  readJitter,
+} from '../cache/cache-options.ts'
+import type { Policy } from '../cache/runtime.ts'
+import { readTags, type TagsRule } from '../cache/tags.ts'
+import { optionError } from '../errors.ts'
+import { checkNames, readDurationMs } from '../options.ts'
+
+/** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
+export interface GetOrSetOptions<T = unknown> {
+  /** How long the value is fresh. */
+  ttlMs: number
+  /** How long after that it is still answered with while one process refreshes it. Default 0. */
+  staleWhileRevalidateMs?: number
+  /** How long after that it is answered with when the factory fails. Default 0. */
+  staleIfErrorMs?: number
+  /** How long after going stale it is kept for the factory to compare with, as `context.previous`. Default 0. */
+  keepMs?: number
+  /** Names under which the value can be purged, together with others: `purge({ tag })`. A function is given the value. Default: none. */
+  tags?: readonly string[] | ((value: T) => readonly string[])
+  /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
+  jitter?: number
+  /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
+  leaseMs?: number
+  /** How long to wait for another's fill, or for a place among `originConcurrency`, before running the factory oneself. Default 30 000. */
+  waitMs?: number
+  /** When a fill is given up: its `signal` is aborted, and everybody who waits gets an error, or what `staleIfErrorMs` allows. Default 30 000. */
+  originTimeoutMs?: number
+  /**
+   * When a fill is late: everybody who waits is given what is stale or kept for errors, if there is something, and the fill goes on behind.
+   * Default: never.
+   */
+  softTimeoutMs?: number
+  /**
+   * Refreshes fresh values before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower the
+   * factory, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
+   */
+  earlyRefresh?: number
+}
+
+export interface Plan extends Policy {
+  readonly ttlMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly keepMs: number
+  readonly tags: TagsRule
+  readonly jitter: number
+}
+
+export const WHERE = 'getOrSet'
+const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
+  'ttlMs',
+  'staleWhileRevalidateMs',
+  'staleIfErrorMs',
+  'keepMs',
+  'tags',
+  'jitter',
+  'leaseMs',
+  'waitMs',
+  'originTimeoutMs',
+  'softTimeoutMs',
+  'earlyRefresh',
+]
+
+/** Options of late, as they were, with what they came to; the next call mostly says the same. */
+const recent: Array<{ readonly said: GetOrSetOptions<never>; readonly plan: Plan }> = []
+const MOST_RECENT = 8
+
+export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
+  if (typeof options === 'object' && options !== null) {
+    for (const { said, plan } of recent) if (isSaid(options, said)) return plan
+  }
+  const plan = checkedPlan(options)
+  // A list may have other tags the next time.
+  if (Array.isArray(options.tags)) return plan
+  if (recent.length === MOST_RECENT) recent.pop()
+  recent.unshift({ said: { ...options } as GetOrSetOptions<never>, plan })
+  return plan
+}
+
+/** Compared by value: options may be one object for all calls, which its owner changes, or a new one for each. */
+function isSaid(options: object, said: object): boolean {
+  let count = 0
+  for (const name in options) {
+    if (Reflect.get(options, name) !== Reflect.get(said, name)) return false
+    count += 1
+  }
+  for (const _ in said) count -= 1
+  return count === 0
+}
+
+function checkedPlan<T>(options: GetOrSetOptions<T>): Plan {
+  const bag = checkNames(WHERE, options, NAMES)
+  const ttlMs = readDurationMs(WHERE, bag, 'ttlMs', 1)
+  if (ttlMs === undefined) {
+    throw optionError(
+      `${WHERE}.ttlMs`,
+      undefined,
+      'say how long the value is fresh: { ttlMs: 10_000 }',
+    )
+  }
+  return {
+    ttlMs,
+    staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
+    staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
+    keepMs: readDurationMs(WHERE, bag, 'keepMs') ?? 0,
+    tags: readTags(`${WHERE}.tags`, bag.tags),
+    jitter: bag.jitter === undefined ? DEFAULT_JITTER : readJitter(WHERE, bag),
+    leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
+    waitMs: readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS,
+    originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
+    softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
+    revalidate: 'background',
+    earlyRefresh: readEarlyRefresh(WHERE, bag),
+  }
+}
