@@ -130,6 +130,8 @@ describe('a compressed form', () => {
     [{ types: 'text' }, 'compress.types'],
     [{ types: ['text'] }, "name media types: ['text/*'"],
     [{ codings: ['deflate'] }, "name codings: ['br', 'gzip']"],
+    [{ codings: [] }, 'compress.codings'],
+    [{ types: [] }, 'compress.types'],
     [{ level: 9 }, 'level'],
     ['br', 'compress'],
   ])('of %j is refused when the cache is created', (option, said) => {

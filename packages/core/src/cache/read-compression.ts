@@ -27,10 +27,16 @@ export function readCompression(value: unknown): Compression | undefined {
   })
 }
 
+function readSome(option: string, value: unknown): readonly string[] {
+  const names = readStrings(option, value)
+  if (names.length > 0) return names
+  throw optionError(option, value, 'name at least one, or leave `compress` out')
+}
+
 /** One that this Node cannot make is left out: the same options serve Node 20 and 22. */
 function readCodings(value: unknown): readonly Coding[] {
   if (value === undefined) return CODINGS
-  const names = readStrings(`${OPTION}.codings`, value)
+  const names = readSome(`${OPTION}.codings`, value)
   for (const name of names) {
     if (name === 'br' || name === 'zstd' || name === 'gzip') continue
     throw optionError(`${OPTION}.codings`, name, "name codings: ['br', 'gzip']")
@@ -41,7 +47,7 @@ function readCodings(value: unknown): readonly Coding[] {
 const TYPE = /^(?:[!#$&\-^_.+a-z0-9]+|\*)\/(?:\*\+)?(?:[!#$&\-^_.+a-z0-9]+|\*)$/i
 
 function readTypes(value: unknown): (type: string) => boolean {
-  const types = value === undefined ? DEFAULT_TYPES : readStrings(`${OPTION}.types`, value)
+  const types = value === undefined ? DEFAULT_TYPES : readSome(`${OPTION}.types`, value)
   for (const type of types) {
     if (TYPE.test(type)) continue
     throw optionError(`${OPTION}.types`, type, "name media types: ['text/*', 'application/json']")
