@@ -40,7 +40,7 @@ export function shared(text: string): string {
   if (text.length > LONGEST_SHARED) return text
   const known = recent.get(text)
   if (known !== undefined) return known
-  if (recent.size === MOST_SHARED) recent.clear()
+  if (recent.size === MOST_SHARED) recent.delete(recent.keys().next().value ?? '')
   recent.set(text, text)
   return text
 }

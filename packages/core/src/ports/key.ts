@@ -30,7 +30,7 @@ export function dataKey(key: string): string {
   if (known !== undefined) return known
   const made = DATA_PREFIX + escapeKey(key)
   if (key.length > LONGEST_RECENT) return made
-  if (recent.size === MOST_RECENT) recent.clear()
+  if (recent.size === MOST_RECENT) recent.delete(recent.keys().next().value ?? '')
   recent.set(key, made)
   return made
 }
