@@ -1,4 +1,5 @@
-// Two projects: `unit` (beside the sources, no server) and `redis` (test/: contracts, fleets, faults).
+// Three projects: `unit` (beside the sources, no server), and of test/ `redis` (fleets that measure time or count commands: one file at a
+// time) and `pairs` (what bears company: two files at a time).
 // In-process tests run the sources: the workspaces' exports map `stampede:source` to ./src. Fleet
 // members are separate processes and run the build, so that tier is started through `npm test`.
 import { defineConfig } from 'vitest/config'
@@ -13,6 +14,14 @@ const shared = {
 
 /** It has its own Redis, in memory. */
 const SIMULATION = 'test/simulation.test.ts'
+
+/** Long, and either at work all the time and in no hurry, or waiting most of it. */
+const PAIRS = [
+  ...['cluster', 'flood', 'freshness-differential', 'hostile-input', 'hostile-redis'],
+  ...['http-contract', 'idempotency-adapters', 'l1-heap', 'layouts', 'leak-fuzz', 'leaks'],
+  ...['middleware-orders', 'purge-log', 'quorum', 'regexes', 'short-way', 'shutdown'],
+  ...['staleness', 'storm', 'two-layers'],
+].map((name) => `test/${name}.test.ts`)
 
 const common = {
   pool: 'forks' as const,
@@ -47,12 +56,23 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: [SIMULATION],
+          exclude: [SIMULATION, ...PAIRS],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,
           maxWorkers: 1,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'pairs',
+          include: PAIRS,
+          globalSetup: ['./test/harness/global-setup.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -11,7 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa'],
-  redis: ['test/adapters', 'test/http-contract', 'test/middleware-orders'],
+  redis: ['test/adapters'],
+  pairs: ['test/http-contract', 'test/middleware-orders'],
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'stampede-nodes-'))
