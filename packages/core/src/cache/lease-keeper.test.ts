@@ -46,7 +46,7 @@ describe('a lease', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('shares one call with others of its length that are due, and one timer with all', async () => {
+  it('shares one timer with all others', async () => {
     const { clock, keeper, log, hold } = setUp()
     hold('a', 300)
     hold('b', 300)
@@ -54,9 +54,12 @@ describe('a lease', () => {
     expect(clock.timers).toBe(1)
     await clock.advance(300)
     expect(log).toEqual([
-      '100: renew a b for 300',
-      '200: renew a b for 300',
-      '300: renew a b for 300',
+      '100: renew a for 300',
+      '100: renew b for 300',
+      '200: renew a for 300',
+      '200: renew b for 300',
+      '300: renew a for 300',
+      '300: renew b for 300',
       '300: renew c for 900',
     ])
     expect(clock.timers).toBe(1)
@@ -89,7 +92,12 @@ describe('a lease that the store gave to another', () => {
     const lost = hold('a', 300)
     hold('b', 300)
     await clock.advance(200)
-    expect(log).toEqual(['100: renew a b for 300', '100: lost a', '200: renew b for 300'])
+    expect(log).toEqual([
+      '100: renew a for 300',
+      '100: renew b for 300',
+      '100: lost a',
+      '200: renew b for 300',
+    ])
     expect(keeper.grants()).toEqual([grantOf('b')])
     lost.end()
   })
@@ -130,6 +138,22 @@ describe('a store that fails', () => {
       '600: renew a for 600',
       '800: renew a for 600',
     ])
+  })
+
+  it.each([
+    ['refuses one lease', () => Promise.reject(new Error('no answer'))],
+    ['never answers for one lease', () => new Promise<boolean[]>(() => {})],
+  ])('or %s renews the others that are due with it all the same', async (_, fail) => {
+    const { clock, keeper, hold } = setUp((keys) =>
+      keys.includes('frozen') ? fail() : Promise.resolve(keys.map(() => true)),
+    )
+    const renewedAt: number[] = []
+    const startedAt = clock.now()
+    hold('frozen', 600)
+    hold('well', 600, { renewed: ({ monotonic }) => renewedAt.push(monotonic - startedAt) })
+    await clock.advance(600)
+    expect(renewedAt).toEqual([200, 400, 600])
+    expect(keeper.size).toBe(2)
   })
 
   it('that does not answer is asked again at the next third', async () => {
@@ -195,7 +219,8 @@ describe('what a holder is told', () => {
     hold('b', 300)
     hold('c', 300, { renewed: () => note('renewed c') })
     await clock.advance(199)
-    expect(log).toEqual(['100: renew a b c for 300', '100: lost b', '100: renewed c'])
+    const asked = ['a', 'b', 'c'].map((key) => `100: renew ${key} for 300`)
+    expect(log).toEqual([...asked, '100: lost b', '100: renewed c'])
   })
 })
 

@@ -1,5 +1,4 @@
-// Renews every lease this process holds, by one timer: each at a third of its length, all that are due
-// in one call. A lease that was lost only forbids the commit; it never cancels an answer.
+// Renews every lease this process holds, by one timer: each at a third of its length. A lease that was lost only forbids the commit; it never cancels an answer.
 
 import { messageOf } from '../errors.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -81,34 +80,28 @@ export class LeaseKeeper {
   #renewDue(): void {
     const now = this.#clock.now()
     const due = [...this.#held].filter((held) => held.dueAt <= now)
-    for (const leaseMs of new Set(due.map((held) => held.leaseMs))) {
-      void this.#renew(
-        due.filter((held) => held.leaseMs === leaseMs),
-        leaseMs,
-      )
-    }
+    for (const held of due) void this.#renew(held)
     let next = Infinity
     for (const held of this.#held) next = Math.min(next, held.dueAt)
     this.#schedule(next)
   }
 
-  /** An error leaves two thirds of the lease for further tries; they come twice as often. */
-  async #renew(due: Held[], leaseMs: number): Promise<void> {
+  /**
+   * Each by itself: one that cannot be asked for, as on a node of a cluster that froze, must not keep the answer from the others. An
+   * error leaves two thirds of the lease for further tries; they come twice as often.
+   */
+  async #renew(held: Held): Promise<void> {
+    const { grant, leaseMs } = held
     const sentAt = { monotonic: this.#clock.now(), wall: this.#clock.wallNow() }
-    for (const held of due) held.dueAt = sentAt.monotonic + leaseMs / 3
+    held.dueAt = sentAt.monotonic + leaseMs / 3
     try {
-      const replies = await this.#renewer.renew(
-        due.map((held) => held.grant),
-        leaseMs,
-      )
-      for (const [i, held] of due.entries()) {
-        if (!this.#held.has(held)) continue
-        if (replies[i] !== true) this.#held.delete(held)
-        this.#tell(held, replies[i] === true, sentAt)
-      }
+      const [reply] = await this.#renewer.renew([grant], leaseMs)
+      if (!this.#held.has(held)) return
+      if (reply !== true) this.#held.delete(held)
+      this.#tell(held, reply === true, sentAt)
     } catch {
-      for (const held of due) held.dueAt = this.#clock.now() + leaseMs / 6
-      this.#schedule(this.#clock.now() + leaseMs / 6)
+      held.dueAt = this.#clock.now() + leaseMs / 6
+      if (this.#held.has(held)) this.#schedule(held.dueAt)
     }
   }
 
