@@ -3,16 +3,28 @@
 import type { Grant } from '../ports/grant.ts'
 import type { Runtime } from './runtime.ts'
 
-/** Tries at giving back a lease while the store is away; after that it ends by itself. */
-const GIVE_BACK_AFTER_MS = [0, 100, 400, 1_500]
+/** Further tries at giving back a lease while the store is away; after that it ends by itself. */
+const AGAIN_AFTER_MS = [100, 400, 1_500]
 
-/** Ends a lease of which nothing came; without it the fleet would wait for its end. */
+/**
+ * Ends a lease of which nothing came; without it the fleet would wait for its end. Resolves after the first try: those who wait here are
+ * not to wait for a store that is away.
+ */
 export async function giveBack(rt: Runtime, grant: Grant): Promise<void> {
-  for (const delayMs of GIVE_BACK_AFTER_MS) {
-    if (delayMs > 0) await new Promise<void>((resolve) => rt.clock.setTimer(delayMs, resolve))
-    const reply = await tell(rt, grant, 'fail', () => rt.store.fail(grant, undefined, 0))
-    if (reply !== undefined || rt.closed) return
+  if (!(await isGivenBack(rt, grant))) void giveBackLater(rt, grant)
+}
+
+async function giveBackLater(rt: Runtime, grant: Grant): Promise<void> {
+  for (const delayMs of AGAIN_AFTER_MS) {
+    if (rt.closed) return
+    await new Promise<void>((resolve) => rt.clock.setTimer(delayMs, resolve))
+    if (await isGivenBack(rt, grant)) return
   }
+}
+
+async function isGivenBack(rt: Runtime, grant: Grant): Promise<boolean> {
+  const reply = await tell(rt, grant, 'fail', () => rt.store.fail(grant, undefined, 0))
+  return reply !== undefined
 }
 
 /** The store's reply, or undefined after an event when it could not be reached. */

@@ -596,6 +596,20 @@ describe('a fill', () => {
     expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
   })
 
+  it('that is abandoned while the store is away keeps those who wait for one try to say so', async () => {
+    const { rt, store } = setUp()
+    const { caller, origin } = scripted()
+    const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
+    await settled()
+    store.always = refuse
+    origin.run(0).resolve({ type: 'abandoned' })
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led'])
+  })
+
   it.each(ENDS)('that is %s answers a follower who asks again at once', async (_, result) => {
     const { rt } = setUp(NO_L1)
     const { caller, origin } = scripted()
