@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, groupOf, storeUnavailable } from '@stampede/core'
 import { type Connection, type Connections, connect, type RedisClient } from './client.ts'
 import type { Names } from './keys.ts'
+import { Opening } from './opening.ts'
 import { type ScriptArgument, ScriptRunner, send, withBudget } from './run-script.ts'
 import type { Script } from './scripts.generated.ts'
 import type { ServerClock } from './server-clock.ts'
@@ -22,6 +23,7 @@ interface Live {
   readonly serverOf: Connections['serverOf']
   /** Settles when both connections were first usable. */
   readonly opened: Promise<unknown>
+  readonly opening: Opening
 }
 
 export class RedisLink {
@@ -33,7 +35,6 @@ export class RedisLink {
   readonly isCluster: boolean
   readonly #redis: RedisClient
   #live: Live | undefined
-  #opened = false
   #users = 0
 
   constructor(redis: RedisClient, names: Names, budgetMs: number) {
@@ -111,13 +112,12 @@ export class RedisLink {
     args: readonly ScriptArgument[],
     insist: boolean,
   ): Promise<unknown> {
-    const { scripts, opened } = this.#need()
+    const { scripts, opening } = this.#need()
     const { breaker } = this.#serverOf(keys[0] ?? '')
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', script.name)
     try {
       // The first operations wait for the first connection, so that a start is not a stampede.
-      if (!this.#opened) await withBudget(this.budgetMs, opened)
-      this.#opened = true
+      if (!opening.isOver) await opening.within(this.budgetMs)
       const reply = await scripts.run(script, keys, args)
       breaker.succeeded()
       return reply
@@ -152,10 +152,10 @@ export class RedisLink {
   }
 
   /** A question about the server itself; not one that a request waits for. */
-  ask(command: string, ...args: string[]): Promise<unknown> {
-    const { connection, opened } = this.#need()
-    const reply = opened.then(() => send(connection, command, ...args))
-    return withBudget(this.budgetMs, reply)
+  async ask(command: string, ...args: string[]): Promise<unknown> {
+    const { connection, opening } = this.#need()
+    await opening.within(this.budgetMs)
+    return withBudget(this.budgetMs, send(connection, command, ...args))
   }
 
   /** Scripts of two keys are given the record of the group, too. */
@@ -184,6 +184,7 @@ export class RedisLink {
       clock,
       this.budgetMs,
     )
+    const opened = Promise.all([ready, subscription.first])
     return {
       clock,
       connection,
@@ -191,7 +192,8 @@ export class RedisLink {
       scripts: new ScriptRunner(connection, this.budgetMs),
       servers: new Servers(clock),
       serverOf,
-      opened: Promise.all([ready, subscription.first]),
+      opened,
+      opening: new Opening(opened),
     }
   }
 }
