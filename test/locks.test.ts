@@ -244,6 +244,19 @@ describe('the cost', () => {
     })
   })
 
+  it('and closed before it serves a cache all the same', async () => {
+    await using redis = await startRedis()
+    const client = new Redis(redis.url, { lazyConnect: true })
+    const store = redisStore(client)
+    const locks = createLocks({ store })
+    await locks.run('migration', () => {})
+    await locks.close()
+    const stampede = createStampede({ store })
+    await stampede.getOrSet('k', () => 'v', { ttlMs: 60_000 })
+    await stampede.close()
+    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, storeFailures: 0 })
+  })
+
   it('in memory is nothing once a key is free again', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url)

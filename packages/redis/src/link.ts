@@ -61,12 +61,13 @@ export class RedisLink {
     connection.on('-node', lost)
   }
 
-  /** Closes the connections when the last who opened them is done. */
+  /** Closes the connections when the last who opened them is done; whoever comes later opens new ones. */
   close(hearer: Hearer): void {
     const live = this.#live
     if (live === undefined || !live.subscription.hearers.delete(hearer)) return
     this.#users -= 1
     if (this.#users > 0) return
+    this.#live = undefined
     live.subscription.close()
     live.connection.disconnect()
   }
