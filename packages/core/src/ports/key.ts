@@ -21,7 +21,7 @@ const DATA_PREFIX = 'd:'
 
 /** Those of late: a string that is put together anew is hashed anew, for each look into memory. */
 const recent = new Map<string, string>()
-const MOST_RECENT = 4_096
+const MOST_RECENT = 2_048
 const LONGEST_RECENT = 100
 
 /** Data and responses never meet under one key. */
