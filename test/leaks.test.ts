@@ -15,7 +15,7 @@ const MIB = 1024 * 1024
 /** Measured: 2 MiB, the most of it compiled code. */
 const MOST_GROWTH = 4 * MIB
 /** Fewer objects of a class than one in a thousand keys. */
-const STRAY = 50
+const STRAY = 95
 /** Node keeps parsers of HTTP for the next connection, as many as there were at a time; each has its arrays and functions. */
 const POOLED: Readonly<Record<string, number>> = { HTTPParser: 250, Array: 500, Function: 1_000 }
 
