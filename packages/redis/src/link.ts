@@ -177,7 +177,14 @@ export class RedisLink {
 
   #connect(clock: Clock): Live {
     const { commands: connection, subscriber, serverOf } = connect(this.#redis, this.budgetMs)
-    const ready = new Promise<void>((resolve) => connection.on('ready', () => resolve()))
+    const servers = new Servers(clock)
+    const ready = new Promise<void>((resolve) =>
+      connection.on('ready', () => {
+        // It has just answered. What a cluster says of itself says nothing of its nodes.
+        if (!this.isCluster) servers.get('').breaker.succeeded()
+        resolve()
+      }),
+    )
     const subscription = new Subscription(
       subscriber,
       this.names,
@@ -191,7 +198,7 @@ export class RedisLink {
       connection,
       subscription,
       scripts: new ScriptRunner(connection, this.budgetMs),
-      servers: new Servers(clock),
+      servers,
       serverOf,
       opened,
       opening: new Opening(opened),

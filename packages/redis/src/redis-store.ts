@@ -121,7 +121,15 @@ class RedisStore implements StampedeStore {
     await this.#need().confirm()
     const reply = await this.#lookupInTime(key, request)
     // A process that was frozen meanwhile, and a slow server: what was read may have been purged long ago.
-    await this.#need().confirm()
+    try {
+      await this.#need().confirm()
+    } catch (error) {
+      // Nobody hears of the lease that it may have brought.
+      if ('grant' in reply && reply.grant !== undefined) {
+        void this.fail(reply.grant, undefined, 0).catch(() => {})
+      }
+      throw error
+    }
     return reply
   }
 
