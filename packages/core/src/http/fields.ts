@@ -20,11 +20,26 @@ const COMMON: ReadonlyMap<string, string> = new Map(
   ].map((name) => [name, name]),
 )
 
+/** Their values are hardly ever those of another entry. */
+const OF_ONE_ENTRY: ReadonlySet<string> = new Set([
+  ...['content-length', 'content-location', 'content-disposition', 'etag', 'last-modified'],
+  ...['expires', 'link', 'location'],
+])
+
+/** What is made within one second says the same. */
+let lastDate = ''
+
+function ofNow(date: string): string {
+  if (date !== lastDate) lastDate = date
+  return lastDate
+}
+
 export function toFields(headers: HeaderList): Fields {
   const fields: string[] = []
   for (const [name, value] of headers) {
     const common = COMMON.get(name)
-    fields.push(common ?? name, common === undefined ? value : shared(value))
+    const isOwn = common === undefined || OF_ONE_ENTRY.has(common)
+    fields.push(common ?? name, isOwn ? value : common === 'date' ? ofNow(value) : shared(value))
   }
   // An array that has grown has room for more.
   return fields.slice()
@@ -32,10 +47,10 @@ export function toFields(headers: HeaderList): Fields {
 
 /** Longer ones, such as policies, are few; shorter ones that are of one entry alone, as its tag is, make room for others soon. */
 const LONGEST_SHARED = 64
-const MOST_SHARED = 1_000
+const MOST_SHARED = 256
 const recent = new Map<string, string>()
 
-/** Types, dates and the like are the same for many entries: of those of late there is one string. */
+/** Types, policies and the like are the same for many entries: of those of late there is one string. */
 export function shared(text: string): string {
   if (text.length > LONGEST_SHARED) return text
   const known = recent.get(text)
