@@ -62,7 +62,7 @@ describe('the page of the benchmarks', () => {
     expect(shown).toEqual(['hits.svg', 'memory.svg'])
     expect([...plotsOf(results).keys()]).toEqual(shown)
     for (const svg of plotsOf(results).values()) {
-      expect(svg).toMatch(/^<svg [^>]+>[\s\S]+<\/svg>\n$/)
+      expect(svg).toMatch(/^<svg [^>]+>\n<title>[^<]+<\/title>[\s\S]+<\/svg>\n$/)
       expect(svg).not.toMatch(/NaN|Infinity|undefined/)
     }
   })

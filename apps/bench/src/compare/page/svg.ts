@@ -52,7 +52,7 @@ export function barPanels(title: string, panels: readonly Panel[], isOneScale: b
       y += BAR_HEIGHT
     }
   }
-  return svg(y, parts)
+  return svg(title, y, parts)
 }
 
 export interface Line {
@@ -87,7 +87,7 @@ export function logLines(
       parts.push(`<circle class="${tone}" cx="${x.at(px)}" cy="${y.at(py)}" r="3.5"/>`)
     parts.push(text(index * 170, 36, `● ${label}`, tone))
   })
-  return svg(PLOT.bottom + 46, parts)
+  return svg(title, PLOT.bottom + 46, parts)
 }
 
 function logScale(ticks: readonly number[], from: number, to: number) {
@@ -118,5 +118,6 @@ const text = (x: number, y: number, words: string, style = '', anchor = 'start')
 const escaped = (words: string): string =>
   words.replaceAll('`', '').replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
-const svg = (height: number, parts: readonly string[]): string =>
-  `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}">\n${STYLE}\n${parts.join('\n')}\n</svg>\n`
+/** With its name for those who do not see it. */
+const svg = (title: string, height: number, parts: readonly string[]): string =>
+  `<svg xmlns="http://www.w3.org/2000/svg" role="img" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}">\n<title>${escaped(title)}</title>\n${STYLE}\n${parts.join('\n')}\n</svg>\n`
