@@ -7,6 +7,7 @@ import {
   forbidTransform,
   framedHeaders,
   hasBody,
+  hasRepeats,
   isSendable,
   liveHeaders,
   liveStream,
@@ -34,20 +35,23 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
   return true
 }
 
-/** As `replyWith`. Where no layer further out has set a field, none is merged. */
+/** As `replyWith`. Where no layer further out has set a field, none is merged. Straight to Koa's response: a context passes on by name. */
 export function replyAtOnce(ctx: Context, ready: ReadyReply): boolean {
-  const { res } = ctx
+  const { res, response } = ctx
   const { status, fields, body } = ready
-  const isPlain = !res.headersSent && res.getHeaderNames().length === 0
+  const isPlain = !res.headersSent && res.getHeaderNames().length === 0 && !hasRepeats(fields)
   if (!isPlain || !hasBody(status, undefined)) return replyWith(ctx, replyOf(ready))
+  let typed = false
   for (let i = 0; i < fields.length; i += 2) {
-    res.appendHeader(fields[i] as string, fields[i + 1] as string)
+    const name = fields[i] as string
+    if (name === 'content-type') typed = true
+    // The length is set with the body.
+    if (name !== 'content-length') res.setHeader(name, fields[i + 1] as string)
   }
-  ctx.status = status
-  const typed = res.hasHeader('content-type')
-  ctx.body = toBuffer(body)
+  response.status = status
+  response.body = toBuffer(body)
   // What Koa guesses for a Buffer.
-  if (!typed) ctx.remove('content-type')
+  if (!typed) response.remove('content-type')
   return true
 }
 
@@ -74,5 +78,6 @@ export function replyLive(ctx: Context, reply: LiveReply): boolean {
 
 function toBuffer(body: Uint8Array | undefined): Buffer {
   if (body === undefined) return Buffer.alloc(0)
+  if (Buffer.isBuffer(body)) return body
   return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
 }

@@ -48,6 +48,7 @@ export { addAtHead } from './write-head.ts'
 export {
   framedHeaders,
   hasBody,
+  hasRepeats,
   isSendable,
   replyOf,
   writeReady,

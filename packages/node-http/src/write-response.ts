@@ -44,8 +44,8 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
 const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIELDS])
 const isMerged = (name: string): boolean => MERGED.has(name)
 
-/** Beside fields of others, Node sets the last of a name alone. */
-function hasRepeats(fields: readonly string[]): boolean {
+/** Where one name is there twice, and setting it is not adding it: as Node does beside fields of others. */
+export function hasRepeats(fields: readonly string[]): boolean {
   for (let i = 2; i < fields.length; i += 2) {
     for (let j = 0; j < i; j += 2) if (fields[i] === fields[j]) return true
   }

@@ -33,7 +33,7 @@ const PLANS = isQuick
       sizes: QUICK,
     }
   : {
-      hits: { rounds: 5, roundMs: 1_500, warmUpMs: 3_000 },
+      hits: { rounds: 15, roundMs: 500, warmUpMs: 3_000 },
       calls: { rounds: 5, roundMs: 700, warmUpMs: 1_000 },
       openRounds: 2,
       sizes: FULL,

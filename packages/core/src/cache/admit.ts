@@ -17,7 +17,7 @@
 // after the look-up only where the options say so (`requestDirectives`).
 
 import { callbackError } from '../errors.ts'
-import { requestField, trimOws } from '../http/headers.ts'
+import { requestField, someField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 
@@ -52,14 +52,16 @@ export function admit<Native>(
   return reason === undefined ? undefined : { reason, fwd: 'bypass' }
 }
 
-const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override'] as const
+const OVERRIDES: ReadonlySet<string> = new Set([
+  ...['x-http-method-override', 'x-http-method', 'x-method-override'],
+])
 
 /** RFC 9111 §4: what the key cannot stand for. */
 function shapeReason({ target, headers }: RequestView): BypassReason | undefined {
   // RFC 9112 §3.2.1: no client sends a fragment, and behind one a `?` starts no query.
   if (!target.startsWith('/') || target.includes('#')) return 'target'
   if (headers.upgrade !== undefined) return 'upgrade'
-  if (OVERRIDES.some((name) => headers[name] !== undefined)) return 'method-override'
+  if (someField(headers, OVERRIDES)) return 'method-override'
   if (hasBody(headers)) return 'request-body'
   if (headers['if-match'] !== undefined) return 'precondition'
   if (headers['if-unmodified-since'] !== undefined) return 'precondition'
@@ -74,13 +76,13 @@ function hasBody(headers: RequestView['headers']): boolean {
 }
 
 /** What other fields say who is asking: keys and tokens, and what a proxy in front found out. */
-const CREDENTIALS: readonly string[] = [
+const CREDENTIALS: ReadonlySet<string> = new Set([
   ...['proxy-authorization', 'x-authorization', 'dpop', 'api-key', 'x-api-key', 'apikey'],
   ...['x-auth-token', 'x-access-token', 'x-session-token', 'x-amz-security-token'],
   ...['remote-user', 'x-remote-user', 'x-forwarded-user', 'x-forwarded-email'],
   ...['x-forwarded-access-token', 'x-auth-request-user', 'x-auth-request-email'],
   ...['cf-access-jwt-assertion', 'x-goog-iap-jwt-assertion', 'x-amzn-oidc-data'],
-]
+])
 
 /** RFC 9111 §3.5, and by the same reasoning for cookies: credentials make an answer one caller's. */
 function credentialReason<Native>(
@@ -89,8 +91,8 @@ function credentialReason<Native>(
 ): BypassReason | undefined {
   if (config.identity !== undefined) return undefined
   if (config.authorization === 'bypass') {
-    const tells = (name: string) => headers[name] !== undefined && !config.vary.includes(name)
-    if (headers.authorization !== undefined || CREDENTIALS.some(tells)) return 'authorization'
+    if (headers.authorization !== undefined) return 'authorization'
+    if (someField(headers, CREDENTIALS, config.vary)) return 'authorization'
   }
   if (config.cookies !== 'bypass') return undefined
   return trimOws(requestField(headers, 'cookie') ?? '') === '' ? undefined : 'cookie'

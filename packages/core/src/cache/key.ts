@@ -2,7 +2,7 @@
 // be apart here. Every part carries its length, so that no part can run into the next one.
 
 import { callbackError, show } from '../errors.ts'
-import { requestField } from '../http/headers.ts'
+import { requestField, someField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_MARK } from '../ports/key.ts'
@@ -54,15 +54,16 @@ function urlPart({ scheme, host, target }: RequestView, rule: CacheConfig['query
  * What frameworks, apps and the libraries they use read in the place of the host, the scheme or the path, whether or not a
  * trusted proxy said it.
  */
-export const CLAIMS: readonly string[] = [
+export const CLAIMS: ReadonlySet<string> = new Set([
   ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
   ...['x-forwarded-proto', 'x-forwarded-protocol', 'x-forwarded-scheme', 'x-forwarded-ssl'],
   ...['x-url-scheme', 'front-end-https', 'x-forwarded-port'],
   ...['x-forwarded-prefix', 'x-forwarded-path', 'x-original-url', 'x-rewrite-url'],
-]
+])
 
 /** Without these, one client could have links and redirects to anywhere stored for all. Behind one proxy they are always the same. */
 function claimsPart({ scheme, host, headers }: RequestView): string {
+  if (!someField(headers, CLAIMS)) return ''
   let part = ''
   for (const name of CLAIMS) {
     const value = headers[name] === undefined ? undefined : requestField(headers, name)

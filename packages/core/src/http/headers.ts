@@ -27,6 +27,18 @@ export function requestField(headers: RequestHeaders, name: string): string | un
   return value.join(name === 'cookie' ? '; ' : ', ')
 }
 
+/** Whether one of `names` is there that is not among `besides`. Goes by what the request has, which is less than what is looked for. */
+export function someField(
+  headers: RequestHeaders,
+  names: ReadonlySet<string>,
+  besides: readonly string[] = [],
+): boolean {
+  for (const name in headers) {
+    if (names.has(name) && headers[name] !== undefined && !besides.includes(name)) return true
+  }
+  return false
+}
+
 const NOT_REPLAYED: ReadonlySet<string> = new Set([
   // Of one connection (RFC 9110 §7.6.1).
   'connection',
