@@ -59,6 +59,21 @@ describe('the URL', () => {
   })
 })
 
+describe('a URL that was asked for of late', () => {
+  it('has the key of its own host, scheme and rule, whoever asked last', () => {
+    const [all, some] = [readCacheOptions({}), readCacheOptions({ query: ['a'] })]
+    const target = '/late?a=1&b=2'
+    const asked = [
+      [view(target), all, 'http:GET 4:http11:example.com5:/late7:a=1&b=2'],
+      [view(target), some, 'http:GET 4:http11:example.com5:/late3:a=1'],
+      [view(target, { host: 'b.example' }), all, 'http:GET 4:http9:b.example5:/late7:a=1&b=2'],
+      [view(target, { scheme: 'https' }), all, 'http:GET 5:https11:example.com5:/late7:a=1&b=2'],
+    ] as const
+    for (const [request, config, wanted] of [...asked, ...asked.toReversed(), ...asked])
+      expect(cacheKey(request, {}, config, [])).toBe(wanted)
+  })
+})
+
 describe('the query', () => {
   const same = (a: string, b: string, options?: Options) =>
     key(`/?${a}`, options) === key(`/?${b}`, options)

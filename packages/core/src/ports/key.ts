@@ -1,6 +1,8 @@
 // The two parts of a key: what it is about, and which of its variants. They are separated by NUL, which no
 // header, URL or escaped text of a caller contains. Purging the first part purges every variant.
 
+import { Recent } from '../recent.ts'
+
 export const VARIANT_MARK = '\0'
 
 export function groupOf(key: string): string {
@@ -20,8 +22,7 @@ export function escapeKey(text: string): string {
 const DATA_PREFIX = 'd:'
 
 /** Those of late: a string that is put together anew is hashed anew, for each look into memory. */
-const recent = new Map<string, string>()
-const MOST_RECENT = 2_048
+const recent = new Recent<string, string>(2_048)
 const LONGEST_RECENT = 100
 
 /** Data and responses never meet under one key. */
@@ -30,7 +31,6 @@ export function dataKey(key: string): string {
   if (known !== undefined) return known
   const made = DATA_PREFIX + escapeKey(key)
   if (key.length > LONGEST_RECENT) return made
-  if (recent.size === MOST_RECENT) recent.delete(recent.keys().next().value ?? '')
   recent.set(key, made)
   return made
 }
