@@ -3,7 +3,7 @@
 // change what others see.
 
 import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { parseFrozen } from '../entry/frozen-json.ts'
+import { readValue } from '../entry/parsed-value.ts'
 import { valueError } from '../errors.ts'
 
 /** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`, naming `where`. */
@@ -33,9 +33,5 @@ export function encodeValue(
 
 export function decodeValue<T>(stored: StoredValue): T {
   if (stored.encoding === 'bytes') return Buffer.from(stored.body) as T
-  const known = stored.parsed?.deref()
-  if (known !== undefined) return known.value as T
-  const parsed = { value: parseFrozen(stored.body) }
-  stored.parsed = new WeakRef(parsed)
-  return parsed.value as T
+  return readValue(stored) as T
 }

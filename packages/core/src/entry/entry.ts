@@ -2,6 +2,7 @@
 
 import type { Fields } from '../http/fields.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
+import type { ParsedValue } from './parsed-value.ts'
 
 /** From where an entry comes: what it takes to know whether a purge was about it, and when to refresh it early. */
 export interface Made {
@@ -42,11 +43,7 @@ export interface StoredValue {
   readonly encoding: 'json' | 'bytes'
   readonly body: Uint8Array
   readonly made: Made
-  /**
-   * The JSON read, for as long as the garbage collector leaves it: a value takes 2 to 10 times the memory of its text, which nobody
-   * could bound. Reading it again costs less than keeping half as many.
-   */
-  parsed?: WeakRef<{ readonly value: unknown }> | undefined
+  parsed?: ParsedValue | undefined
 }
 
 export type StoredEntry = StoredResponse | StoredValue

@@ -5,8 +5,8 @@ import { toFields, toHeaders } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
-import { parseFrozen } from './frozen-json.ts'
 import { ownBytes } from './own-memory.ts'
+import { parsedFrom } from './parsed-value.ts'
 
 const MAGIC = 0x53
 /** Raised whenever the layout changes; a frame of another version is a miss. */
@@ -78,8 +78,7 @@ export function decodeFrame(bytes: Uint8Array): StoredEntry | undefined {
 
 function readJson(body: Uint8Array, made: Made): StoredValue | undefined {
   try {
-    const parsed = new WeakRef({ value: parseFrozen(body) })
-    return { type: 'value', encoding: 'json', body, made, parsed }
+    return { type: 'value', encoding: 'json', body, made, parsed: parsedFrom(body) }
   } catch {
     return undefined
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type StoredEntry, UNKNOWN_ORIGIN } from './entry.ts'
 import { ownBytes, withOwnStrings } from './own-memory.ts'
+import { parsedFrom } from './parsed-value.ts'
 
 describe('bytes', () => {
   it.each([1, 100, 3_000])(
@@ -33,7 +34,7 @@ describe('strings', () => {
       vary: [['accept', null]],
       made,
     }
-    const parsed = new WeakRef({ value: 1 })
+    const parsed = parsedFrom(Buffer.from('1'))
     const value: StoredEntry = {
       type: 'value',
       encoding: 'json',

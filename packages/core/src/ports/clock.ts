@@ -1,6 +1,9 @@
 // Time as a process sees it. Every duration in core is measured on `now()`; nothing here is ever
 // compared with a moment that another machine read (DESIGN: Redis TIME is the fleet's only clock).
 
+// The global of that name is looked up anew each time.
+import { performance } from 'node:perf_hooks'
+
 /** A pending timer; `cancel()` is safe to call at any time, also after it ran. */
 export interface Timer {
   cancel(): void

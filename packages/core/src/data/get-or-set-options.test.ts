@@ -1,0 +1,30 @@
+import { expect, it } from 'vitest'
+import { type GetOrSetOptions, NAMES, readPlan } from './get-or-set-options.ts'
+
+const options = (): GetOrSetOptions => ({ ttlMs: 1_000, jitter: 0.2, waitMs: 10 })
+
+it('are read once for all who say the same', () => {
+  const plan = readPlan(options())
+  expect(readPlan(options())).toBe(plan)
+  expect(readPlan({ ...options(), waitMs: 20 })).not.toBe(plan)
+  expect(readPlan({ ttlMs: 1_000, jitter: 0.2 })).not.toBe(plan)
+})
+
+it.each(NAMES)('are read again when their owner has changed %s', (name) => {
+  const said = options()
+  readPlan(said)
+  Reflect.set(said, name, 'wrong')
+  expect(() => readPlan(said)).toThrow(`getOrSet.${name}`)
+})
+
+it('are read again when there is one that is unknown', () => {
+  readPlan(options())
+  expect(() => readPlan({ ...options(), tllMs: 1 } as GetOrSetOptions)).toThrow('tllMs')
+})
+
+it('with a list of tags are always read again', () => {
+  const tags = ['a']
+  readPlan({ ...options(), tags })
+  tags.push('b')
+  expect(readPlan({ ...options(), tags }).tags).toEqual(['a', 'b'])
+})
