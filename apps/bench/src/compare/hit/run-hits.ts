@@ -1,4 +1,5 @@
 // What a hit costs: every subject is a process of its own, loaded by another, one at a time, round by round.
+import { startRedis, urlOf } from '../../torture/redis-server.ts'
 import { type Child, startChild } from '../lib/child.ts'
 import type { ClosedLoopResult } from '../lib/closed-loop.ts'
 import type { LoadOrder } from '../lib/loader.ts'
@@ -46,10 +47,15 @@ interface Contestant {
 
 export async function runHits({ rounds, roundMs, warmUpMs, rows }: HitPlan): Promise<HitRow[]> {
   const contestants: Contestant[] = []
+  await using redis = await startRedis()
   const loader = await startChild('lib/loader.js')
   try {
     for (const subject of chosen(rows)) {
-      contestants.push({ subject, server: await startServer(subject), measured: [] })
+      contestants.push({
+        subject,
+        server: await startServer(subject, urlOf(redis.port)),
+        measured: [],
+      })
     }
     for (const contestant of contestants) await load(loader, contestant, warmUpMs)
     for (let round = 1; round <= rounds; round++) {
@@ -74,8 +80,8 @@ function chosen(rows: readonly string[]): Subject[] {
   )
 }
 
-const startServer = ({ kind, id, server = id }: Subject): Promise<Server> =>
-  kind === 'reference' ? startReference(id) : startNode(server)
+const startServer = ({ kind, id, server = id }: Subject, redisUrl: string): Promise<Server> =>
+  kind === 'reference' ? startReference(id) : startNode(server, redisUrl)
 
 async function measure(
   loader: Child,

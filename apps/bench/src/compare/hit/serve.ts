@@ -1,4 +1,4 @@
-// The server process of one subject: node serve.js <subject id>.
+// The server process of one subject: node serve.js <module> <Redis URL>.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,14 +11,14 @@ export interface Usage {
   readonly cpuMicros: number
 }
 
-const [, , id = ''] = process.argv
-const { listener } = (await import(`./servers/${id}.js`)) as ServerModule
+const [, , module = '', redisUrl = ''] = process.argv
+const { listener } = (await import(`./servers/${module}.js`)) as ServerModule
 let originCalls = 0
 const server = createServer(
   listener(() => {
     originCalls += 1
     return product
-  }),
+  }, redisUrl),
 ).listen(0, '127.0.0.1')
 await once(server, 'listening')
 

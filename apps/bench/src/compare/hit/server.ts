@@ -9,8 +9,8 @@ export interface Server extends AsyncDisposable {
   usage(): Promise<Usage>
 }
 
-export async function startNode(module: string): Promise<Server> {
-  const child = await startChild('hit/serve.js', [module])
+export async function startNode(module: string, redisUrl = ''): Promise<Server> {
+  const child = await startChild('hit/serve.js', [module, redisUrl])
   return {
     port: await child.ask<number>('port'),
     isNode: true,

@@ -14,6 +14,8 @@ export interface Subject {
   readonly server?: string
   /** Every request is for a product of its own: what a miss costs. */
   readonly isEachNew?: boolean
+  /** Its entries are in a Redis alone, which is started for it. */
+  readonly isOverRedis?: boolean
   /** Why it cannot be run here, if so. */
   readonly isMissing?: () => string | undefined
 }
@@ -23,5 +25,5 @@ export type Origin = () => object
 
 /** What `servers/<id>.ts` exports. */
 export interface ServerModule {
-  readonly listener: (origin: Origin) => RequestListener
+  readonly listener: (origin: Origin, redisUrl: string) => RequestListener
 }

@@ -50,6 +50,21 @@ export const subjects: readonly Subject[] = [
     kind: 'peer',
     floor: 'express-floor',
   },
+  {
+    id: 'redis-floor',
+    name: 'Express 5, `getBuffer` in the handler and its bytes',
+    packages: ['express', 'ioredis'],
+    kind: 'floor',
+    isOverRedis: true,
+  },
+  {
+    id: 'redis',
+    name: '`stampedeCache` on Express 5, no memory tier: a hit from Redis',
+    packages: ['@stampede/express', '@stampede/redis', 'express', 'ioredis'],
+    kind: 'ours',
+    floor: 'redis-floor',
+    isOverRedis: true,
+  },
   { id: 'express4-floor', name: 'Express 4, ready bytes', packages: ['express4'], kind: 'floor' },
   {
     id: 'express4',

@@ -43,6 +43,7 @@ function hitTargets(hits: readonly HitRow[]): Target[] {
     ['front', 'node-floor', 0.8, 'hit of `stampedeFront` ÷ ready bytes on node:http'],
     ['express', 'express-uncached', 1.3, 'hit on Express 5 ÷ the route uncached'],
     ['express', 'bentocache', 1.8, 'hit on Express 5 ÷ bentocache in a handler'],
+    ['redis', 'redis-floor', 0.8, 'hit from Redis on Express 5 ÷ `getBuffer` in a handler'],
     ['front', 'express-uncached', 3, 'hit of `stampedeFront` ÷ the route uncached'],
   ] as const
   return wanted.flatMap(([ours, other, least, what]) => {

@@ -6,7 +6,8 @@ import type { Origin } from '../subject.ts'
 
 export function listener(origin: Origin): RequestListener {
   const app = express4()
-  app.get('/products/:id', apicache.middleware('1 hour'), (_req, res) => {
+  app.use(apicache.middleware('1 hour'))
+  app.get('/products/:id', (_req, res) => {
     res.json(origin())
   })
   return app

@@ -6,7 +6,8 @@ import type { Origin } from '../subject.ts'
 
 export function listener(origin: Origin): RequestListener {
   const app = express()
-  app.get('/products/:id', stampedeCache({ ttlMs: 3_600_000 }), (_req, res) => {
+  app.use(stampedeCache({ ttlMs: 3_600_000 }))
+  app.get('/products/:id', (_req, res) => {
     res.json(origin())
   })
   return app
