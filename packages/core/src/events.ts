@@ -146,6 +146,8 @@ export class Events {
   readonly #counts = new Map<StampedeEventType, number>()
   /** Hits are counted apart: they are the hot path, and stats tell the tiers apart. */
   readonly hits: { l1: number; l2: number } = { l1: 0, l2: 0 }
+  /** A crowd of thousands is one flight, and no event for each. */
+  collapsed = 0
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1

@@ -249,6 +249,7 @@ describe('stats', () => {
     expect(stampede.stats()).toEqual({
       hits: { l1: 0, l2: 0 },
       fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0 },
+      collapsed: 0,
       waits: { started: 0, timedOut: 0 },
       unleased: { running: 0, queued: 0 },
       stoodIn: 0,
@@ -273,6 +274,7 @@ describe('stats', () => {
     expect(rest).toEqual({
       hits: { l1: 1, l2: 0 },
       fills: { started: 2, committed: 1, fenced: 0, passed: 0, failed: 1 },
+      collapsed: 0,
       waits: { started: 0, timedOut: 0 },
       unleased: { running: 0, queued: 0 },
       stoodIn: 0,
@@ -281,6 +283,24 @@ describe('stats', () => {
     })
     expect(l1.entries).toBe(1)
     expect(l1.bytes).toBeGreaterThan(0)
+  })
+})
+
+describe('collapsed', () => {
+  it('counts who joins what another has begun in this process, and nobody else', async () => {
+    const { stampede, origin, get } = setUp()
+    const all = [get(), get(), get()]
+    await settled()
+    all.push(get())
+    expect(stampede.stats().collapsed).toBe(3)
+    origin.run(0).resolve('v')
+    expect(await Promise.all(all)).toEqual(['v', 'v', 'v', 'v'])
+    await get()
+    expect(stampede.stats()).toMatchObject({
+      collapsed: 3,
+      hits: { l1: 1, l2: 0 },
+      waits: { started: 0, timedOut: 0 },
+    })
   })
 })
 

@@ -38,6 +38,9 @@ export interface StampedeStats {
     readonly passed: number
     readonly failed: number
   }
+  /** How often a request or call joined what another had begun in this process: a look-up, or a fill. */
+  readonly collapsed: number
+  /** Waits for a fill of another process, once for each key however many wait here; `timedOut`: callers whose `waitMs` was spent. */
   readonly waits: { readonly started: number; readonly timedOut: number }
   /** Runs of the origin that no lease stands for, and keys that queue for one. */
   readonly unleased: { readonly running: number; readonly queued: number }
@@ -180,6 +183,7 @@ function stats(rt: Runtime): StampedeStats {
       passed: events.count('fill.passed'),
       failed: events.count('fill.failed'),
     },
+    collapsed: events.collapsed,
     waits: { started: events.count('wait.started'), timedOut: events.count('wait.timed-out') },
     unleased: { running: rt.places.taken, queued: rt.places.queued },
     stoodIn: events.count('stood-in'),

@@ -56,8 +56,10 @@ function coalesce(
   const copy = present && usableCopy(rt, present)
   if (copy !== undefined) return hit(rt, key, copy.held, copy.stale, 'l2')
   if (present !== undefined) {
-    const now = standInFor(rt, present, caller) ?? joinLive(rt, present, caller)
-    return now ?? present.join(rt, caller, policy.waitMs)
+    const standIn = standInFor(rt, present, caller)
+    if (standIn !== undefined) return standIn
+    rt.events.collapsed += 1
+    return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
   }
   const flight = new Flight(key, policy)
   const resolution = flight.join(rt, caller, policy.waitMs)
