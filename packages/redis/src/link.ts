@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, groupOf, storeUnavailable } from '@stampede/core'
 import { type Connection, type Connections, connect, type RedisClient } from './client.ts'
 import type { Names } from './keys.ts'
+import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
 import { type ScriptArgument, ScriptRunner, send, withBudget } from './run-script.ts'
 import type { Script } from './scripts.generated.ts'
@@ -113,12 +114,13 @@ export class RedisLink {
     args: readonly ScriptArgument[],
     insist: boolean,
   ): Promise<unknown> {
-    const { scripts, opening } = this.#need()
+    const { scripts } = this.#need()
     const { breaker } = this.#serverOf(keys[0] ?? '')
-    if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', script.name)
+    if (!breaker.mayTry() && !insist) {
+      throw storeUnavailable('redis', script.name, this.#whyNotSent())
+    }
     try {
-      // The first operations wait for the first connection, so that a start is not a stampede.
-      if (!opening.isOver) await opening.within(this.budgetMs)
+      await this.#opened()
       const reply = await scripts.run(script, keys, args)
       breaker.succeeded()
       return reply
@@ -154,9 +156,25 @@ export class RedisLink {
 
   /** A question about the server itself; not one that a request waits for. */
   async ask(command: string, ...args: string[]): Promise<unknown> {
-    const { connection, opening } = this.#need()
-    await opening.within(this.budgetMs)
+    const { connection } = this.#need()
+    await this.#opened()
     return withBudget(this.budgetMs, send(connection, command, ...args))
+  }
+
+  /** The first operations wait for the first connection, so that a start is not a stampede. */
+  async #opened(): Promise<void> {
+    const { connection, opening } = this.#need()
+    if (opening.isOver) return
+    await opening.within(this.budgetMs).catch((late: Error) => {
+      throw new NotSent(lastErrorOf(connection) ?? late)
+    })
+  }
+
+  /** What is left alone may be so because it is not there. */
+  #whyNotSent(): NotSent | undefined {
+    const { connection } = this.#need()
+    const error = connection.status === 'ready' ? undefined : lastErrorOf(connection)
+    return error && new NotSent(error)
   }
 
   /** Scripts of two keys are given the record of the group, too. */
@@ -177,6 +195,7 @@ export class RedisLink {
 
   #connect(clock: Clock): Live {
     const { commands: connection, subscriber, serverOf } = connect(this.#redis, this.budgetMs)
+    rememberErrors(connection)
     const servers = new Servers(clock)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {

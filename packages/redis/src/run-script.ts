@@ -2,6 +2,7 @@
 // Each call has a time budget of its own; what ioredis does after that no longer matters.
 
 import type { Connection, Writes } from './client.ts'
+import { lastErrorOf, NotSent } from './last-error.ts'
 import type { Script } from './scripts.generated.ts'
 
 export type ScriptArgument = string | number | Buffer
@@ -40,19 +41,15 @@ export class ScriptRunner {
   }
 }
 
-export class NotSent extends Error {
-  constructor() {
-    super('not connected')
-  }
-}
-
 /** ioredis would keep what is sent to a cluster that is away, without a bound. */
 export function send(
   connection: Connection,
   command: string,
   ...args: ScriptArgument[]
 ): Promise<unknown> {
-  if (connection.status !== 'ready') return Promise.reject(new NotSent())
+  if (connection.status !== 'ready') {
+    return Promise.reject(new NotSent(lastErrorOf(connection)))
+  }
   if (connection.stream !== undefined) writeTogether(connection.stream)
   return connection.callBuffer(command, ...args)
 }

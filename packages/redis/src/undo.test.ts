@@ -1,6 +1,6 @@
 import { storeUnavailable } from '@stampede/core'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { NotSent } from './run-script.ts'
+import { NotSent } from './last-error.ts'
 import { mayHaveRun, Undos } from './undo.ts'
 
 beforeEach(() => void vi.useFakeTimers())

@@ -1,7 +1,7 @@
 // Takes back what may have been done although no reply came, in the background, until the server says that it is
 // undone. What is asked for again under the same name is never taken back after it was given.
 
-import { NotSent } from './run-script.ts'
+import { NotSent } from './last-error.ts'
 
 const UNDO_AFTER_MS = [50, 200, 500, 1_500]
 /** From then on again and again. */
