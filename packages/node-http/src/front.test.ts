@@ -183,6 +183,41 @@ describe('an error of the listener', () => {
     })
   }
 
+  test('is told of with its stack and the request it was of, without the query', async () => {
+    const warned = warnings()
+    const error = new TypeError('broken', { cause: new Error('below') })
+    const front = stampedeFront((req) => {
+      req.url = '/elsewhere'
+      throw error
+    })
+    await using server = await serve(front)
+    await rawRequest(server.port, '/a/b?token=secret')
+    expect(warned.mock.calls).toEqual([
+      [
+        'GET /a/b: broken',
+        {
+          type: 'StampedeFrontWarning',
+          code: 'STAMPEDE_FRONT',
+          detail: expect.stringMatching(
+            /^TypeError: broken\n +at .*front\.test\.ts.*Error: below/s,
+          ),
+        },
+      ],
+    ])
+  })
+
+  test.each([undefined, null, Object.create(null), Symbol('broken')])(
+    'may be anything: %#',
+    async (value) => {
+      const warned = warnings()
+      const front = stampedeFront(async () => Promise.reject(value))
+      await using server = await serve(front)
+      const answer = await rawRequest(server.port)
+      expect(answer.head[0]).toBe('HTTP/1.1 500 Internal Server Error')
+      expect(warned).toHaveBeenCalledTimes(1)
+    },
+  )
+
   test('in the middle of a body breaks it off, and nothing of it is kept', async () => {
     const warned = warnings()
     let runs = 0

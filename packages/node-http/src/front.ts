@@ -2,6 +2,7 @@
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
+import { inspect } from 'node:util'
 import { type CacheOptions, createHttpCache, optionError } from '@stampede/core'
 import { addressOf } from './front-address.ts'
 import { breakOff } from './live-stream.ts'
@@ -12,7 +13,7 @@ export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, r
 
 /**
  * A listener that answers GET and HEAD from a cache, and lets one request at a time through to `listener` for the rest. It never
- * throws or rejects: an error of `listener` is a 500 and a warning of the process.
+ * throws or rejects: an error of `listener` is a 500 and a `StampedeFrontWarning` of the process.
  *
  * @example
  * http.createServer(stampedeFront(app, { stampede, ttlMs: 10_000 }))
@@ -41,29 +42,46 @@ function frontOf(
 ): (req: IncomingMessage, res: ServerResponse) => void {
   const visit = createNodeCache(createHttpCache(options))
   return function stampedeFront(req, res): void {
-    const next = (error?: unknown): void => {
-      if (error === undefined) enter(listener, req, res)
-      else fail(res, error)
+    const address = addressOf(req)
+    const failed = (error: unknown): void => {
+      warnOf(error, req, address.target)
+      fail(res)
     }
-    visit({ req, res, next, native: req, address: addressOf(req), dispatch: stampedeFront })
+    const next = (error?: unknown): void => {
+      if (error === undefined) enter(listener, req, res, failed)
+      else failed(error)
+    }
+    visit({ req, res, next, native: req, address, dispatch: stampedeFront })
   }
 }
 
 const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req, res) listener'
 
-function enter(listener: Listener, req: IncomingMessage, res: ServerResponse): void {
+function enter(
+  listener: Listener,
+  req: IncomingMessage,
+  res: ServerResponse,
+  failed: (error: unknown) => void,
+): void {
   try {
     const returned = listener(req, res)
-    if (returned instanceof Object && 'then' in returned)
-      Promise.resolve(returned).catch((error) => fail(res, error))
+    if (returned instanceof Object && 'then' in returned) Promise.resolve(returned).catch(failed)
   } catch (error) {
-    fail(res, error)
+    failed(error)
   }
 }
 
+/** Where there is no framework, nobody else would say which request it was. A query may have secrets in it. */
+function warnOf(error: unknown, { method }: IncomingMessage, target: string): void {
+  const [path] = target.split('?', 1)
+  const detail = inspect(error)
+  const why = error instanceof Error ? String(error.message) : detail
+  const names = { type: 'StampedeFrontWarning', code: 'STAMPEDE_FRONT' }
+  process.emitWarning(`${method} ${path}: ${why}`, { ...names, detail })
+}
+
 /** Nothing of what the listener had set may stand on an answer that it did not give. */
-function fail(res: ServerResponse, error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error))
+function fail(res: ServerResponse): void {
   // What is complete stands; it may still be on its way.
   if (res.writableEnded) return
   if (res.headersSent) {
