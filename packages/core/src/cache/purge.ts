@@ -115,9 +115,19 @@ const EXAMPLES = {
 const SOFT_APART = 'it is an option, not a part of what to purge: purge({ tag }, { soft: true })'
 
 function targetError(target: unknown): Error {
-  const { tag, path, route, key } = EXAMPLES
-  const fix = `name one thing: ${[tag, path, route, key].join(', ')} or { all: true }`
-  return optionError(WHERE, target, fix)
+  const { tag, path, route, key, host } = EXAMPLES
+  const names = typeof target === 'object' && target !== null ? namesIn(target) : undefined
+  const named = names === undefined ? '' : `it names ${names.join(' and ') || 'nothing'}; `
+  const fix =
+    names?.includes('host') && !names.includes('path')
+      ? `a host goes with a path: ${host}`
+      : `name one thing: ${[tag, path, route, key].join(', ')} or { all: true }`
+  return optionError(WHERE, target, named + fix)
+}
+
+function namesIn(target: object): string[] {
+  const given = Object.entries(target).filter(([, value]) => value !== undefined)
+  return given.map(([name]) => name)
 }
 
 /** Under one name there may be a value of getOrSet and the response of a route with the `key` option. */

@@ -42,9 +42,13 @@ describe('a value', () => {
   })
 
   it.each([
-    [undefined, 'what was returned is undefined, which JSON has no form for; return null'],
-    [() => {}, 'what was returned is function'],
-    [Symbol('s'), 'what was returned is symbol'],
+    [
+      undefined,
+      'undefined was returned, which JSON has no form for; return null if there is nothing',
+    ],
+    [() => 1, 'a function was returned, which JSON has no form for; call it, and return what it'],
+    [Symbol('s'), 'a symbol was returned, which JSON has no form for; return a string'],
+    [{ toJSON: () => undefined }, 'an object was returned whose toJSON() gives nothing that JSON'],
     [1n, 'the value cannot be written as JSON'],
   ])('may not be %o', (value, problem) => {
     expect(() => encodeValue('k', value)).toThrow(

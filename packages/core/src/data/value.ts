@@ -23,12 +23,24 @@ export function encodeValue(
     throw valueError(where, `the value cannot be written as JSON (${(cause as Error).message})`)
   }
   if (json === undefined) {
-    throw valueError(
-      where,
-      `what was returned is ${typeof value}, which JSON has no form for; return null`,
-    )
+    throw valueError(where, formless(value))
   }
   return { type: 'value', encoding: 'json', body: Buffer.from(json), made, parsed: undefined }
+}
+
+/** What `JSON.stringify` makes nothing of. */
+function formless(value: unknown): string {
+  const none = 'was returned, which JSON has no form for'
+  switch (typeof value) {
+    case 'undefined':
+      return `undefined ${none}; return null if there is nothing`
+    case 'function':
+      return `a function ${none}; call it, and return what it gives`
+    case 'symbol':
+      return `a symbol ${none}; return a string`
+    default:
+      return 'an object was returned whose toJSON() gives nothing that JSON has a form for; return plain data'
+  }
 }
 
 export function decodeValue<T>(stored: StoredValue): T {
