@@ -172,12 +172,19 @@ describe('strings', () => {
     expect(readStrings('f.names', [])).toEqual([])
   })
 
-  it.each([undefined, null, 'a', [''], ['a', 5], [undefined], { 0: 'a', length: 1 }])(
-    'may not be %o',
-    (value) => {
-      expect(refusal(() => readStrings('f.names', value))).toMatch(
-        /^f\.names: .+; use an array of non-empty strings$/,
-      )
-    },
-  )
+  it.each([undefined, null, 'a', { 0: 'a', length: 1 }])('may not be %o', (value) => {
+    expect(refusal(() => readStrings('f.names', value))).toMatch(
+      /^f\.names: .+; use an array of non-empty strings$/,
+    )
+  })
+
+  it.each([
+    [[''], '[0]: received ""'],
+    [['a', 5], '[1]: received 5'],
+    [[undefined], '[0]: received undefined'],
+  ])('may not be %o: what is none is named', (value, named) => {
+    expect(refusal(() => readStrings('f.names', value))).toBe(
+      `f.names${named}; use an array of non-empty strings`,
+    )
+  })
 })

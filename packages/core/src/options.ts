@@ -99,10 +99,12 @@ export function readChoice<T extends string>(
 }
 
 export function readStrings(where: string, value: unknown): readonly string[] {
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string' && item !== '')) {
-    return value as readonly string[]
+  const fix = 'use an array of non-empty strings'
+  if (!Array.isArray(value)) throw optionError(where, value, fix)
+  for (const [i, item] of value.entries()) {
+    if (typeof item !== 'string' || item === '') throw optionError(`${where}[${i}]`, item, fix)
   }
-  throw optionError(where, value, 'use an array of non-empty strings')
+  return value as readonly string[]
 }
 
 /** The known name closest to a mistyped one, if any is close enough to suggest. */

@@ -245,8 +245,9 @@ describe('query', () => {
   })
 
   it.each([
-    [[''], 'stampedeCache.query: received an array of 1; use an array of non-empty strings'],
-    [[5], 'stampedeCache.query: received an array of 1'],
+    [[''], 'stampedeCache.query[0]: received ""; use an array of non-empty strings'],
+    [['a', 5], 'stampedeCache.query[1]: received 5; use an array of non-empty strings'],
+    [{ ignore: ['a', 5] }, 'stampedeCache.query.ignore[1]: received 5; use an array'],
     ['page', 'stampedeCache.query: received "page"'],
     [null, 'stampedeCache.query: received null'],
     [{ only: ['a'] }, 'stampedeCache.query.only: received an array of 1; there is no such option'],
@@ -261,7 +262,7 @@ describe('vary', () => {
   })
 
   it.each(['accept', [''], [5], null, {}])('may not be %j', (vary) => {
-    expect(refusal({ vary })).toMatch(/^stampedeCache\.vary: .+; use an array of non-empty/)
+    expect(refusal({ vary })).toMatch(/^stampedeCache\.vary(\[0\])?: .+; use an array of non-empty/)
   })
 })
 
@@ -309,14 +310,30 @@ describe('statuses', () => {
     expect(read({ statuses: [] }).statuses).toEqual(new Set())
   })
 
-  it.each([200, [199], [500], ['200'], [200.5], [Number.NaN], null, { 0: 200 }])(
-    'may not be %o',
-    (statuses) => {
-      expect(refusal({ statuses })).toMatch(
-        /^stampedeCache\.statuses: .+; use an array of statuses from 200 to 499$/,
-      )
-    },
-  )
+  it.each([200, null, { 0: 200 }])('may not be %o', (statuses) => {
+    expect(refusal({ statuses })).toMatch(
+      /^stampedeCache\.statuses: .+; use an array of statuses from 200 to 499$/,
+    )
+  })
+
+  it.each([
+    [199, '199'],
+    [500, '500'],
+    ['404', '"404"'],
+    [200.5, '200.5'],
+    [Number.NaN, 'NaN'],
+    [null, 'null'],
+  ])('may not be one such as %o, which is named', (status, shown) => {
+    expect(refusal({ statuses: [200, status] })).toBe(
+      `stampedeCache.statuses[1]: received ${shown}; use an array of statuses from 200 to 499`,
+    )
+  })
+
+  it.each([206, 304, 401, 403, 407, 408, 421, 425, 429])('may not be %d', (status) => {
+    expect(refusal({ statuses: [status] })).toBe(
+      `stampedeCache.statuses[0]: received ${status}; it is never stored; leave it out`,
+    )
+  })
 })
 
 describe('maxBodyBytes', () => {

@@ -133,9 +133,21 @@ describe('a compressed form', () => {
     [{ codings: [] }, 'compress.codings'],
     [{ types: [] }, 'compress.types'],
     [{ level: 9 }, 'level'],
-    ['br', 'compress'],
+    ['br', `stampedeCache.compress: received "br"; use true, or { codings: ['br'] }`],
+    [['br'], "stampedeCache.compress: received an array of 1; use true, or { codings: ['br'] }"],
+    [{ codings: ['br', 'brotli'] }, 'stampedeCache.compress.codings[1]: received "brotli"; name'],
+    [{ codings: ['br', 'gzip', 'br'] }, 'codings[2]: received "br"; it is named before'],
   ])('of %j is refused when the cache is created', (option, said) => {
     expect(() => readCompression(option)).toThrow(said)
+  })
+
+  it('may name zstd alone only where this Node has it; beside others it is left out', () => {
+    const old = ['br', 'gzip'] as const
+    expect(() => readCompression({ codings: ['zstd'] }, old)).toThrow(
+      'stampedeCache.compress.codings: received "zstd"; zstd needs Node 22.15',
+    )
+    expect(readCompression({ codings: ['zstd', 'gzip'] }, old)).toBeDefined()
+    expect(readCompression({ codings: ['zstd'] }, ['br', 'zstd', 'gzip'])).toBeDefined()
   })
 
   it.each([

@@ -17,12 +17,18 @@ const DEFAULT_TYPES: readonly string[] = [
   ...['font/ttf', 'font/otf', 'application/vnd.ms-fontobject', 'image/bmp', 'image/x-icon'],
 ]
 
-export function readCompression(value: unknown): Compression | undefined {
+export function readCompression(
+  value: unknown,
+  available: readonly Coding[] = CODINGS,
+): Compression | undefined {
   if (value === undefined || value === false) return undefined
+  if (typeof value === 'string' || Array.isArray(value)) {
+    throw optionError(OPTION, value, "use true, or { codings: ['br'] }")
+  }
   const bag = value === true ? {} : checkNames(OPTION, value, ['minBytes', 'types', 'codings'])
   return new Compression({
     minBytes: readBytes(OPTION, bag, 'minBytes') ?? DEFAULT_MIN_BYTES,
-    codings: readCodings(bag.codings),
+    codings: readCodings(bag.codings, available),
     matches: readTypes(bag.types),
   })
 }
@@ -34,15 +40,22 @@ function readSome(option: string, value: unknown): readonly string[] {
 }
 
 /** One that this Node cannot make is left out: the same options serve Node 20 and 22. */
-function readCodings(value: unknown): readonly Coding[] {
-  if (value === undefined) return CODINGS
-  const names = readSome(`${OPTION}.codings`, value)
-  for (const name of names) {
-    if (name === 'br' || name === 'zstd' || name === 'gzip') continue
-    throw optionError(`${OPTION}.codings`, name, "name codings: ['br', 'gzip']")
+function readCodings(value: unknown, available: readonly Coding[]): readonly Coding[] {
+  if (value === undefined) return available
+  const where = `${OPTION}.codings`
+  const names = readSome(where, value)
+  for (const [i, name] of names.entries()) {
+    if (name !== 'br' && name !== 'zstd' && name !== 'gzip')
+      throw optionError(`${where}[${i}]`, name, "name codings: ['br', 'gzip']")
+    if (names.indexOf(name) < i)
+      throw optionError(`${where}[${i}]`, name, 'it is named before; name it once')
   }
-  return [...new Set(names as Coding[])].filter((name) => CODINGS.includes(name))
+  const made = available.filter((name) => names.includes(name))
+  if (made.length === 0) throw optionError(where, names.join(), NO_ZSTD)
+  return (names as readonly Coding[]).filter((name) => made.includes(name))
 }
+
+const NO_ZSTD = "zstd needs Node 22.15, or newer; name another besides: ['zstd', 'br']"
 
 const TYPE = /^(?:[!#$&\-^_.+a-z0-9]+|\*)\/(?:\*\+)?(?:[!#$&\-^_.+a-z0-9]+|\*)$/i
 

@@ -5,6 +5,7 @@ import { optionError } from '../errors.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { NEVER_STORED } from './storable.ts'
 import { readTags } from './tags.ts'
 
 export const WHERE = 'stampedeCache'
@@ -46,9 +47,16 @@ export function readCookies(value: unknown): CacheConfig['cookies'] {
 
 export function readStatuses(value: unknown): ReadonlySet<number> {
   if (value === undefined) return new Set([200, 203, 300, 301, 308])
-  const known = (s: unknown) => Number.isInteger(s) && (s as number) >= 200 && (s as number) <= 499
-  if (Array.isArray(value) && value.every(known)) return new Set(value as number[])
-  throw optionError(`${WHERE}.statuses`, value, 'use an array of statuses from 200 to 499')
+  const fix = 'use an array of statuses from 200 to 499'
+  if (!Array.isArray(value)) throw optionError(`${WHERE}.statuses`, value, fix)
+  for (const [i, status] of value.entries()) {
+    const where = `${WHERE}.statuses[${i}]`
+    if (!Number.isInteger(status) || status < 200 || status > 499)
+      throw optionError(where, status, fix)
+    if (NEVER_STORED.has(status))
+      throw optionError(where, status, 'it is never stored; leave it out')
+  }
+  return new Set(value)
 }
 
 /** In the order given, ours before them. */

@@ -134,10 +134,6 @@ describe('statuses', () => {
     (status) => {
       const expected = { store: false, reason: 'status', failure: false }
       expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)
-      if (status >= 200) {
-        const listed = { ...TTL, statuses: [status] }
-        expect(judge(cc('public, max-age=60'), listed, status)).toEqual(expected)
-      }
     },
   )
 

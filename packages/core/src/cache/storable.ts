@@ -89,7 +89,9 @@ function refuse(reason: NotStorableReason): NotStorable {
 }
 
 /** About one caller, one moment or one part; or, as 304, about another response altogether. */
-const NEVER: ReadonlySet<number> = new Set([206, 304, 401, 403, 407, 408, 421, 425, 429])
+export const NEVER_STORED: ReadonlySet<number> = new Set([
+  206, 304, 401, 403, 407, 408, 421, 425, 429,
+])
 
 /** RFC 9110 §15.1, narrowed to statuses that say something about the resource. */
 function statusReason<Native>(
@@ -97,7 +99,7 @@ function statusReason<Native>(
   explicit: boolean,
   config: CacheConfig<Native>,
 ): NotStorableReason | undefined {
-  if (status < 200 || NEVER.has(status)) return 'status'
+  if (status < 200 || NEVER_STORED.has(status)) return 'status'
   if (config.statuses.has(status)) return undefined
   if (isNegative(status) && config.negativeTtlMs !== undefined) return undefined
   // Other 4xx blame the request, often a header that is in no key. Express keeps the Cache-Control that

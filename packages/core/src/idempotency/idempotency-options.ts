@@ -1,8 +1,10 @@
 // The options of idempotency() and of stampede.idempotent(): their types, defaults and checks.
 
 import { optionError } from '../errors.ts'
+import { METHODS } from '../http/methods.ts'
 import {
   checkNames,
+  nearest,
   readBoolean,
   readBytes,
   readChoice,
@@ -193,10 +195,18 @@ function readRequired<Native>(value: unknown): (request: Native) => boolean {
 /** One that no request can have would leave the route unprotected, and nobody would know. */
 function readMethods(value: unknown): ReadonlySet<string> {
   const where = `${WHERE}.methods`
-  const names = readStrings(where, value ?? ['POST', 'PATCH']).map((name) => name.toUpperCase())
-  if (names.length > 0 && names.every((name) => /^[A-Z-]+$/.test(name))) return new Set(names)
-  throw optionError(where, value, "use names of methods: ['POST', 'PATCH']")
+  const names = readStrings(where, value ?? ['POST', 'PATCH'])
+  if (names.length === 0) throw optionError(where, value, NAME_METHODS)
+  for (const [i, name] of names.entries()) {
+    if (METHODS.includes(name.toUpperCase())) continue
+    const near = nearest(name, METHODS)
+    const fix = near === undefined ? NAME_METHODS : `did you mean ${near}?`
+    throw optionError(`${where}[${i}]`, name, `there is no such method; ${fix}`)
+  }
+  return new Set(names.map((name) => name.toUpperCase()))
 }
+
+const NAME_METHODS = "use names of methods: ['POST', 'PATCH']"
 
 function readHeaders(value: unknown): readonly string[] {
   const where = `${WHERE}.headers`
