@@ -2,46 +2,11 @@
 
 import { memoryStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
-import { redisStore } from '@stampede/redis'
 import { idempotencyStoreContract } from '@stampede/testkit'
-import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { describe, expect, it } from 'vitest'
+import { onEveryStore } from './harness/every-store.ts'
 
-const clock = new ManualClock()
-idempotencyStoreContract('memoryStore', {
-  clock,
-  pass: (ms) => clock.advance(ms),
-  async open() {
-    const { idempotency } = memoryStore()
-    return { a: idempotency, b: idempotency }
-  },
-})
-
-let server: RedisServer
-beforeAll(async () => {
-  server = await startRedis()
-})
-afterAll(() => server.stop())
-
-let tests = 0
-for (const [version, connect] of [
-  ['6', (url: string) => new Redis(url, { lazyConnect: true })],
-  ['5', (url: string) => new Redis5(url, { lazyConnect: true })],
-] as const) {
-  idempotencyStoreContract(`redisStore on ioredis ${version}`, {
-    // Redis expires by its own clock, so time really has to pass.
-    pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-    async open() {
-      tests += 1
-      const prefix = `t${tests}`
-      const open = () =>
-        redisStore(connect(server.url), { prefix, commandTimeoutMs: 2_000 }).idempotency
-      return { a: open(), b: open() }
-    },
-  })
-}
+onEveryStore(idempotencyStoreContract, ({ idempotency }) => idempotency)
 
 describe('memoryStore, when it remembers as many keys as it may,', () => {
   it('forgets none of them for a new one: it refuses that, until some have expired', async () => {

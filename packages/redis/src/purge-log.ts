@@ -77,10 +77,10 @@ export class RedisPurges {
     await this.catchUp(true)
   }
 
-  /** Resolves when nothing was missed as of some seconds ago; rejects if that cannot be known. */
-  async confirm(): Promise<void> {
+  /** Nothing was missed as of some seconds ago. Else a promise until that is so; rejects if it cannot be known. */
+  confirm(): Promise<void> | undefined {
     const isOld = this.#clock.now() - this.#confirmedAt >= CONFIRMED_FOR_MS
-    if (isOld || this.#doubted) await this.catchUp()
+    return isOld || this.#doubted ? this.catchUp() : undefined
   }
 
   /**

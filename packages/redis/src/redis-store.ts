@@ -118,11 +118,14 @@ class RedisStore implements StampedeStore {
   }
 
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    await this.#need().confirm()
+    // Nearly always certain: then there is nothing to wait for.
+    const doubt = this.#need().confirm()
+    if (doubt !== undefined) await doubt
     const reply = await this.#lookupInTime(key, request)
     // A process that was frozen meanwhile, and a slow server: what was read may have been purged long ago.
     try {
-      await this.#need().confirm()
+      const newDoubt = this.#need().confirm()
+      if (newDoubt !== undefined) await newDoubt
     } catch (error) {
       // Nobody hears of the lease that it may have brought.
       if ('grant' in reply && reply.grant !== undefined) {

@@ -17,11 +17,7 @@ export class ScriptRunner {
   }
 
   /** Rejects with what Redis or ioredis said, or when the budget is spent. */
-  async run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly ScriptArgument[],
-  ): Promise<unknown> {
+  run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
     return withBudget(this.#budgetMs, this.#send(script, keys, args))
   }
 
@@ -51,12 +47,12 @@ export class NotSent extends Error {
 }
 
 /** ioredis would keep what is sent to a cluster that is away, without a bound. */
-export async function send(
+export function send(
   connection: Connection,
   command: string,
   ...args: ScriptArgument[]
 ): Promise<unknown> {
-  if (connection.status !== 'ready') throw new NotSent()
+  if (connection.status !== 'ready') return Promise.reject(new NotSent())
   if (connection.stream !== undefined) writeTogether(connection.stream)
   return connection.callBuffer(command, ...args)
 }

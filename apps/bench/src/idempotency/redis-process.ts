@@ -2,11 +2,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { freePort } from '../free-port.ts'
 
 export interface RedisProcess extends AsyncDisposable {
   readonly url: string
@@ -65,13 +64,4 @@ async function asking<T>(url: string, ask: (admin: Redis) => Promise<T>): Promis
 async function longestTtlMs(admin: Redis): Promise<number> {
   const ttls = await Promise.all((await admin.keys('*')).map((key) => admin.pttl(key)))
   return Math.max(0, ...ttls)
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,9 +1,8 @@
 // A Redis of our own for one cell of the matrix: frozen, refused writes or killed as the scenario says.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { Redis } from 'ioredis'
+import { freePort } from '../free-port.ts'
 
 export interface RedisServer extends AsyncDisposable {
   readonly port: number
@@ -40,12 +39,3 @@ export async function startRedis(): Promise<RedisServer> {
 }
 
 export const urlOf = (port: number): string => `redis://127.0.0.1:${port}`
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}

@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort, reachable } from '../lib/ports.ts'
+import { freePort } from '../../free-port.ts'
+import { reachable } from '../lib/reachable.ts'
 import { type Server, startNode } from './server.ts'
 
 type Start = (folder: string, port: number, originPort: number) => ChildProcess

@@ -1,17 +1,7 @@
-// Ports of this machine: one that is free, and one that answers by now.
+// A port of this machine that answers by now.
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** Rejects after ten seconds. */
 export async function reachable(port: number): Promise<void> {

@@ -1,0 +1,54 @@
+// A contract × the stores: memory, and Redis by each major of ioredis.
+
+import { memoryStore, type StampedeStore } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { Redis as Redis5 } from 'ioredis5'
+import { afterAll, beforeAll } from 'vitest'
+import { type RedisServer, startRedis } from './redis-server.ts'
+
+interface SetUp<Part> {
+  readonly clock?: ManualClock
+  pass(ms: number): Promise<void>
+  open(): Promise<{ a: Part; b: Part }>
+}
+
+/** For the part of a store that `partOf` gives. */
+export function onEveryStore<Part>(
+  contract: (name: string, setUp: SetUp<Part>) => void,
+  partOf: (store: StampedeStore) => Part,
+): void {
+  const clock = new ManualClock()
+  contract('memoryStore', {
+    clock,
+    pass: (ms) => clock.advance(ms),
+    async open() {
+      const part = partOf(memoryStore())
+      return { a: part, b: part }
+    },
+  })
+
+  let server: RedisServer
+  beforeAll(async () => {
+    server = await startRedis()
+  })
+  afterAll(() => server.stop())
+
+  let tests = 0
+  for (const [version, connect] of [
+    ['6', (url: string) => new Redis(url, { lazyConnect: true })],
+    ['5', (url: string) => new Redis5(url, { lazyConnect: true })],
+  ] as const) {
+    contract(`redisStore on ioredis ${version}`, {
+      // Redis expires by its own clock, so time really has to pass.
+      pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      async open() {
+        tests += 1
+        const options = { prefix: `t${tests}`, commandTimeoutMs: 2_000 }
+        const open = () => partOf(redisStore(connect(server.url), options))
+        return { a: open(), b: open() }
+      },
+    })
+  }
+}
