@@ -187,6 +187,7 @@ describe('an answer on its way', () => {
         'Stampede; fwd=uri-miss; fwd-status=200; ttl=10; collapsed; detail=streamed',
       ],
     ])
+    expect(stampede.stats().collapsed).toBe(2)
     const after = await ask(cache)
     expect(seen(after)).toEqual([['cache', 'one two']])
     expect(events.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed', 'hit l1'])
