@@ -6,7 +6,7 @@ import { optionError } from './errors.ts'
 /** Longest duration accepted anywhere: one year. Timers are cut, and dates stay exact, below it. */
 export const LONGEST_MS: number = 366 * 24 * 3600 * 1000
 
-type Bag = Readonly<Record<string, unknown>>
+export type Bag = Readonly<Record<string, unknown>>
 
 /** Refuses anything but a plain object with known names; suggests the nearest name. */
 export function checkNames(where: string, options: unknown, known: readonly string[]): Bag {

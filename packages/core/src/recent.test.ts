@@ -1,12 +1,45 @@
-import { expect, it } from 'vitest'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { describe, expect, it } from 'vitest'
+import { urlKey } from './cache/key.ts'
+import { shared } from './http/fields.ts'
+import { dataKey } from './ports/key.ts'
 import { Recent } from './recent.ts'
 
 it('forgets the oldest when it is full, and none for what it knows already', () => {
-  const recent = new Recent<string, number>(2)
+  const recent = new Recent<number>(2)
   recent.set('a', 1)
   recent.set('b', 2)
   recent.set('a', 3)
   expect([recent.get('a'), recent.get('b')]).toEqual([3, 2])
   recent.set('c', 4)
   expect([recent.get('a'), recent.get('b'), recent.get('c')]).toEqual([undefined, 2, 4])
+})
+
+describe('what is remembered holds nothing but itself', () => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const usedBytes = () => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const LONG = 50_000
+  /** A text of its own, and the part of it that V8 makes no copy of. */
+  const long = (i: number) => Buffer.from(`part.of.a.long.text.${i},${'x'.repeat(LONG)}`).toString()
+  const part = (i: number) => long(i).split(',')[0] as string
+  const url = { method: 'GET', scheme: 'http', host: 'a', target: '/', headers: {} }
+  const rule = { ignore: [] }
+
+  it.each<[string, (i: number) => void]>([
+    ['a host', (i) => urlKey({ ...url, target: `/host/${i}`, host: part(i) }, rule)],
+    ['a scheme', (i) => urlKey({ ...url, target: `/scheme/${i}`, scheme: part(i) }, rule)],
+    ['a target', (i) => urlKey({ ...url, target: part(i) }, rule)],
+    ['a long scheme', (i) => urlKey({ ...url, target: `/long/${i}`, scheme: long(i) }, rule)],
+    ['a key of data', (i) => dataKey(part(i))],
+    ['a field', (i) => shared(part(i))],
+  ])('of %s', (_, ask) => {
+    const before = usedBytes()
+    for (let i = 0; i < 200; i++) ask(i)
+    expect(usedBytes() - before).toBeLessThan(20 * LONG)
+  })
 })

@@ -1,19 +1,19 @@
 // What was worked out of late, so as not to do it again. The oldest goes first, whether or not it was asked for since: to keep
 // count of that would cost more than it saves.
 
-export class Recent<Key, Value> {
-  readonly #known = new Map<Key, Value>()
+export class Recent<Value> {
+  readonly #known = new Map<string, Value>()
   readonly #most: number
 
   constructor(most: number) {
     this.#most = most
   }
 
-  get(key: Key): Value | undefined {
+  get(key: string): Value | undefined {
     return this.#known.get(key)
   }
 
-  set(key: Key, value: Value): void {
+  set(key: string, value: Value): void {
     const known = this.#known
     if (known.size === this.#most && !known.has(key)) {
       const oldest = known.keys().next()
@@ -21,4 +21,9 @@ export class Recent<Key, Value> {
     }
     known.set(key, value)
   }
+}
+
+/** For what is remembered: a part of a string may hold the whole of it, such as a header or a body, for as long as it stays. */
+export function ownText(text: string): string {
+  return JSON.parse(JSON.stringify(text)) as string
 }

@@ -3,15 +3,15 @@
 import type { RequestAddress } from '@stampede/node-http'
 import type { Context } from 'koa'
 
+/** As the handler will read them: an app may define its own on `app.context`, which `ctx.request` knows nothing of. */
 export function addressOf(ctx: Context): RequestAddress {
-  const { protocol: scheme, host } = ctx.request
-  return { scheme, host, target: ctx.originalUrl, rewritten: rewrittenOf(ctx) }
+  const { protocol: scheme, host, originalUrl: target } = ctx
+  return { scheme, host, target, rewritten: rewrittenOf(ctx) }
 }
 
 /** koa-mount takes its path off `url`, leaves a slash at least, and says last where it was. */
 function rewrittenOf(ctx: Context): string | undefined {
-  const { originalUrl, mountPath: mount } = ctx
-  const { url } = ctx.request
+  const { originalUrl, url, mountPath: mount } = ctx
   if (typeof mount !== 'string') return url === originalUrl ? undefined : url
   const isMounted = [url, url.slice(1)].some((left) => originalUrl.endsWith(mount + left))
   return isMounted ? undefined : mount + url

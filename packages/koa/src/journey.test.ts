@@ -123,4 +123,22 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     await stampede.purge({ path: '/a', host: 'Shop.test' })
     expect(await ask()).toBe('run 2')
   })
+
+  test.each(['host', 'protocol', 'url'])(
+    'a %s of the app on its context is in the key',
+    async (name) => {
+      const koa = app(stampedeCache({ ttlMs: 60_000 }), (ctx) => {
+        ctx.body = ctx[name]
+      })
+      Object.defineProperty(koa.context, name, {
+        get(this: Koa.Context) {
+          return `of-${this.get('x-tenant')}`
+        },
+      })
+      await using server = await serve(koa.callback())
+      const ask = async (tenant: string) =>
+        (await rawRequest(server.port, '/', [`X-Tenant: ${tenant}`])).body
+      expect([await ask('a'), await ask('b'), await ask('a')]).toEqual(['of-a', 'of-b', 'of-a'])
+    },
+  )
 })

@@ -10,7 +10,7 @@ import { runCrowds } from './growth/run-crowds.ts'
 import { runFleets, runKeys, runPages, runWaiters } from './growth/run-growth.ts'
 import { FULL, QUICK } from './growth/sizes.ts'
 import { runHits } from './hit/run-hits.ts'
-import { PARTS, readRunOptions } from './lib/run-options.ts'
+import { PARTS, readRunOptions, USAGE } from './lib/run-options.ts'
 import { openPeers } from './open/peers.ts'
 import { runOpen } from './open/run-open.ts'
 import { scenarios } from './open/scenarios.ts'
@@ -21,7 +21,8 @@ import { writePage } from './page/write-page.ts'
 // Ends what was started, which listens to `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
-const { parts, isQuick, rows, folder } = readRunOptions(process.argv.slice(2))
+const args = process.argv.slice(2)
+const { parts, isQuick, rows, folder } = optionsOf(args)
 const asked = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
   rows.length === 0 ? all : all.filter(({ id }) => rows.includes(id))
 
@@ -51,6 +52,19 @@ if (folder !== undefined) writePage(folder, results)
 else if (isWhole) writePage(docs, results)
 else console.log(pageOf(results))
 
+function optionsOf(given: readonly string[]) {
+  if (given.includes('--help')) {
+    console.log(USAGE)
+    process.exit()
+  }
+  try {
+    return readRunOptions(given)
+  } catch (error) {
+    console.error(`${(error as Error).message}\n${USAGE}`)
+    process.exit(2)
+  }
+}
+
 async function run(): Promise<Results> {
   const seen: Partial<Results> = {}
   if (parts.includes('hit')) seen.hits = await runHits({ ...PLANS.hits, rows })
@@ -61,7 +75,8 @@ async function run(): Promise<Results> {
     seen.open = await runOpen(plan)
   }
   if (parts.includes('growth')) seen.growth = await growth()
-  return { ...seen, commit, loadBefore, seconds: (performance.now() - since) / 1_000 }
+  const command = ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' ')
+  return { ...seen, command, commit, loadBefore, seconds: (performance.now() - since) / 1_000 }
 }
 
 function memoryHits(): Promise<CallRow[]> {

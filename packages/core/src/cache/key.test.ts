@@ -74,6 +74,21 @@ describe('a URL that was asked for of late', () => {
   })
 })
 
+it('follows the rule as it was at creation, whether or not the URL was asked for before', () => {
+  const names = ['a']
+  const rules = [readCacheOptions({ query: names }), readCacheOptions({ query: { ignore: names } })]
+  const keys = () => {
+    const of = (target: string) => rules.map((rule) => cacheKey(view(target), {}, rule, []))
+    return [of('/made?a=1&b=2'), of('/made?a=1&b=3')]
+  }
+  const before = keys()
+  names.push('b')
+  expect(keys()).toEqual(before)
+  const [only, ignore] = rules.map((rule) => cacheKey(view('/later?a=1&b=2'), {}, rule, []))
+  expect(only).toBe('http:GET 4:http11:example.com6:/later3:a=1')
+  expect(ignore).toBe('http:GET 4:http11:example.com6:/later3:b=2')
+})
+
 describe('the query', () => {
   const same = (a: string, b: string, options?: Options) =>
     key(`/?${a}`, options) === key(`/?${b}`, options)

@@ -12,15 +12,16 @@ export const WHERE = 'stampedeCache'
 /** RFC 9110 §5.1. */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
+/** Copies: keys are remembered by the rule, which must stay as it was then. */
 export function readQuery(value: unknown): CacheConfig['query'] {
   if (value === undefined) return { ignore: [] }
   if (Array.isArray(value))
-    return { only: value.length === 0 ? [] : readStrings(`${WHERE}.query`, value) }
+    return { only: value.length === 0 ? [] : [...readStrings(`${WHERE}.query`, value)] }
   if (typeof value !== 'object') {
     throw optionError(`${WHERE}.query`, value, "use ['page'], or { ignore: ['utm_source'] }")
   }
   const bag = checkNames(`${WHERE}.query`, value, ['ignore'])
-  return { ignore: readStrings(`${WHERE}.query.ignore`, bag.ignore) }
+  return { ignore: [...readStrings(`${WHERE}.query.ignore`, bag.ignore)] }
 }
 
 export function readVary(value: unknown): readonly string[] {

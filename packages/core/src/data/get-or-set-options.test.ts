@@ -28,3 +28,24 @@ it('with a list of tags are always read again', () => {
   tags.push('b')
   expect(readPlan({ ...options(), tags }).tags).toEqual(['a', 'b'])
 })
+
+it('are read again when an unknown one stands where another was undefined', () => {
+  readPlan({ ttlMs: 1_000, waitMs: undefined } as unknown as GetOrSetOptions)
+  const mistyped = { ttlMs: 1_000, wiatMs: 10 }
+  expect(() => readPlan(mistyped)).toThrow('wiatMs')
+})
+
+it('are remembered as inherited ones are, too', () => {
+  expect(readPlan(Object.create({ ttlMs: 7 })).ttlMs).toBe(7)
+  expect(() => readPlan({} as GetOrSetOptions)).toThrow('getOrSet.ttlMs')
+})
+
+it('are compared as they were checked, whatever a getter says next', () => {
+  let ttlMs = 1_000
+  const { ttlMs: checked } = readPlan({
+    get ttlMs() {
+      return ttlMs++
+    },
+  })
+  for (const each of [checked, checked + 1]) expect(readPlan({ ttlMs: each }).ttlMs).toBe(each)
+})

@@ -11,7 +11,7 @@ import {
 import type { Policy } from '../cache/runtime.ts'
 import { readTags, type TagsRule } from '../cache/tags.ts'
 import { optionError } from '../errors.ts'
-import { checkNames, readDurationMs } from '../options.ts'
+import { type Bag, checkNames, readDurationMs } from '../options.ts'
 
 /** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
 export interface GetOrSetOptions<T = unknown> {
@@ -69,39 +69,47 @@ export const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'earlyRefresh',
 ]
 
+type Said = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
+
 /** Options of late, as they were, with what they came to; the next call mostly says the same. */
-interface Said {
-  readonly said: GetOrSetOptions<never>
-  /** Of options in it. */
+interface Known {
+  readonly said: Said
   readonly count: number
   readonly plan: Plan
 }
 
-const recent: Said[] = []
+const recent: Known[] = []
 const MOST_RECENT = 8
 
 export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   if (typeof options === 'object' && options !== null) {
-    for (const each of recent) if (isSaid(options, each)) return each.plan
+    for (const known of recent) if (isSaid(options, known)) return known.plan
   }
-  const plan = checkedPlan(options)
+  const bag = checkNames(WHERE, options, NAMES)
+  // Each is read once, be it inherited or a getter: what is compared is what was checked.
+  const said: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
+  const plan = planFrom(said)
   // A list may have other tags the next time.
-  if (Array.isArray(options.tags)) return plan
+  if (Array.isArray(said.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  const said = { ...options } as GetOrSetOptions<never>
-  recent.unshift({ said, count: Object.keys(said).length, plan })
+  recent.unshift({ said, count: countIn(bag), plan })
   return plan
 }
 
 /** Compared by value: options may be one object for all calls, which its owner changes, or a new one for each. */
-function isSaid(options: GetOrSetOptions<never>, { count, said }: Said): boolean {
-  let names = 0
-  for (const _ in options) names += 1
-  return names === count && isSame(options, said)
+function isSaid(options: Said, { said, count }: Known): boolean {
+  return countIn(options) === count && isSame(options, said)
+}
+
+/** Also of names that are unknown. What is `undefined` is left out, or an unknown name could stand in its place. */
+function countIn(options: Bag): number {
+  let count = 0
+  for (const name in options) if (options[name] !== undefined) count += 1
+  return count
 }
 
 /** Name by name, as engines are fast at; a test compares them with NAMES. */
-function isSame(a: GetOrSetOptions<never>, b: GetOrSetOptions<never>): boolean {
+function isSame(a: Said, b: Said): boolean {
   return (
     a.ttlMs === b.ttlMs &&
     a.staleWhileRevalidateMs === b.staleWhileRevalidateMs &&
@@ -117,8 +125,7 @@ function isSame(a: GetOrSetOptions<never>, b: GetOrSetOptions<never>): boolean {
   )
 }
 
-function checkedPlan<T>(options: GetOrSetOptions<T>): Plan {
-  const bag = checkNames(WHERE, options, NAMES)
+function planFrom(bag: Bag): Plan {
   const ttlMs = readDurationMs(WHERE, bag, 'ttlMs', 1)
   if (ttlMs === undefined) {
     throw optionError(

@@ -1,4 +1,4 @@
-// The JSON of a value, read: one object for everybody who asks. It takes 2 to 10 times the memory of its text, which nobody could
+// The JSON of a value, read: one object for everybody who asks. It takes 2 to 30 times the memory of its text, which nobody could
 // bound, so it is left to the garbage collector, and reading it again costs less than keeping half as many. Only small ones of
 // late are held: engines keep count of whoever follows a weak reference, which takes longer than all else that a hit does.
 

@@ -2,7 +2,7 @@
 // name that is common only one string for all entries.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { Recent } from '../recent.ts'
+import { ownText, Recent } from '../recent.ts'
 
 /** Names lower-case, each before its value. */
 export type Fields = readonly string[]
@@ -49,15 +49,16 @@ export function toFields(headers: HeaderList): Fields {
 /** Longer ones, such as policies, are few; shorter ones that are of one entry alone, as its tag is, make room for others soon. */
 const LONGEST_SHARED = 64
 const MOST_SHARED = 256
-const recent = new Recent<string, string>(MOST_SHARED)
+const recent = new Recent<string>(MOST_SHARED)
 
 /** Types, policies and the like are the same for many entries: of those of late there is one string. */
 export function shared(text: string): string {
   if (text.length > LONGEST_SHARED) return text
   const known = recent.get(text)
   if (known !== undefined) return known
-  recent.set(text, text)
-  return text
+  const own = ownText(text)
+  recent.set(own, own)
+  return own
 }
 
 export function toHeaders(fields: Fields): HeaderList {

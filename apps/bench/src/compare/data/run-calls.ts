@@ -35,6 +35,7 @@ export async function runCalls(plan: CallPlan, redisUrl: string): Promise<CallRo
     for (const peer of plan.peers) members.push(await prepare(peer, plan, redisUrl))
     for (let round = 0; round < plan.rounds; round++) {
       for (const member of members) member.measured.push(await measure(member, plan))
+      console.error(`${plan.tier}: round ${round + 1} of ${plan.rounds}`)
     }
   } finally {
     for (const { child } of members) await child[Symbol.asyncDispose]()

@@ -1,5 +1,5 @@
 // Calls of caches for data as a table in Markdown.
-import { table } from '../lib/markdown.ts'
+import { table, whole } from '../lib/markdown.ts'
 import type { CallRow } from './run-calls.ts'
 
 export const callTable = (rows: readonly CallRow[]): string =>
@@ -7,8 +7,8 @@ export const callTable = (rows: readonly CallRow[]): string =>
     ['cache', 'calls/s', 'spread', '÷ first', 'CPU µs a call'],
     rows.map(({ name, callsPerSecond: { median, min, max }, ofFloor, cpuMicros }) => [
       name,
-      Math.round(median).toString(),
-      `${Math.round(min)}–${Math.round(max)}`,
+      whole(median),
+      `${whole(min)}–${whole(max)}`,
       ofFloor.toFixed(2),
       cpuMicros.toFixed(2),
     ]),

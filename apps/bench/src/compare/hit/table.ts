@@ -1,5 +1,5 @@
 // Hits as a table in Markdown.
-import { table } from '../lib/markdown.ts'
+import { table, whole } from '../lib/markdown.ts'
 import type { HitRow } from './run-hits.ts'
 
 export const hitTable = (rows: readonly HitRow[]): string =>
@@ -7,8 +7,8 @@ export const hitTable = (rows: readonly HitRow[]): string =>
     ['server', 'requests/s', 'spread', '÷ floor', 'CPU µs a request', 'of the load'],
     rows.map(({ subject, requestsPerSecond: { median, min, max }, ofFloor, ...row }) => [
       subject.name,
-      Math.round(median).toString(),
-      `${Math.round(min)}–${Math.round(max)}`,
+      whole(median),
+      `${whole(min)}–${whole(max)}`,
       ofFloor?.toFixed(2) ?? '',
       row.cpuMicros?.toFixed(1) ?? '–',
       row.loaderMicros.toFixed(1),

@@ -13,6 +13,12 @@ export interface RunOptions {
   readonly folder: string | undefined
 }
 
+export const USAGE = `npm run bench                     all of it, some 14 minutes, to docs/benchmarks.md
+npm run bench -- --only hit,l2    parts, printed: ${PARTS.join(', ')}
+npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in apps/bench/src/compare
+npm run bench -- --quick          short: to see that it runs, its figures say nothing
+npm run bench -- --out FOLDER     page and plots to a folder`
+
 /** Throws on what it does not know. */
 export function readRunOptions(args: readonly string[]): RunOptions {
   let parts: readonly Part[] = PARTS
@@ -24,13 +30,13 @@ export function readRunOptions(args: readonly string[]): RunOptions {
     else if (args[i] === '--only') parts = (args[++i] ?? '').split(',').map(readPart)
     else if (args[i] === '--rows') rows = (args[++i] ?? '').split(',')
     else if (args[i] === '--out') folder = args[++i]
-    else throw new Error(`bench: unknown argument ${args[i]}; use --quick, --only, --rows, --out`)
+    else throw new Error(`bench: unknown argument ${args[i]}`)
   }
   return { parts, isQuick, rows, folder }
 }
 
 function readPart(name: string): Part {
   const part = PARTS.find((each) => each === name)
-  if (part === undefined) throw new Error(`bench: no part named "${name}"; use ${PARTS}`)
+  if (part === undefined) throw new Error(`bench: no part named "${name}"`)
   return part
 }

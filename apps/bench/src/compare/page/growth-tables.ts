@@ -3,14 +3,13 @@
 import type { KeysSeen } from '../growth/keys-member.ts'
 import type { CrowdRow } from '../growth/run-crowds.ts'
 import type { FleetRow, WaitersRow } from '../growth/run-growth.ts'
-import { table } from '../lib/markdown.ts'
+import { table, whole } from '../lib/markdown.ts'
 
 const NAMES: Readonly<Record<string, string>> = {
   stampede: 'Stampede',
   express: 'Express alone, a run of the handler for each',
 }
 const nameOf = (id: string): string => NAMES[id] ?? id
-const rounded = (value: number): string => Math.round(value).toString()
 
 export const keysTable = (rows: readonly KeysSeen[]): string =>
   table(
@@ -24,14 +23,14 @@ export const keysTable = (rows: readonly KeysSeen[]): string =>
       'ns, lru-cache',
     ],
     rows.map((row) => [
-      String(row.keys),
+      whole(row.keys),
       String(row.storedBytes),
       // Of a hundred entries, the noise of the heap is larger than they are.
-      row.keys < 1_000 ? '–' : rounded(row.memoryBytes),
-      rounded(row.countedBytes),
+      row.keys < 1_000 ? '–' : whole(row.memoryBytes),
+      whole(row.countedBytes),
       row.fillMicros.toFixed(1),
-      rounded(row.hitNanos),
-      rounded(row.lruNanos),
+      whole(row.hitNanos),
+      whole(row.lruNanos),
     ]),
   )
 
@@ -57,7 +56,7 @@ export const waitersTable = (rows: readonly WaitersRow[]): string =>
     ],
     rows.map(({ peer, waiters, originCalls, settledMs, blockedMs }) => [
       nameOf(peer),
-      String(waiters),
+      whole(waiters),
       String(originCalls),
       settledMs.toFixed(1),
       blockedMs.toFixed(1),
@@ -77,7 +76,7 @@ export const crowdTable = (rows: readonly CrowdRow[]): string =>
       nameOf(subject),
       String(clients),
       String(originCalls),
-      rounded(answeredMs),
+      whole(answeredMs),
       blockedMs.toFixed(1),
     ]),
   )

@@ -2,13 +2,14 @@ import { describe, expect, it } from 'vitest'
 import type { CallRow } from '../data/run-calls.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import { subjects } from '../hit/subjects.ts'
+import { whole } from '../lib/markdown.ts'
 import { medianOf, ratios, spreadOf } from '../lib/statistics.ts'
 import { pageOf } from './page.ts'
 import { plotsOf } from './plots.ts'
 import { shortfalls } from './shortfalls.ts'
 import { targetsOf } from './targets.ts'
 
-const AROUND = { commit: 'abc', seconds: 1, loadBefore: 0 }
+const AROUND = { commit: 'abc', command: 'npm run bench', seconds: 1, loadBefore: 0 }
 const floorRates = [100, 200, 400]
 
 function hit(id: string, rates: readonly number[]): HitRow {
@@ -29,6 +30,8 @@ function call(id: string, kind: CallRow['kind'], rate: number): CallRow {
   return { id, name: id, kind, rates: [rate], ...figures }
 }
 
+const pagesSeen = { entries: 1, bodyBytes: 1, memoryBytes: 1, countedBytes: 1 }
+
 describe('the page of the benchmarks', () => {
   const hits = [hit('express-floor', floorRates), hit('express', [96, 150, 396])]
 
@@ -41,9 +44,7 @@ describe('the page of the benchmarks', () => {
     const calls = [call('lru-cache', 'floor', 90), call('ours', 'ours', 40), call('a', 'peer', 80)]
     const results = { hits, calls, ...AROUND }
     expect(pageOf(results)).toContain('| ≥ 1.00 | 0.50 | **not met** |')
-    expect(shortfalls(results)).toEqual([
-      'a hit in memory, `getOrSet`: 40/s; lru-cache 90/s, a 80/s.',
-    ])
+    expect(shortfalls(results)).toEqual(['a hit in memory, ours: 40/s; lru-cache 90/s, a 80/s.'])
   })
 
   it('compares hits with hits, and misses with misses', () => {
@@ -52,6 +53,29 @@ describe('the page of the benchmarks', () => {
     const others = [apicache, hit('apicache-miss', [20, 20, 20])]
     const found = shortfalls({ hits: [...ours, ...others], ...AROUND })
     expect(found).toEqual(['`stampedeCache` on Express 4: 190/s; apicache on Express 4 500/s.'])
+  })
+
+  it('says of a part of a run that it is one, and quotes nothing', () => {
+    const page = pageOf({ hits, ...AROUND, command: 'npm run bench -- --only hit' })
+    expect(page).toContain('Written by `npm run bench -- --only hit`')
+    expect(page).toContain('**A part of a run**')
+    expect(page).not.toMatch(/## (Locks and idempotency|Set-up)/)
+  })
+
+  it('names callers and clients who wait longer than elsewhere, by more than a millisecond', () => {
+    const waiters = ['stampede', 'a', 'b'].map((peer, i) => ({
+      ...{ peer, waiters: 1_000, originCalls: 1, blockedMs: 1 },
+      settledMs: [5, 3.5, 4.5][i] ?? 0,
+    }))
+    const crowds = ['express', 'stampede'].map((subject, i) => ({
+      ...{ subject, clients: 100, originCalls: 1, answeredMs: 9 },
+      blockedMs: [20, 30][i] ?? 0,
+    }))
+    const seen = { keys: [], fleets: [], waiters, crowds, pages: pagesSeen }
+    expect(shortfalls({ growth: seen, ...AROUND })).toEqual([
+      `${whole(1_000)} callers, ms to the last value: 5; a 4.`,
+      '100 clients, ms of event loop blocked: 30; express 20.',
+    ])
   })
 
   it('has a plot for every picture that it shows', () => {

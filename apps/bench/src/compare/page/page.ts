@@ -25,17 +25,20 @@ export const pageOf = (results: Results): string =>
     results.open &&
       `${OPEN}\n\n${plot('origin-calls')}\n\n${plot('latency')}\n\n${openTables(results.open)}`,
     results.growth && growthSection(results.growth),
-    OTHERS,
-    setUpSection(),
+    ...(isWhole(results) ? [OTHERS, setUpSection()] : []),
   ]
     .filter((section) => section !== undefined)
     .join('\n\n')
     .concat('\n')
 
+/** Else it is for looking at: not published. */
+const isWhole = ({ hits, calls, redisHits, open, growth }: Results): boolean =>
+  [hits, calls, redisHits, open, growth].every((part) => part !== undefined)
+
 const plot = (name: string): string => `![${PLOTS[name]}](benchmarks/${name}.svg)`
 
 const PLOTS: Readonly<Record<string, string>> = {
-  hits: 'Requests a second of every server',
+  hits: 'Requests a second, of hits on every server in JavaScript',
   memory: 'Calls a second of hits in memory',
   redis: 'Calls a second of hits and misses over Redis',
   'origin-calls': 'Origin calls in every scenario',
@@ -44,13 +47,14 @@ const PLOTS: Readonly<Record<string, string>> = {
   waiters: 'Time until all callers have the value, as there are more',
 }
 
-function intro({ seconds, redisVersion, commit, loadBefore: load }: Results): string {
+function intro(results: Results): string {
+  const { seconds, redisVersion, command, commit, loadBefore: load } = results
   const date = new Date().toISOString().slice(0, 10)
   const redis = redisVersion === undefined ? '' : `, Redis ${redisVersion}`
   return `# Benchmarks
 
-Written by \`npm run bench\` on ${date} at ${commit}: Node ${process.version}${redis}, ${machine()}; it took ${Math.round(seconds)} s.
-Caches side by side in one run. Every figure below is what the run saw; the sentences and the targets were written before.
+Written by \`${command}\` on ${date} at ${commit}: Node ${process.version}${redis}, ${machine()}; it took ${Math.round(seconds)} s.
+${isWhole(results) ? EVERY_FIGURE : A_PART}
 
 - **Compare the ratios.** Absolute figures are those of one machine, on which server, load and Redis share the cores. ${otherWork(load)}
 - **Rounds are interleaved**: everybody once, then everybody again. A figure is the median of its rounds; the spread is the lowest and
@@ -63,6 +67,11 @@ Caches side by side in one run. Every figure below is what the run saw; the sent
   \`apps/bench/src/compare\`.
 - What goes wrong when something fails is on [another page](torture.md).`
 }
+
+const EVERY_FIGURE = `Caches side by side in one run. Every figure is what the run saw, but for those of locks and idempotency, which have runs of
+their own; the sentences and the targets were written before.`
+const A_PART =
+  '**A part of a run**: for looking at. `npm run bench` alone writes docs/benchmarks.md.'
 
 const otherWork = (load: number): string =>
   load < 1.5
@@ -92,7 +101,8 @@ function shortfallSection(results: Results): string {
   const list = found.map((line) => `- ${line}`).join('\n')
   return `## Where Stampede is behind
 
-From the same run: every median in which another, or no cache at all, was better.
+From the same run, on servers, calls, fleets, callers and clients: every median in which another, or no cache at all, was better. Times count
+if they differ by more than a millisecond.
 
 ${list || '- Nothing.'}`
 }
@@ -103,7 +113,8 @@ The same 2.3 kB of JSON from every server, 50 connections, each with one request
 writes a Buffer with as many header fields as a hit of ours has. *CPU* is what the server's process used for a request, garbage
 collection and compilation included; it says more than the rate when the machine has other work. Where
 the load's own process uses as much (last column), the rate is no longer the server's. nginx and Varnish are not in
-JavaScript: they are there to show how far away they are.`
+JavaScript: they are there to show how far away they are. *÷ floor* is the median of the ratios of all rounds, and not the ratio of the
+medians beside it: the machine is faster in some rounds than in others.`
 
 const MEMORY = `## A hit in memory
 
@@ -166,7 +177,7 @@ ${crowdTable(crowds)}`
 
 const OTHERS = `## Locks and idempotency
 
-Locks have [a benchmark of their own](benchmarks-locks.md), \`npm run bench:locks\`; it found:
+Locks have [a benchmark of their own](benchmarks-locks.md), \`npm run bench:locks\`; on the machine and at the commit that it names, it found:
 
 ${lockTable()}
 

@@ -1,6 +1,7 @@
 // The plots of the page: file name to SVG, of what was run.
 import type { CallRow } from '../data/run-calls.ts'
 import type { HitRow } from '../hit/run-hits.ts'
+import { whole } from '../lib/markdown.ts'
 import { openPeers } from '../open/peers.ts'
 import type { OpenRow } from '../open/run-open.ts'
 import { scenarios } from '../open/scenarios.ts'
@@ -11,17 +12,20 @@ export function plotsOf({ hits, calls, redisHits, redisMisses, open, growth }: R
   const plots = new Map<string, string>()
   if (hits) plots.set('hits.svg', hitPlot(hits))
   if (calls)
-    plots.set('memory.svg', callPlot('A hit in memory, calls a second', [['getOrSet', calls]]))
+    plots.set(
+      'memory.svg',
+      callPlot('A hit in memory: calls a second (more is better)', [['getOrSet', calls]]),
+    )
   if (redisHits && redisMisses) {
     const panels = [
       ['a hit', redisHits],
       ['a miss', redisMisses],
     ] as const
-    plots.set('redis.svg', callPlot('The Redis tier, calls a second', panels))
+    plots.set('redis.svg', callPlot('The Redis tier: calls a second (more is better)', panels))
   }
   if (open) {
-    plots.set('origin-calls.svg', openPlot('Origin calls', open, originCalls))
-    plots.set('latency.svg', openPlot('Latency, p99 in milliseconds', open, p99))
+    plots.set('origin-calls.svg', openPlot('Origin calls (less is better)', open, originCalls))
+    plots.set('latency.svg', openPlot('Latency, p99 in ms (less is better)', open, p99))
   }
   if (growth) {
     plots.set('processes.svg', processPlot(growth))
@@ -39,10 +43,10 @@ function hitPlot(rows: readonly HitRow[]): string {
       .filter(({ subject }) => subject.id === id || subject.floor === id)
       .map(({ subject, requestsPerSecond: { median } }): Bar => {
         const tone = subject.kind === 'ours' || subject.kind === 'floor' ? subject.kind : 'peer'
-        return { label: subject.name, value: median, text: Math.round(median).toString(), tone }
+        return { label: subject.name, value: median, text: whole(median), tone }
       }),
   }))
-  return barPanels('What a hit costs: requests a second', panels, true)
+  return barPanels('What a hit costs: requests a second (more is better)', panels, true)
 }
 
 function callPlot(
@@ -55,7 +59,7 @@ function callPlot(
       bars: rows.map(({ name, kind, callsPerSecond: { median } }) => ({
         label: name,
         value: median,
-        text: Math.round(median).toString(),
+        text: whole(median),
         tone: kind,
       })),
     }),
@@ -78,7 +82,7 @@ function openPlot(
       .map((row): Bar => {
         const tone = row.peer === 'stampede' ? 'ours' : 'peer'
         const label = openPeers.find((peer) => peer.id === row.peer)?.name ?? row.peer
-        return { label, value: figure(row), text: String(Math.round(figure(row))), tone }
+        return { label, value: figure(row), text: whole(figure(row)), tone }
       }),
   }))
   return barPanels(title, panels, false)
@@ -102,7 +106,7 @@ const peersOf = (rows: readonly { readonly peer: string }[]) => [
 
 const processPlot = ({ fleets }: Growth): string =>
   logLines(
-    'One cold key, 25 callers in each process',
+    'One cold key, 25 callers a process (less is better)',
     { x: 'processes', y: 'origin calls' },
     peersOf(fleets).map((peer) =>
       lineOf(fleets, peer, (row) => [row.processes, Math.max(1, row.originCalls)]),
@@ -111,7 +115,7 @@ const processPlot = ({ fleets }: Growth): string =>
 
 const waiterPlot = ({ waiters }: Growth): string =>
   logLines(
-    'One cold key, many callers in one process',
+    'One cold key, many callers (less is better)',
     { x: 'callers', y: 'ms from the end of the origin to the last value' },
     peersOf(waiters).map((peer) =>
       lineOf(waiters, peer, (row) => [row.waiters, Math.max(0.01, row.settledMs)]),

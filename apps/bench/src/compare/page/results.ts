@@ -15,6 +15,8 @@ export interface Results {
   growth?: Growth
   redisVersion?: string
   commit: string
+  /** That was run. */
+  command: string
   seconds: number
   /** Of the machine, in the five minutes before. */
   loadBefore: number

@@ -1,24 +1,27 @@
-// Where ours is behind, by the figures of a run alone: behind another cache, or behind what has no cache at all.
+// Where ours is behind, by the figures of a run alone: behind another cache, or behind what has no cache at all. Times count if they differ
+// by more than a millisecond, which is what a timer may be late.
 import type { CallRow } from '../data/run-calls.ts'
 import type { HitRow } from '../hit/run-hits.ts'
+import { whole } from '../lib/markdown.ts'
 import type { OpenRow } from '../open/run-open.ts'
 import { scenarios } from '../open/scenarios.ts'
-import type { Results } from './results.ts'
+import type { Growth, Results } from './results.ts'
 
 export const shortfalls = (results: Results): string[] => [
   ...slowerHits(results.hits ?? []),
-  ...slowerCalls('a hit in memory, `getOrSet`', results.calls ?? []),
-  ...slowerCalls('a hit in Redis, `getOrSet`', results.redisHits ?? []),
-  ...slowerCalls('a miss over Redis, `getOrSet`', results.redisMisses ?? []),
+  ...slowerCalls('a hit in memory', results.calls ?? []),
+  ...slowerCalls('a hit in Redis', results.redisHits ?? []),
+  ...slowerCalls('a miss over Redis', results.redisMisses ?? []),
   ...scenarios.flatMap(({ id, title }) =>
     slowerScenario(
       title,
       (results.open ?? []).filter(({ scenario }) => scenario === id),
     ),
   ),
+  ...(results.growth ? slowerGrowth(results.growth) : []),
 ]
 
-/** Against those with the same floor, and of the same kind: hits with hits, misses with misses. */
+/** Against those with the same floor, and of the same kind: hits with hits, misses with misses, and all with no cache at all. */
 const slowerHits = (rows: readonly HitRow[]): string[] =>
   rows
     .filter(({ subject }) => subject.kind === 'ours')
@@ -28,7 +31,8 @@ const slowerHits = (rows: readonly HitRow[]): string[] =>
           subject.kind !== 'ours' &&
           subject.kind !== 'floor' &&
           subject.floor === ours.subject.floor &&
-          Boolean(subject.isEachNew) === Boolean(ours.subject.isEachNew) &&
+          (subject.kind === 'uncached' ||
+            Boolean(subject.isEachNew) === Boolean(ours.subject.isEachNew)) &&
           requestsPerSecond.median > ours.requestsPerSecond.median,
       )
       const rate = perSecond(ours.requestsPerSecond.median)
@@ -38,29 +42,29 @@ const slowerHits = (rows: readonly HitRow[]): string[] =>
       )
     })
 
-const slowerCalls = (what: string, rows: readonly CallRow[]): string[] => {
-  const ours = rows.findLast(({ kind }) => kind === 'ours')
-  if (ours === undefined) return []
-  const better = rows.filter(
-    ({ kind, callsPerSecond }) =>
-      kind !== 'ours' && callsPerSecond.median > ours.callsPerSecond.median,
-  )
-  return sentence(
-    `${what}: ${perSecond(ours.callsPerSecond.median)}`,
-    better.map(({ name, callsPerSecond }) => `${name} ${perSecond(callsPerSecond.median)}`),
-  )
-}
+const slowerCalls = (what: string, rows: readonly CallRow[]): string[] =>
+  rows
+    .filter(({ kind }) => kind === 'ours')
+    .flatMap((ours) => {
+      const better = rows.filter(
+        ({ kind, callsPerSecond }) =>
+          kind !== 'ours' && callsPerSecond.median > ours.callsPerSecond.median,
+      )
+      return sentence(
+        `${what}, ${ours.name}: ${perSecond(ours.callsPerSecond.median)}`,
+        better.map(({ name, callsPerSecond }) => `${name} ${perSecond(callsPerSecond.median)}`),
+      )
+    })
 
-/** By more than a millisecond, which is what a timer may be late. */
 function slowerScenario(title: string, rows: readonly OpenRow[]): string[] {
   const ours = rows.find(({ peer }) => peer === 'stampede')
   if (ours === undefined) return []
   const figures = [
     ['origin calls', (row: OpenRow) => row.originCalls.median, 0],
     ['failed requests in 1000', (row: OpenRow) => row.failed * 1_000, 0],
-    ['p50 in ms', (row: OpenRow) => row.latencyMs.p50, 1],
-    ['p99 in ms', (row: OpenRow) => row.latencyMs.p99, 1],
-    ['p999 in ms', (row: OpenRow) => row.latencyMs.p999, 1],
+    ['p50 in ms', (row: OpenRow) => row.latencyMs.p50, MARGIN_MS],
+    ['p99 in ms', (row: OpenRow) => row.latencyMs.p99, MARGIN_MS],
+    ['p999 in ms', (row: OpenRow) => row.latencyMs.p999, MARGIN_MS],
   ] as const
   return figures.flatMap(([what, figure, margin]) => {
     const better = rows.filter((row) => figure(row) < figure(ours) - margin)
@@ -71,7 +75,46 @@ function slowerScenario(title: string, rows: readonly OpenRow[]): string[] {
   })
 }
 
-const perSecond = (rate: number): string => `${Math.round(rate)}/s`
+/** A millisecond, and what a difference must be to count. */
+const MARGIN_MS = 1
+
+function slowerGrowth({ keys, waiters, crowds }: Growth): string[] {
+  const times = [
+    ...waiters.map((row) => ({
+      isOurs: row.peer === 'stampede',
+      what: `${whole(row.waiters)} callers, ms to the last value`,
+      name: row.peer,
+      ms: row.settledMs,
+    })),
+    ...crowds.flatMap((row) => {
+      const of = { isOurs: row.subject === 'stampede', name: row.subject }
+      const clients = `${whole(row.clients)} clients`
+      return [
+        { ...of, what: `${clients}, ms to the last answer`, ms: row.answeredMs },
+        { ...of, what: `${clients}, ms of event loop blocked`, ms: row.blockedMs },
+      ]
+    }),
+  ]
+  const slower = times
+    .filter(({ isOurs }) => isOurs)
+    .flatMap((ours) => {
+      const better = times.filter(
+        ({ isOurs, what, ms }) => !isOurs && what === ours.what && ms < ours.ms - MARGIN_MS,
+      )
+      return sentence(
+        `${ours.what}: ${whole(ours.ms)}`,
+        better.map(({ name, ms }) => `${name} ${whole(ms)}`),
+      )
+    })
+  const hits = keys.filter(({ hitNanos, lruNanos }) => lruNanos < hitNanos)
+  const all = hits.map(
+    ({ keys: count, storedBytes, hitNanos, lruNanos }) =>
+      `${whole(hitNanos)} to ${whole(lruNanos)} of ${whole(count)} with ${whole(storedBytes)} bytes`,
+  )
+  return [...slower, ...sentence('ns a hit in memory, to those of lru-cache alone', all)]
+}
+
+const perSecond = (rate: number): string => `${whole(rate)}/s`
 
 const sentence = (ours: string, others: readonly string[]): string[] =>
   others.length > 0 ? [`${ours}; ${others.join(', ')}.`] : []

@@ -86,7 +86,7 @@ function burstTargets(open: readonly OpenRow[]): Target[] {
       seen: String(calls),
       isMet: calls === 1,
     },
-    atMost('cold burst: p99 − the origin’s time, against the best other', best, seen, 'ms'),
+    atMost('cold burst: p99 − the origin’s time (wanted: the best other’s)', best, seen, 'ms'),
   ]
 }
 
