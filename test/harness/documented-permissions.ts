@@ -1,0 +1,71 @@
+// The permissions in docs/guide/redis.md, and the commands that the code uses: read from scripts and sources.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import type { Redis } from 'ioredis'
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+const filesIn = (folder: string) =>
+  readdirSync(new URL(`../../${folder}`, import.meta.url)).map((name) => `${folder}/${name}`)
+
+const LINES = read('docs/guide/redis.md').match(/^ACL SETUSER .+$/gm) ?? []
+const RULES = LINES.map((line) => line.split(' ').slice(3))
+export const DOCUMENTED = RULES.flat()
+  .filter((rule) => rule.startsWith('+'))
+  .map((rule) => rule.slice(1).toUpperCase())
+
+/** Sent by ioredis on its own: when it connects, and in a cluster. */
+const BY_IOREDIS = ['INFO', 'CLUSTER|SLOTS', 'CLUSTER|INFO', 'ASKING']
+export const LOGIN = { username: 'shop', password: 'secret' }
+
+/** `redis.call('HGET', …)`, or of a table: `local read = {'HMGET', …}`, `redis.call(unpack(read))`. */
+function commandsOfScript(path: string): string[] {
+  const lua = read(path)
+  return [...lua.matchAll(/redis\.p?call\(\s*(?:'([A-Z]+)'|unpack\((\w+)\))?/g)].map((call) => {
+    const [text, literal, table] = call
+    const [, first] = new RegExp(`local ${table} = \\{\\s*'([A-Z]+)'`).exec(lua) ?? []
+    const command = literal ?? first
+    if (command === undefined) throw new Error(`${path}: which command is ${text}…?`)
+    return command
+  })
+}
+
+/** What is sent by name, and what is called on a connection: a method that client.ts declares. */
+function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
+  const source = read(path)
+  const sent = [...source.matchAll(/(?<![#\w])(?:send|ask|callBuffer)\(([^)]*)\)/g)].flatMap(
+    ([text, args = '']) => {
+      const [, literal] = /'([A-Z]+)'/.exec(args) ?? []
+      // Handed on from one of these to the next.
+      if (literal === undefined && !/\bcommand\b/.test(args)) throw new Error(`${path}: ${text}`)
+      return literal ?? []
+    },
+  )
+  if (!path.endsWith('/client.ts')) return sent
+  const methods = [...source.matchAll(/^ {2}(\w+)\(.*\): /gm)].map(([, name = '']) => name)
+  return [...sent, ...methods.map((name) => name.toUpperCase()).filter((name) => known.has(name))]
+}
+
+/** `known`: what the server has, by which a method is told to be a command. */
+export function commandsInUse(known: ReadonlySet<string>): string[] {
+  const scripts = filesIn('lua').filter((path) => path.endsWith('.lua'))
+  const sources = filesIn('packages/redis/src').filter(
+    (path) => !/\.(test|generated)\.ts$/.test(path),
+  )
+  return [
+    ...scripts.flatMap(commandsOfScript),
+    ...sources.flatMap((path) => commandsOfSource(path, known)),
+    ...BY_IOREDIS,
+  ]
+}
+
+/** Exactly as the page says, line by line. */
+export async function addUser(to: Redis): Promise<void> {
+  for (const rules of RULES) await to.call('ACL', 'SETUSER', LOGIN.username, ...rules)
+}
+
+/** What a server refused, other than what ioredis says of itself. */
+export async function refusedBy(by: Redis): Promise<string[]> {
+  const log = (await by.call('ACL', 'LOG')) as string[][]
+  const objects = log.map((entry) => String(entry[entry.indexOf('object') + 1]))
+  return objects.filter((object) => !object.startsWith('client'))
+}
