@@ -169,7 +169,7 @@ describe.each([
 })
 
 describe('a user with these permissions and no others, in a cluster,', () => {
-  it.each(['6'] as const)('can follow a slot on its way, by ioredis %s', async (version) => {
+  it.each(['6', '5'] as const)('can follow a slot on its way, by ioredis %s', async (version) => {
     await using cluster = await startRedisCluster()
     const admins = cluster.nodes.map((node) => node.admin)
     for (const each of admins) await addUser(each)

@@ -7,6 +7,7 @@ import { retryDelayMs } from './retry-delay.ts'
 /** An ioredis `Redis` or `Cluster`, version 5.4 or newer. Only its address and credentials are used. */
 export interface RedisClient {
   readonly isCluster: boolean
+  readonly options?: object
   duplicate(...args: never[]): unknown
 }
 
@@ -63,7 +64,10 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
     const open = () => lasting(duplicate({ ...options, ...masterBySentinel(budgetMs) }))
     return { commands: open(), subscriber: open(), serverOf: () => '' }
   }
-  const commands = duplicate([], clusterOptions(options)) as ClusterConnection
+  // ioredis 5 leaves them out of a duplicate that is given others: user, password, TLS.
+  const { redisOptions } = (redis.options ?? {}) as { readonly redisOptions?: object }
+  const node = { ...redisOptions, ...options }
+  const commands = duplicate([], clusterOptions(node)) as ClusterConnection
   return {
     commands,
     subscriber: new ClusterSubscriber(commands, options),
