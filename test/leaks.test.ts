@@ -152,6 +152,8 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
     member = fleet.members[0] as FleetMember
     // A thousand of them are remembered.
     await member.ask({ type: 'work', from: 0, to: 1_500, only: 'purge' }, 60_000)
+    // And of the URLs asked for, two thousand.
+    await member.ask({ type: 'work', from: 200_000, to: 202_100, only: 'page' }, 60_000)
     await use(1, WARM_UP)
     await quiet()
     await forgotten()

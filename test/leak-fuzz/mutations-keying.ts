@@ -47,7 +47,7 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'requests with Authorization take part',
     SOURCE.admit,
-    'headers.authorization !== undefined ||',
+    "if (headers.authorization !== undefined) return 'authorization'",
   ),
   drop(
     'requests with Cookie take part',
@@ -114,7 +114,7 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'requests with credentials in other fields than Authorization take part',
     SOURCE.admit,
-    '|| CREDENTIALS.some(tells)',
+    "if (someField(headers, CREDENTIALS, config.vary)) return 'authorization'",
   ),
   drop(
     'what a client claims of the host is not in the key',

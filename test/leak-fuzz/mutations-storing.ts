@@ -69,8 +69,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'statuses about one request are stored',
     SOURCE.storable,
-    "if (status < 200 || NEVER.has(status)) return 'status'",
-    'void NEVER',
+    "if (status < 200 || NEVER_STORED.has(status)) return 'status'",
+    'void NEVER_STORED',
   ),
   drop(
     'what says nothing of its freshness is stored',

@@ -90,7 +90,7 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     bypass: maybe(0.04, channels),
     authorization: maybe(0.75, () => 'ignore' as const),
     cookies: maybe(0.85, () => cookiesOf(random)),
-    statuses: maybe(0.2, () => [200, 203, 301, 401, 403, 429]),
+    statuses: maybe(0.2, () => [200, 203, 301, 400, 451]),
     maxBodyBytes: maybe(0.12, () => random.pick([0, 40, 2_000])),
     waitMs: maybe(0.2, () =>
       random.pick([20, { ms: 30, fallback: random.pick(['origin', 'unavailable'] as const) }]),
