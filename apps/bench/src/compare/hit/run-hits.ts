@@ -31,6 +31,7 @@ export interface HitRow {
 }
 
 const CONNECTIONS = 50
+const AWAKE_MS = 250
 const PATH = '/products/42'
 
 interface Measured {
@@ -89,6 +90,8 @@ async function measure(
   durationMs: number,
 ): Promise<Measured> {
   const { subject, server } = contestant
+  // Since its last round it was idle, and the machine may have taken its memory and its place in the caches.
+  await load(loader, contestant, AWAKE_MS)
   const before = await server.usage()
   const loaded = await load(loader, contestant, durationMs)
   const { requests, wrong } = loaded
