@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib'
 import { createStampede, type IdempotencyOutcome } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   type AppOptions,
   type Got,
@@ -22,18 +22,9 @@ import {
   type Said,
   type Visit,
 } from './harness/idempotent-apps.ts'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { redisOfFile } from './harness/redis-of-file.ts'
 
-let server: RedisServer
-let admin: Redis
-beforeAll(async () => {
-  server = await startRedis()
-  admin = new Redis(server.url)
-})
-afterAll(async () => {
-  admin.disconnect()
-  await server.stop()
-})
+const { server, admin } = await redisOfFile()
 
 const replayed = ({ headers }: Got) => headers['idempotency-replayed'] === 'true'
 const code = ({ body }: Got): string => JSON.parse(body.toString()).code

@@ -4,7 +4,7 @@
 import { createStampede, type IdempotencyOutcome } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import {
   type AppOptions,
   idempotentFrameworks,
@@ -14,19 +14,10 @@ import {
   type Visit,
 } from './harness/idempotent-apps.ts'
 import { createGate } from './harness/origin.ts'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { redisOfFile } from './harness/redis-of-file.ts'
 import { startProxy } from './harness/tcp-proxy.ts'
 
-let server: RedisServer
-let admin: Redis
-beforeAll(async () => {
-  server = await startRedis()
-  admin = new Redis(server.url)
-})
-afterAll(async () => {
-  admin.disconnect()
-  await server.stop()
-})
+const { server, admin } = await redisOfFile()
 beforeEach(() => admin.flushall())
 
 const [express] = idempotentFrameworks

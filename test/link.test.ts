@@ -4,9 +4,9 @@ import { groupOf, type StampedeStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { names } from '../packages/redis/src/keys.ts'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { redisOfFile } from './harness/redis-of-file.ts'
 import { waitUntil } from './harness/wait-until.ts'
 
 const LEASE_MS = 60_000
@@ -20,20 +20,11 @@ class JumpingClock extends ManualClock {
   }
 }
 
-let server: RedisServer
-let admin: Redis
+const { server, admin } = await redisOfFile()
 let client: Redis
 let clock: JumpingClock
 let store: StampedeStore
 
-beforeAll(async () => {
-  server = await startRedis()
-  admin = new Redis(server.url)
-})
-afterAll(async () => {
-  admin.disconnect()
-  await server.stop()
-})
 beforeEach(async () => {
   await admin.flushall()
   clock = new JumpingClock()

@@ -6,7 +6,7 @@ import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import {
   addUser,
   commandsInUse,
@@ -16,19 +16,9 @@ import {
 } from './harness/documented-permissions.ts'
 import { createGate } from './harness/origin.ts'
 import { startRedisCluster } from './harness/redis-cluster.ts'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { redisOfFile } from './harness/redis-of-file.ts'
 
-let server: RedisServer
-let admin: Redis
-
-beforeAll(async () => {
-  server = await startRedis()
-  admin = new Redis(server.url)
-})
-afterAll(async () => {
-  admin.disconnect()
-  await server.stop()
-})
+const { server, admin } = await redisOfFile()
 
 describe('the permissions in docs/guide/redis.md', () => {
   it('are what scripts, sources and ioredis use: none is missing, and none is for nothing', async () => {

@@ -6,23 +6,14 @@ import { createStampede, systemClock } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { clientCommands } from './harness/command-stats.ts'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { redisOfFile } from './harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from './harness/tcp-proxy.ts'
 
-let server: RedisServer
-let admin: Redis
+const { server, admin } = await redisOfFile()
 let opened: IdempotencyStore[] = []
 
-beforeAll(async () => {
-  server = await startRedis()
-  admin = new Redis(server.url)
-})
-afterAll(async () => {
-  admin.disconnect()
-  await server.stop()
-})
 beforeEach(() => admin.flushall())
 afterEach(async () => {
   await admin.config('SET', 'maxmemory', '0')

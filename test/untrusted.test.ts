@@ -4,21 +4,12 @@
 import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from './harness/redis-server.ts'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { redisOfFile } from './harness/redis-of-file.ts'
 
-let server: RedisServer
-let admin: Redis
+const { server, admin } = await redisOfFile()
 let open: Stampede[] = []
 
-beforeAll(async () => {
-  server = await startRedis()
-  admin = new Redis(server.url)
-})
-afterAll(async () => {
-  admin.disconnect()
-  await server.stop()
-})
 beforeEach(() => admin.flushall())
 afterEach(async () => {
   await Promise.all(open.map((stampede) => stampede.close()))

@@ -14,7 +14,7 @@ interface SetUp<Part> {
   open(): Promise<{ a: Part; b: Part }>
 }
 
-/** For the part of a store that `partOf` gives. */
+/** For the part of a store that `partOf` gives. The clients are never connected: a store has connections of its own. */
 export function onEveryStore<Part>(
   contract: (name: string, setUp: SetUp<Part>) => void,
   partOf: (store: StampedeStore) => Part,

@@ -114,13 +114,13 @@ export class RedisLink {
     args: readonly ScriptArgument[],
     insist: boolean,
   ): Promise<unknown> {
-    const { scripts } = this.#need()
+    const { scripts, opening } = this.#need()
     const { breaker } = this.#serverOf(keys[0] ?? '')
     if (!breaker.mayTry() && !insist) {
       throw storeUnavailable('redis', script.name, this.#whyNotSent())
     }
     try {
-      await this.#opened()
+      if (!opening.isOver) await this.#opened()
       const reply = await scripts.run(script, keys, args)
       breaker.succeeded()
       return reply
@@ -164,7 +164,6 @@ export class RedisLink {
   /** The first operations wait for the first connection, so that a start is not a stampede. */
   async #opened(): Promise<void> {
     const { connection, opening } = this.#need()
-    if (opening.isOver) return
     await opening.within(this.budgetMs).catch((late: Error) => {
       throw new NotSent(lastErrorOf(connection) ?? late)
     })
