@@ -114,7 +114,8 @@ writes a Buffer with as many header fields as a hit of ours has. *CPU* is what t
 collection and compilation included; it says more than the rate when the machine has other work. Where
 the load's own process uses as much (last column), the rate is no longer the server's. nginx and Varnish are not in
 JavaScript: they are there to show how far away they are. *÷ floor* is the median of the ratios of all rounds, and not the ratio of the
-medians beside it: the machine is faster in some rounds than in others.`
+medians beside it: the machine is faster in some rounds than in others.
+On Express, our cache and apicache stand before the routes, as their READMEs put them: a hit is not routed, and the floor is.`
 
 const MEMORY = `## A hit in memory
 
