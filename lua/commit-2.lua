@@ -8,7 +8,7 @@
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
 local group = KEYS[2]
-local fields = redis.call('HMGET', record, 'fence', 'token', 'stored')
+local fields = redis.call('HMGET', record, 'fence', 'token', 'life')
 if fields[1] ~= fence then return 'FENCED' end
 if group ~= record then
   local stamps = redis.call('HMGET', group, 'purged', 'softened')
@@ -17,15 +17,14 @@ if group ~= record then
 end
 if fields[2] ~= token then
   -- Ended already: by this very commit, whose reply was lost, or by the holder's own failure.
-  return fields[3] == fence and 'COMMITTED' or 'FENCED'
+  return string.match(fields[3] or '', '^%d+') == fence and 'COMMITTED' or 'FENCED'
 end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', record, 'frame', ARGV[3], 'stored', fence,
-  'made', string.format('%.0f', now), 'fresh', string.format('%.0f', now + ARGV[4]),
-  'swr', ARGV[5], 'sie', ARGV[6], 'keep', ARGV[7])
-redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure', 'patch', 'patched')
+redis.call('HSET', record, 'frame', ARGV[3], 'life',
+  string.format('%s %s %.0f %.0f %.0f %.0f %.0f', fence, fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))
+redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure', 'patch')
 redis.call('PEXPIRE', record, ARGV[8])
 if group ~= record then -- the stamp of a purge has to outlive what it is about
   redis.call('HSET', group, 'variants', 1)

@@ -9,22 +9,22 @@
 -- Reply EXTENDED | FENCED (also where there is no entry; then the lease is over)
 
 local record, group, token, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local fields = redis.call('HMGET', record, 'fence', 'token', 'stored', 'patched')
+local fields = redis.call('HMGET', record, 'fence', 'token', 'life')
+local stored, entry = string.match(fields[3] or '', '^(%d+) (%d+) ')
 if fields[1] ~= fence then return 'FENCED' end
 local stamps = group ~= record and redis.call('HMGET', group, 'purged', 'softened') or {}
 local purged, softened = tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0
 if tonumber(fence) <= math.max(purged, softened) then return 'FENCED' end
 if fields[2] ~= token then -- ended already: by this very extension, whose reply was lost, or otherwise
-  return fields[4] == fence and 'EXTENDED' or 'FENCED'
+  return stored ~= fence and entry == fence and 'EXTENDED' or 'FENCED'
 end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = (tonumber(fields[3] or '') or 0) > purged and redis.call('HEXISTS', record, 'frame') == 1
+local known = (tonumber(stored or '') or 0) > purged and redis.call('HEXISTS', record, 'frame') == 1
 if known then
-  redis.call('HSET', record, 'patch', ARGV[3], 'patched', fence,
-    'made', string.format('%.0f', now), 'fresh', string.format('%.0f', now + ARGV[4]),
-    'swr', ARGV[5], 'sie', ARGV[6], 'keep', ARGV[7])
+  redis.call('HSET', record, 'patch', ARGV[3], 'life',
+    string.format('%s %s %.0f %.0f %.0f %.0f %.0f', stored, fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))
   redis.call('PEXPIRE', record, ARGV[8])
   if group ~= record then -- the stamp of a purge has to outlive what it is about
     redis.call('HSET', group, 'variants', 1)
@@ -41,7 +41,7 @@ for _, field in ipairs(redis.call('HKEYS', record)) do
 end
 if known and #ARGV[3] <= tonumber(ARGV[13]) then
   local times = table.concat({string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]}, ' ')
-  redis.pcall('PUBLISH', ARGV[11], table.concat({'x', ARGV[12], fields[4] or fields[3], fence, times, #ARGV[9]}, ' ')
+  redis.pcall('PUBLISH', ARGV[11], table.concat({'x', ARGV[12], entry, fence, times, #ARGV[9]}, ' ')
     .. '\n' .. ARGV[9] .. ARGV[3])
 end
 return known and 'EXTENDED' or 'FENCED'

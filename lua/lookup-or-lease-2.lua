@@ -18,8 +18,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local not_after = tonumber(ARGV[8])
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
-local read = {'HMGET', record, 'stored', 'made', 'fresh', 'swr', 'sie', 'keep', 'token', 'until', 'fence', 'pass',
-  'retry', 'failure', 'patched'}
+local read = {'HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure'}
 local fields = redis.pcall(unpack(read))
 -- What is no hash is not ours, and in our way. Any other error is the caller's: it may not read what others may.
 local is_foreign = string.find(fields.err or '', 'WRONGTYPE', 1, true)
@@ -28,22 +27,24 @@ if is_foreign then fields = redis.call('DEL', record) and redis.call(unpack(read
 -- A purge of the group leaves a stamp there: what has an older fence is gone (hard), or stale (soft).
 local stamps = group ~= record and redis.call('HMGET', group, 'purged', 'softened', 'softened_at') or {}
 local purged, softened = tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0
-local newest = tonumber(fields[9] or '') or 0
+local newest = tonumber(fields[4] or '') or 0
 if not (newest < 9007199254740991) then newest = 0 end
 if newest > 0 and newest <= purged then fields = redis.call('DEL', record) and {} end
 -- Whatever was planted there: no mark or lease of ours reaches further than a day.
-local function ms(i) return math.min(tonumber(fields[i] or '') or 0, now + (i > 6 and 86400000 or 1e13)) end
-local made, fresh, swr, sie, keep = ms(2), ms(3), ms(4), ms(5), ms(6)
-local stored, failure = fields[1], fields[12] or ''
-if stored and (tonumber(stored) or 0) <= purged then stored = false end
-local entry = stored and (fields[13] or stored) -- the fence it has since its last extension
-if entry and (tonumber(entry) or 0) <= softened then fresh = math.min(fresh, tonumber(stamps[3]) or 0) end
+local function ms(text, ahead) return math.min(tonumber(text or '') or 0, now + ahead) end
+local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 864e5), ms(fields[6], 864e5), fields[7] or ''
+-- The fence it was stored with, that which it has since its last extension, two moments and three durations.
+local stored, entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+made, fresh, swr, sie, keep = ms(made, 1e13), ms(fresh, 1e13), ms(swr, 1e13), ms(sie, 1e13), ms(keep, 1e13)
+if stored and tonumber(stored) <= purged then stored, entry = nil, nil end
+if entry and tonumber(entry) <= softened then fresh = math.min(fresh, tonumber(stamps[3]) or 0) end
 if entry and entry == ARGV[5] and ARGV[6] ~= '1' then
-  redis.call('HDEL', record, 'frame', 'stored', 'patch', 'patched')
-  entry = false
+  redis.call('HDEL', record, 'life', 'frame', 'patch')
+  entry = nil
 elseif entry and entry == ARGV[5] and now < fresh then
   fresh = now
-  redis.pcall('HSET', record, 'fresh', string.format('%.0f', now)) -- without memory, the next one does it
+  local life = string.format('%s %s %.0f %.0f %.0f %.0f %.0f', stored, entry, made, fresh, swr, sie, keep)
+  redis.pcall('HSET', record, 'life', life) -- without memory, the next one does it
 end
 
 local function reply(status, grant, for_ms)
@@ -51,24 +52,24 @@ local function reply(status, grant, for_ms)
     return {status, now, grant, for_ms, '', 0, 0, 0, 0, 0, failure, false, false}
   end
   local frame = ARGV[4] ~= stored and ARGV[4] ~= entry and (redis.call('HGET', record, 'frame') or '')
-  local patch = fields[13] and ARGV[4] ~= entry and (redis.call('HGET', record, 'patch') or '')
+  local patch = entry ~= stored and ARGV[4] ~= entry and (redis.call('HGET', record, 'patch') or '')
   return {status, now, grant, for_ms, entry, now - made, fresh - now, swr, sie, keep, failure, frame, patch}
 end
 
-local held = fields[7] and now < ms(8) and newest > softened
-local busy, is_fresh = held and fields[7] ~= token, entry and now < fresh
-if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < ms(11)) then return reply('FRESH', '', 0) end
-if now < ms(10) then return {'PASS', now, '', ms(10) - now} end
-if now < ms(11) and failure ~= '' then return reply('FAILED', '', ms(11) - now) end
+local held = fields[2] and now < lease_until and newest > softened
+local busy, is_fresh = held and fields[2] ~= token, entry and now < fresh
+if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
+if now < pass then return {'PASS', now, '', pass - now} end
+if now < retry and failure ~= '' then return reply('FAILED', '', retry - now) end
 
 local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
   redis.call('HSET', record, 'w:' .. ARGV[3], 1)
-  return usable and reply('STALE', '', ms(8) - now) or {'BUSY', now, '', ms(8) - now}
+  return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now}
 end
 
-local fence = fields[9]
+local fence = fields[4]
 if not held then -- else: our own lease, asked for twice
   fence = string.format('%.0f', math.max(newest + 1, purged + 1, softened + 1, time[1] * 1000000 + time[2]))
   local lease_until = string.format('%.0f', now + lease_ms)

@@ -13,15 +13,17 @@ local hasVariants = isHash and redis.call('HEXISTS', record, 'variants') == 1
 local ttl = redis.call('PTTL', record)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fields = isHash and redis.call('HMGET', record, 'fence', 'fresh', 'purged', 'softened') or {}
+local fields = isHash and redis.call('HMGET', record, 'fence', 'purged', 'softened', 'life') or {}
 local function number(i) return tonumber(fields[i] or '') or 0 end
 local stamp = string.format('%.0f',
-  math.max(number(1) + 1, number(3) + 1, number(4) + 1, time[1] * 1000000 + time[2]))
+  math.max(number(1) + 1, number(2) + 1, number(3) + 1, time[1] * 1000000 + time[2]))
 
 local written
 if soft and (fields[1] or hasVariants) then -- also a key that is only being filled
-  written = redis.pcall('HSET', record, 'fence', stamp, 'softened', stamp,
-    'fresh', string.format('%.0f', math.min(number(2), now)), 'softened_at', string.format('%.0f', now))
+  local before, fresh, after = string.match(fields[4] or '', '^(%d+ %d+ %d+ )(%d+)(.*)$')
+  local life = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
+  written = redis.pcall('HSET', record, 'fence', stamp, 'softened', stamp, 'softened_at', string.format('%.0f', now),
+    unpack(life))
   redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')
 elseif not soft then
   redis.call('DEL', record) -- a commit that finds no record is refused, and no memory is needed

@@ -10,6 +10,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { decodeFrame } from '../packages/core/src/entry/frame.ts'
 import { rawRequest, serve, type TestServer } from '../packages/node-http/src/testing/raw-client.ts'
+import { withLife } from './harness/record-life.ts'
 import { type RedisServer, startRedis } from './harness/redis-server.ts'
 
 let server: RedisServer
@@ -122,16 +123,7 @@ describe('a stored page', () => {
 
   it('with any two fields of its record exchanged is answered, in time', async () => {
     const { key, fields } = await stored()
-    const names = [
-      ...Object.keys(fields),
-      'token',
-      'until',
-      'pass',
-      'retry',
-      'failure',
-      'patch',
-      'patched',
-    ]
+    const names = [...Object.keys(fields), 'token', 'until', 'pass', 'retry', 'failure', 'patch']
     for (const [i, one] of names.entries()) {
       for (const other of names.slice(i + 1)) {
         await quiet()
@@ -157,7 +149,10 @@ describe('a stored page', () => {
     })
     for (const each of ['', '{', 'null', '[]', patch, '\xff\xfe', '{"p":1e999}']) {
       await quiet()
-      await admin.hset(key, { ...fields, patch: each, patched: String(fields.stored) })
+      await admin.hset(key, {
+        ...fields,
+        ...withLife({ patch: each, patched: 9 }, String(fields.life)),
+      })
       const before = ran
       const { head, body } = await rawRequest(app.port, '/page')
       expect([head[0], body, ran - before], each).toEqual(['HTTP/1.1 200 OK', PAGE, 1])

@@ -5,6 +5,7 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { withLife } from './harness/record-life.ts'
 import { redisOfFile } from './harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
@@ -75,7 +76,7 @@ describe('a planted record', () => {
   async function plantFrame(bytes: Buffer): Promise<void> {
     const now = Date.now()
     const times = { made: now, fresh: now + 60_000, swr: 0, sie: 0 }
-    await admin.hset(KEY, { stored: '5', fence: '5', ...times, frame: bytes })
+    await admin.hset(KEY, withLife({ stored: '5', fence: '5', ...times, frame: bytes }))
   }
 
   it.each(['made', 'fresh', 'swr', 'sie', 'until', 'fence', 'pass', 'retry'])(
@@ -87,7 +88,8 @@ describe('a planted record', () => {
         await admin.flushall()
         const now = Date.now()
         const times = { made: now, fresh: now - 10, swr: 0, sie: 0, fence: '5' }
-        await admin.hset(KEY, { ...times, token: 'dead', until: now - 10, [field]: nonsense })
+        const lease = { token: 'dead', until: now - 10 }
+        await admin.hset(KEY, withLife({ stored: '5', ...times, ...lease, [field]: nonsense }))
         await admin.config('RESETSTAT')
         const asked = stampede().getOrSet('k', () => 'made', { ttlMs: 1_000, waitMs: 300 })
         expect(await asked, nonsense).toBe('made')

@@ -3,6 +3,7 @@
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
+import { namedLife, withLife } from './record-life.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 
 export type Arguments = ReadonlyArray<string | number | Buffer>
@@ -41,8 +42,14 @@ beforeEach(() => {
   heard = []
 })
 
-export const record = (fields: Fields): Promise<number> => redis.hset(key, fields)
-export const fieldsOf = (): Promise<Record<string, string>> => redis.hgetall(key)
+export async function record(fields: Fields): Promise<number> {
+  return redis.hset(key, withLife(fields, (await redis.hget(key, 'life')) ?? ''))
+}
+
+export async function fieldsOf(): Promise<Record<string, string>> {
+  return namedLife(await redis.hgetall(key))
+}
+
 export const statusOf = async (reply: Promise<unknown>): Promise<unknown> =>
   ((await reply) as unknown[])[0]
 

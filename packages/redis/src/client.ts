@@ -112,8 +112,6 @@ function nodeOptions(budgetMs: number) {
     // What is read is also written.
     readOnly: false,
     replyMapping: 'legacy',
-    // Ours comes first, and knows a blocked event loop from a silent server.
-    commandTimeout: 4 * budgetMs,
     // Counts only while a reply is owed: a frozen server is left, and found again when it thaws.
     socketTimeout: Math.max(4 * budgetMs, 1_000),
     connectTimeout: Math.max(2 * budgetMs, 1_000),

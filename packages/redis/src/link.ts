@@ -3,11 +3,13 @@
 
 import { randomBytes } from 'node:crypto'
 import { type Clock, groupOf, storeUnavailable } from '@stampede/core'
+import { withBudget } from './budget.ts'
 import { type Connection, type Connections, connect, type RedisClient } from './client.ts'
 import type { Names } from './keys.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
-import { type ScriptArgument, ScriptRunner, send, withBudget } from './run-script.ts'
+import { type RecordRead, readRecord } from './read-record.ts'
+import { type ScriptArgument, ScriptRunner, send } from './run-script.ts'
 import type { Script } from './scripts.generated.ts'
 import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
@@ -108,27 +110,47 @@ export class RedisLink {
     return this.#run(script, this.names.purges, args, insist)
   }
 
-  async #run(
+  /** Reads fields of a record, and of that of its group if it has one. */
+  read(key: string, fields: readonly string[], stamps: readonly string[]): Promise<RecordRead> {
+    const record = this.names.record(key)
+    const groupKey = groupOf(key)
+    const group = groupKey === key ? undefined : this.names.record(groupKey)
+    return this.#attempt('read', record, false, ({ connection }, { clock }) =>
+      readRecord(connection, clock, this.budgetMs, { record, fields, group, stamps }),
+    )
+  }
+
+  #run(
     script: Script,
     keys: readonly string[],
     args: readonly ScriptArgument[],
     insist: boolean,
   ): Promise<unknown> {
-    const { scripts, opening } = this.#need()
-    const { breaker } = this.#serverOf(keys[0] ?? '')
-    if (!breaker.mayTry() && !insist) {
-      throw storeUnavailable('redis', script.name, this.#whyNotSent())
-    }
+    const run = ({ scripts }: Live) => scripts.run(script, keys, args)
+    return this.#attempt(script.name, keys[0] ?? '', insist, run)
+  }
+
+  /** Whatever is asked of the server that has this record, unless it is known to be away. */
+  async #attempt<T>(
+    operation: string,
+    record: string,
+    insist: boolean,
+    attempt: (live: Live, server: Server) => Promise<T>,
+  ): Promise<T> {
+    const live = this.#need()
+    const server = this.#serverOf(record)
+    const { breaker } = server
+    if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', operation, this.#whyNotSent())
     try {
-      if (!opening.isOver) await this.#opened()
-      const reply = await scripts.run(script, keys, args)
+      if (!live.opening.isOver) await this.#opened()
+      const reply = await attempt(live, server)
       breaker.succeeded()
       return reply
     } catch (error) {
       // A server that refuses is there: the breaker is about one that does not answer.
       if (isReply(error)) breaker.succeeded()
       else breaker.failed()
-      throw storeUnavailable('redis', script.name, error)
+      throw storeUnavailable('redis', operation, error)
     }
   }
 
@@ -225,7 +247,7 @@ export class RedisLink {
 }
 
 /** What Redis itself said, as opposed to a connection that failed; but not that it is the wrong server, or not ready. */
-function isReply(error: unknown): boolean {
+export function isReply(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false
   return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }

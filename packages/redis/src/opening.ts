@@ -1,7 +1,7 @@
 // The moment at which both connections were first usable. It may never come: whoever waits for it does so within a budget, and
 // nothing is left behind of those who gave up.
 
-import { withBudget } from './run-script.ts'
+import { withBudget } from './budget.ts'
 
 export class Opening {
   #isOver = false

@@ -1,5 +1,5 @@
-// StampedeStore on Redis: each operation is one script on one slot, one round trip, within a time budget. Only the
-// purge of a key is two: first its record, then the word of it.
+// StampedeStore on Redis: each operation is one script on one slot, one round trip, within a time budget. The
+// purge of a key is two: first its record, then the word of it. A look-up may be a plain read before, or instead.
 
 import {
   type CommitReply,
@@ -26,6 +26,7 @@ import { RedisLink } from './link.ts'
 import { readLookup } from './lookup-reply.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
+import { ReadFirst } from './read-first.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
 import type { ScriptArgument } from './run-script.ts'
@@ -77,12 +78,14 @@ class RedisStore implements StampedeStore {
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
+  readonly #readFirst: ReadFirst
   #heartbeat: NodeJS.Timeout | undefined
   #hearer: Hearer | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
+    this.#readFirst = new ReadFirst(link)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
   }
@@ -121,7 +124,9 @@ class RedisStore implements StampedeStore {
     // Nearly always certain: then there is nothing to wait for.
     const doubt = this.#need().confirm()
     if (doubt !== undefined) await doubt
-    const reply = await this.#lookupInTime(key, request)
+    const found = this.#readFirst.pays(request) ? await this.#readFirst.find(key) : undefined
+    const reply = found ?? (await this.#lookupInTime(key, request))
+    this.#readFirst.learn(reply)
     // A process that was frozen meanwhile, and a slow server: what was read may have been purged long ago.
     try {
       const newDoubt = this.#need().confirm()

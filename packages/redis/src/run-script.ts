@@ -1,9 +1,11 @@
 // Runs a script in one command: EVALSHA, and EVAL the first time and when the server lost its scripts.
 // Each call has a time budget of its own; what ioredis does after that no longer matters.
 
-import type { Connection, Writes } from './client.ts'
+import { withBudget } from './budget.ts'
+import type { Connection } from './client.ts'
 import { lastErrorOf, NotSent } from './last-error.ts'
 import type { Script } from './scripts.generated.ts'
+import { turnOf } from './turn.ts'
 
 export type ScriptArgument = string | number | Buffer
 
@@ -50,41 +52,6 @@ export function send(
   if (connection.status !== 'ready') {
     return Promise.reject(new NotSent(lastErrorOf(connection)))
   }
-  if (connection.stream !== undefined) writeTogether(connection.stream)
+  if (connection.stream !== undefined) turnOf(connection.stream)
   return connection.callBuffer(command, ...args)
-}
-
-const held = new WeakSet<Writes>()
-
-/** What is sent in one turn of the event loop leaves in one write: a system call for each is most of what a command costs. */
-function writeTogether(stream: Writes): void {
-  if (held.has(stream)) return
-  held.add(stream)
-  stream.cork()
-  // After the promises that settle in this turn, and send what follows.
-  process.nextTick(() => {
-    held.delete(stream)
-    stream.uncork()
-  })
-}
-
-/**
- * Rejects when the budget is spent. Timers run before sockets are read: after a blocked event loop the reply is
- * there already, so the loop gets two turns to hand it over before it is called late.
- */
-export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () => reject(new Error(`no answer within ${budgetMs} ms`))
-    const timer = setTimeout(() => setImmediate(() => setImmediate(late)), budgetMs)
-    promise.then(
-      (value) => {
-        clearTimeout(timer)
-        resolve(value)
-      },
-      (error) => {
-        clearTimeout(timer)
-        reject(error)
-      },
-    )
-  })
 }

@@ -2,9 +2,9 @@
 // keys and waiters. After a reconnection everything may have been missed, and it says so.
 
 import type { Clock } from '@stampede/core'
+import { withBudget } from './budget.ts'
 import type { SubscriberConnection } from './client.ts'
 import type { Names } from './keys.ts'
-import { withBudget } from './run-script.ts'
 
 /** A dead connection is as silent as a quiet one; only a PING tells them apart. */
 const HEARTBEAT_MS = 5_000

@@ -79,6 +79,11 @@ export class L1 {
     })
   }
 
+  /** Otherwise nothing is kept. */
+  get isOn(): boolean {
+    return this.#slots !== undefined
+  }
+
   get size(): { entries: number; bytes: number } {
     return { entries: this.#slots?.size ?? 0, bytes: this.#slots?.calculatedSize ?? 0 }
   }

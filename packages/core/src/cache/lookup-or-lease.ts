@@ -40,8 +40,8 @@ export interface Lookup {
   readonly since: number
 }
 
-/** Throws when the store is unavailable; a lease that an earlier reply gave is then given back. */
-export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
+/** Undefined when the store cannot be reached; a lease that an earlier reply gave is then given back. */
+export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup | undefined> {
   let granted: Grant | undefined
   try {
     for (;;) {
@@ -58,7 +58,8 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
     }
   } catch (error) {
     if (granted !== undefined) void giveBack(rt, granted)
-    throw error
+    rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
+    return undefined
   }
 }
 
@@ -132,7 +133,7 @@ function readReply(
   const stored = 'stored' in reply ? reply.stored : undefined
   if (stored === undefined) return { held: undefined }
   const { fence } = stored
-  const held = heldOf(key, stored, copy, sentAt)
+  const held = heldOf(rt, key, stored, copy, sentAt)
   const left = held && afterPurges(rt, held)
   if (reply.status !== 'fresh' || (held !== undefined && left === held)) return { held: left }
   return { held: left, outdated: { fence, soft: left !== undefined } }
@@ -154,6 +155,7 @@ function keep(
 }
 
 function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since: number): void {
+  if (!rt.l1.isOn) return
   let quietMs = 0
   if (found.status === 'stale' && found.grant === undefined) quietMs = found.busyForMs
   if (found.status === 'failed') quietMs = found.forMs
@@ -165,18 +167,19 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
 }
 
 /** Undefined when it cannot be read, or is not what belongs under such a key: then it was not put there by us. */
-function readFrame(key: string, frame: Uint8Array): StoredEntry | undefined {
-  const entry = decodeFrame(frame)
+function readFrame(rt: Runtime, key: string, frame: Uint8Array): StoredEntry | undefined {
+  const entry = decodeFrame(frame, { toKeep: rt.l1.isOn })
   return entry !== undefined && (entry.type === 'value') === isDataKey(key) ? entry : undefined
 }
 
 function heldOf(
+  rt: Runtime,
   key: string,
   stored: StoredFrame,
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const whole = stored.frame === undefined ? copy?.entry : readFrame(key, stored.frame)
+  const whole = stored.frame === undefined ? copy?.entry : readFrame(rt, key, stored.frame)
   const entry = whole && stored.patch !== undefined ? withHead(whole, stored.patch) : whole
   if (entry === undefined) return undefined
   // Counted from before the question was sent: never fresher than the store meant.

@@ -68,6 +68,7 @@ export class PurgeMarks {
   }
 
   judge(made: Made): Verdict {
+    if (made.asOf >= this.newest && this.#coming.size === 0) return 'valid'
     if (made.asOf < this.#floor) return 'void'
     if (this.#coming.size > 0 && made.subjects.some((each) => this.#coming.has(each))) return 'void'
     let staleSince: number | undefined

@@ -8,7 +8,7 @@ import { fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight, newToken } from './flight.ts'
 import { giveBack } from './give-back.ts'
-import { type Found, type Lookup, lookupOrLease } from './lookup-or-lease.ts'
+import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
@@ -123,7 +123,7 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
   const drawn = flight.early
   // The store tells no second process what there is for errors, and then it leaves memory.
   flight.spare = spareInMemory(rt, flight.key) ?? flight.spare
-  const lookup = await lookUp(rt, flight)
+  const lookup = await lookupOrLease(rt, flight)
   flight.early = undefined
   if (lookup === undefined) {
     if (drawn !== undefined) {
@@ -161,16 +161,6 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       return refreshEarly(rt, flight, { ...found, drawn, since }, refresher)
     default:
       return interpret(rt, flight, found, since)
-  }
-}
-
-/** Undefined when the store cannot be reached. */
-async function lookUp(rt: Runtime, flight: Flight): Promise<Lookup | undefined> {
-  try {
-    return await lookupOrLease(rt, flight)
-  } catch (error) {
-    rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
-    return undefined
   }
 }
 

@@ -62,7 +62,11 @@ export function withHead(entry: StoredEntry, bytes: Uint8Array): StoredEntry | u
   return entry.type === 'value' ? { ...entry, made } : readResponse(head, entry.body, made)
 }
 
-export function decodeFrame(bytes: Uint8Array): StoredEntry | undefined {
+/** What is not `toKeep` may have a body that is a view of the bytes, and keeps all alive that they are a part of. */
+export function decodeFrame(
+  bytes: Uint8Array,
+  { toKeep = true }: { readonly toKeep?: boolean } = {},
+): StoredEntry | undefined {
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
   const headEnd = PREFIX_BYTES + frame.readUInt32BE(4)
@@ -70,7 +74,8 @@ export function decodeFrame(bytes: Uint8Array): StoredEntry | undefined {
   const head = readHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
   const made = head && madeOf(head)
   if (head === undefined || made === undefined) return undefined
-  const body = ownBytes(frame.subarray(headEnd))
+  const part = frame.subarray(headEnd)
+  const body = toKeep ? ownBytes(part) : part
   if (frame[2] === KIND_JSON) return readJson(body, made)
   if (frame[2] === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
   return frame[2] === KIND_RESPONSE ? readResponse(head, body, made) : undefined

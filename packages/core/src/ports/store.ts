@@ -155,8 +155,8 @@ export interface StampedeStore {
   /** Called once, by createStampede. A store serves one Stampede. */
   attach(hooks: StoreHooks): void
   /**
-   * Reads, and takes the lease if the entry needs filling and nobody holds it. One round trip; one more, if nothing was heard of
-   * purges for some seconds. Rejects if it cannot be known what was purged.
+   * Reads, and takes the lease if the entry needs filling and nobody holds it. One round trip, or two for what is not fresh; one more, if
+   * nothing was heard of purges for some seconds. Rejects if it cannot be known what was purged.
    */
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
   /** Writes, ends the lease and wakes those who wait, in one step. One round trip. */

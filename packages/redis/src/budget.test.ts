@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { withBudget } from './run-script.ts'
+import { withBudget } from './budget.ts'
 
 describe('a budget', () => {
   it('is spent when nothing comes', async () => {

@@ -1,0 +1,31 @@
+// The life of an entry in its record: one field with the fence that it was stored with, the fence of its last extension
+// (`patched`), two moments and three durations. Tests name them.
+
+type Fields = Record<string, string | number>
+
+const PARTS = ['stored', 'patched', 'made', 'fresh', 'swr', 'sie', 'keep'] as const
+
+/** The fields with those of a life put together; parts that are not named are as in `before`, or 0. */
+export function withLife(fields: Fields, before = ''): Fields {
+  const named = PARTS.filter((part) => part in fields)
+  if (named.length === 0) return fields
+  const known = lifeOf(before)
+  const stored = fields.stored ?? known.stored ?? 0
+  const parts: Fields = { patched: stored, ...known, ...fields }
+  const life = PARTS.map((part) => parts[part] ?? 0).join(' ')
+  const others = Object.entries(fields).filter(([name]) => !named.some((part) => part === name))
+  return { ...Object.fromEntries(others), life }
+}
+
+/** The fields with those of the life by name; `patched` only of what was extended. */
+export function namedLife({ life, ...fields }: Record<string, string>): Record<string, string> {
+  return life === undefined ? fields : { ...fields, ...lifeOf(life) }
+}
+
+function lifeOf(life: string): Record<string, string> {
+  const values = life.split(' ')
+  if (values.length !== PARTS.length) return {}
+  const parts = Object.fromEntries(PARTS.map((part, i) => [part, values[i] ?? '']))
+  const { patched, ...rest } = parts
+  return patched === rest.stored ? rest : (parts as Record<string, string>)
+}
