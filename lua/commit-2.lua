@@ -4,6 +4,7 @@
 -- KEYS 1 record  2 record of its group, or the same
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
 --      7 keep ms (to be compared)  8 physical ms  9 key  10 wake-up channel prefix
+--      11 longest frame that those who wait are given with the word that wakes them
 -- Reply COMMITTED | FENCED
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
@@ -31,10 +32,14 @@ if group ~= record then -- the stamp of a purge has to outlive what it is about
   if redis.call('PTTL', group) < tonumber(ARGV[8]) then redis.call('PEXPIRE', group, ARGV[8]) end
 end
 
+local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], #ARGV[9]}
+local made = #ARGV[3] <= tonumber(ARGV[11]) and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
+    -- With it goes by what name they asked, so that nobody else can tell them what was made.
+    local word = made and '\0' .. redis.call('HGET', record, field) .. made or ARGV[9]
     redis.call('HDEL', record, field)
-    redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), ARGV[9])
+    redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), word)
   end
 end
 return 'COMMITTED'

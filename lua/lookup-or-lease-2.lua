@@ -8,7 +8,7 @@
 -- Reply {status, now, grant fence, for ms, fence, age ms, fresh for ms, swr ms, sie ms, keep ms, failure, frame, patch}
 --   frame and patch are nil where the caller has them; LATE comes without all that follows `now`
 --   FRESH  use it; with a grant: refresh it early   STALE   in its window; with a grant: refresh it
---   LEASED fill it                                  BUSY    another fills; this process will be woken
+--   LEASED fill it                                  BUSY    another fills, under the fence that follows; this process will be woken
 --   PASS   not shareable for that long              FAILED  the last fill failed; no attempt for that long
 --   LATE   the caller gave up before this ran: nothing was done
 
@@ -65,8 +65,8 @@ if now < retry and failure ~= '' then return reply('FAILED', '', retry - now) en
 local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
-  redis.call('HSET', record, 'w:' .. ARGV[3], 1)
-  return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now}
+  redis.call('HSET', record, 'w:' .. ARGV[3], token)
+  return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 
 local fence = fields[4]

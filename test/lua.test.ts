@@ -544,7 +544,7 @@ describe('lookup-or-lease', () => {
     await entry(-1_000, { token: 'other', until, fence: '6' })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[2], reply[3]]).toEqual(['STALE', '', until - Number(reply[1])])
-    expect(await fieldsOf()).toMatchObject({ 'w:me': '1', token: 'other' })
+    expect(await fieldsOf()).toMatchObject({ 'w:me': 't', token: 'other' })
   })
 
   it('STALE to one who only reads', async () => {
@@ -557,9 +557,9 @@ describe('lookup-or-lease', () => {
   it('BUSY while another fills it; who asked will be woken', async () => {
     const until = (await serverMs()) + 4_000
     await record({ token: 'other', until, fence: '6' })
-    const [status, now, grant, forMs] = (await look('t')) as unknown[]
-    expect([status, grant, forMs]).toEqual(['BUSY', '', until - Number(now)])
-    expect((await fieldsOf())['w:me']).toBe('1')
+    const [status, now, grant, forMs, fence] = (await look('t')) as unknown[]
+    expect([status, grant, forMs, fence]).toEqual(['BUSY', '', until - Number(now), '6'])
+    expect((await fieldsOf())['w:me']).toBe('t')
   })
 
   it('BUSY to one who only reads, when there is nothing', async () => {
@@ -603,8 +603,10 @@ describe('lookup-or-lease', () => {
 })
 
 describe('commit', () => {
-  const write = (token: string, fence: string) =>
-    run(commit, [token, fence, 'bytes', 1_000, 2_000, 3_000, 4_000, 7_000, 'k', `wake ${tests} `])
+  const write = (token: string, fence: string, longestTold = 0) => {
+    const times = [1_000, 2_000, 3_000, 4_000, 7_000]
+    return run(commit, [token, fence, 'bytes', ...times, 'k', `wake ${tests} `, longestTold])
+  }
 
   it('FENCED when a later grant or a purge has raised the fence', async () => {
     expect(await write('t', '7')).toBe('FENCED')
@@ -643,6 +645,19 @@ describe('commit', () => {
     expect(Number(fresh) - Number(made)).toBe(1_000)
     expect(await redis.pttl(key)).toBeGreaterThan(5_000)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
+  })
+
+  it('COMMITTED: everybody is told what was made, by the name they asked with, unless it is too long', async () => {
+    await listener.subscribe(`wake ${tests} me`, `wake ${tests} you`)
+    await record({ token: 't', until: FUTURE, fence: '7', 'w:me': 'mine', 'w:you': 'yours' })
+    expect(await write('t', '7', 5)).toBe('COMMITTED')
+    const { made } = await fieldsOf()
+    const told = (name: string) => `\0${name} 7 ${made} 1000 2000 3000 4000 1\nkbytes`
+    const heard = [`wake ${tests} me ${told('mine')}`, `wake ${tests} you ${told('yours')}`]
+    expect((await allHeard()).sort()).toEqual(heard)
+    await record({ token: 't', until: FUTURE, fence: '8', 'w:me': 'mine' })
+    expect(await write('t', '8', 4)).toBe('COMMITTED')
+    expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
   })
 })
 

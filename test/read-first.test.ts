@@ -1,27 +1,16 @@
 // Where nearly every look-up is a hit, the record is read before the script is asked: it must say what the script would, cost no
 // script, and never be the reason that something else costs more for long.
 
-import { type LookupReply, type StampedeStore, systemClock } from '@stampede/core'
+import type { LookupReply, StampedeStore } from '@stampede/core'
 import { runs } from '@stampede/core/testing'
-import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
-import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { names } from '../packages/redis/src/keys.ts'
+import { BUDGET_MS, openBareStore, record, sentMeanwhile, write } from './harness/bare-store.ts'
 import { withLife } from './harness/record-life.ts'
 import { redisOfFile } from './harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
-const BUDGET_MS = 300
-const LIFETIMES = {
-  freshMs: 600_000,
-  staleWhileRevalidateMs: 2_000,
-  staleIfErrorMs: 3_000,
-  keepMs: 4_000,
-  physicalMs: 700_000,
-}
 const HOT = 'hot'
-const { record } = names('t')
 
 let open: StampedeStore[] = []
 beforeEach(() => admin.flushall())
@@ -32,44 +21,20 @@ afterEach(async () => {
 })
 
 function openStore(): StampedeStore {
-  const client = new Redis(server.url, { lazyConnect: true })
-  const store = redisStore(client, { prefix: 't', commandTimeoutMs: BUDGET_MS })
-  const ignore = () => {}
-  store.attach({
-    clock: systemClock,
-    ...{ onWake: ignore, onPurge: ignore, onMark: ignore, onExtend: ignore, onGap: ignore },
-    ...{ onForget: ignore, onLost: ignore, onError: ignore },
-  })
+  const store = openBareStore(server.url)
   open.push(store)
   return store
 }
 
 const look = (store: StampedeStore, key: string, leaseMs = 0) =>
   store.lookup(key, { token: 'token', leaseMs })
-
-async function write(store: StampedeStore, key: string, frame: string): Promise<void> {
-  const reply = await look(store, key, 5_000)
-  if (!('grant' in reply) || reply.grant === undefined) throw new Error(reply.status)
-  expect(await store.commit(reply.grant, Buffer.from(frame), LIFETIMES)).toBe('committed')
-}
+const sent = (work: () => Promise<unknown>) => sentMeanwhile(server, work)
 
 /** It has seen so many hits that it reads first. */
 async function warm(store: StampedeStore): Promise<StampedeStore> {
   if ((await look(store, HOT)).status === 'busy') await write(store, HOT, 'hot')
   for (let i = 0; i < 40; i++) expect((await look(store, HOT)).status).toBe('fresh')
   return store
-}
-
-/** What clients sent for look-ups meanwhile. */
-async function sent(work: () => Promise<unknown>): Promise<Record<string, number>> {
-  const trace = await server.traceCommands()
-  await work()
-  const counts: Record<string, number> = {}
-  for (const { name, from } of await trace.stop()) {
-    if (from === 'client') counts[name] = (counts[name] ?? 0) + 1
-  }
-  const { hmget = 0, time = 0, eval: whole = 0, evalsha = 0 } = counts
-  return { hmget, time, scripts: whole + evalsha }
 }
 
 describe('a process that sees hits', () => {
@@ -164,7 +129,7 @@ describe('what is read first is what the script says', () => {
   )
 
   /** Moments as the server has them; what is no number stays. */
-  function fields(values: Record<string, unknown>): Record<string, string | number> {
+  function fields(values: Record<string, unknown>) {
     const now = Date.now()
     const entries = Object.entries(values).map(([name, value]) => [
       name,

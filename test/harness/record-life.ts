@@ -1,7 +1,7 @@
 // The life of an entry in its record: one field with the fence that it was stored with, the fence of its last extension
 // (`patched`), two moments and three durations. Tests name them.
 
-type Fields = Record<string, string | number>
+type Fields = Record<string, string | number | Buffer>
 
 const PARTS = ['stored', 'patched', 'made', 'fresh', 'swr', 'sie', 'keep'] as const
 

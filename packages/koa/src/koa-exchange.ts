@@ -32,7 +32,7 @@ import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
-import { replaceWith, replyLive, replyWith } from './koa-reply.ts'
+import { replaceWith, replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -76,6 +76,11 @@ export function createKoaExchange(
     send(reply) {
       answer.begun = true
       if (replyWith(ctx, reply)) answer.given()
+      else bypass([]).catch(() => {})
+    },
+    sendReady(ready) {
+      answer.begun = true
+      if (replyAtOnce(ctx, ready)) answer.given()
       else bypass([]).catch(() => {})
     },
     watchReads: () => watchReads(ctx.req, ctx.request),

@@ -148,6 +148,10 @@ function createNodeExchange<Native>(
       begun = true
       if (!writeReply(res, reply)) next()
     },
+    sendReady(ready) {
+      begun = true
+      if (!writeReady(res, ready)) next()
+    },
     watchReads: () => watchReads(req),
     sendLive: canBreakOff(req)
       ? (reply) => {

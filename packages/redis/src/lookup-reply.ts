@@ -4,7 +4,12 @@ import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '@s
 import { bytes, duration, signed } from './reply-parts.ts'
 
 /** `late`: the script ran after the caller had given up; nothing was done. */
-export type RawLookup = { readonly serverNow: number; readonly reply: LookupReply | 'late' }
+export type RawLookup = {
+  readonly serverNow: number
+  readonly reply: LookupReply | 'late'
+  /** Of the fill that is waited for. */
+  readonly busyFence?: string
+}
 
 export function readLookup(raw: unknown, key: string, request: LookupRequest): RawLookup {
   if (!Array.isArray(raw)) throw new TypeError('lookup-or-lease: the reply is not an array')
@@ -15,6 +20,10 @@ export function readLookup(raw: unknown, key: string, request: LookupRequest): R
   if (status === 'LATE') return { serverNow, reply: 'late' }
   const fence = String(grantBytes ?? '')
   const grant: Grant | undefined = fence === '' ? undefined : { key, token: request.token, fence }
+  if (status === 'BUSY') {
+    const busyFence = String(raw[4] ?? '')
+    return { serverNow, reply: { status: 'busy', busyForMs: forMs }, busyFence }
+  }
   const stored = readStored(raw)
   return { serverNow, reply: toReply(status, stored, grant, forMs, raw[10]) }
 }
@@ -30,7 +39,6 @@ function toReply(
     return grant ? { status: 'fresh', stored, grant } : { status: 'fresh', stored }
   }
   if (status === 'PASS') return { status: 'pass', forMs }
-  if (status === 'BUSY') return { status: 'busy', busyForMs: forMs }
   if (status === 'STALE' && stored !== undefined) {
     if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }
     return { status: 'stale', stored, grant, busyForMs: 0 }

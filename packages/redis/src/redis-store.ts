@@ -21,16 +21,16 @@ import {
 } from '@stampede/core'
 import type { RedisClient } from './client.ts'
 import { isExtension, LONGEST_PATCH, readExtension } from './extension-message.ts'
+import { LONGEST_TOLD } from './filled-message.ts'
 import { names } from './keys.ts'
 import { RedisLink } from './link.ts'
-import { readLookup } from './lookup-reply.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
-import { ReadFirst } from './read-first.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
+import { RedisLookups } from './redis-lookups.ts'
 import type { ScriptArgument } from './run-script.ts'
-import { commit, endLease, extend, lookupOrLease, purge, renew } from './scripts.generated.ts'
+import { commit, endLease, extend, purge, renew } from './scripts.generated.ts'
 import type { Hearer } from './subscription.ts'
 
 export interface RedisStoreOptions {
@@ -44,8 +44,6 @@ export interface RedisStoreOptions {
 const KEEP_MS = 60_000
 /** How often it is made sure that no purge was missed. */
 const HEARTBEAT_MS = 2_000
-/** A fence that nothing has. */
-const NONE = '-'
 
 /**
  * The shared tier on Redis ≥ 6.2 or Valkey. Opens two connections of its own with the address and
@@ -78,14 +76,14 @@ class RedisStore implements StampedeStore {
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
-  readonly #readFirst: ReadFirst
+  readonly #lookups: RedisLookups
   #heartbeat: NodeJS.Timeout | undefined
   #hearer: Hearer | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
-    this.#readFirst = new ReadFirst(link)
+    this.#lookups = new RedisLookups(link, KEEP_MS)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
   }
@@ -103,6 +101,10 @@ class RedisStore implements StampedeStore {
     let resumed: Promise<void> = Promise.resolve()
     this.#hearer = {
       onWake: (key) => hooks.onWake(key),
+      onFilled: (message) => {
+        const key = this.#lookups.hear(message)
+        if (key !== undefined) hooks.onWake(key)
+      },
       onLog: (message) => this.#receive(message, hooks),
       onHearing: () => {
         const onError = (error: unknown) => hooks.onError('read-purges', error)
@@ -115,7 +117,7 @@ class RedisStore implements StampedeStore {
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#hearer)
-    this.#purges = new RedisPurges(this.#commands, this.#commands.clock, hooks)
+    this.#purges = new RedisPurges(this.#commands, this.#commands.clock, this.#forgetting(hooks))
     this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
@@ -124,9 +126,7 @@ class RedisStore implements StampedeStore {
     // Nearly always certain: then there is nothing to wait for.
     const doubt = this.#need().confirm()
     if (doubt !== undefined) await doubt
-    const found = this.#readFirst.pays(request) ? await this.#readFirst.find(key) : undefined
-    const reply = found ?? (await this.#lookupInTime(key, request))
-    this.#readFirst.learn(reply)
+    const reply = await this.#lookups.find(key, request)
     // A process that was frozen meanwhile, and a slow server: what was read may have been purged long ago.
     try {
       const newDoubt = this.#need().confirm()
@@ -141,18 +141,10 @@ class RedisStore implements StampedeStore {
     return reply
   }
 
-  async #lookupInTime(key: string, request: LookupRequest): Promise<LookupReply> {
-    const reply = await this.#lookupOnce(key, request)
-    if (reply !== 'late') return reply
-    // The server's clock was set forward, or our estimate of it was poor; now it is exact.
-    const again = await this.#lookupOnce(key, request)
-    if (again === 'late')
-      throw storeUnavailable(this.name, 'lookup', new Error('answered too late'))
-    return again
-  }
-
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const args = this.#writing(grant, frame, lifetimes)
+    // In a cluster messages of two nodes may overtake each other: of a purge, and of what was made before.
+    const longestTold = this.#link.isCluster ? 0 : LONGEST_TOLD
+    const args = [...this.#writing(grant, frame, lifetimes), longestTold]
     const reply = String(await this.#link.run(commit, grant.key, args))
     return reply === 'COMMITTED' ? 'committed' : 'fenced'
   }
@@ -207,27 +199,24 @@ class RedisStore implements StampedeStore {
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
   }
 
-  async #lookupOnce(key: string, request: LookupRequest): Promise<LookupReply | 'late'> {
-    const { budgetMs, processId } = this.#link
-    const clock = this.#link.clockOf(key)
-    const sentAt = clock.now()
-    const raw = await this.#link.run(lookupOrLease, key, [
-      request.token,
-      request.leaseMs,
-      processId,
-      request.knownFence ?? '',
-      request.outdated?.fence ?? NONE,
-      request.outdated?.soft ? 1 : 0,
-      request.early ? 1 : 0,
-      // A command that waits in a frozen server's buffer runs when it thaws, long after its caller went
-      // on without it, and would take a lease that nobody holds. So it says until when it is wanted.
-      clock.notAfter(budgetMs),
-      KEEP_MS,
-    ])
-    const { serverNow, reply } = readLookup(raw, key, request)
-    clock.observe(serverNow, sentAt)
-    if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)
-    return reply
+  /** Whatever is purged, what was told before it is the past. */
+  #forgetting(hooks: StoreHooks): StoreHooks {
+    const forget = () => this.#lookups.forgetTold()
+    return {
+      ...hooks,
+      onPurge(...purge) {
+        forget()
+        hooks.onPurge(...purge)
+      },
+      onMark(mark) {
+        forget()
+        hooks.onMark(mark)
+      },
+      onForget(floor) {
+        forget()
+        hooks.onForget(floor)
+      },
+    }
   }
 
   #receive(message: Buffer, hooks: StoreHooks): void {

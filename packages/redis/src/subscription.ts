@@ -4,6 +4,7 @@
 import type { Clock } from '@stampede/core'
 import { withBudget } from './budget.ts'
 import type { SubscriberConnection } from './client.ts'
+import { isFilled } from './filled-message.ts'
 import type { Names } from './keys.ts'
 
 /** A dead connection is as silent as a quiet one; only a PING tells them apart. */
@@ -14,6 +15,8 @@ const WATCH_MS = 1_500
 /** What is heard, and what is not: the part of a store's hooks that is about messages. */
 export interface Hearer {
   onWake?(key: string): void
+  /** A wake-up that brings what was awaited. */
+  onFilled?(message: Buffer): void
   onSettled?(key: string): void
   onGrant?(message: string): void
   /** A purge, or an extension. */
@@ -119,7 +122,8 @@ export class Subscription {
 
   #receive(channel: string, message: Buffer): void {
     for (const hearer of this.hearers) {
-      if (channel === this.#wakeChannel) hearer.onWake?.(String(message))
+      if (channel === this.#wakeChannel && isFilled(message)) hearer.onFilled?.(message)
+      else if (channel === this.#wakeChannel) hearer.onWake?.(String(message))
       else if (channel === this.#grantChannel) hearer.onGrant?.(String(message))
       else if (channel === this.#names.logChannel) hearer.onLog?.(message)
       else hearer.onSettled?.(String(message).slice(1))

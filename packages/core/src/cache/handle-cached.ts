@@ -9,6 +9,7 @@ import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
 import { audited } from './audit.ts'
 import { type Begun, begin } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { isPlain } from './hit-at-once.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
 import { sendLive, takesLive } from './live-answer.ts'
@@ -17,6 +18,7 @@ import { resolve } from './resolve.ts'
 import {
   notCached,
   offerOf,
+  readyFrom,
   replyFrom,
   sharedFailure,
   statusField,
@@ -192,7 +194,11 @@ function answerHit<Native>(
           collapsed: true,
         } as const)
       : ({ type: 'hit', ttlS } as const)
-  return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
+  const { request } = exchange
+  if (exchange.sendReady !== undefined && isPlain(request, config)) {
+    return exchange.sendReady(readyFrom(request, config, held, entry, facts, now))
+  }
+  return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
 /** One whom the answer does not fit, or for whom it ended too soon, asks again: nothing was sent. */

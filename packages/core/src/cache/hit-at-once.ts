@@ -31,7 +31,8 @@ export function hitAtOnce<Native>(
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
   config.compress?.prepare(rt.l1, key, entry, request.headers)
-  return readyFrom(request, config, held, entry, now)
+  const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
+  return readyFrom(request, config, held, entry, facts, now)
 }
 
 /** What memory has under a key, where it may be given without asking anybody or drawing for an early refresh. */
@@ -49,7 +50,7 @@ export function freshCopy(
 }
 
 /** Asks for the whole, in whatever form it is. */
-function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
+export function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
   if (method !== 'GET' || config.requestDirectives === 'honour') return false
   if (headers['if-none-match'] !== undefined) return false
   return headers['if-modified-since'] === undefined && headers.range === undefined

@@ -68,16 +68,15 @@ export function readyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
+  facts: CacheStatusFacts,
   now: number,
 ): ReadyReply {
   const { status } = stored
   const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const ready = [...fields, 'age', String(ageS)]
-  if (config.cacheName !== undefined) {
-    const ttlS = (held.staleAt - now) / 1000
-    ready.push('cache-status', cacheStatus(config.cacheName, { type: 'hit', ttlS }))
-  }
+  if (config.cacheName !== undefined)
+    ready.push('cache-status', cacheStatus(config.cacheName, facts))
   if (status !== 204) ready.push('content-length', String(body.byteLength))
   return { type: 'ready', status, fields: ready, body }
 }

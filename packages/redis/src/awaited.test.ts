@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest'
+import { Awaited } from './awaited.ts'
+import type { Filled } from './filled-message.ts'
+
+const FILLED: Filled = {
+  key: 'k',
+  token: 'me',
+  fence: '7',
+  at: 1_000,
+  freshMs: 400,
+  staleWhileRevalidateMs: 20,
+  staleIfErrorMs: 30,
+  keepMs: 40,
+  frame: Buffer.from('frame'),
+}
+const REQUEST = { token: 'me', leaseMs: 5_000 }
+const clockAt = (now: number) => ({ agoAtMost: (at: number) => now - at })
+
+function told(filled: Partial<Filled> = {}): Awaited {
+  const awaited = new Awaited()
+  awaited.add('k', 'me', '7')
+  awaited.fill({ ...FILLED, ...filled })
+  return awaited
+}
+
+describe('what is awaited', () => {
+  it('is given as it is by now', () => {
+    const reply = told().take('k', REQUEST, clockAt(1_100))
+    expect(reply).toEqual({
+      status: 'fresh',
+      stored: {
+        fence: '7',
+        frame: FILLED.frame,
+        patch: undefined,
+        ageMs: 100,
+        freshForMs: 300,
+        staleWhileRevalidateMs: 20,
+        staleIfErrorMs: 30,
+        keepMs: 40,
+      },
+    })
+  })
+
+  it.each([
+    ['nobody was told', new Awaited()],
+    ['it is of another fill', told({ fence: '8' })],
+    ['it is for another name', told({ token: 'you' })],
+    ['it is of another key', told({ key: 'other' })],
+  ])('is asked for where %s', (_why, awaited) => {
+    expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
+  })
+
+  it('is asked for when it is stale already, came late, or from a time that is not known', () => {
+    expect(told().take('k', REQUEST, clockAt(1_400))).toBeUndefined()
+    expect(told({ freshMs: 60_000 }).take('k', REQUEST, clockAt(1_501))).toBeUndefined()
+    expect(told().take('k', REQUEST, { agoAtMost: () => undefined })).toBeUndefined()
+  })
+
+  it('is given once, and not after a purge', () => {
+    const awaited = told()
+    awaited.take('k', REQUEST, clockAt(1_100))
+    expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
+    const purged = told()
+    purged.forget()
+    purged.fill(FILLED)
+    expect(purged.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
+  })
+
+  it('is remembered of ten thousand keys at the most', () => {
+    const awaited = new Awaited()
+    for (let i = 0; i < 10_005; i++) awaited.add(`k${i}`, 'me', '7')
+    expect(awaited.size).toBe(10_000)
+  })
+})

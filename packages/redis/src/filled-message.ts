@@ -1,0 +1,45 @@
+// What lua/commit-2.lua tells a process that waits, with the word that wakes it: what was made, so that it need not ask. A hint, checked
+// like all that comes from the server.
+
+/** Larger ones are not told: whoever is woken asks for it. */
+export const LONGEST_TOLD: number = 16 * 1024
+
+/** What a process that waits is told was made. */
+export interface Filled {
+  readonly key: string
+  /** By which name it asked, and under which fence it was made. */
+  readonly token: string
+  readonly fence: string
+  /** When, by the server's clock. */
+  readonly at: number
+  readonly freshMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly keepMs: number
+  readonly frame: Uint8Array
+}
+
+const LONGEST_HEAD = 300
+const HEAD = /^\0([\w-]{1,64}) (\d{1,16})((?: \d{1,16}){6})$/
+
+/** No key begins so. */
+export function isFilled(message: Buffer): boolean {
+  return message[0] === 0
+}
+
+/** Undefined for whatever cannot be read. */
+export function readFilled(message: Buffer): Filled | undefined {
+  const end = message.subarray(0, LONGEST_HEAD).indexOf(10)
+  const head = HEAD.exec(message.toString('latin1', 0, Math.max(end, 0)))
+  if (head === null) return undefined
+  const [, token = '', fence = '', numbers = ''] = head
+  const [at = 0, freshMs = 0, swr = 0, sie = 0, keepMs = 0, keyBytes = 0] = numbers
+    .slice(1)
+    .split(' ')
+    .map(Number)
+  const keyEnd = end + 1 + keyBytes
+  if (keyBytes === 0 || keyEnd > message.length) return undefined
+  const key = message.toString('utf8', end + 1, keyEnd)
+  const windows = { staleWhileRevalidateMs: swr, staleIfErrorMs: sie, keepMs }
+  return { key, token, fence, at, freshMs, ...windows, frame: message.subarray(keyEnd) }
+}

@@ -1,0 +1,54 @@
+// A store on Redis without a Stampede around it, and what is written through it by hand.
+
+import { type StampedeStore, type StoreHooks, systemClock } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { names } from '../../packages/redis/src/keys.ts'
+import type { RedisServer } from './redis-server.ts'
+
+const PREFIX = 't'
+export const { record, wakePrefix } = names(PREFIX)
+export const BUDGET_MS = 300
+export const LIFETIMES = {
+  freshMs: 600_000,
+  staleWhileRevalidateMs: 2_000,
+  staleIfErrorMs: 3_000,
+  keepMs: 4_000,
+  physicalMs: 700_000,
+}
+
+const ignore = (): void => {}
+const HOOKS: StoreHooks = {
+  clock: systemClock,
+  ...{ onWake: ignore, onPurge: ignore, onMark: ignore, onExtend: ignore, onGap: ignore },
+  ...{ onForget: ignore, onLost: ignore, onError: ignore },
+}
+
+export function openBareStore(url: string, hooks: Partial<StoreHooks> = {}): StampedeStore {
+  const client = new Redis(url, { lazyConnect: true })
+  const store = redisStore(client, { prefix: PREFIX, commandTimeoutMs: BUDGET_MS })
+  store.attach({ ...HOOKS, ...hooks })
+  return store
+}
+
+export async function write(store: StampedeStore, key: string, frame: string): Promise<void> {
+  const reply = await store.lookup(key, { token: 'writer', leaseMs: 5_000 })
+  if (!('grant' in reply) || reply.grant === undefined) throw new Error(reply.status)
+  const written = await store.commit(reply.grant, Buffer.from(frame), LIFETIMES)
+  if (written !== 'committed') throw new Error(written)
+}
+
+/** How often clients read, asked the time, and ran scripts meanwhile. */
+export async function sentMeanwhile(
+  server: RedisServer,
+  work: () => Promise<unknown>,
+): Promise<{ hmget: number; time: number; scripts: number }> {
+  const trace = await server.traceCommands()
+  await work()
+  const counts: Record<string, number> = {}
+  for (const { name, from } of await trace.stop()) {
+    if (from === 'client') counts[name] = (counts[name] ?? 0) + 1
+  }
+  const { hmget = 0, time = 0, eval: whole = 0, evalsha = 0 } = counts
+  return { hmget, time, scripts: whole + evalsha }
+}
