@@ -71,4 +71,39 @@ describe('what is awaited', () => {
     for (let i = 0; i < 10_005; i++) awaited.add(`k${i}`, 'me', '7')
     expect(awaited.size).toBe(10_000)
   })
+
+  it('holds little of what nobody comes for', () => {
+    const awaited = new Awaited()
+    const frame = Buffer.alloc(16 * 1024)
+    for (let i = 0; i < 5_000; i++) {
+      awaited.add(`k${i}`, 'me', '7')
+      awaited.fill({ ...FILLED, key: `k${i}`, frame })
+    }
+    expect(awaited.bytes).toBeLessThanOrEqual(8 * 1024 * 1024)
+    expect(awaited.size).toBeGreaterThan(400)
+    expect(awaited.take('k4999', REQUEST, clockAt(1_100))).toBeDefined()
+    for (let i = 0; i < 5_000; i++) awaited.add(`${i}`.padEnd(16_000, 'k'), 'me', '7')
+    expect(awaited.bytes).toBeLessThanOrEqual(8 * 1024 * 1024)
+    awaited.forget()
+    expect(awaited.bytes).toBe(0)
+  })
+
+  it('counts once what is told twice, and nothing that was taken or replaced', () => {
+    const awaited = told()
+    const { bytes } = awaited
+    awaited.fill(FILLED)
+    expect(awaited.bytes).toBe(bytes)
+    awaited.add('k', 'me', '7')
+    awaited.fill(FILLED)
+    expect(awaited.bytes).toBe(bytes)
+    awaited.take('k', REQUEST, clockAt(1_100))
+    expect(awaited.bytes).toBe(0)
+  })
+
+  it('keeps nothing alive of what came with it', () => {
+    const all = new Uint8Array(64 * 1024)
+    const reply = told({ frame: all.subarray(100, 110) }).take('k', REQUEST, clockAt(1_100))
+    const { frame } = (reply?.status === 'fresh' && reply.stored) || {}
+    expect(frame?.buffer.byteLength).toBe(10)
+  })
 })

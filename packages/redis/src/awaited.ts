@@ -9,35 +9,46 @@ import type { ServerClock } from './server-clock.ts'
 /** What comes later than this is the past: whoever is woken by it asks. */
 const LATE_MS = 500
 const MOST = 10_000
+/** Of keys and frames: how long a URL is, is the client's, and who gave up waiting comes for neither. */
+const MOST_BYTES = 8 * 1024 * 1024
+const OVERHEAD_BYTES = 600
 
 interface Wait {
   readonly token: string
   readonly fence: string
+  /** Kept of all that came from the socket with it: a frame of its own. */
   filled: Filled | undefined
 }
 
 export class Awaited {
   readonly #waits = new Map<string, Wait>()
+  #bytes = 0
 
   get size(): number {
     return this.#waits.size
   }
 
+  get bytes(): number {
+    return this.#bytes
+  }
+
   /** The store said: busy, under this fence. It has noted that `token` waits. */
   add(key: string, token: string, fence: string): void {
-    this.#waits.delete(key)
+    this.#end(key)
     this.#waits.set(key, { token, fence, filled: undefined })
-    if (this.#waits.size <= MOST) return
-    for (const oldest of this.#waits.keys()) {
-      this.#waits.delete(oldest)
-      break
-    }
+    this.#bytes += keyBytes(key)
+    this.#bound()
   }
 
   /** Ignored, if it is not that for which this process waits. */
   fill(filled: Filled): void {
     const wait = this.#waits.get(filled.key)
-    if (wait?.token === filled.token && wait.fence === filled.fence) wait.filled = filled
+    if (wait?.token !== filled.token || wait.fence !== filled.fence) return
+    const frame = Buffer.allocUnsafeSlow(filled.frame.byteLength)
+    frame.set(filled.frame)
+    this.#bytes += frame.byteLength - frameBytes(wait)
+    wait.filled = { ...filled, frame }
+    this.#bound()
   }
 
   /** What the next look-up would find, as far as was told. The wait is over. */
@@ -46,17 +57,41 @@ export class Awaited {
     { token, outdated, early }: LookupRequest,
     clock: Pick<ServerClock, 'agoAtMost'>,
   ): LookupReply | undefined {
-    const wait = this.#waits.get(key)
-    if (wait === undefined) return undefined
-    this.#waits.delete(key)
-    if (wait.filled === undefined || wait.token !== token || outdated || early) return undefined
+    const wait = this.#end(key)
+    if (wait?.filled === undefined || wait.token !== token || outdated || early) return undefined
     return replyFrom(wait.filled, clock)
   }
 
   /** Something was purged, or may have been: what is told from now on may be older. */
   forget(): void {
     this.#waits.clear()
+    this.#bytes = 0
   }
+
+  #end(key: string): Wait | undefined {
+    const wait = this.#waits.get(key)
+    if (wait === undefined) return undefined
+    this.#waits.delete(key)
+    this.#bytes -= keyBytes(key) + frameBytes(wait)
+    return wait
+  }
+
+  /** The oldest go: who comes for one of them asks. */
+  #bound(): void {
+    for (const oldest of this.#waits.keys()) {
+      if (this.#waits.size <= MOST && this.#bytes <= MOST_BYTES) return
+      this.#end(oldest)
+    }
+  }
+}
+
+/** Here, and in what was told. */
+function keyBytes(key: string): number {
+  return OVERHEAD_BYTES + 4 * key.length
+}
+
+function frameBytes({ filled }: Wait): number {
+  return filled?.frame.byteLength ?? 0
 }
 
 function replyFrom(
