@@ -36,9 +36,10 @@ local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], 
 local made = #ARGV[3] <= tonumber(ARGV[11]) and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
-    -- With it goes by what name they asked, so that nobody else can tell them what was made.
-    local word = made and '\0' .. redis.call('HGET', record, field) .. made or ARGV[9]
+    -- With it goes by what name they asked, so that nobody else can tell them what was made. None: only woken.
+    local name = redis.call('HGET', record, field)
     redis.call('HDEL', record, field)
+    local word = made and name ~= '' and '\0' .. name .. made or ARGV[9]
     redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), word)
   end
 end

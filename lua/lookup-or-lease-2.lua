@@ -65,7 +65,7 @@ if now < retry and failure ~= '' then return reply('FAILED', '', retry - now) en
 local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
-  redis.call('HSET', record, 'w:' .. ARGV[3], token)
+  redis.call('HSET', record, 'w:' .. ARGV[3], usable and '' or token) -- whoever has an answer is not told what was made
   return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 

@@ -544,7 +544,7 @@ describe('lookup-or-lease', () => {
     await entry(-1_000, { token: 'other', until, fence: '6' })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[2], reply[3]]).toEqual(['STALE', '', until - Number(reply[1])])
-    expect(await fieldsOf()).toMatchObject({ 'w:me': 't', token: 'other' })
+    expect(await fieldsOf()).toMatchObject({ 'w:me': '', token: 'other' })
   })
 
   it('STALE to one who only reads', async () => {
@@ -657,6 +657,9 @@ describe('commit', () => {
     expect((await allHeard()).sort()).toEqual(heard)
     await record({ token: 't', until: FUTURE, fence: '8', 'w:me': 'mine' })
     expect(await write('t', '8', 4)).toBe('COMMITTED')
+    expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
+    await record({ token: 't', until: FUTURE, fence: '9', 'w:me': '' })
+    expect(await write('t', '9', 5)).toBe('COMMITTED')
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
   })
 })

@@ -84,6 +84,24 @@ describe('who waits', () => {
     expect(scripts).toBe(1)
   })
 
+  it('is only woken, if it has been answered with what is stale', async () => {
+    const [filler, other] = [openOne(), openOne()]
+    const stale = { ...LIFETIMES, freshMs: 1, staleWhileRevalidateMs: 60_000 }
+    await filler.store.commit(await lease(filler.store), Buffer.from('old'), stale)
+    await expect.poll(async () => (await ask(filler.store, 'a')).status).toBe('stale')
+    expect(await ask(other.store, 'other')).toMatchObject({ status: 'stale' })
+    const heard: string[] = []
+    const listener = admin.duplicate()
+    await listener.psubscribe(`${wakePrefix}*`)
+    listener.on('pmessage', (_pattern, _channel, message) => void heard.push(message))
+    const refresh = await ask(filler.store, 'a')
+    if (refresh.status !== 'stale' || refresh.grant === undefined) throw new Error(refresh.status)
+    await commit(filler.store, refresh.grant, 'made')
+    await woken(other.wakes).toEqual([KEY])
+    await expect.poll(() => heard).toEqual([KEY])
+    listener.disconnect()
+  })
+
   it('asks, too, under another name, and about what it must not use', async () => {
     for (const [token, more] of [
       ['another', {}],
