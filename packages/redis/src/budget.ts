@@ -1,11 +1,8 @@
-// A time budget for what is asked of Redis. Whatever begins within a millisecond is late together: a timer for each would be a tenth
-// of what a command costs.
-
-const TOGETHER_MS = 1
+// A time budget for what is asked of Redis. Whatever is asked at one time is late together: a timer for each would be a tenth of what a
+// command costs.
 
 class Deadline {
   readonly budgetMs: number
-  readonly #begunAt = performance.now()
   readonly #timer: NodeJS.Timeout
   readonly #late: Array<() => void> = []
   #left = 0
@@ -15,10 +12,8 @@ class Deadline {
     // Timers run before sockets are read: after a blocked event loop the reply is there already, so the loop gets two turns to
     // hand it over before it is called late.
     this.#timer = setTimeout(() => setImmediate(() => setImmediate(() => this.#pass())), budgetMs)
-  }
-
-  isOf(budgetMs: number): boolean {
-    return this.budgetMs === budgetMs && performance.now() - this.#begunAt < TOGETHER_MS
+    // Promises that settled together go on together: who asks now comes before this.
+    queueMicrotask(() => this.#close())
   }
 
   /** `onLate` does nothing once it was settled. */
@@ -32,11 +27,14 @@ class Deadline {
     this.#left -= 1
     if (this.#left > 0) return
     clearTimeout(this.#timer)
+    this.#close()
+  }
+
+  #close(): void {
     if (latest === this) latest = undefined
   }
 
   #pass(): void {
-    if (latest === this) latest = undefined
     for (const onLate of this.#late) onLate()
   }
 }
@@ -45,7 +43,7 @@ let latest: Deadline | undefined
 
 /** Rejects when the budget is spent. */
 export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T> {
-  const deadline = latest?.isOf(budgetMs) ? latest : new Deadline(budgetMs)
+  const deadline = latest?.budgetMs === budgetMs ? latest : new Deadline(budgetMs)
   latest = deadline
   return new Promise((resolve, reject) => {
     deadline.add(() => reject(new Error(`no answer within ${budgetMs} ms`)))

@@ -142,7 +142,7 @@ class RedisStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    // In a cluster messages of two nodes may overtake each other: of a purge, and of what was made before.
+    // In a cluster each message goes to every node.
     const longestTold = this.#link.isCluster ? 0 : LONGEST_TOLD
     const args = [...this.#writing(grant, frame, lifetimes), longestTold]
     const reply = String(await this.#link.run(commit, grant.key, args))
