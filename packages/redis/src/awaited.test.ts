@@ -66,6 +66,12 @@ describe('what is awaited', () => {
     expect(purged.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
+  it('is still awaited when somebody only reads meanwhile', () => {
+    const awaited = told()
+    expect(awaited.take('k', { token: '', leaseMs: 0 }, clockAt(1_100))).toBeUndefined()
+    expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeDefined()
+  })
+
   it('is remembered of ten thousand keys at the most', () => {
     const awaited = new Awaited()
     for (let i = 0; i < 10_005; i++) awaited.add(`k${i}`, 'me', '7')

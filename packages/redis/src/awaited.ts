@@ -54,9 +54,11 @@ export class Awaited {
   /** What the next look-up would find, as far as was told. The wait is over. */
   take(
     key: string,
-    { token, outdated, early }: LookupRequest,
+    { token, leaseMs, outdated, early }: LookupRequest,
     clock: Pick<ServerClock, 'agoAtMost'>,
   ): LookupReply | undefined {
+    // Who only reads, for a HEAD, does not wait, and ends nobody's wait.
+    if (leaseMs === 0) return undefined
     const wait = this.#end(key)
     if (wait?.filled === undefined || wait.token !== token || outdated || early) return undefined
     return replyFrom(wait.filled, clock)
