@@ -5,6 +5,7 @@
 -- ARGV 1 token  2 lease ms (0: only read)  3 process to wake  4 fence of a copy the caller has
 --      5 fence of an entry the caller must not use  6 softly (1: make it stale; 0: drop it)
 --      7 early (1: lease it although it is fresh)  8 not after (server ms, 0: any time)  9 keep ms
+--      10 told (1: who has to wait is to be woken with what was made)
 -- Reply {status, now, grant fence, for ms, fence, age ms, fresh for ms, swr ms, sie ms, keep ms, failure, frame, patch}
 --   frame and patch are nil where the caller has them; LATE comes without all that follows `now`
 --   FRESH  use it; with a grant: refresh it early   STALE   in its window; with a grant: refresh it
@@ -65,7 +66,8 @@ if now < retry and failure ~= '' then return reply('FAILED', '', retry - now) en
 local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
-  redis.call('HSET', record, 'w:' .. ARGV[3], usable and '' or token) -- whoever has an answer is not told what was made
+  -- Whoever has an answer is not told what was made.
+  redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[10] == '1' and token or '')
   return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 

@@ -359,10 +359,12 @@ describe('lookup-or-lease', () => {
     soft?: 0 | 1
     early?: 0 | 1
     notAfter?: number
+    told?: 0 | 1
   }
   const look = (token: string, given: Given = {}) => {
     const { leaseMs = 5_000, known = '', outdated = '-', soft = 0, early = 0, notAfter = 0 } = given
-    const lookup = [token, leaseMs, 'me', known, outdated, soft, early, notAfter, KEEP_MS]
+    const { told = 1 } = given
+    const lookup = [token, leaseMs, 'me', known, outdated, soft, early, notAfter, KEEP_MS, told]
     return run(lookupOrLease, lookup)
   }
   const NOTHING = ['', 0, 0, 0, 0, 0]
@@ -560,6 +562,8 @@ describe('lookup-or-lease', () => {
     const [status, now, grant, forMs, fence] = (await look('t')) as unknown[]
     expect([status, grant, forMs, fence]).toEqual(['BUSY', '', until - Number(now), '6'])
     expect((await fieldsOf())['w:me']).toBe('t')
+    await look('t', { told: 0 })
+    expect((await fieldsOf())['w:me']).toBe('')
   })
 
   it('BUSY to one who only reads, when there is nothing', async () => {

@@ -159,7 +159,12 @@ async function announceOnce(bench: Bench, name: string): Promise<void> {
 async function lookupOnce(bench: Bench, name: string): Promise<void> {
   await plantWaiters(bench, name)
   const key = `${PREFIX}{=d:=${name}}`
-  await run(bench, scripts.lookupOrLease, [key, key], ['u', 5_000, 'me', '', '-', 0, 0, 0, 60_000])
+  await run(
+    bench,
+    scripts.lookupOrLease,
+    [key, key],
+    ['u', 5_000, 'me', '', '-', 0, 0, 0, 60_000, 1],
+  )
 }
 
 async function run(

@@ -72,10 +72,16 @@ describe('what is awaited', () => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeDefined()
   })
 
-  it('is remembered of ten thousand keys at the most', () => {
+  it('is of five hundred keys at once, and who gave up waiting makes room one by one', () => {
     const awaited = new Awaited()
-    for (let i = 0; i < 10_005; i++) awaited.add(`k${i}`, 'me', '7')
-    expect(awaited.size).toBe(10_000)
+    const begun = Array.from({ length: 502 }, () => awaited.mayBegin())
+    expect(begun.filter((mayBe) => mayBe)).toHaveLength(500)
+    for (let i = 0; i < 500; i++) {
+      awaited.add(`k${i}`, 'me', '7')
+      awaited.ended()
+    }
+    expect([awaited.mayBegin(), awaited.size]).toEqual([false, 499])
+    expect(awaited.mayBegin()).toBe(true)
   })
 
   it('holds little of what nobody comes for', () => {

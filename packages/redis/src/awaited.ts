@@ -8,8 +8,9 @@ import type { ServerClock } from './server-clock.ts'
 
 /** What comes later than this is the past: whoever is woken by it asks. */
 const LATE_MS = 500
-const MOST = 10_000
-/** Of keys and frames: how long a URL is, is the client's, and who gave up waiting comes for neither. */
+/** At once. With the longest frames it is what Redis lets pile up for a subscriber that does not read (8 MiB, for a minute). */
+const MOST = 500
+/** Of keys and frames: how long a URL is, is the client's. */
 const MOST_BYTES = 8 * 1024 * 1024
 const OVERHEAD_BYTES = 600
 
@@ -23,6 +24,7 @@ interface Wait {
 export class Awaited {
   readonly #waits = new Map<string, Wait>()
   #bytes = 0
+  #asking = 0
 
   get size(): number {
     return this.#waits.size
@@ -30,6 +32,24 @@ export class Awaited {
 
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Before a look-up: whether it may be told, if it has to wait. Where there is no room, who gave up waiting makes some. */
+  mayBegin(): boolean {
+    if (this.#asking + this.#waits.size < MOST) {
+      this.#asking += 1
+      return true
+    }
+    for (const oldest of this.#waits.keys()) {
+      this.#end(oldest)
+      break
+    }
+    return false
+  }
+
+  /** The look-up is over, however it ended. */
+  ended(): void {
+    this.#asking -= 1
   }
 
   /** The store said: busy, under this fence. It has noted that `token` waits. */

@@ -5,7 +5,7 @@ import { type LookupReply, type LookupRequest, storeUnavailable } from '@stamped
 import { Awaited } from './awaited.ts'
 import { readFilled } from './filled-message.ts'
 import type { RedisLink } from './link.ts'
-import { readLookup } from './lookup-reply.ts'
+import { type RawLookup, readLookup } from './lookup-reply.ts'
 import { ReadFirst } from './read-first.ts'
 import { lookupOrLease } from './scripts.generated.ts'
 
@@ -58,6 +58,18 @@ export class RedisLookups {
   }
 
   async #lookupOnce(key: string, request: LookupRequest): Promise<LookupReply | 'late'> {
+    // In a cluster each message goes to every node.
+    const isTold = !this.#link.isCluster && request.leaseMs > 0 && this.#awaited.mayBegin()
+    try {
+      const { reply, busyFence } = await this.#run(key, request, isTold)
+      if (isTold && busyFence) this.#awaited.add(key, request.token, busyFence)
+      return reply
+    } finally {
+      if (isTold) this.#awaited.ended()
+    }
+  }
+
+  async #run(key: string, request: LookupRequest, isTold: boolean): Promise<RawLookup> {
     const { budgetMs, processId } = this.#link
     const clock = this.#link.clockOf(key)
     const sentAt = clock.now()
@@ -73,11 +85,12 @@ export class RedisLookups {
       // on without it, and would take a lease that nobody holds. So it says until when it is wanted.
       clock.notAfter(budgetMs),
       this.#keepMs,
+      isTold ? 1 : 0,
     ])
-    const { serverNow, reply, busyFence } = readLookup(raw, key, request)
-    clock.observe(serverNow, sentAt)
-    if (busyFence) this.#awaited.add(key, request.token, busyFence)
+    const read = readLookup(raw, key, request)
+    clock.observe(read.serverNow, sentAt)
+    const { reply } = read
     if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)
-    return reply
+    return read
   }
 }

@@ -142,9 +142,7 @@ class RedisStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    // In a cluster each message goes to every node.
-    const longestTold = this.#link.isCluster ? 0 : LONGEST_TOLD
-    const args = [...this.#writing(grant, frame, lifetimes), longestTold]
+    const args = [...this.#writing(grant, frame, lifetimes), LONGEST_TOLD]
     const reply = String(await this.#link.run(commit, grant.key, args))
     return reply === 'COMMITTED' ? 'committed' : 'fenced'
   }
