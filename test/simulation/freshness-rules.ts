@@ -1,9 +1,13 @@
 // The rule about purges: whoever asks later than the bound after a purge gets nothing that was there before it. In the process
-// that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be.
+// that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be. And the rule about
+// time: nobody gets what is older than its lifetimes allow.
 
 import { CONFIRMED_FOR_MS } from '@stampede/core'
 import type { Figures } from './figures.ts'
 import type { Judge } from './violation.ts'
+
+/** From the end of a run until its result is stored: a process may be paused, and its lease ends. */
+const COMMIT_MS = 10_000
 
 export interface Purge {
   readonly process: string
@@ -20,6 +24,8 @@ interface Done extends Purge {
 export class FreshnessRules {
   /** What the origin would say now of each key. */
   readonly versions = new Map<string, number>()
+  /** When each version was last said to be what there is. */
+  readonly #made = new Map<string, number>()
   readonly #judge: Judge
   readonly #figures: Figures
   #done: Done[] = []
@@ -29,6 +35,19 @@ export class FreshnessRules {
   constructor(judge: Judge, figures: Figures) {
     this.#judge = judge
     this.#figures = figures
+  }
+
+  /** An origin says that this is what there is. */
+  made(key: string, version: number, now: number): void {
+    this.#made.set(`${key} ${version}`, now)
+  }
+
+  /** `longestMs`: the longest that anything of this key is used for. */
+  inTime(process: string, key: string, askedAt: number, version: number, longestMs: number): void {
+    const ageMs = askedAt - (this.#made.get(`${key} ${version}`) ?? askedAt)
+    if (ageMs <= longestMs + COMMIT_MS) return
+    const detail = `${process} was given version ${version} of ${key}, which was ${ageMs.toFixed(0)} ms old and lives for ${longestMs.toFixed(0)}`
+    this.#judge.fail('not too old', detail, key)
   }
 
   version(key: string): number {

@@ -68,6 +68,13 @@ export function makePlan(random: Random): Plan {
   }
 }
 
+/** The longest that a value or a page is used for: lifetimes are spread a little. */
+export function longestMs(all: ReadonlyArray<Recipe | VisitPlan>): number {
+  const each = ({ ttlMs, staleWhileRevalidateMs = 0, staleIfErrorMs = 0 }: Recipe | VisitPlan) =>
+    Number(ttlMs) + Math.max(Number(staleWhileRevalidateMs), Number(staleIfErrorMs))
+  return 1.1 * Math.max(...all.map(each))
+}
+
 function makeVisitPlan(random: Random): VisitPlan {
   return {
     ttlMs: random.pick([300, 3_000, 60_000, 600_000]),

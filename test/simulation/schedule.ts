@@ -24,6 +24,8 @@ export interface PlannedCall {
 
 export interface Schedule {
   readonly fleet: number
+  /** Share of its processes that keep nothing in memory. */
+  readonly withoutL1: number
   readonly plan: Plan
   readonly calls: readonly PlannedCall[]
   readonly faults: readonly PlannedFault[]
@@ -45,6 +47,7 @@ export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Sche
   const faults = planFaults(random, plague, forMs)
   return {
     fleet: left.fleet ?? fleet,
+    withoutL1: chanceOf(seed, 'without-l1', -1).pick([0, 0, 0.5, 1]),
     plan,
     calls: only(calls, left.calls),
     faults: only(faults, left.faults),

@@ -6,6 +6,7 @@ import {
   type CallKind,
   LONGEST_ORIGIN_MS,
   LONGEST_WORK_MS,
+  longestMs,
   type Plan,
   STORE_BUDGET_MS,
   tagOf,
@@ -56,6 +57,7 @@ function get(scene: Scene): void {
         `got ${key} v${version}, asked ${(kernel.now - askedAt).toFixed(1)} ms ago`,
       )
       freshness.answered(member.name, key, askedAt, version)
+      world.checkAge(member.name, key, askedAt, version, longestMs(plan.recipes))
     },
     (error: Error) => {
       calls.end(call)
@@ -82,6 +84,7 @@ async function origin(scene: Scene, key: string, context: FactoryContext<Value>)
   await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))
   if (run !== undefined) origins.end(run)
   if (fails) throw new Error('the origin failed')
+  freshness.made(key, version, kernel.now)
   return isSame ? context.notModified() : { key, version }
 }
 

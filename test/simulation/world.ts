@@ -42,6 +42,8 @@ export class World {
   readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
+  /** Share of the processes that keep nothing in memory. */
+  withoutL1 = 0
   /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
   brokenAt = Number.NEGATIVE_INFINITY
   #started = 0
@@ -62,7 +64,8 @@ export class World {
     const { kernel, server, figures } = this
     const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
-    const member = new Member({ kernel, server, random, figures }, name)
+    const hasL1 = !chanceOf(this.seed, 'without-l1', this.#started).chance(this.withoutL1)
+    const member = new Member({ kernel, server, random, figures }, name, hasL1)
     this.members.push(member)
     this.#byName.set(name, member)
     member.stampede.on('*', (event) => this.#onEvent(member, event))
@@ -76,6 +79,18 @@ export class World {
       rules.died(member.name)
     }
     this.calls.died(member)
+  }
+
+  /** A clock that was set back makes lifetimes as much longer. */
+  checkAge(
+    process: string,
+    key: string,
+    askedAt: number,
+    version: number,
+    longestMs: number,
+  ): void {
+    if (this.server.steppedBack) return
+    this.freshness.inTime(process, key, askedAt, version, longestMs)
   }
 
   /** The server's clock is set. */
@@ -130,7 +145,7 @@ export class World {
 }
 
 /** Too many, and of no help. */
-const QUIET = new Set(['ping', 'HMGET', 'INFO', 'subscribe', 'read-purges'])
+const QUIET = new Set(['ping', 'HMGET', 'TIME', 'INFO', 'subscribe', 'read-purges'])
 const SHOWN = new Set([
   'fill.started',
   'lease.granted',
