@@ -6,8 +6,8 @@ import { CONFIRMED_FOR_MS } from '@stampede/core'
 import type { Figures } from './figures.ts'
 import type { Judge } from './violation.ts'
 
-/** From the end of a run until its result is stored: a process may be paused, and its lease ends. */
-const COMMIT_MS = 10_000
+/** What its process keeps of its own is counted from when it has the reply to its commit. */
+const ON_ITS_WAY_MS = 5_000
 
 export interface Purge {
   readonly process: string
@@ -24,8 +24,8 @@ interface Done extends Purge {
 export class FreshnessRules {
   /** What the origin would say now of each key. */
   readonly versions = new Map<string, number>()
-  /** When each version was last said to be what there is. */
-  readonly #made = new Map<string, number>()
+  /** How long each version may be used. */
+  readonly #until = new Map<string, number>()
   readonly #judge: Judge
   readonly #figures: Figures
   #done: Done[] = []
@@ -37,16 +37,16 @@ export class FreshnessRules {
     this.#figures = figures
   }
 
-  /** An origin says that this is what there is. */
-  made(key: string, version: number, now: number): void {
-    this.#made.set(`${key} ${version}`, now)
+  /** It may be used for so long from now on. */
+  lives(key: string, version: number, forMs: number, now: number): void {
+    const name = `${key} ${version}`
+    this.#until.set(name, Math.max(now + forMs, this.#until.get(name) ?? 0))
   }
 
-  /** `longestMs`: the longest that anything of this key is used for. */
-  inTime(process: string, key: string, askedAt: number, version: number, longestMs: number): void {
-    const ageMs = askedAt - (this.#made.get(`${key} ${version}`) ?? askedAt)
-    if (ageMs <= longestMs + COMMIT_MS) return
-    const detail = `${process} was given version ${version} of ${key}, which was ${ageMs.toFixed(0)} ms old and lives for ${longestMs.toFixed(0)}`
+  inTime(process: string, key: string, askedAt: number, version: number): void {
+    const overMs = askedAt - (this.#until.get(`${key} ${version}`) ?? askedAt)
+    if (overMs <= ON_ITS_WAY_MS) return
+    const detail = `${process} was given version ${version} of ${key}, ${overMs.toFixed(0)} ms after it was over`
     this.#judge.fail('not too old', detail, key)
   }
 

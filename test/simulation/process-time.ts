@@ -118,7 +118,7 @@ export function withSimulatedTimers<T>(work: () => T): T {
   const real = { ...timersOf(globalThis) }
   const { nextTick } = process
   Object.assign(globalThis, simulated(real))
-  process.nextTick = (callback: (...args: never[]) => void, ...args: never[]) => {
+  process.nextTick = (callback: Callback, ...args: never[]) => {
     if (current === undefined) nextTick(callback, ...args)
     else ticks.push(() => callback(...args))
   }
@@ -134,6 +134,8 @@ export function withSimulatedTimers<T>(work: () => T): T {
     leave()
   }
 }
+
+type Callback = (...args: never[]) => void
 
 type Timers = Pick<
   typeof globalThis,
@@ -167,12 +169,12 @@ function simulated(real: Timers): object {
     else known(handle as never)
   }
   return {
-    setTimeout: (callback: () => void, ms = 0) =>
-      start(callback, ms, false) ?? real.setTimeout(callback, ms),
-    setInterval: (callback: () => void, ms = 0) =>
-      start(callback, ms, true) ?? real.setInterval(callback, ms),
-    setImmediate: (callback: () => void) =>
-      start(callback, 0, false) ?? real.setImmediate(callback),
+    setTimeout: (callback: Callback, ms = 0, ...args: never[]) =>
+      start(() => callback(...args), ms, false) ?? real.setTimeout(callback, ms, ...args),
+    setInterval: (callback: Callback, ms = 0, ...args: never[]) =>
+      start(() => callback(...args), ms, true) ?? real.setInterval(callback, ms, ...args),
+    setImmediate: (callback: Callback, ...args: never[]) =>
+      start(() => callback(...args), 0, false) ?? real.setImmediate(callback, ...args),
     clearTimeout: clear(real.clearTimeout),
     clearInterval: clear(real.clearInterval),
   }

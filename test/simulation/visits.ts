@@ -59,7 +59,7 @@ function ask(scene: Scene, area: Area): void {
     const [, version] = /version=(\d+)/.exec(body) ?? []
     if (version !== undefined) {
       freshness.answered(member.name, path, askedAt, Number(version))
-      world.checkAge(member.name, path, askedAt, Number(version), longestMs([plan.visits]))
+      world.checkAge(member.name, path, askedAt, Number(version))
     }
   })
   if (random.chance(0.1)) {
@@ -86,7 +86,7 @@ async function run(
   world.note(member.name, `app of ${user} at ${path} says version=${version}`)
   await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))
   if (fails) throw new Error('the app failed')
-  freshness.made(path, version, kernel.now)
+  freshness.lives(path, version, longestMs(plan.visits), kernel.now)
   const headers: Array<[string, string]> = []
   if (isOwn && (area === 'private' || area === 'mixed')) {
     headers.push(['cache-control', random.pick(['private', 'no-store', 'private, max-age=60'])])
@@ -95,7 +95,7 @@ async function run(
   const isSpoken = area === 'tongue'
   if (isSpoken) headers.push(['vary', 'accept-language'])
   const spoken = isSpoken ? `;lang=${language}` : ''
-  const body = Buffer.from(`for=${isOwn ? user : '*'}${spoken};version=${version}`)
+  const body = Buffer.from(`for=${isOwn ? user : '*'}${spoken};path=${path};version=${version}`)
   return { head: { status: 200, headers }, body }
 }
 

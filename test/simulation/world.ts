@@ -15,6 +15,7 @@ import { PrivacyRules } from './privacy-rules.ts'
 import { leave } from './process-time.ts'
 import { RecordRules } from './record-rules.ts'
 import { type Command, SimRedis } from './sim-redis.ts'
+import { StoredLives } from './stored-lives.ts'
 import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
 
@@ -39,6 +40,7 @@ export class World {
     isAwake: this.#isAwake,
   })
   readonly freshness: FreshnessRules
+  readonly stored = new StoredLives((...of) => this.freshness.lives(...of))
   readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
@@ -82,15 +84,8 @@ export class World {
   }
 
   /** A clock that was set back makes lifetimes as much longer. */
-  checkAge(
-    process: string,
-    key: string,
-    askedAt: number,
-    version: number,
-    longestMs: number,
-  ): void {
-    if (this.server.steppedBack) return
-    this.freshness.inTime(process, key, askedAt, version, longestMs)
+  checkAge(process: string, key: string, askedAt: number, version: number): void {
+    if (!this.server.steppedBack) this.freshness.inTime(process, key, askedAt, version)
   }
 
   /** The server's clock is set. */
@@ -103,6 +98,7 @@ export class World {
   #saw(command: Command, reply: unknown, isAgain: boolean): void {
     const { server, kernel } = this
     this.records.saw(command, reply, server.data, isAgain)
+    this.stored.saw(command, reply, kernel.now)
     this.lockRules.saw(command, server.data, kernel.now)
     this.jobs.saw(command, reply, server.data, kernel.now)
     if (!isAgain) this.leaseEnds.saw(command, reply, server.data)
