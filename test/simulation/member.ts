@@ -28,7 +28,7 @@ export class Member {
 
   /** Without an L1, every look-up asks the store. */
   constructor(net: Net, name: string, hasL1 = true) {
-    const { kernel, random, figures } = net
+    const { kernel, random } = net
     this.name = name
     this.#kernel = kernel
     this.time = new ProcessTime(kernel, random.int(1_000_000_000) / 1_000)
@@ -41,7 +41,7 @@ export class Member {
       this.#connections.push(made)
       return made
     }
-    const lookups = new WatchedLookups(figures)
+    const lookups = new WatchedLookups(net, name)
     const chance = () => random.next()
     let made: { stampede: Stampede; locks: Locks } | undefined
     clock.run(() => {

@@ -28,6 +28,8 @@ export class ServerFields {
   /** By record: the newest fence that was given. */
   readonly #newest = new Map<string, string>()
   #highest = 0
+  /** By record and fence: until when it is fresh, if nothing is purged. */
+  readonly #freshUntil = new Map<string, number>()
 
   /** Milliseconds of the server. */
   constructor(now: () => number) {
@@ -41,6 +43,11 @@ export class ServerFields {
 
   newestOf(record: string): string {
     return this.#newest.get(record) ?? ''
+  }
+
+  /** By the server's clock; unknown of what was lost. */
+  freshUntil(record: string, fence: string): number | undefined {
+    return this.#freshUntil.get(`${record} ${fence}`)
   }
 
   stampsOf(group: string): Stamps {
@@ -104,7 +111,9 @@ export class ServerFields {
     lifetimes: Lifetimes,
   ): void {
     const made = this.#now()
-    this.#entries.set(record, { ...what, made, fresh: made + lifetimes.freshMs, lifetimes })
+    const fresh = made + lifetimes.freshMs
+    this.#entries.set(record, { ...what, made, fresh, lifetimes })
+    this.#freshUntil.set(`${record} ${what.fence}`, fresh)
   }
 
   #entry(record: string): Entry | undefined {

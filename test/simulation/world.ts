@@ -63,11 +63,11 @@ export class World {
   }
 
   start(): void {
-    const { kernel, server, figures } = this
+    const { kernel, server, figures, judge } = this
     const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
     const hasL1 = !chanceOf(this.seed, 'without-l1', this.#started).chance(this.withoutL1)
-    const member = new Member({ kernel, server, random, figures }, name, hasL1)
+    const member = new Member({ kernel, server, random, figures, judge }, name, hasL1)
     this.members.push(member)
     this.#byName.set(name, member)
     member.stampede.on('*', (event) => this.#onEvent(member, event))
