@@ -5,7 +5,7 @@ import { type Random, randomFrom } from '../leak-fuzz/random.ts'
 /** The same for the same three, whatever else there is. */
 export function chanceOf(
   seed: number,
-  what: 'schedule' | 'call' | 'fault' | 'process',
+  what: 'schedule' | 'call' | 'fault' | 'process' | 'without-l1',
   index: number,
 ): Random {
   let mixed = seed

@@ -42,7 +42,8 @@ export function runEpisode(setting: Setting, figures: Figures): Outcome {
 function play(world: World, setting: Setting): void {
   const { kernel, figures } = world
   const { seed, forMs } = setting
-  const { fleet, plan, calls, faults } = makeSchedule(setting)
+  const { fleet, withoutL1, plan, calls, faults } = makeSchedule(setting)
+  world.withoutL1 = withoutL1
   figures.mostProcesses = Math.max(figures.mostProcesses, fleet)
   for (let i = 0; i < fleet; i++) world.start()
   inTurn(kernel, calls, ({ index }) => call(world, plan, chanceOf(seed, 'call', index)))

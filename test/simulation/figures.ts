@@ -12,6 +12,10 @@ export class Figures {
   works = 0
   committed = 0
   fenced = 0
+  /** Look-ups that were answered by what the process was told, by a plain read, and by the script. */
+  told = 0
+  readFirst = 0
+  scripted = 0
   failed = 0
   commands = 0
   steps = 0

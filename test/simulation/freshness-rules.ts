@@ -1,9 +1,13 @@
 // The rule about purges: whoever asks later than the bound after a purge gets nothing that was there before it. In the process
-// that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be.
+// that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be. And the rule about
+// time: nobody gets what is older than its lifetimes allow.
 
 import { CONFIRMED_FOR_MS } from '@stampede/core'
 import type { Figures } from './figures.ts'
 import type { Judge } from './violation.ts'
+
+/** What its process keeps of its own is counted from when it has the reply to its commit. */
+const ON_ITS_WAY_MS = 5_000
 
 export interface Purge {
   readonly process: string
@@ -20,6 +24,8 @@ interface Done extends Purge {
 export class FreshnessRules {
   /** What the origin would say now of each key. */
   readonly versions = new Map<string, number>()
+  /** How long each version may be used. */
+  readonly #until = new Map<string, number>()
   readonly #judge: Judge
   readonly #figures: Figures
   #done: Done[] = []
@@ -29,6 +35,19 @@ export class FreshnessRules {
   constructor(judge: Judge, figures: Figures) {
     this.#judge = judge
     this.#figures = figures
+  }
+
+  /** It may be used for so long from now on. */
+  lives(key: string, version: number, forMs: number, now: number): void {
+    const name = `${key} ${version}`
+    this.#until.set(name, Math.max(now + forMs, this.#until.get(name) ?? 0))
+  }
+
+  inTime(process: string, key: string, askedAt: number, version: number): void {
+    const overMs = askedAt - (this.#until.get(`${key} ${version}`) ?? askedAt)
+    if (overMs <= ON_ITS_WAY_MS) return
+    const detail = `${process} was given version ${version} of ${key}, ${overMs.toFixed(0)} ms after it was over`
+    this.#judge.fail('not too old', detail, key)
   }
 
   version(key: string): number {

@@ -5,6 +5,7 @@ import type { Random } from '../leak-fuzz/random.ts'
 import type { Figures } from './figures.ts'
 import type { Kernel } from './kernel.ts'
 import type { Command, SimRedis } from './sim-redis.ts'
+import type { Judge } from './violation.ts'
 
 /** How one process and the server reach each other. */
 export interface Link {
@@ -23,6 +24,7 @@ export interface Net {
   readonly server: SimRedis
   readonly random: Random
   readonly figures: Figures
+  readonly judge: Judge
 }
 
 const NAMES = new Map(

@@ -7,6 +7,7 @@ import { redisStore } from '@stampede/redis'
 import type { Kernel } from './kernel.ts'
 import type { Link, Net } from './link.ts'
 import { ProcessTime } from './process-time.ts'
+import { WatchedLookups } from './watched-lookups.ts'
 import { SimConnection } from './wire.ts'
 
 export class Member {
@@ -25,7 +26,8 @@ export class Member {
   #pausedMs = 0
   #pausedAt: number | undefined
 
-  constructor(net: Net, name: string) {
+  /** Without an L1, every look-up asks the store. */
+  constructor(net: Net, name: string, hasL1 = true) {
     const { kernel, random } = net
     this.name = name
     this.#kernel = kernel
@@ -35,16 +37,18 @@ export class Member {
     const duplicate = (): SimConnection => {
       const kind = this.#connections.length === 0 ? 'commands' : 'messages'
       const made = new SimConnection(net, clock, this.link, name, kind)
+      made.onCommand = (command) => lookups.sent(command)
       this.#connections.push(made)
       return made
     }
+    const lookups = new WatchedLookups(net, name)
     const chance = () => random.next()
     let made: { stampede: Stampede; locks: Locks } | undefined
     clock.run(() => {
-      const store = redisStore({ isCluster: false, duplicate })
+      const store = lookups.watch(redisStore({ isCluster: false, duplicate }))
       const secret = 'a secret of the simulated fleet, of no use elsewhere'
       const options = { store, clock, random: chance, idempotency: { secret } }
-      const stampede = createStampede({ ...options, l1: { maxEntries: 1_000 } })
+      const stampede = createStampede({ ...options, l1: { maxEntries: hasL1 ? 1_000 : 0 } })
       made = { stampede, locks: createLocks({ store, clock, random: chance }) }
     })
     if (made === undefined) throw new Error('a process did not start')

@@ -8,6 +8,8 @@ const JOBS = 'core/src/memory/memory-idempotency.ts'
 const MARKS = 'core/src/cache/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const WAIT = 'core/src/cache/wait.ts'
+const AWAITED = 'redis/src/awaited.ts'
+const READ_FIRST = 'redis/src/read-first.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -121,6 +123,57 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   drop('nobody looks again when the lease ends', WAIT, "() => resolve('lease-end')", '() => {}'),
+  drop(
+    'what a process was told is not forgotten when something is purged',
+    'redis/src/redis-lookups.ts',
+    'this.#awaited.forget()',
+  ),
+  drop(
+    'what is told of another fill than that which is waited for is used',
+    AWAITED,
+    'wait?.token === filled.token && wait.fence === filled.fence',
+    'wait?.token === filled.token',
+  ),
+  drop(
+    'what was told is used however long ago it was made',
+    AWAITED,
+    'agoMs > LATE_MS || agoMs >= freshMs',
+    '!Number.isFinite(LATE_MS)',
+  ),
+  drop(
+    'what was told is used also by those who know that it is outdated',
+    AWAITED,
+    ' || outdated || early',
+  ),
+  drop(
+    'what was told is taken for as fresh as if it were made now',
+    AWAITED,
+    'freshForMs: duration(freshMs - ageMs)',
+    'freshForMs: duration(freshMs * 20 - ageMs)',
+  ),
+  drop(
+    'what is read first is used without a look at the purges of its group',
+    READ_FIRST,
+    '!(stored > Number(stamps[0] ?? 0) && fence > Number(stamps[1] ?? 0))',
+    'stamps.length > STAMPS.length',
+  ),
+  drop(
+    'what is read first is used also if it is stale',
+    READ_FIRST,
+    '!(serverNow < fresh)',
+    'Number.isNaN(serverNow)',
+  ),
+  drop(
+    'what is read first is used also by those who know that it is outdated',
+    READ_FIRST,
+    'return knownFence === undefined && outdated === undefined && early !== true',
+    'return knownFence === undefined',
+  ),
+  drop(
+    'the time of the server is asked for once, and never again',
+    'redis/src/turn.ts',
+    'turns.delete(stream)',
+  ),
   drop(
     'a lock that is announced twice is taken for another, and passed on',
     CONTENDER,

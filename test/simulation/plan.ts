@@ -9,7 +9,7 @@ export interface Value {
 }
 
 /** One way of asking for values; constant, as in an application. */
-type Recipe = Readonly<GetOrSetOptions<Value>> & {
+export type Recipe = Readonly<GetOrSetOptions<Value>> & {
   readonly waitMs: number
   readonly originTimeoutMs: number
 }
@@ -66,6 +66,19 @@ export function makePlan(random: Random): Plan {
     visits: makeVisitPlan(random),
     mix: makeMix(random),
   }
+}
+
+/** The longest that a value or a page is used for: lifetimes are spread a little. */
+export function longestMs(windows: Recipe | VisitPlan): number {
+  const { ttlMs, staleWhileRevalidateMs = 0, staleIfErrorMs = 0 } = windows
+  return 1.1 * (Number(ttlMs) + Math.max(Number(staleWhileRevalidateMs), Number(staleIfErrorMs)))
+}
+
+/** Nearly every look-up finds what is fresh: the origin is quick, and little is purged. */
+export function readMostly(plan: Plan): Plan {
+  const { get, purge, visit } = plan.mix
+  const mix = { get, purge: Math.min(purge, 0.3), lock: 0, job: 0, visit: 3 * visit }
+  return { ...plan, keys: plan.keys.slice(0, 2), mix, everyMs: 10, originMs: [1] }
 }
 
 function makeVisitPlan(random: Random): VisitPlan {

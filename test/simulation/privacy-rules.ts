@@ -11,6 +11,14 @@ export class PrivacyRules {
     this.#judge = judge
   }
 
+  /** What varies by a header is for those who sent the same. */
+  spoke(process: string, user: string, path: string, language: string, { body }: Got): void {
+    const [, made = language] = /lang=(\w+)/.exec(Buffer.from(body ?? []).toString()) ?? []
+    if (made === language) return
+    const detail = `${process} gave ${user} at ${path}, who reads ${language}, what was made in ${made}`
+    this.#judge.fail('nothing of another', detail, path)
+  }
+
   got(process: string, user: string, path: string, { headers, body }: Got): void {
     const cookies = headers.filter(([name]) => name === 'set-cookie').map(([, value]) => value)
     const text = [Buffer.from(body ?? []).toString(), ...cookies].join('\n')

@@ -2,10 +2,15 @@
 // meanwhile happens late, timers before sockets, as in Node. One that was killed does nothing ever again.
 
 import type { Clock, Timer } from '@stampede/core'
+import { drain } from './drain.ts'
 import type { Kernel, Task } from './kernel.ts'
 
 /** Whose step this is: whatever asks for a timer without a clock (packages/redis) asks this one. */
 let current: ProcessTime | undefined
+/** Of all processes. */
+let runs = 0
+/** What `process.nextTick` was given in this step. */
+const ticks: Array<() => void> = []
 
 export class ProcessTime implements Clock {
   /** Pending timers, without those of intervals. */
@@ -65,6 +70,7 @@ export class ProcessTime implements Clock {
   run(work: () => void): void {
     if (this.isDead) return
     current = this
+    runs += 1
     work()
   }
 
@@ -88,8 +94,12 @@ export class ProcessTime implements Clock {
   }
 }
 
-/** The step is over, and everything in it has settled. */
+/** The step is over, and everything in it has settled; but for what was put off until then. */
 export function leave(): void {
+  while (ticks.length > 0) {
+    for (const tick of ticks.splice(0)) tick()
+    drain()
+  }
   current = undefined
 }
 
@@ -106,14 +116,26 @@ class Handle {
 /** Runs `work` with timers of the simulated process that is at work, wherever they are asked for. */
 export function withSimulatedTimers<T>(work: () => T): T {
   const real = { ...timersOf(globalThis) }
+  const { nextTick } = process
   Object.assign(globalThis, simulated(real))
+  process.nextTick = (callback: Callback, ...args: never[]) => {
+    if (current === undefined) nextTick(callback, ...args)
+    else ticks.push(() => callback(...args))
+  }
+  // Whatever is shared by what begins within a millisecond (packages/redis) is shared within one step, and so within one process.
+  Object.assign(performance, { now: () => runs })
   try {
     return work()
   } finally {
     Object.assign(globalThis, real)
+    process.nextTick = nextTick
+    Reflect.deleteProperty(performance, 'now')
+    ticks.length = 0
     leave()
   }
 }
+
+type Callback = (...args: never[]) => void
 
 type Timers = Pick<
   typeof globalThis,
@@ -147,12 +169,12 @@ function simulated(real: Timers): object {
     else known(handle as never)
   }
   return {
-    setTimeout: (callback: () => void, ms = 0) =>
-      start(callback, ms, false) ?? real.setTimeout(callback, ms),
-    setInterval: (callback: () => void, ms = 0) =>
-      start(callback, ms, true) ?? real.setInterval(callback, ms),
-    setImmediate: (callback: () => void) =>
-      start(callback, 0, false) ?? real.setImmediate(callback),
+    setTimeout: (callback: Callback, ms = 0, ...args: never[]) =>
+      start(() => callback(...args), ms, false) ?? real.setTimeout(callback, ms, ...args),
+    setInterval: (callback: Callback, ms = 0, ...args: never[]) =>
+      start(() => callback(...args), ms, true) ?? real.setInterval(callback, ms, ...args),
+    setImmediate: (callback: Callback, ...args: never[]) =>
+      start(() => callback(...args), 0, false) ?? real.setImmediate(callback, ...args),
     clearTimeout: clear(real.clearTimeout),
     clearInterval: clear(real.clearInterval),
   }

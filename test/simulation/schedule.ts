@@ -3,7 +3,7 @@
 
 import { chanceOf, exponential } from './chance.ts'
 import { makePlague, type PlannedFault, planFaults } from './faults.ts'
-import { makePlan, type Plan } from './plan.ts'
+import { makePlan, type Plan, readMostly } from './plan.ts'
 
 export interface Setting {
   readonly seed: number
@@ -24,6 +24,8 @@ export interface PlannedCall {
 
 export interface Schedule {
   readonly fleet: number
+  /** Share of its processes that keep nothing in memory. */
+  readonly withoutL1: number
   readonly plan: Plan
   readonly calls: readonly PlannedCall[]
   readonly faults: readonly PlannedFault[]
@@ -36,7 +38,10 @@ export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Sche
   // Mostly small fleets, where faults meet; at times as large as they may be.
   const most = random.chance(0.1) ? processes : Math.min(processes, 6)
   const fleet = 1 + random.int(most)
-  const plan = makePlan(random)
+  const quiet = chanceOf(seed, 'without-l1', -1)
+  const withoutL1 = quiet.pick([0, 0.5, 1])
+  const planned = makePlan(random)
+  const plan = withoutL1 === 1 && quiet.chance(0.7) ? readMostly(planned) : planned
   const plague = makePlague(random)
   const calls: PlannedCall[] = []
   for (let at = FIRST_CALL_MS; at < forMs; at += exponential(random, plan.everyMs)) {
@@ -45,6 +50,7 @@ export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Sche
   const faults = planFaults(random, plague, forMs)
   return {
     fleet: left.fleet ?? fleet,
+    withoutL1,
     plan,
     calls: only(calls, left.calls),
     faults: only(faults, left.faults),

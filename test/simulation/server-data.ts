@@ -1,6 +1,7 @@
 // What the simulated server holds: the records of one memory store, the locks, the log of purges, and who waits for what.
 
 import { memoryStore, type StampedeStore } from '@stampede/core'
+import { ServerFields } from './server-fields.ts'
 import { ServerLocks } from './server-locks.ts'
 import { ServerPurges } from './server-purges.ts'
 
@@ -13,13 +14,18 @@ export class ServerData {
   readonly store: StampedeStore = memoryStore()
   readonly locks: ServerLocks
   readonly purges: ServerPurges
-  /** By record: the processes that were told to wait. */
-  readonly waits = new Map<string, Set<string>>()
+  readonly fields = new ServerFields(() => this.now)
+  /** By record: the processes that were told to wait, each with the name by which it asked. */
+  readonly waits = new Map<string, Map<string, string>>()
+  /** By record: what a commit tells those who wait, while it is executed. */
+  readonly telling = new Map<string, Buffer>()
   /** Microseconds, as TIME has them. */
   readonly micros: () => number
   publish: Publish
   /** By record: the key that those who wait know it by. */
   readonly names = new Map<string, string>()
+  /** By record: the stamp of its group that it was last found to be older than. */
+  readonly #followed = new Map<string, number>()
 
   constructor(micros: () => number, publish: Publish) {
     this.micros = micros
@@ -47,15 +53,29 @@ export class ServerData {
     return Math.floor(this.micros() / 1000)
   }
 
-  wait(record: string, process: string): void {
-    const waiting = this.waits.get(record) ?? new Set()
-    this.waits.set(record, waiting.add(process))
+  wait(record: string, process: string, token = ''): void {
+    const waiting = this.waits.get(record) ?? new Map()
+    this.waits.set(record, waiting.set(process, token))
+  }
+
+  /** A purge of a group since it was last looked at: what a script of lua/ reads from the stamps. */
+  async follow(record: string, group: string): Promise<void> {
+    if (group === record) return
+    const newest = Number(this.fields.newestOf(record))
+    const { purged, softened } = this.fields.stampsOf(group)
+    const stamp = Math.max(purged, softened)
+    if (newest === 0 || newest > stamp || this.#followed.get(record) === stamp) return
+    this.#followed.set(record, stamp)
+    await this.store.purge(record, { soft: newest > purged })
+    if (newest <= purged) this.fields.dropped(record)
   }
 
   #wake(record: string): void {
     const key = Buffer.from(this.names.get(record) ?? '')
-    for (const process of this.waits.get(record) ?? []) {
-      this.publish(`${CHANNELS}wake:${process}`, key)
+    const told = this.telling.get(record)
+    for (const [process, token] of this.waits.get(record) ?? []) {
+      const word = told === undefined ? key : Buffer.concat([Buffer.from(`\0${token}`), told])
+      this.publish(`${CHANNELS}wake:${process}`, word)
     }
     this.waits.delete(record)
   }

@@ -3,6 +3,7 @@
 
 import type { Grant, Lifetimes, LookupReply, LookupRequest, StoredFrame } from '@stampede/core'
 import type { ServerData } from './server-data.ts'
+import { toldOf } from './server-fields.ts'
 
 type Script = (
   data: ServerData,
@@ -15,12 +16,7 @@ const NONE = '-'
 
 export const SCRIPTS: Readonly<Record<string, Script>> = {
   'lookup-or-lease': lookup,
-  async commit(data, [record = ''], args, raw) {
-    data.names.set(record, args[8] ?? '')
-    const frame = raw[2] as Uint8Array
-    const reply = await data.store.commit(grantOf(record, args), frame, lifetimesOf(args))
-    return reply === 'committed' ? 'COMMITTED' : 'FENCED'
-  },
+  commit,
   extend,
   async 'end-lease'(data, [record = ''], args) {
     const [, , passMs, backoffMs, failure = '', key = '', , awaited] = args
@@ -31,7 +27,9 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
       Number(passMs) > 0
         ? await data.store.pass(grant, Number(passMs))
         : await data.store.fail(grant, told, Number(backoffMs), awaited === '1')
-    return reply === 'committed' ? 'ENDED' : 'FENCED'
+    if (reply === 'fenced') return 'FENCED'
+    if (Number(passMs) > 0) data.fields.dropped(record)
+    return 'ENDED'
   },
   async renew(data, [record = ''], args) {
     const [token = '', fence = '', leaseMs] = args
@@ -44,6 +42,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
   },
   async purge(data, [record = ''], [soft, key = '']) {
     data.names.set(record, key)
+    data.fields.purged(record, soft === '1')
     await data.store.purge(record, { soft: soft === '1' })
     return 'PURGED'
   },
@@ -86,9 +85,34 @@ function lifetimesOf(args: readonly string[]): Lifetimes {
   }
 }
 
+async function commit(
+  data: ServerData,
+  [record = '', group = record]: readonly string[],
+  args: readonly string[],
+  raw: readonly unknown[],
+): Promise<string> {
+  const grant = grantOf(record, args)
+  if (isVoid(data, record, group, grant)) return 'FENCED'
+  data.names.set(record, args[8] ?? '')
+  const frame = raw[2] as Uint8Array
+  const told = toldOf(data.now, args, frame)
+  if (told !== undefined) data.telling.set(record, told)
+  const reply = await data.store.commit(grant, frame, lifetimesOf(args))
+  data.telling.delete(record)
+  if (reply === 'fenced') return 'FENCED'
+  data.fields.committed(record, grant.fence, frame, lifetimesOf(args))
+  return 'COMMITTED'
+}
+
+/** A purge of the group came after the grant. */
+function isVoid({ fields }: ServerData, record: string, group: string, { fence }: Grant): boolean {
+  const { purged, softened } = fields.stampsOf(group)
+  return group !== record && Number(fence) <= Math.max(purged, softened)
+}
+
 async function lookup(
   data: ServerData,
-  [record = '']: readonly string[],
+  [record = '', group = record]: readonly string[],
   args: readonly string[],
 ): Promise<unknown> {
   const [token = '', lease, process = '', known = '', outdated = NONE, soft, early, notAfter] = args
@@ -101,10 +125,16 @@ async function lookup(
     ...(outdated !== NONE && { outdated: { fence: outdated, soft: soft === '1' } }),
     ...(early === '1' && { early: true }),
   }
+  await data.follow(record, group)
   const reply = await data.store.lookup(record, request)
+  const { fields } = data
+  if (request.outdated) fields.outdated(record, request.outdated.fence, request.outdated.soft)
+  if ('grant' in reply && reply.grant !== undefined) fields.granted(record, reply.grant.fence)
   const isToWait = reply.status === 'busy' || (reply.status === 'stale' && !reply.grant)
-  if (isToWait && leaseMs > 0) data.wait(record, process)
-  return lookupRow(data.now, reply)
+  if (isToWait && leaseMs > 0) data.wait(record, process, token)
+  if (reply.status !== 'busy') return lookupRow(data.now, reply)
+  const forMs = Math.floor(reply.busyForMs)
+  return ['BUSY', data.now, '', forMs, ...(leaseMs > 0 ? [fields.newestOf(record)] : [])]
 }
 
 function lookupRow(now: number, reply: LookupReply): unknown[] {
@@ -131,17 +161,20 @@ function storedRow(stored: StoredFrame | undefined): unknown[] {
 
 async function extend(
   data: ServerData,
-  [record = '']: readonly string[],
+  [record = '', group = record]: readonly string[],
   args: readonly string[],
   raw: readonly unknown[],
 ): Promise<string> {
+  const grant = grantOf(record, args)
+  if (isVoid(data, record, group, grant)) return 'FENCED'
   const [, to = '', , fresh, swr, sie, keep, physical, key = '', , channel = '', process] = args
   data.names.set(record, key)
   const before = await data.store.lookup(record, { token: '', leaseMs: 0 })
   const from = 'stored' in before ? before.stored?.fence : undefined
   const patch = raw[2] as Uint8Array
-  const reply = await data.store.extend(grantOf(record, args), patch, lifetimesOf(args))
+  const reply = await data.store.extend(grant, patch, lifetimesOf(args))
   if (reply !== 'committed') return 'FENCED'
+  data.fields.extended(record, to, patch, lifetimesOf(args))
   if (from !== undefined && from !== to) {
     const times = [data.now, fresh, swr, sie, keep, physical, Buffer.byteLength(key)]
     const head = Buffer.from(`x ${process} ${from} ${to} ${times.join(' ')}\n${key}`)

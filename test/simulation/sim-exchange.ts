@@ -13,6 +13,8 @@ import type {
 /** Who asks. What an app knows of its caller from elsewhere than from a header that is in the key. */
 export interface Visitor {
   readonly user: string
+  readonly path: string
+  readonly language: string
 }
 
 export interface Page {
@@ -33,7 +35,8 @@ export class SimExchange implements Exchange<Visitor> {
 
   /** `app` runs once each time that it is called; `onGot` comes once. */
   constructor(path: string, native: Visitor, app: () => Promise<Page>, onGot: (got: Got) => void) {
-    this.request = { method: 'GET', scheme: 'http', host: 'shop.test', target: path, headers: {} }
+    const headers = { 'accept-language': native.language }
+    this.request = { method: 'GET', scheme: 'http', host: 'shop.test', target: path, headers }
     this.native = native
     this.#app = app
     this.#onGot = onGot

@@ -151,7 +151,9 @@ export class SimRedis {
 
   async #run(data: ServerData, { name, keys, args, raw }: Command): Promise<unknown> {
     if (name === 'ping' || name === 'subscribe') return 'OK'
-    if (name === 'HMGET') return data.purges.last()
+    if (name === 'TIME') return timeOf(data.micros())
+    if (name === 'HMGET' && keys[0]?.endsWith('{purges}:meta')) return data.purges.last()
+    if (name === 'HMGET') return data.fields.read(keys[0] ?? '', args)
     if (name === 'INFO') return 'maxmemory:0\r\nmaxmemory_policy:noeviction\r\n'
     const script = SCRIPTS[name]
     if (script === undefined) throw new Error(`ERR unknown script ${name}`)
@@ -172,6 +174,11 @@ export class SimRedis {
   #fresh(): ServerData {
     return new ServerData(() => this.micros, this.#publish)
   }
+}
+
+/** Seconds, and microseconds of the next. */
+function timeOf(micros: number): Buffer[] {
+  return [Math.floor(micros / 1e6), micros % 1e6].map((part) => Buffer.from(String(part)))
 }
 
 /** Whether it may have changed anything. */

@@ -3,21 +3,27 @@
 
 import { createHttpCache, type HttpCache } from '@stampede/core'
 import type { Member } from './member.ts'
-import { LONGEST_ORIGIN_MS, type Plan, STORE_BUDGET_MS, type VisitPlan } from './plan.ts'
+import { LONGEST_ORIGIN_MS, longestMs, type Plan, STORE_BUDGET_MS, type VisitPlan } from './plan.ts'
 import { failShare, type Scene, sleep } from './scene.ts'
 import { type Page, SimExchange, type Visitor } from './sim-exchange.ts'
 
-/** `cookie`: about the caller, and nothing says so but a Set-Cookie. `mixed`: now for all, now so. `me`: the caller is in the key. */
-const AREAS = ['public', 'public', 'private', 'cookie', 'mixed', 'me'] as const
+/**
+ * `cookie`: about the caller, and nothing says so but a Set-Cookie. `mixed`: now for all, now so. `me`: the caller is in the key. `tongue`:
+ * each in the language of the caller, as variants of one key.
+ */
+const AREAS = ['public', 'public', 'private', 'cookie', 'mixed', 'me', 'tongue', 'tongue'] as const
 type Area = (typeof AREAS)[number]
 const IDS = [0, 1] as const
 const USERS = ['ann', 'bob', 'eve'] as const
+const LANGUAGES = { ann: 'de', bob: 'en', eve: 'fr' } as const
 const PURGE_SHARE = 0.04
 
 interface Caches {
   readonly plain: HttpCache<Visitor>
   /** With the caller in the key. */
   readonly own: HttpCache<Visitor>
+  /** Under keys of the application's, which purges name. */
+  readonly keyed: HttpCache<Visitor>
 }
 
 const caches = new WeakMap<Member, Caches>()
@@ -33,47 +39,63 @@ function ask(scene: Scene, area: Area): void {
   const { calls, freshness, privacy, kernel, figures } = world
   const path = `/${area}/${random.pick(IDS)}`
   const user = random.pick(USERS)
-  const { plain, own } = cachesOf(member, plan.visits)
+  const caches = cachesOf(member, plan.visits)
+  const language = LANGUAGES[user]
   const call = calls.begin(member, `GET ${path}`, path, budgetMs(plan.visits))
   const askedAt = kernel.now
   let runs = 0
   const app = () => {
     runs += 1
-    return run(scene, area, path, user)
+    return run(scene, area, path, user, language)
   }
   figures.visits += 1
-  const exchange = new SimExchange(path, { user }, app, (got) => {
+  const exchange = new SimExchange(path, { user, path, language }, app, (got) => {
     calls.end(call)
     const body = Buffer.from(got.body ?? []).toString()
     if (runs === 0 && got.status === 200) figures.visitsFromCache += 1
     world.note(member.name, `${user} got ${got.status} ${path} ${body}`)
     privacy.got(member.name, user, path, got)
+    privacy.spoke(member.name, user, path, language, got)
     const [, version] = /version=(\d+)/.exec(body) ?? []
-    if (version !== undefined) freshness.answered(member.name, path, askedAt, Number(version))
+    if (version !== undefined) {
+      freshness.answered(member.name, path, askedAt, Number(version))
+      world.checkAge(member.name, path, askedAt, Number(version))
+    }
   })
   if (random.chance(0.1)) {
     // Whoever has left is answered all the same, by nobody's clock.
     kernel.after(random.pick(plan.originMs), () => member.time.receive(() => exchange.leave()))
   }
-  void (area === 'me' ? own : plain).handle(exchange)
+  void caches[area === 'me' ? 'own' : area === 'tongue' ? 'keyed' : 'plain'].handle(exchange)
 }
 
-async function run(scene: Scene, area: Area, path: string, user: string): Promise<Page> {
+async function run(
+  scene: Scene,
+  area: Area,
+  path: string,
+  user: string,
+  language: string,
+): Promise<Page> {
   const { world, plan, member, random } = scene
   const { freshness, figures, kernel } = world
   const version = freshness.version(path)
-  const isOwn = area === 'mixed' ? random.chance(0.5) : area !== 'public'
+  const isForAll = area === 'public' || area === 'tongue'
+  const isOwn = area === 'mixed' ? random.chance(0.5) : !isForAll
   const fails = random.chance(failShare(kernel.now))
   figures.origin += 1
   world.note(member.name, `app of ${user} at ${path} says version=${version}`)
   await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))
   if (fails) throw new Error('the app failed')
+  freshness.lives(path, version, longestMs(plan.visits), kernel.now)
   const headers: Array<[string, string]> = []
   if (isOwn && (area === 'private' || area === 'mixed')) {
     headers.push(['cache-control', random.pick(['private', 'no-store', 'private, max-age=60'])])
   }
   if (area === 'cookie') headers.push(['set-cookie', `sid=for=${user}; HttpOnly`])
-  const body = Buffer.from(`for=${isOwn ? user : '*'};version=${version}`)
+  const isSpoken = area === 'tongue'
+  if (isSpoken) headers.push(['vary', 'accept-language'])
+  const spoken = isSpoken ? `;lang=${language}` : ''
+  const body = Buffer.from(`for=${isOwn ? user : '*'}${spoken};path=${path};version=${version}`)
   return { head: { status: 200, headers }, body }
 }
 
@@ -82,19 +104,21 @@ function purgePath({ world, member, random }: Scene): void {
   const area = random.pick(AREAS)
   const path = `/${area}/${random.pick(IDS)}`
   const isOne = random.chance(0.6)
-  const target = isOne ? { path } : { route: `/${area}/:id` }
+  const isKeyed = area === 'tongue' && isOne
+  const soft = isKeyed && random.chance(0.2)
+  const target = isKeyed ? { key: path } : isOne ? { path } : { route: `/${area}/:id` }
   const about = isOne ? [path] : IDS.map((id) => `/${area}/${id}`)
-  const what = `purge ${JSON.stringify(target)}`
+  const what = `purge ${JSON.stringify(target)}${soft ? ', soft' : ''}`
   const calledAt = kernel.now
   const versions = freshness.change(about)
   const call = calls.begin(member, what, path, STORE_BUDGET_MS)
   world.note(member.name, what)
   figures.purges += 1
-  member.stampede.purge(target).then(
+  member.stampede.purge(target, { soft }).then(
     () => {
       calls.end(call)
       world.note(member.name, `${what} is done`)
-      freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
+      if (!soft) freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
     },
     // Not acknowledged: nothing was promised.
     () => calls.end(call),
@@ -108,6 +132,7 @@ function cachesOf(member: Member, options: VisitPlan): Caches {
   const made: Caches = {
     plain: createHttpCache<Visitor>({ stampede, ...options }),
     own: createHttpCache<Visitor>({ stampede, ...options, identity: ({ user }) => user }),
+    keyed: createHttpCache<Visitor>({ stampede, ...options, key: ({ path }) => path }),
   }
   caches.set(member, made)
   return made

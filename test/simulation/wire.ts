@@ -11,11 +11,17 @@ interface Pending {
   readonly settle: (value: unknown) => void
 }
 
+/** At the server. */
+type Arrival = (wayBackMs: () => number) => void
+
 /** As packages/redis sets it for ioredis. */
 const SILENT_MS = 1_000
 
 export class SimConnection {
   status = 'connecting'
+  /** While there is one. What is written between `cork` and `uncork` leaves in one write. */
+  stream: { cork(): void; uncork(): void } | undefined
+  onCommand: (command: Command) => void = () => {}
   readonly #net: Net
   readonly #time: ProcessTime
   readonly #link: Link
@@ -24,6 +30,7 @@ export class SimConnection {
   readonly #pending = new Set<Pending>()
   readonly #kind: keyof Link['isCut']
   #session: Session | undefined
+  #corked: Arrival[] | undefined
   #attempt = 0
   #heardAt = 0
 
@@ -46,8 +53,11 @@ export class SimConnection {
   }
 
   callBuffer(name: string, ...args: unknown[]): Promise<unknown> {
-    if (name !== 'EVALSHA' && name !== 'EVAL') return this.#send(commandOf(name, 0, args))
-    return this.#send(scriptCommand(args))
+    const isScript = name === 'EVALSHA' || name === 'EVAL'
+    const keys = name === 'HMGET' ? 1 : 0
+    const command = isScript ? scriptCommand(args) : commandOf(name, keys, args)
+    this.onCommand(command)
+    return this.#send(command)
   }
 
   async subscribe(...channels: string[]): Promise<unknown> {
@@ -78,7 +88,7 @@ export class SimConnection {
     if (this.status !== 'ready' || session === undefined) {
       return Promise.reject(new Error("Stream isn't writeable"))
     }
-    const { kernel, server } = this.#net
+    const { server } = this.#net
     return new Promise((resolve, reject) => {
       const pending: Pending = {
         settle: (value) => {
@@ -90,14 +100,31 @@ export class SimConnection {
       }
       this.#pending.add(pending)
       const timer = this.#time.setTimer(SILENT_MS, () => this.#onSilence(pending, session))
-      kernel.after(this.#wayMs(), () => {
+      const arrive: Arrival = (wayBackMs) => {
         if (this.#isCut || !session.isOpen) return
         server.receive(command, (value) => {
           atServer?.()
-          this.#travel(session, () => pending.settle(value))
+          this.#travel(session, () => pending.settle(value), { wayMs: wayBackMs })
         })
-      })
+      }
+      if (this.#corked === undefined) this.#write([arrive])
+      else this.#corked.push(arrive)
     })
+  }
+
+  /** What leaves together arrives in its order, with what others send between, and so do the replies. */
+  #write(all: readonly Arrival[]): void {
+    const { kernel, random } = this.#net
+    let back: number | undefined
+    const wayBackMs = () => {
+      back ??= this.#wayMs()
+      return back
+    }
+    let inMs = this.#wayMs()
+    for (const [place, arrive] of all.entries()) {
+      if (place > 0 && random.chance(0.1)) inMs += random.next() * 20
+      kernel.after(inMs, () => arrive(wayBackMs))
+    }
   }
 
   #onSilence(pending: Pending, session: Session): void {
@@ -107,7 +134,11 @@ export class SimConnection {
   }
 
   /** From the server to the process. */
-  #travel(session: Session, arrive: () => void, mayRepeat = false): void {
+  #travel(
+    session: Session,
+    arrive: () => void,
+    { mayRepeat = false, wayMs = () => this.#wayMs() } = {},
+  ): void {
     const { kernel, random, figures } = this.#net
     if (this.#link.loss > 0 && random.chance(this.#link.loss)) {
       figures.count(mayRepeat ? 'message lost' : 'reply lost')
@@ -116,7 +147,7 @@ export class SimConnection {
     const repeats = mayRepeat && this.#link.repeats > 0 && random.chance(this.#link.repeats)
     if (repeats) figures.count('message repeated')
     for (let copies = repeats ? 2 : 1; copies > 0; copies--) {
-      kernel.after(this.#wayMs(), () => {
+      kernel.after(wayMs(), () => {
         if (this.#isCut) return
         this.#time.receive(() => {
           if (session !== this.#session) return
@@ -163,7 +194,9 @@ export class SimConnection {
       channels: new Set(),
       push: (channel, message) => {
         const name = Buffer.from(channel)
-        this.#travel(session, () => this.#emit('messageBuffer', name, message), true)
+        this.#travel(session, () => this.#emit('messageBuffer', name, message), {
+          mayRepeat: true,
+        })
       },
       broken: () => {
         this.#net.kernel.after(this.#wayMs(), () =>
@@ -178,12 +211,28 @@ export class SimConnection {
     this.#attempt = 0
     this.#heardAt = this.#time.now()
     this.status = 'ready'
+    this.stream = this.#newStream()
     this.#emit('ready')
+  }
+
+  #newStream(): { cork(): void; uncork(): void } {
+    const corked: Arrival[] = []
+    return {
+      cork: () => {
+        this.#corked = corked
+      },
+      uncork: () => {
+        if (this.#corked === corked) this.#corked = undefined
+        if (corked.length > 0) this.#write(corked.splice(0))
+      },
+    }
   }
 
   #end(status: string): void {
     if (this.#session !== undefined) this.#net.server.forget(this.#session)
     this.#session = undefined
+    this.stream = undefined
+    this.#corked = undefined
     const wasReady = this.status === 'ready'
     this.status = status
     for (const pending of [...this.#pending]) pending.settle(new Error('Connection is closed'))

@@ -6,7 +6,9 @@ import {
   type CallKind,
   LONGEST_ORIGIN_MS,
   LONGEST_WORK_MS,
+  longestMs,
   type Plan,
+  type Recipe,
   STORE_BUDGET_MS,
   tagOf,
   type Value,
@@ -47,7 +49,7 @@ function get(scene: Scene): void {
   const budgetMs = waitMs + Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
   const call = calls.begin(member, `getOrSet ${key}`, key, budgetMs)
   const askedAt = kernel.now
-  const factory = (context: FactoryContext<Value>) => origin(scene, key, context)
+  const factory = (context: FactoryContext<Value>) => origin(scene, recipe, key, context)
   member.stampede.getOrSet<Value>(key, factory, recipe).then(
     ({ version }) => {
       calls.end(call)
@@ -56,6 +58,7 @@ function get(scene: Scene): void {
         `got ${key} v${version}, asked ${(kernel.now - askedAt).toFixed(1)} ms ago`,
       )
       freshness.answered(member.name, key, askedAt, version)
+      world.checkAge(member.name, key, askedAt, version)
     },
     (error: Error) => {
       calls.end(call)
@@ -64,7 +67,12 @@ function get(scene: Scene): void {
   )
 }
 
-async function origin(scene: Scene, key: string, context: FactoryContext<Value>): Promise<Value> {
+async function origin(
+  scene: Scene,
+  recipe: Recipe,
+  key: string,
+  context: FactoryContext<Value>,
+): Promise<Value> {
   const { world, plan, member, random } = scene
   const { origins, freshness, kernel, figures } = world
   const { fence, signal, previous } = context
@@ -82,6 +90,7 @@ async function origin(scene: Scene, key: string, context: FactoryContext<Value>)
   await sleep(scene, random.pick(plan.originMs) * (0.5 + random.next() / 2))
   if (run !== undefined) origins.end(run)
   if (fails) throw new Error('the origin failed')
+  freshness.lives(key, version, longestMs(recipe), kernel.now)
   return isSame ? context.notModified() : { key, version }
 }
 

@@ -15,6 +15,7 @@ import { PrivacyRules } from './privacy-rules.ts'
 import { leave } from './process-time.ts'
 import { RecordRules } from './record-rules.ts'
 import { type Command, SimRedis } from './sim-redis.ts'
+import { StoredLives } from './stored-lives.ts'
 import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
 
@@ -39,9 +40,12 @@ export class World {
     isAwake: this.#isAwake,
   })
   readonly freshness: FreshnessRules
+  readonly stored = new StoredLives((...of) => this.freshness.lives(...of))
   readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
+  /** Share of the processes that keep nothing in memory. */
+  withoutL1 = 0
   /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
   brokenAt = Number.NEGATIVE_INFINITY
   #started = 0
@@ -59,10 +63,11 @@ export class World {
   }
 
   start(): void {
-    const { kernel, server, figures } = this
+    const { kernel, server, figures, judge } = this
     const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
-    const member = new Member({ kernel, server, random, figures }, name)
+    const hasL1 = !chanceOf(this.seed, 'without-l1', this.#started).chance(this.withoutL1)
+    const member = new Member({ kernel, server, random, figures, judge }, name, hasL1)
     this.members.push(member)
     this.#byName.set(name, member)
     member.stampede.on('*', (event) => this.#onEvent(member, event))
@@ -78,6 +83,11 @@ export class World {
     this.calls.died(member)
   }
 
+  /** A clock that was set back makes lifetimes as much longer. */
+  checkAge(process: string, key: string, askedAt: number, version: number): void {
+    if (!this.server.steppedBack) this.freshness.inTime(process, key, askedAt, version)
+  }
+
   /** The server's clock is set. */
   setClock(byMs: number): void {
     this.server.step(byMs)
@@ -88,6 +98,7 @@ export class World {
   #saw(command: Command, reply: unknown, isAgain: boolean): void {
     const { server, kernel } = this
     this.records.saw(command, reply, server.data, isAgain)
+    this.stored.saw(command, reply, kernel.now)
     this.lockRules.saw(command, server.data, kernel.now)
     this.jobs.saw(command, reply, server.data, kernel.now)
     if (!isAgain) this.leaseEnds.saw(command, reply, server.data)
@@ -130,7 +141,7 @@ export class World {
 }
 
 /** Too many, and of no help. */
-const QUIET = new Set(['ping', 'HMGET', 'INFO', 'subscribe', 'read-purges'])
+const QUIET = new Set(['ping', 'HMGET', 'TIME', 'INFO', 'subscribe', 'read-purges'])
 const SHOWN = new Set([
   'fill.started',
   'lease.granted',

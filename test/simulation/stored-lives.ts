@@ -1,0 +1,43 @@
+// For how long what is stored may be used, as those who stored it said: learned from the commands that the server accepted.
+
+import type { Command } from './sim-redis.ts'
+
+interface What {
+  readonly key: string
+  readonly version: number
+}
+
+type Lives = (key: string, version: number, forMs: number, now: number) => void
+
+export class StoredLives {
+  readonly #lives: Lives
+  /** By record. */
+  readonly #stored = new Map<string, What>()
+
+  constructor(lives: Lives) {
+    this.#lives = lives
+  }
+
+  saw({ name, keys, args, raw }: Command, reply: unknown, now: number): void {
+    if (reply !== 'COMMITTED' && reply !== 'EXTENDED') return
+    const [record = ''] = keys
+    const what = name === 'commit' ? readWhat(raw[2] as Uint8Array) : this.#stored.get(record)
+    if (what === undefined) return
+    this.#stored.set(record, what)
+    const [freshMs = 0, staleWhileRevalidateMs = 0, staleIfErrorMs = 0] = args
+      .slice(3, 6)
+      .map(Number)
+    const forMs = freshMs + Math.max(staleWhileRevalidateMs, staleIfErrorMs)
+    this.#lives(what.key, what.version, forMs, now)
+  }
+}
+
+/** A value of an application says both, and so does the body of a page. */
+function readWhat(frame: Uint8Array): What | undefined {
+  const text = Buffer.from(frame).toString('latin1')
+  const [, key, version] =
+    /"key":"(\w+)","version":(\d+)|path=([^;]+);version=(\d+)/
+      .exec(text)
+      ?.filter((each) => each !== undefined) ?? []
+  return key === undefined ? undefined : { key, version: Number(version) }
+}

@@ -1,0 +1,61 @@
+// By which of the three ways each look-up of a process was answered: what it was told with the word that woke it, a plain read of the
+// record, or the script. Seen from outside: by what was sent meanwhile. And the rule that is about all three: what is said to be fresh is.
+
+import type { LookupReply, StampedeStore } from '@stampede/core'
+import { names } from '../../packages/redis/src/keys.ts'
+import type { Net } from './link.ts'
+import type { Command } from './sim-redis.ts'
+
+const { record } = names('stampede')
+/** The server says whole milliseconds. */
+const ROUNDING_MS = 2
+
+export class WatchedLookups {
+  readonly #net: Net
+  readonly #process: string
+  /** Records and names by which was asked since their last look-up began. */
+  readonly #sent = new Set<string>()
+
+  constructor(net: Net, process: string) {
+    this.#net = net
+    this.#process = process
+  }
+
+  sent({ name, keys, args }: Command): void {
+    if (name === 'HMGET') this.#sent.add(keys[0] ?? '')
+    else if (name === 'lookup-or-lease') this.#sent.add(args[0] ?? '')
+  }
+
+  watch(store: StampedeStore): StampedeStore {
+    const lookup = store.lookup.bind(store)
+    store.lookup = async (key, request) => {
+      const [read, scripted] = [record(key), request.token]
+      this.#sent.delete(read)
+      this.#sent.delete(scripted)
+      const { server, figures } = this.#net
+      const askedAt = server.data.now
+      const reply = await lookup(key, request)
+      if (this.#sent.delete(scripted)) figures.scripted += 1
+      else if (this.#sent.delete(read)) figures.readFirst += 1
+      else figures.told += 1
+      if (reply.status === 'fresh') this.#check(key, reply, askedAt)
+      return reply
+    }
+    return store
+  }
+
+  /** Asked of no clock that was ever set: what was told is judged by the clock as it was heard of last. */
+  #check(
+    key: string,
+    { stored }: Extract<LookupReply, { status: 'fresh' }>,
+    askedAt: number,
+  ): void {
+    const { server, judge } = this.#net
+    const until = server.data.fields.freshUntil(record(key), stored.fence)
+    if (until === undefined || server.offsetMs !== 0 || server.steppedBack) return
+    const forMs = until - askedAt
+    if (forMs > -ROUNDING_MS && stored.freshForMs <= forMs + ROUNDING_MS) return
+    const detail = `${this.#process} was told that ${key} is fresh for ${stored.freshForMs.toFixed(0)} ms, and it was for ${forMs.toFixed(0)}`
+    judge.fail('fresh is fresh', detail, key)
+  }
+}
