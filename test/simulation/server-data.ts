@@ -74,7 +74,8 @@ export class ServerData {
     const key = Buffer.from(this.names.get(record) ?? '')
     const told = this.telling.get(record)
     for (const [process, token] of this.waits.get(record) ?? []) {
-      const word = told === undefined ? key : Buffer.concat([Buffer.from(`\0${token}`), told])
+      const word =
+        told === undefined || token === '' ? key : Buffer.concat([Buffer.from(`\0${token}`), told])
       this.publish(`${CHANNELS}wake:${process}`, word)
     }
     this.waits.delete(record)

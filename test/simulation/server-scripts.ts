@@ -131,7 +131,9 @@ async function lookup(
   if (request.outdated) fields.outdated(record, request.outdated.fence, request.outdated.soft)
   if ('grant' in reply && reply.grant !== undefined) fields.granted(record, reply.grant.fence)
   const isToWait = reply.status === 'busy' || (reply.status === 'stale' && !reply.grant)
-  if (isToWait && leaseMs > 0) data.wait(record, process, token)
+  // Whoever has an answer is not told what was made.
+  const isTold = reply.status === 'busy' && args[9] === '1'
+  if (isToWait && leaseMs > 0) data.wait(record, process, isTold ? token : '')
   if (reply.status !== 'busy') return lookupRow(data.now, reply)
   const forMs = Math.floor(reply.busyForMs)
   return ['BUSY', data.now, '', forMs, ...(leaseMs > 0 ? [fields.newestOf(record)] : [])]
