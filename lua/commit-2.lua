@@ -4,7 +4,7 @@
 -- KEYS 1 record  2 record of its group, or the same
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
 --      7 keep ms (to be compared)  8 physical ms  9 key  10 wake-up channel prefix
---      11 longest frame that those who wait are given with the word that wakes them
+--      11 longest frame that those who wait are given with the word that wakes them  12 bytes for all of them; the rest ask
 -- Reply COMMITTED | FENCED
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
@@ -33,13 +33,15 @@ if group ~= record then -- the stamp of a purge has to outlive what it is about
 end
 
 local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], #ARGV[9]}
+local left = tonumber(ARGV[12])
 local made = #ARGV[3] <= tonumber(ARGV[11]) and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
     -- With it goes by what name they asked, so that nobody else can tell them what was made. None: only woken.
     local name = redis.call('HGET', record, field)
     redis.call('HDEL', record, field)
-    local word = made and name ~= '' and '\0' .. name .. made or ARGV[9]
+    local word = made and name ~= '' and #made <= left and '\0' .. name .. made or ARGV[9]
+    left = left - #word
     redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), word)
   end
 end

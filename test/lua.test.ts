@@ -607,9 +607,9 @@ describe('lookup-or-lease', () => {
 })
 
 describe('commit', () => {
-  const write = (token: string, fence: string, longestTold = 0) => {
+  const write = (token: string, fence: string, longestTold = 0, inAll = 1_000) => {
     const times = [1_000, 2_000, 3_000, 4_000, 7_000]
-    return run(commit, [token, fence, 'bytes', ...times, 'k', `wake ${tests} `, longestTold])
+    return run(commit, [token, fence, 'bytes', ...times, 'k', `wake ${tests} `, longestTold, inAll])
   }
 
   it('FENCED when a later grant or a purge has raised the fence', async () => {
@@ -662,6 +662,12 @@ describe('commit', () => {
     await record({ token: 't', until: FUTURE, fence: '8', 'w:me': 'mine' })
     expect(await write('t', '8', 4)).toBe('COMMITTED')
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
+    // Nor more of them than there is room for: the others ask.
+    await record({ token: 't', until: FUTURE, fence: '9', 'w:me': 'mine', 'w:you': 'yours' })
+    expect(await write('t', '9', 5, 60)).toBe('COMMITTED')
+    const words = (await allHeard()).slice(-2)
+    expect(words.filter((word) => word.endsWith(' k'))).toHaveLength(1)
+    expect(words.filter((word) => word.endsWith('\nkbytes'))).toHaveLength(1)
     await record({ token: 't', until: FUTURE, fence: '9', 'w:me': '' })
     expect(await write('t', '9', 5)).toBe('COMMITTED')
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)

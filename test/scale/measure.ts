@@ -107,7 +107,7 @@ async function plantWaiters({ redis, processes }: Bench, name: string): Promise<
   await redis.hset(key, { token: 't', fence: '5', until: FUTURE_MS })
   for (let from = 0; from < processes; from += 1_000) {
     const names = Array.from({ length: Math.min(1_000, processes - from) }, (_, i) => from + i)
-    await redis.hset(key, ...names.flatMap((each) => [`w:p${each}`, '1']))
+    await redis.hset(key, ...names.flatMap((each) => [`w:p${each}`, 'n'.repeat(22)]))
   }
   return Number(await redis.memory('USAGE', key, 'SAMPLES', 0))
 }
@@ -120,7 +120,7 @@ async function commitOnce(bench: Bench, name: string): Promise<void> {
     bench,
     scripts.commit,
     [key, key],
-    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`],
+    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`, 16_384, 1_048_576],
   )
 }
 

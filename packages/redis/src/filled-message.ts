@@ -3,6 +3,8 @@
 
 /** Larger ones are not told: whoever is woken asks for it. */
 export const LONGEST_TOLD: number = 16 * 1024
+/** For so long as it takes to tell them, the server serves nobody else: beyond this, they ask one after another. */
+export const TOLD_IN_ALL: number = 1024 * 1024
 
 /** What a process that waits is told was made. */
 export interface Filled {

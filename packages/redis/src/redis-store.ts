@@ -21,7 +21,7 @@ import {
 } from '@stampede/core'
 import type { RedisClient } from './client.ts'
 import { isExtension, LONGEST_PATCH, readExtension } from './extension-message.ts'
-import { LONGEST_TOLD } from './filled-message.ts'
+import { LONGEST_TOLD, TOLD_IN_ALL } from './filled-message.ts'
 import { names } from './keys.ts'
 import { RedisLink } from './link.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
@@ -142,7 +142,7 @@ class RedisStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const args = [...this.#writing(grant, frame, lifetimes), LONGEST_TOLD]
+    const args = [...this.#writing(grant, frame, lifetimes), LONGEST_TOLD, TOLD_IN_ALL]
     const reply = String(await this.#link.run(commit, grant.key, args))
     return reply === 'COMMITTED' ? 'committed' : 'fenced'
   }
