@@ -100,7 +100,7 @@ export class LargeFleet {
 
   purge(target: { key: string } | { tag: string }): void {
     const [member] = this.world.members
-    member?.time.receive(() => void member.stampede.purge(target))
+    this.world.kernel.after(0, () => member?.time.receive(() => void member.stampede.purge(target)))
   }
 
   restartServer(): void {

@@ -37,17 +37,17 @@ export function expect({ processes, ...load }: Load): Expected {
     const rate = perProcess * share
     // Fresh for `ttlS`, then nobody asks for a while, then it is filled.
     const cycles = 1 / (ttlS + fillS + 1 / (requestsPerSecond * share))
-    // Whoever asks while it is filled is told to wait, and looks again.
+    // Whoever asks while it is filled is told to wait, and then what was made.
     const waits = processes * (1 - Math.exp(-rate * fillS))
     const knows = 1 - Math.exp(-rate * stayS)
     const misses = processes * (knows + rate * (ttlS - stayS) * (1 - knows))
     originCalls += cycles
-    // Those who waited have it: they look twice, and no more.
-    lookups += cycles * (1 + waits + Math.max(misses, waits))
+    // Those who waited have it.
+    lookups += cycles * (1 + Math.max(misses, waits))
     wakeUps += cycles * waits
     entriesHeld += knows * Math.min(1, cycles * ttlS)
   }
-  const fromMemory = 1 - (lookups - wakeUps) / requestsPerSecond
+  const fromMemory = 1 - lookups / requestsPerSecond
   return { originCalls, lookups, commits: originCalls, wakeUps, fromMemory, entriesHeld }
 }
 
