@@ -2,13 +2,13 @@
 // that comes from the server.
 
 import type { Extension } from '@stampede/core'
+import { readKeyed } from './keyed-message.ts'
 import type { ServerClock } from './server-clock.ts'
 
 /** Larger ones are not told: whoever has a copy asks again. */
 export const LONGEST_PATCH: number = 8 * 1024
 
 const MARK = 'x'.charCodeAt(0)
-const LONGEST_HEAD = 300
 const HEAD = /^x (\S+) (\d{1,20}) (\d{1,20})((?: \d{1,16}){7})$/
 
 /** Purges begin with a number. */
@@ -22,17 +22,11 @@ export function readExtension(
   processId: string,
   clockOf: (key: string) => Pick<ServerClock, 'agoAtMost'>,
 ): Extension | undefined {
-  const end = message.subarray(0, LONGEST_HEAD).indexOf(10)
-  const head = HEAD.exec(message.toString('latin1', 0, Math.max(end, 0)))
-  if (head === null || head[1] === processId) return undefined
-  const [, , fromFence = '', toFence = '', numbers = ''] = head
-  const [at = 0, fresh = 0, swr = 0, sie = 0, keep = 0, physical = 0, keyBytes = 0] = numbers
-    .slice(1)
-    .split(' ')
-    .map(Number)
-  const keyEnd = end + 1 + keyBytes
-  if (keyBytes === 0 || keyEnd > message.length) return undefined
-  const key = message.toString('utf8', end + 1, keyEnd)
+  const read = readKeyed(message, HEAD)
+  const [teller, fromFence = '', toFence = ''] = read?.words ?? []
+  if (read === undefined || teller === processId) return undefined
+  const { key } = read
+  const [at = 0, fresh = 0, swr = 0, sie = 0, keep = 0, physical = 0] = read.numbers
   // It may have been on its way for as long as this; what is left is at least the rest.
   const agoMs = clockOf(key).agoAtMost(at)
   if (agoMs === undefined || agoMs >= fresh) return undefined
@@ -41,7 +35,7 @@ export function readExtension(
     key,
     fromFence,
     toFence,
-    patch: message.subarray(keyEnd),
+    patch: read.rest,
     lifetimes: {
       freshMs: fresh - elapsedMs,
       staleWhileRevalidateMs: swr,

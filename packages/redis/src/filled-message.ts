@@ -1,6 +1,8 @@
 // What lua/commit-2.lua tells a process that waits, with the word that wakes it: what was made, so that it need not ask. A hint, checked
 // like all that comes from the server.
 
+import { readKeyed } from './keyed-message.ts'
+
 /** Larger ones are not told: whoever is woken asks for it. */
 export const LONGEST_TOLD: number = 16 * 1024
 /** For so long as it takes to tell them, the server serves nobody else: beyond this, they ask one after another. */
@@ -21,7 +23,6 @@ export interface Filled {
   readonly frame: Uint8Array
 }
 
-const LONGEST_HEAD = 300
 const HEAD = /^\0([\w-]{1,64}) (\d{1,16})((?: \d{1,16}){6})$/
 
 /** No key begins so. */
@@ -31,17 +32,10 @@ export function isFilled(message: Buffer): boolean {
 
 /** Undefined for whatever cannot be read. */
 export function readFilled(message: Buffer): Filled | undefined {
-  const end = message.subarray(0, LONGEST_HEAD).indexOf(10)
-  const head = HEAD.exec(message.toString('latin1', 0, Math.max(end, 0)))
-  if (head === null) return undefined
-  const [, token = '', fence = '', numbers = ''] = head
-  const [at = 0, freshMs = 0, swr = 0, sie = 0, keepMs = 0, keyBytes = 0] = numbers
-    .slice(1)
-    .split(' ')
-    .map(Number)
-  const keyEnd = end + 1 + keyBytes
-  if (keyBytes === 0 || keyEnd > message.length) return undefined
-  const key = message.toString('utf8', end + 1, keyEnd)
+  const read = readKeyed(message, HEAD)
+  if (read === undefined) return undefined
+  const [token = '', fence = ''] = read.words
+  const [at = 0, freshMs = 0, swr = 0, sie = 0, keepMs = 0] = read.numbers
   const windows = { staleWhileRevalidateMs: swr, staleIfErrorMs: sie, keepMs }
-  return { key, token, fence, at, freshMs, ...windows, frame: message.subarray(keyEnd) }
+  return { key: read.key, token, fence, at, freshMs, ...windows, frame: read.rest }
 }
