@@ -7,8 +7,6 @@ import type { Kernel, Task } from './kernel.ts'
 
 /** Whose step this is: whatever asks for a timer without a clock (packages/redis) asks this one. */
 let current: ProcessTime | undefined
-/** Of all processes. */
-let runs = 0
 /** What `process.nextTick` was given in this step. */
 const ticks: Array<() => void> = []
 
@@ -70,7 +68,6 @@ export class ProcessTime implements Clock {
   run(work: () => void): void {
     if (this.isDead) return
     current = this
-    runs += 1
     work()
   }
 
@@ -122,14 +119,11 @@ export function withSimulatedTimers<T>(work: () => T): T {
     if (current === undefined) nextTick(callback, ...args)
     else ticks.push(() => callback(...args))
   }
-  // Whatever is shared by what begins within a millisecond (packages/redis) is shared within one step, and so within one process.
-  Object.assign(performance, { now: () => runs })
   try {
     return work()
   } finally {
     Object.assign(globalThis, real)
     process.nextTick = nextTick
-    Reflect.deleteProperty(performance, 'now')
     ticks.length = 0
     leave()
   }
