@@ -1,5 +1,6 @@
-// Three projects: `unit` (beside the sources, no server), and of test/ `redis` (fleets that measure time or count commands: one file at a
-// time) and `pairs` (what bears company: two files at a time).
+// Four projects. `npm test` runs three of them: `unit` (beside the sources, no server), and of test/ `redis` (fleets that measure
+// time or count commands: one file at a time) and `pairs` (files that bear company: two at a time). `npm run test:soak` runs the
+// fourth: storms, leaks, long fuzzing and the simulation.
 // In-process tests run the sources: the workspaces' exports map `stampede:source` to ./src. Fleet
 // members are separate processes and run the build, so that tier is started through `npm test`.
 import { defineConfig } from 'vitest/config'
@@ -12,16 +13,21 @@ const shared = {
   ssr: { resolve: { conditions } },
 }
 
-/** It has its own Redis, in memory. */
-const SIMULATION = 'test/simulation.test.ts'
+const inTest = (name: string): string => `test/${name}.test.ts`
+
+/** Minutes long together, and not what a single change breaks first. Two at a time. */
+const SOAK = [
+  ...['evicted-groups', 'flood', 'forked-history', 'heap', 'l1-heap', 'leak-fuzz', 'leaks'],
+  ...['purge-many', 'regexes', 'short-way', 'shutdown', 'simulation', 'staleness', 'storm'],
+  'worker',
+].map(inTest)
 
 /** Long, and either at work all the time and in no hurry, or waiting most of it. */
 const PAIRS = [
-  ...['cluster', 'flood', 'freshness-differential', 'hostile-input', 'hostile-redis'],
-  ...['http-contract', 'idempotency-adapters', 'l1-heap', 'layouts', 'leak-fuzz', 'leaks'],
-  ...['middleware-orders', 'purge-log', 'quorum', 'regexes', 'short-way', 'shutdown'],
-  ...['staleness', 'storm', 'two-layers'],
-].map((name) => `test/${name}.test.ts`)
+  ...['attacks/*', 'cluster', 'freshness-differential', 'hostile-input', 'hostile-redis'],
+  ...['http-contract', 'idempotency-adapters', 'idempotency-stores', 'layouts'],
+  ...['middleware-orders', 'purge-log', 'quorum', 'two-layers'],
+].map(inTest)
 
 const common = {
   pool: 'forks' as const,
@@ -45,7 +51,7 @@ export default defineConfig({
         test: {
           ...common,
           name: 'unit',
-          include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts', SIMULATION],
+          include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
@@ -56,7 +62,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: [SIMULATION, ...PAIRS],
+          exclude: [...SOAK, ...PAIRS],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,
@@ -73,6 +79,17 @@ export default defineConfig({
           globalSetup: ['./test/harness/global-setup.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'soak',
+          include: SOAK,
+          globalSetup: ['./test/harness/global-setup.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 3 },
         },
       },
     ],

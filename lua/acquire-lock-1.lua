@@ -1,13 +1,16 @@
--- Takes a lock, or says how long its holder's lease has left; the caller may register its process in the
--- queue in the same step, so that no release can come in between. Nobody overtakes those who queue.
+-- Takes a lock, or says how long its holder's lease still lasts. In the same step the caller may
+-- join the queue, so no release can come in between. A caller never overtakes the queue.
 --
 -- KEYS 1 lock
--- ARGV 1 token  2 lease ms  3 process to queue ('': do not queue)  4 not after (server ms, 0: any time)
---      5 keep ms
+-- ARGV 1 token  2 lease ms  3 process that joins the queue ('': do not join)
+--      4 deadline of the caller in server ms (0: none); after it the script does nothing
+--      5 keep ms: how long a lock is remembered after its lease
 -- Reply {status, now, fence, for ms [, token]}
---   GRANTED for that long                      BUSY    for that long at most
---   OVERDUE the holder's lease is over, and others queue: pass its lock on (release-lock), then look again
---   LATE    the caller gave up before this ran: nothing was done
+--   GRANTED  the caller holds the lock for `for ms`, under `fence`
+--   BUSY     another holds it, for `for ms` at most
+--   OVERDUE  the holder's lease has run out and others are in the queue. The caller has to pass the
+--            lock on (release-lock with this token and fence), then try again.
+--   LATE     the deadline had passed: nothing was done
 
 local lock, token, lease_ms, process = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
@@ -16,7 +19,16 @@ local not_after = tonumber(ARGV[4])
 if not_after > 0 and now > not_after then return {'LATE', now, '', 0} end
 
 local fields = redis.call('HMGET', lock, 'token', 'until', 'fence', 'head', 'tail', 'p:' .. process)
-local lease_until, fence = tonumber(fields[2] or '') or 0, fields[3] or ''
+local lease_until, set = string.match(fields[2] or '', '^(%d+) ?(%d*)$')
+lease_until, set = tonumber(lease_until or '') or 0, tonumber(set or '') or 0
+local fence = fields[3] or ''
+if fields[1] and now < set then
+  -- The clock was set back, so the rest of the lease is unknown: the lease starts again now. Ended
+  -- now, the lock could have two holders. Unchanged, a dead holder would keep it for as long as the
+  -- clock was set back.
+  lease_until = now + lease_until - set
+  redis.pcall('HSET', lock, 'until', string.format('%.0f %.0f', lease_until, now))
+end
 local head, tail = tonumber(fields[4] or '') or 0, tonumber(fields[5] or '') or 0
 local held = fields[1] and now < lease_until
 if held and fields[1] == token then return {'GRANTED', now, fence, lease_until - now} end
@@ -27,7 +39,8 @@ local function keep_alive()
 end
 
 if held or head < tail then
-  if process ~= '' then -- one place per process; asked again under another name, it is known by that
+  if process ~= '' then
+    -- One place per process. A process that asks again with a new token keeps its place.
     local place = fields[6] or tail
     redis.call('HSET', lock, 'q:' .. place, token .. ' ' .. lease_ms .. ' ' .. process, 'p:' .. process, place,
       'tail', math.max(tail, place + 1), 'head', head)
@@ -37,11 +50,11 @@ if held or head < tail then
   return {'OVERDUE', now, fence, 0, fields[1] or ''}
 end
 
--- A write that needs memory comes first: a server that is full refuses, and gives no lock it could not renew.
--- Whatever was planted there: a number that can still be counted on, or none.
+-- The first write needs memory: a full server refuses it, and so grants no lock that it could not
+-- renew. A planted fence that is too large to be counted on is ignored.
 local last = tonumber(fence) or 0
 if not (last < 9007199254740991) then last = 0 end
 fence = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))
-redis.call('HSET', lock, 'token', token, 'until', string.format('%.0f', now + lease_ms), 'fence', fence)
+redis.call('HSET', lock, 'token', token, 'until', string.format('%.0f %.0f', now + lease_ms, now), 'fence', fence)
 keep_alive()
 return {'GRANTED', now, fence, lease_ms}

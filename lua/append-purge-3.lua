@@ -1,13 +1,18 @@
--- Appends a purge to the log of the fleet, remembers it if it is of a subject (a mark), and announces it: one atomic
--- step, so that the order of the log is the order of the positions. Marks are bounded by number and age; of what was
--- made before one that was dropped nothing is known any more, which `floor` says.
--- Freeing comes first and needs no memory; then Redis lets the script go on, also on a server that is full.
+-- Appends a purge to the fleet's log and publishes it. A purge of a subject is also stored as a
+-- mark. All of it is one atomic step, so entries of the log are in the order of their positions.
+-- The number and age of marks are bounded. `floor` is the position of the newest mark that was
+-- dropped: what was made before it may have been purged.
+-- The script frees memory before it uses any. Redis then lets it go on, also when it is full.
 --
--- KEYS 1 meta  2 log  3 marks
--- ARGV 1 event (m: of a subject, k: of a key; h: hard, s: soft; then its name)  2 position known to the caller
---      3 channel of the log  4 longest log  5 most marks  6 a mark's longest age (ms)
--- Reply {status, now, position, position before}, in microseconds of this server, as text
---   APPENDED | UNANNOUNCED (it is in the log; other processes could not be told)
+-- Positions are microseconds of this server's clock, and strictly increasing.
+--
+-- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
+-- ARGV 1 event: m (of a subject) or k (of a key), then h (hard) or s (soft), then the name
+--      2 newest position that the caller knows (0: none)  3 channel of the log
+--      4 most events in the log  5 most marks  6 greatest age of a mark in ms
+-- Reply {status, now, position, position of the event before}, numbers as text, in microseconds
+--   APPENDED     logged and published
+--   UNANNOUNCED  logged, but PUBLISH was refused: other processes have not heard of it
 
 local meta, log, marks, event = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local time = redis.call('TIME')
@@ -17,16 +22,20 @@ local function number(value)
   local read = tonumber(string.match(value or '', '^%d+$') or '')
   return read and read < 8000000000000000 and read
 end
-for key, kind in pairs({[meta] = 'hash', [log] = 'stream', [marks] = 'zset'}) do -- what is not ours is in our way
+for key, kind in pairs({[meta] = 'hash', [log] = 'stream', [marks] = 'zset'}) do
+  -- A key of another type is not ours and would block every purge.
   if redis.call('TYPE', key).ok ~= kind then redis.call('DEL', key) end
 end
 
 local fields = redis.call('HMGET', meta, 'last', 'floor', 'marks')
 local known, last, floor = number(ARGV[2]) or 0, number(fields[1]), number(fields[2])
 local lost = not (last and floor and floor <= last)
-if lost or known > last then -- first use, lost, or behind its caller (a replica took over): what was made before is void
+-- First use, a lost history, or one that is behind its caller since a replica took over. Purges may
+-- be missing, so everything made before is void.
+if lost or known > last then
   redis.call('DEL', log, lost and marks or log)
-  last = math.max(lost and now or last, known + 1) -- one that nobody knows: who heard of all has to hear of this, too
+  -- No process knows this position. So each one sees a gap before this purge, and reads the log.
+  last = math.max(lost and now or last, known + 1)
   floor = last
 end
 if number(fields[3]) ~= redis.call('ZCARD', marks) then floor = math.max(floor, last) end
@@ -36,7 +45,9 @@ local entry = {'MAXLEN', '~', ARGV[4], text(position) .. '-0', 'prev', text(last
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])
 local added = redis.pcall('XADD', log, unpack(entry))
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
-  redis.call('DEL', log) -- planted: with it gone, whoever has not read it yet forgets everything
+  -- The log has a planted ID above ours. Without the log, a process that has not read it yet treats
+  -- the history as lost.
+  redis.call('DEL', log)
   redis.call('XADD', log, unpack(entry))
 elseif type(added) == 'table' and added.err then
   return added
@@ -50,6 +61,6 @@ if dropped > 0 then
   redis.call('ZREMRANGEBYRANK', marks, 0, dropped - 1)
 end
 redis.call('HSET', meta, 'last', text(position), 'floor', text(floor), 'marks', redis.call('ZCARD', marks))
-local told = redis.pcall('PUBLISH', ARGV[3], text(position) .. ' ' .. text(last) .. ' ' .. event)
-local status = type(told) == 'table' and told.err and 'UNANNOUNCED' or 'APPENDED'
+local published = redis.pcall('PUBLISH', ARGV[3], text(position) .. ' ' .. text(last) .. ' ' .. event)
+local status = type(published) == 'table' and published.err and 'UNANNOUNCED' or 'APPENDED'
 return {status, text(now), text(position), text(last)}

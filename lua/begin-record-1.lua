@@ -1,16 +1,23 @@
--- Begins an attempt at what an idempotency key stands for, or says why not: one atomic step, so that of all who
--- ask only one begins. The record is kept beyond its lease, so that whoever comes later knows what was tried.
--- What was planted there, or written by another version, never lets anybody begin.
+-- Begins an attempt for an idempotency key, or says why it cannot begin. It is one atomic step, so
+-- of all callers only one begins. The record outlives its lease, so a later caller knows what was
+-- tried. If a field is malformed, or was written by another version, no attempt begins.
 --
 -- KEYS 1 record
 -- ARGV 1 token  2 exact fingerprint  3 canonical fingerprint  4 lease ms  5 retention ms
---      6 on a lease that is over (takeover | uncertain)  7 most attempts whose lease ran out
---      8 keep uncertain ms  9 process to wake ('': none)  10 not after (server ms, 0: any time)
+--      6 when an attempt's lease has run out: takeover (begin again) | uncertain (do not)
+--      7 most attempts in a row whose lease ran out; then the key is uncertain
+--      8 how long an uncertain record is kept, ms
+--      9 process to wake when the attempt of another ends ('': none)
+--      10 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now, ...}
---   BEGUN     fence, attempt, 1 if an earlier attempt's lease ran out, then name and value of each step kept
---   MISMATCH  the key is known with other fingerprints      BUSY  for ms at most
---   COMPLETED for ms more, frame                            UNCERTAIN nobody knows whether it was done
---   LATE      the caller gave up before this ran: nothing was done
+--   BEGUN      then fence, number of this attempt, 1 if an earlier lease ran out (else 0),
+--              then name and value of each step kept. A token that has begun already gets it
+--              again.
+--   MISMATCH   the key is in use for a request with other fingerprints
+--   BUSY       then ms: another attempt runs, for that long at most
+--   COMPLETED  then ms and frame: the response, kept for that much longer
+--   UNCERTAIN  an attempt's lease ran out, and it is unknown whether its work was done
+--   LATE       the deadline had passed: nothing was done
 
 local record, token = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
@@ -21,10 +28,12 @@ if not_after > 0 and now > not_after then return {'LATE', now} end
 local fields = redis.call('HMGET', record, 'v', 's', 'exact', 'canonical', 'token', 'until', 'fence', 'attempt',
   'lost', 'recovery', 'created')
 local known, state = redis.call('EXISTS', record) == 1, fields[2]
-local function number(i) -- as we write them: whole, and small enough to be counted on
+local function number(i) -- nil unless whole and small enough to be counted on, as ours are
   local value = tonumber(string.match(fields[i] or '', '^%d+$') or '')
   return value and value < 9007199254740991 and value
 end
+local set -- when the lease was given
+fields[6], set = string.match(fields[6] or '', '^(%d+) ?(%d*)$')
 local lease_until, fence, attempt, lost = number(6), number(7), number(8), number(9)
 local frame = state == 'completed' and redis.call('HGET', record, 'frame')
 if known then
@@ -50,26 +59,32 @@ end
 
 local recovery = fields[10] or 0
 if state == 'running' then
+  if now < (tonumber(set) or 0) then
+    -- The clock was set back, so the rest of the lease is unknown. It starts again: ended now, two
+    -- attempts could run at once.
+    lease_until = now + lease_until - set
+    redis.pcall('HSET', record, 'until', string.format('%.0f %.0f', lease_until, now))
+  end
   if now < lease_until then
     if fields[5] == token then return begun(fields[7], attempt, recovery) end
-    -- Without memory for it, nobody is woken: they look again by themselves.
+    -- On a full server this write fails; then the waiter looks again at the end of the lease.
     if ARGV[9] ~= '' then redis.pcall('HSET', record, 'w:' .. ARGV[9], 1) end
     return {'BUSY', now, lease_until - now}
   end
   lost, recovery = lost + 1, 1
   if ARGV[6] ~= 'takeover' or lost >= tonumber(ARGV[7]) then
-    -- The token stays: its holder may come back and tell how it ended.
+    -- The token stays: its holder may still come back and finish the attempt.
     redis.call('HSET', record, 's', 'uncertain', 'lost', lost, 'recovery', recovery)
     redis.call('PEXPIRE', record, ARGV[8])
     return {'UNCERTAIN', now}
   end
 end
 
--- A write that needs memory comes first: a server that is full refuses, before anybody has begun.
+-- The first write needs memory: a full server refuses it, and no attempt begins.
 local text = string.format('%.0f', math.max((fence or 0) + 1, time[1] * 1000000 + time[2]))
 attempt = (attempt or 0) + 1
 redis.call('HSET', record, 'v', 1, 's', 'running', 'exact', fields[3] or ARGV[2], 'canonical', fields[4] or ARGV[3],
-  'token', token, 'until', string.format('%.0f', now + ARGV[4]), 'fence', text, 'attempt', attempt,
+  'token', token, 'until', string.format('%.0f %.0f', now + ARGV[4], now), 'fence', text, 'attempt', attempt,
   'lost', lost or 0, 'recovery', recovery, 'created', fields[11] or string.format('%.0f', now), 'ended', '')
 redis.call('PEXPIRE', record, math.max(ARGV[5], ARGV[4]))
 return begun(text, attempt, recovery)

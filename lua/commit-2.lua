@@ -1,23 +1,30 @@
--- Writes the entry, ends the lease and wakes those who wait: one atomic step. Accepted from the newest
--- grant only: a later grant or a purge has raised the fence, or the record is gone.
+-- Stores the entry, ends the lease and wakes the waiters, in one atomic step. Only the newest grant
+-- may commit: after a later grant or a purge, the record has a higher fence or is gone. A variant
+-- also needs its group's record, created no later than the grant: if that record is missing, the
+-- stamp of a purge may be lost with it.
 --
--- KEYS 1 record  2 record of its group, or the same
+-- KEYS 1 record  2 record of its group (of a key without variants: the same record)
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
---      7 keep ms (to be compared)  8 physical ms  9 key  10 wake-up channel prefix
---      11 longest frame that those who wait are given with the word that wakes them  12 bytes for all of them; the rest ask
+--      7 keep ms: how long a stale entry is kept to be revalidated  8 physical TTL ms
+--      9 key  10 prefix of wake-up channels
+--      11 longest frame in bytes that is sent with the wake-up; waiters for a longer one look it up
+--      12 most bytes that all wake-ups of this commit may have; after that, waiters look it up
 -- Reply COMMITTED | FENCED
+--   COMMITTED  stored, now or by an earlier call whose reply was lost
+--   FENCED     refused: a newer grant or a purge came first, or the lease was ended. Nothing was
+--              done.
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
 local group = KEYS[2]
-local fields = redis.call('HMGET', record, 'fence', 'token', 'life')
+local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants')
 if fields[1] ~= fence then return 'FENCED' end
 if group ~= record then
-  local stamps = redis.call('HMGET', group, 'purged', 'softened')
-  local stamp = math.max(tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0)
-  if tonumber(fence) <= stamp then return 'FENCED' end
+  local stamps = redis.call('HMGET', group, 'variants', 'softened')
+  local oldest, softened = tonumber(stamps[1] or '') or math.huge, tonumber(stamps[2] or '') or 0
+  if not (tonumber(fence) >= oldest and tonumber(fence) > softened) then return 'FENCED' end
 end
 if fields[2] ~= token then
-  -- Ended already: by this very commit, whose reply was lost, or by the holder's own failure.
+  -- The lease is over: by this same commit, whose reply was lost, or because the holder ended it.
   return string.match(fields[3] or '', '^%d+') == fence and 'COMMITTED' or 'FENCED'
 end
 
@@ -26,23 +33,27 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', record, 'frame', ARGV[3], 'life',
   string.format('%s %s %.0f %.0f %.0f %.0f %.0f', fence, fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))
 redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure', 'patch')
-redis.call('PEXPIRE', record, ARGV[8])
-if group ~= record then -- the stamp of a purge has to outlive what it is about
-  redis.call('HSET', group, 'variants', 1)
-  if redis.call('PTTL', group) < tonumber(ARGV[8]) then redis.call('PEXPIRE', group, ARGV[8]) end
+-- A group's record must outlive all of its variants, so nothing shortens it.
+local function lengthen(key)
+  if redis.call('PTTL', key) < tonumber(ARGV[8]) then redis.call('PEXPIRE', key, ARGV[8]) end
 end
+if fields[4] then lengthen(record) else redis.call('PEXPIRE', record, ARGV[8]) end
+if group ~= record then lengthen(group) end
 
 local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], #ARGV[9]}
-local left = tonumber(ARGV[12])
-local made = #ARGV[3] <= tonumber(ARGV[11]) and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
+local bytes_left = tonumber(ARGV[12])
+local filled = #ARGV[3] <= tonumber(ARGV[11]) and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
-    -- With it goes by what name they asked, so that nobody else can tell them what was made. None: only woken.
-    local name = redis.call('HGET', record, field)
+    -- The field holds the token of the waiting lookup. Sent back with the entry, it shows the
+    -- waiter that the message is for this lookup: no other client knows the token. An empty field
+    -- asks for a plain wake-up.
+    local waiter_token = redis.call('HGET', record, field)
     redis.call('HDEL', record, field)
-    local word = made and name ~= '' and #made <= left and '\0' .. name .. made or ARGV[9]
-    left = left - #word
-    redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), word)
+    local sends_entry = filled and waiter_token ~= '' and #filled <= bytes_left
+    local message = sends_entry and '\0' .. waiter_token .. filled or ARGV[9]
+    bytes_left = bytes_left - #message
+    redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), message)
   end
 end
 return 'COMMITTED'

@@ -1,17 +1,21 @@
--- Ends a lease without an entry, and wakes those who wait: as not shareable (hit-for-pass, which also
--- drops the entry), as failed (shared, with a back-off, if somebody waited), or as if it had never been (both 0).
--- Freeing comes first and needs no memory, so that it works on a server that is full.
+-- Ends a lease without an entry and wakes the waiters. The run ended in one of three ways:
+--   not shareable (pass ms > 0): the entry is dropped, and for pass ms no request waits for another
+--   failed (back-off ms > 0): if there were waiters, the failure is shared for the back-off
+--   no result (both 0): as if the lease had never been given
+-- The script frees memory before it uses any, so it also works on a full server.
 --
 -- KEYS 1 record
--- ARGV 1 token  2 fence  3 pass ms  4 back-off ms  5 failure  6 key  7 wake-up channel prefix
---      8 awaited (1: in the holder's own process somebody waited)
--- Reply ENDED | FENCED
+-- ARGV 1 token  2 fence ('*': any; the token alone decides)  3 pass ms  4 back-off ms
+--      5 failure (JSON)  6 key  7 prefix of wake-up channels
+--      8 1: requests in the holder's own process waited
+-- Reply ENDED | FENCED (the lease was not the caller's any more; nothing was done)
 
 local record = KEYS[1]
 local fields = redis.call('HMGET', record, 'fence', 'token')
-if fields[1] ~= ARGV[2] or fields[2] ~= ARGV[1] then return 'FENCED' end
+if (ARGV[2] ~= '*' and fields[1] ~= ARGV[2]) or fields[2] ~= ARGV[1] then return 'FENCED' end
 
-redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure')
+-- `pass` stays: a failed run does not show whether responses can be shared now.
+redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')
 local pass_ms, backoff_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
 local names = redis.call('HKEYS', record)
 local awaited = ARGV[8] == '1'
@@ -20,9 +24,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if pass_ms > 0 then
   redis.call('HDEL', record, 'life', 'frame', 'patch')
-  redis.pcall('HSET', record, 'pass', string.format('%.0f', now + pass_ms))
+  redis.pcall('HSET', record, 'pass', string.format('%.0f %.0f', now + pass_ms, now))
 elseif backoff_ms > 0 and awaited then
-  redis.pcall('HSET', record, 'retry', string.format('%.0f', now + backoff_ms), 'failure', ARGV[5])
+  redis.pcall('HSET', record, 'retry', string.format('%.0f %.0f', now + backoff_ms, now), 'failure', ARGV[5])
 end
 local keep = math.max(pass_ms, backoff_ms) + 1000
 if redis.call('PTTL', record) < keep then redis.call('PEXPIRE', record, keep) end

@@ -1,35 +1,43 @@
--- The entry is as it was: gives it new times and puts a patch over its frame, ends the lease and wakes those who wait:
--- one atomic step. Accepted from the newest grant only, as a commit is. The other processes are told, so that their
--- copies live on too; that is a hint, and no part of the log.
+-- Extends an entry that the origin found unchanged: gives it new lifetimes and a patch of header
+-- fields over its frame, ends the lease and wakes the waiters, in one atomic step. It is accepted
+-- under the same conditions as a commit: from the newest grant, and with the group's record. The
+-- patch is also published to all processes, so that their copies live on. That message is a hint
+-- and not part of the log of purges.
 --
--- KEYS 1 record  2 record of its group, or the same
+-- KEYS 1 record  2 record of its group (of a key without variants: the same record)
 -- ARGV 1 token  2 fence  3 patch  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
---      7 keep ms (to be compared)  8 physical ms  9 key  10 wake-up channel prefix
---      11 channel of the log  12 this process  13 longest patch that is told
--- Reply EXTENDED | FENCED (also where there is no entry; then the lease is over)
+--      7 keep ms: how long a stale entry is kept to be revalidated  8 physical TTL ms
+--      9 key  10 prefix of wake-up channels  11 channel of the log  12 this process
+--      13 longest patch in bytes that is published
+-- Reply EXTENDED | FENCED
+--   EXTENDED  now, or by an earlier call whose reply was lost
+--   FENCED    refused as a commit is, and nothing was done; or the entry is gone, and only the
+--             lease was ended
 
 local record, group, token, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local fields = redis.call('HMGET', record, 'fence', 'token', 'life')
+local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants')
 local stored, entry = string.match(fields[3] or '', '^(%d+) (%d+) ')
 if fields[1] ~= fence then return 'FENCED' end
-local stamps = group ~= record and redis.call('HMGET', group, 'purged', 'softened') or {}
-local purged, softened = tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0
-if tonumber(fence) <= math.max(purged, softened) then return 'FENCED' end
-if fields[2] ~= token then -- ended already: by this very extension, whose reply was lost, or otherwise
+local stamps = group ~= record and redis.call('HMGET', group, 'variants', 'softened') or {0}
+local oldest, softened = tonumber(stamps[1] or '') or math.huge, tonumber(stamps[2] or '') or 0
+if not (tonumber(fence) >= oldest and tonumber(fence) > softened) then return 'FENCED' end
+if fields[2] ~= token then
+  -- The lease is over: by this same extension, whose reply was lost, or ended by its holder.
   return stored ~= fence and entry == fence and 'EXTENDED' or 'FENCED'
 end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = (tonumber(stored or '') or 0) > purged and redis.call('HEXISTS', record, 'frame') == 1
+local known = (tonumber(stored or '') or -1) >= oldest and redis.call('HEXISTS', record, 'frame') == 1
 if known then
   redis.call('HSET', record, 'patch', ARGV[3], 'life',
     string.format('%s %s %.0f %.0f %.0f %.0f %.0f', stored, fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))
-  redis.call('PEXPIRE', record, ARGV[8])
-  if group ~= record then -- the stamp of a purge has to outlive what it is about
-    redis.call('HSET', group, 'variants', 1)
-    if redis.call('PTTL', group) < tonumber(ARGV[8]) then redis.call('PEXPIRE', group, ARGV[8]) end
+  -- A group's record must outlive all of its variants, so nothing shortens it.
+  local function lengthen(key)
+    if redis.call('PTTL', key) < tonumber(ARGV[8]) then redis.call('PEXPIRE', key, ARGV[8]) end
   end
+  if fields[4] then lengthen(record) else redis.call('PEXPIRE', record, ARGV[8]) end
+  if group ~= record then lengthen(group) end
 end
 redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure')
 

@@ -1,14 +1,20 @@
--- Ends an attempt and wakes those who wait: one atomic step. A lease that is over is no obstacle as long as nobody
--- took over. A completed record that was lost meanwhile (evicted, flushed) is written again, because it was done.
--- Freeing comes first and needs no memory; then Redis lets the script go on, also on a server that is full.
+-- Ends an attempt and wakes the waiters, in one atomic step. An attempt whose lease has run out may
+-- still end, as long as no other took over. If the record was lost meanwhile (evicted, flushed), a
+-- completed attempt is written again, because its work was done.
+-- The script begins with a write that needs no memory. Redis then lets it go on, also when it is
+-- full.
 --
 -- KEYS 1 record
--- ARGV 1 token  2 fence (*: any, and the attempt is taken back: it never ran)  3 completed | released | uncertain
---      4 keep ms  5 frame  6 exact fingerprint  7 canonical fingerprint  8 key  9 wake-up channel prefix
---      10 not after (server ms, 0: any time)
+-- ARGV 1 token  2 fence ('*': any; takes back an attempt that never ran its handler)
+--      3 new state: completed | released | uncertain  4 how long to keep the record, ms
+--      5 frame of the response, if completed  6 exact fingerprint  7 canonical fingerprint
+--      8 key  9 prefix of wake-up channels
+--      10 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now}
---   FINISHED also if this same finish was made before   RESURRECTED written again
---   STALE    another has it, or has finished it         LATE        the caller gave up before this: nothing was done
+--   FINISHED     now, or by an earlier call whose reply was lost
+--   RESURRECTED  the record was missing and was written again
+--   STALE        another attempt took over, or the attempt ended in another way: nothing was done
+--   LATE         the deadline had passed: nothing was done
 
 local record, token, fence, as = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local time = redis.call('TIME')

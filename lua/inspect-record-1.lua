@@ -1,9 +1,15 @@
--- What is known of a record, for an operator. Writes nothing.
+-- Reads what is known of an idempotency key, for an operator. Writes nothing.
 --
 -- KEYS 1 record
 -- ARGV none
 -- Reply {state, attempt, fence, lease for ms, age ms, keep for ms, frame, name of each step}
---   state: running | lapsed | completed | released | uncertain | ABSENT | UNKNOWN (not of this layout)
+--   running    an attempt holds the lease, for `lease for ms`
+--   lapsed     the lease of the last attempt has run out
+--   completed  the work was done; `frame` is the response
+--   released   the work was not done, and a new attempt may begin
+--   uncertain  it is unknown whether the work was done
+--   ABSENT     there is no record; nothing follows
+--   UNKNOWN    the record is malformed or of another version; nothing follows
 
 local record = KEYS[1]
 local fields = redis.call('HMGET', record, 'v', 's', 'attempt', 'fence', 'until', 'created', 'frame')
@@ -16,8 +22,11 @@ if fields[1] ~= '1' or not (isState and attempt and fence) then return {'UNKNOWN
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function number(i, otherwise) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or otherwise end
--- Where no number says until when, it has not lapsed: nobody begins, and settling it takes force.
-local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - now, 0), 1e13) or 0
+-- Without a valid end, a lease never lapses here: no attempt begins, and settling it needs force.
+local set
+fields[5], set = string.match(fields[5] or '', '^(%d+) ?(%d*)$')
+local from = math.max(now, tonumber(set or '') or 0) -- if the clock was set back: a full lease
+local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - from, 0), 1e13) or 0
 if state == 'running' and lease_ms == 0 then state = 'lapsed' end
 local frame = state == 'completed' and fields[7] or ''
 local age_ms = math.max(now - math.min(number(6, 0), now), 0)

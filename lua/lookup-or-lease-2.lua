@@ -1,51 +1,80 @@
--- Reads the entry and, if it needs filling and nobody is at it, takes the lease: one atomic step, so
--- there is no moment in which two processes both think that they were first.
+-- Reads the entry. If the entry needs a fill and no process is filling it, takes the lease. Both
+-- are one atomic step, so two processes can never both believe that they came first.
 --
--- KEYS 1 record  2 record of the group: of the same key, or of that which it is a variant of
--- ARGV 1 token  2 lease ms (0: only read)  3 process to wake  4 fence of a copy the caller has
---      5 fence of an entry the caller must not use  6 softly (1: make it stale; 0: drop it)
---      7 early (1: lease it although it is fresh)  8 not after (server ms, 0: any time)  9 keep ms
---      10 told (1: who has to wait is to be woken with what was made)
--- Reply {status, now, grant fence, for ms, fence, age ms, fresh for ms, swr ms, sie ms, keep ms, failure, frame, patch}
---   frame and patch are nil where the caller has them; LATE comes without all that follows `now`
---   FRESH  use it; with a grant: refresh it early   STALE   in its window; with a grant: refresh it
---   LEASED fill it                                  BUSY    another fills, under the fence that follows; this process will be woken
---   PASS   not shareable for that long              FAILED  the last fill failed; no attempt for that long
---   LATE   the caller gave up before this ran: nothing was done
+-- Fields of a record (a hash): `life`, `frame` and `patch` are the entry; `token`, `until` and
+-- `fence` the lease; `pass`, `retry` and `failure` the outcome of the last run; `w:<process>` a
+-- waiter. The record of a group also has `variants`, `softened`, `softened_at` and `top`.
+--
+-- KEYS 1 record  2 record of its group (of a key without variants: the same record)
+-- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
+--      3 process to wake when the lease of another ends
+--      4 fence of the copy that the caller holds ('': none); its frame is not sent again
+--      5 fence of an entry that the caller knows to be purged ('-': none)
+--      6 what to do with the entry of ARGV 5 (1: make it stale, 0: delete it)
+--      7 1: early refresh, take the lease although the entry is fresh
+--      8 deadline of the caller in server ms (0: none); after it the script does nothing
+--      9 keep ms: how long a record without an entry outlives its lease
+--      10 1: the wake-up shall bring the entry, if the caller has to wait
+--      11 digest of the caller's request ('': none); a failure recorded with another digest does
+--         not hold this request off
+-- Reply {status, now, grant, for ms, fence, age ms, fresh for ms, stale-while-revalidate ms,
+--        stale-if-error ms, keep ms, failure, frame, patch}
+--   now    server ms. With LATE, nothing follows it.
+--   grant  fence of the lease that the caller was given ('': no lease)
+--   fence  fence of the entry ('': no entry). With BUSY: fence of the fill to wait for.
+--   frame and patch are nil if the caller's copy has them.
+--   FRESH   the entry is fresh. With a grant: refresh it early.
+--   STALE   the entry is within stale-while-revalidate. With a grant: refresh it. Without one,
+--           `for ms` is the rest of another's lease (0: the caller only reads).
+--   LEASED  the caller has to fill. An entry that follows is for stale-if-error or revalidation.
+--   BUSY    another process fills, for `for ms` at most. This process is woken when that lease
+--           ends. To a caller that only reads (`for ms` 0): there is no entry to use.
+--   PASS    the last response could not be shared: for `for ms`, no request waits for another.
+--           With a grant: the response of this run may be stored.
+--   FAILED  the last fill failed: start no run for `for ms`, share `failure`.
+--   LATE    the deadline had passed: nothing was done.
 
 local record, group, token, lease_ms = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
-local time = redis.call('TIME')
+local time, not_after = redis.call('TIME'), tonumber(ARGV[8])
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local not_after = tonumber(ARGV[8])
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local read = {'HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure'}
 local fields = redis.pcall(unpack(read))
--- What is no hash is not ours, and in our way. Any other error is the caller's: it may not read what others may.
+-- A value of another type is not ours and would block the key: delete it. Return any other error. A
+-- NOPERM, for example, says nothing about the record, which other users may be able to read.
 local is_foreign = string.find(fields.err or '', 'WRONGTYPE', 1, true)
 if is_foreign then fields = redis.call('DEL', record) and redis.call(unpack(read)) elseif fields.err then return fields end
 
--- A purge of the group leaves a stamp there: what has an older fence is gone (hard), or stale (soft).
-local stamps = group ~= record and redis.call('HMGET', group, 'purged', 'softened', 'softened_at') or {}
-local purged, softened = tonumber(stamps[1] or '') or 0, tonumber(stamps[2] or '') or 0
-local newest = tonumber(fields[4] or '') or 0
-if not (newest < 9007199254740991) then newest = 0 end
-if newest > 0 and newest <= purged then fields = redis.call('DEL', record) and {} end
--- Whatever was planted there: no mark or lease of ours reaches further than a day.
-local function ms(text, ahead) return math.min(tonumber(text or '') or 0, now + ahead) end
+-- A variant is valid only while its group's record exists. An entry with a fence below `variants`
+-- is gone. One with a fence up to `softened` is stale.
+local stamps = group ~= record and redis.call('HMGET', group, 'variants', 'softened', 'softened_at', 'top') or {0}
+local function number(value) value = tonumber(value or '') return value and value < 9007199254740991 and value end
+local oldest, softened, top = number(stamps[1]) or math.huge, number(stamps[2]) or 0, number(stamps[4]) or 0
+local newest = number(fields[4]) or 0
+if newest > 0 and newest < oldest then fields = redis.call('DEL', record) and {} end
+
+-- Reads a moment that is stored as "<moment> <when it was set>". If the clock is before <when it
+-- was set>, it was set back, and the mark would last longer by that much: then the mark is void.
+-- `ahead` caps planted values: no mark or lease of ours ends more than a day from now.
+local function ms(text, ahead)
+  local at, set = string.match(text or '', '^(%d+) ?(%d*)$')
+  return now >= (tonumber(set or '') or 0) and math.min(tonumber(at or '') or 0, now + ahead) or 0
+end
 local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 864e5), ms(fields[6], 864e5), fields[7] or ''
--- The fence it was stored with, that which it has since its last extension, two moments and three durations.
+-- `life`: the fence of the commit, the fence of the last extension (or of the commit), the moments
+-- of creation and of staleness, and three durations.
 local stored, entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 made, fresh, swr, sie, keep = ms(made, 1e13), ms(fresh, 1e13), ms(swr, 1e13), ms(sie, 1e13), ms(keep, 1e13)
-if stored and tonumber(stored) <= purged then stored, entry = nil, nil end
-if entry and tonumber(entry) <= softened then fresh = math.min(fresh, tonumber(stamps[3]) or 0) end
-if entry and entry == ARGV[5] and ARGV[6] ~= '1' then
-  redis.call('HDEL', record, 'life', 'frame', 'patch')
-  entry = nil
+if stored and tonumber(stored) < oldest then stored, entry = nil, nil end
+if entry and tonumber(entry) <= softened then fresh = math.min(fresh, now, tonumber(stamps[3]) or 0) end
+-- An entry that was made in the future is void, as a mark is: the clock was set back.
+if entry and (now < made or entry == ARGV[5] and ARGV[6] ~= '1') then
+  entry = redis.call('HDEL', record, 'life', 'frame', 'patch') and nil
 elseif entry and entry == ARGV[5] and now < fresh then
   fresh = now
-  local life = string.format('%s %s %.0f %.0f %.0f %.0f %.0f', stored, entry, made, fresh, swr, sie, keep)
-  redis.pcall('HSET', record, 'life', life) -- without memory, the next one does it
+  -- On a full server this write fails; the next lookup that knows of the purge repeats it.
+  redis.pcall('HSET', record, 'life', string.format('%s %s' .. (' %.0f'):rep(5), stored, entry, made, fresh, swr, sie, keep))
 end
 
 local function reply(status, grant, for_ms)
@@ -60,28 +89,29 @@ end
 local held = fields[2] and now < lease_until and newest > softened
 local busy, is_fresh = held and fields[2] ~= token, entry and now < fresh
 if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
-if now < pass then return {'PASS', now, '', pass - now} end
-if now < retry and failure ~= '' then return reply('FAILED', '', retry - now) end
+if now < pass and (busy or lease_ms == 0) then return {'PASS', now, '', pass - now} end
+local failed_like = ARGV[11] ~= '' and string.match(failure, '"like":"([%w_-]+)"') or ARGV[11]
+if now >= pass and now < retry and failure ~= '' and failed_like == ARGV[11] then return reply('FAILED', '', retry - now) end
 
 local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
-  -- Whoever has an answer is not told what was made.
+  -- A caller that has a stale entry to use does not need the new one with its wake-up.
   redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[10] == '1' and token or '')
   return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 
-local fence = fields[4]
-if not held then -- else: our own lease, asked for twice
-  fence = string.format('%.0f', math.max(newest + 1, purged + 1, softened + 1, time[1] * 1000000 + time[2]))
-  local lease_until = string.format('%.0f', now + lease_ms)
-  local set = redis.pcall('HSET', record, 'token', token, 'until', lease_until, 'fence', fence)
+local fence = held and fields[4]
+  or string.format('%.0f', math.max(newest + 1, number(oldest) or 0, softened + 1, top + 1, time[1] * 1000000 + time[2]))
+if not held then -- else the caller repeats its request and already has this lease
+  local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', string.format('%.0f %.0f', now + lease_ms, now))
   if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
-  redis.call('HDEL', record, 'pass', 'retry', 'failure')
-  -- So that a purge finds that there is something to stamp.
-  if group ~= record then redis.call('HSET', group, 'variants', 1) end
+  redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass')
+  -- `variants` tells a purge that it has to stamp the group. Its stamp must be above `top`, the
+  -- newest fence of all variants.
+  if group ~= record then redis.call('HSET', group, 'top', fence, 'variants', number(oldest) and stamps[1] or fence) end
   for _, key in ipairs(group ~= record and {record, group} or {record}) do
     if redis.call('PTTL', key) < lease_ms + ARGV[9] then redis.call('PEXPIRE', key, lease_ms + ARGV[9]) end
   end
 end
-return reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)
+return now < pass and {'PASS', now, fence, pass - now} or reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)

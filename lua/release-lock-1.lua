@@ -1,14 +1,18 @@
--- Frees a lock and hands it to the process that has queued longest, in the same step. The receiver gets it
--- for a short claim and renews if it holds longer, so a dead receiver costs little. Freeing comes first and
--- needs no memory, so that it works on a server that is full.
+-- Frees a lock and grants it to the process at the head of the queue, in the same step. The new
+-- holder gets a short claim and renews it if it needs longer, so a dead receiver costs little. The
+-- script frees memory before it uses any, so it also works on a full server.
 --
 -- KEYS 1 lock
--- ARGV 1 token  2 fence (*: any)  3 overdue (1: on behalf of a holder whose lease is over)  4 key
---      5 grant channel prefix  6 claim ms  7 trust receivers (1: PUBLISH counts them all)
---      8 process to queue again ('': none)  9 its token  10 its lease ms  11 keep ms
+-- ARGV 1 token  2 fence ('*': any; the token alone decides)
+--      3 1: the caller passes on the overdue lock of another holder  4 key
+--      5 prefix of grant channels  6 claim ms
+--      7 1: PUBLISH counts all receivers (not in a cluster); a process without one is skipped
+--      8 process that joins the queue again ('': none)  9 its token  10 its lease ms
+--      11 keep ms: how long a lock is remembered after its lease
 -- Reply {status, now, fence, for ms}
---   RELEASED with a fence: granted to the process queued again; without: to another for that long, or to nobody
---   LOST     the lock was not the caller's any more
+--   RELEASED  with a fence: the process of ARGV 8 has the lock again, for `for ms`.
+--             Without a fence: another process has it for `for ms`, or none has it (0).
+--   LOST      the lock was not the caller's any more: nothing was done
 
 local lock, process = KEYS[1], ARGV[8]
 local time = redis.call('TIME')
@@ -17,7 +21,8 @@ local fields = redis.call('HMGET', lock, 'token', 'until', 'fence', 'head', 'tai
 local head, tail = tonumber(fields[4] or '') or 0, tonumber(fields[5] or '') or 0
 local token = fields[1] or ''
 if token ~= ARGV[1] or (ARGV[2] ~= '*' and (fields[3] or '') ~= ARGV[2]) then return {'LOST', now, '', 0} end
-if ARGV[3] == '1' and token ~= '' and now < (tonumber(fields[2] or '') or 0) then return {'LOST', now, '', 0} end
+local lease_until = tonumber(string.match(fields[2] or '', '^%d+') or '') or 0
+if ARGV[3] == '1' and token ~= '' and now < lease_until then return {'LOST', now, '', 0} end
 redis.call('HDEL', lock, 'token', 'until')
 
 if process ~= '' then
@@ -41,12 +46,13 @@ while head < tail do
     local text = string.format('%.0f', fence)
     redis.call('HDEL', lock, 'p:' .. next_process)
     local granted = redis.pcall('HSET', lock, 'token', next_token, 'fence', text, 'head', head,
-      'until', string.format('%.0f', now + claim))
+      'until', string.format('%.0f %.0f', now + claim, now))
     if type(granted) == 'table' and granted.err then return {'RELEASED', now, '', 0} end
     local keep = lease_ms + ARGV[11]
     if redis.call('PTTL', lock) < keep then redis.call('PEXPIRE', lock, keep) end
     if next_process == process then return {'RELEASED', now, text, claim} end
-    local message = next_token .. ' ' .. text .. ' ' .. string.format('%.0f', now + claim) .. ' ' .. ARGV[4]
+    -- `now` lets the receiver notice a late message, and a wrong estimate of this clock.
+    local message = next_token .. ' ' .. text .. ' ' .. string.format('%.0f %.0f', now + claim, now) .. ' ' .. ARGV[4]
     local receivers = redis.call('PUBLISH', ARGV[5] .. next_process, message)
     if receivers > 0 or ARGV[7] ~= '1' then return {'RELEASED', now, '', claim} end
     redis.call('HDEL', lock, 'token', 'until')

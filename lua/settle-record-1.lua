@@ -1,13 +1,20 @@
--- An operator's word on how it ended: voids the attempt that runs, wakes those who wait, and tells every process to
--- forget its copy. Without force only of a record that is uncertain, lapsed or released.
--- Freeing comes first and needs no memory; then Redis lets the script go on, also on a server that is full.
+-- Applies an operator's decision on how an attempt ended: voids a running attempt, wakes the
+-- waiters, and tells every process to forget its copy. Without force, only a record that is
+-- uncertain, lapsed or released is settled.
+-- The script begins with a write that needs no memory. Redis then lets it go on, also when it is
+-- full.
 --
 -- KEYS 1 record
--- ARGV 1 completed | released  2 keep ms  3 frame  4 force (1 or 0)  5 key  6 wake-up channel prefix
---      7 channel of what was settled  8 not after (server ms, 0: any time)
+-- ARGV 1 new state: completed | released  2 how long to keep the record, ms
+--      3 frame of the response, if completed  4 force (1: settle in any state, 0: do not)  5 key
+--      6 prefix of wake-up channels  7 channel that tells processes to forget a copy
+--      8 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now}
---   SETTLED   ABSENT   REFUSED it runs, has completed, or is not of this layout
---   LATE      the caller gave up before this ran: nothing was done
+--   SETTLED  the record has the new state
+--   ABSENT   there is no record
+--   REFUSED  an attempt runs or has completed, and force was not given; or the record is of another
+--            version
+--   LATE     the deadline had passed: nothing was done
 
 local record, as = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
@@ -16,6 +23,7 @@ local not_after = tonumber(ARGV[8])
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local fields = redis.call('HMGET', record, 'v', 's', 'until', 'fence', 'attempt')
+fields[3] = string.match(fields[3] or '', '^(%d+) ?%d*$') -- drops when the lease was set
 local function number(i)
   local value = tonumber(string.match(fields[i] or '', '^%d+$') or '')
   return value and value < 9007199254740991 and value
@@ -27,7 +35,7 @@ if ARGV[4] ~= '1' and not (lapsed or fields[2] == 'released' or fields[2] == 'un
 
 redis.call('HDEL', record, 'token', 'until')
 redis.call('HSET', record, 's', as, 'ended', '', 'lost', 0, 'recovery', 0)
--- What was planted there instead of numbers would keep everybody out for good.
+-- begin-record refuses malformed numbers for ever, so replace them.
 if not number(4) then redis.call('HSET', record, 'fence', string.format('%.0f', time[1] * 1000000 + time[2])) end
 if not number(5) then redis.call('HSET', record, 'attempt', 1) end
 if as == 'completed' then redis.call('HSET', record, 'frame', ARGV[3]) else redis.call('HDEL', record, 'frame') end

@@ -124,7 +124,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     expect(status(first)).toBe(`Stampede; fwd=uri-miss; fwd-status=200; detail=${reason}`)
     const second = await ask(`${app.url}/a`)
     expect(second.body).toBe('run 2')
-    expect(status(second)).toBe('Stampede; fwd=uri-miss; detail=hit-for-pass')
+    expect(status(second)).toBe(status(first))
     expect(runs).toHaveLength(2)
   })
 
@@ -212,7 +212,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     const { runs, start } = setUp(() => ({ headers: { etag: '"v1"' } }))
     await using app = await start()
     const headers = { 'if-none-match': '"v0"', range: 'bytes=0-0' }
-    expect((await ask(`${app.url}/a`, { headers })).status).toBe(200)
+    expect(await ask(`${app.url}/a`, { headers })).toMatchObject({ status: 206, body: 'r' })
     expect(runs[0]?.headers).not.toHaveProperty('if-none-match')
     expect(runs[0]?.headers).not.toHaveProperty('range')
     const matched = await ask(`${app.url}/a`, { headers: { 'if-none-match': 'W/"v1", "v2"' } })
@@ -264,7 +264,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     const { runs, start } = setUp(() => ({ headers: { etag: '"e"' }, body: '0123456789' }))
     await using app = await start()
     const get = (range: string, more = {}) => ask(`${app.url}/a`, { headers: { range, ...more } })
-    expect(await get('bytes=0-1')).toMatchObject({ status: 200, body: '0123456789' })
+    expect(await get('bytes=0-1')).toMatchObject({ status: 206, body: '01' })
     const cut = await get('bytes=3-5')
     expect(cut).toMatchObject({ status: 206, body: '345' })
     expect(cut.headers).toMatchObject({

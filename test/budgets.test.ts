@@ -49,6 +49,7 @@ const hooks = {
   onMark() {},
   onExtend() {},
   onGap() {},
+  onBack() {},
   onForget() {},
   onLost() {},
   onError() {},

@@ -58,7 +58,7 @@ const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
     const key = (text: string) => cacheKey({ ...GET, target: `/?${text}` }, {}, config, [])
     return key(one) === key(other)
   },
-  frames: (_about: string, hex: string) => decodeFrame(Buffer.from(hex, 'hex')) !== undefined,
+  frames: (_about: string, hex: string) => decodeFrame('k', Buffer.from(hex, 'hex')) !== undefined,
 }
 
 const names = readdirSync(FOLDER).map((file) => file.replace(/\.json$/, ''))

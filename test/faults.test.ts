@@ -68,6 +68,20 @@ describe('a Redis', () => {
     await expect.poll(stored, { timeout: 10_000 }).toBe(2)
   })
 
+  it('that has become a replica while many ask is left by each connection once', async () => {
+    const { admin, stampede } = await setUp()
+    const warnings: Error[] = []
+    const onWarning = (warning: Error) => warnings.push(warning)
+    process.on('warning', onWarning)
+    open.push(() => process.off('warning', onWarning))
+    await admin.replicaof('127.0.0.1', 1)
+    const keys = Array.from({ length: 30 }, (_, n) => `many ${n}`)
+    const ask = (key: string) => stampede.getOrSet(key, () => 'mine', { ttlMs: 60_000 })
+    const answers = await Promise.all(keys.map(ask))
+    expect(new Set(answers)).toEqual(new Set(['mine']))
+    expect(warnings).toEqual([])
+  })
+
   it('that has cut its connections, and is there, is told of a purge all the same', async () => {
     const { admin, stampede } = await setUp()
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')

@@ -1,7 +1,7 @@
 // Whatever is planted in Redis in the place of a page, or said on its channels: a miss or the right answer, and the fleet goes on.
 
 import { createStampede, type Stampede, toHeaders } from '@stampede/core'
-import { runs } from '@stampede/core/testing'
+import { forgeFrame, runs, turnBit, withChecksum } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
@@ -60,15 +60,18 @@ async function stored(): Promise<{ key: string; fields: Record<string, Buffer> }
   return { key, fields }
 }
 
-/** What a client gets, and what the handler alone would have given it. */
-async function expectRight(planted: Buffer, what: string): Promise<'hit' | 'miss'> {
+/** Short ones stand in the name of their record. */
+const coreKey = (record: string) => record.slice('t:2:{='.length, -1)
+
+/** What a client gets, and what the handler alone would have given it. `key`: that of the record, as the frame names it. */
+async function expectRight(key: string, planted: Buffer, what: string): Promise<'hit' | 'miss'> {
   const before = ran
   const { head, body } = await rawRequest(app.port, '/page')
   if (ran > before) {
     expect([head[0], body], what).toEqual(['HTTP/1.1 200 OK', PAGE])
     return 'miss'
   }
-  const readable = decodeFrame(planted)
+  const readable = decodeFrame(key, planted)
   if (readable?.type !== 'response') throw new Error(`${what}: answered with what cannot be read`)
   const status = Number(head[0]?.split(' ')[1])
   expect(status, what).toBe(readable.status)
@@ -89,7 +92,9 @@ describe('a stored page', () => {
     const plant = async (bytes: Buffer, what: string) => {
       await quiet()
       await admin.hset(key, { ...fields, frame: bytes })
-      seen[await expectRight(bytes, what)] += 1
+      const came = await expectRight(coreKey(key), bytes, what)
+      seen[came] += 1
+      return came
     }
     await plant(frame, 'as it was')
     expect(seen).toEqual({ hit: 1, miss: 0 })
@@ -99,22 +104,28 @@ describe('a stored page', () => {
     let state = runs(1).seed
     for (let at = 0; at < frame.length; at++) {
       state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-      const changed = Buffer.from(frame)
-      changed[at] = (frame[at] ?? 0) ^ (1 << (state >>> 29))
-      await plant(changed, `bit ${state >>> 29} of byte ${at}`)
+      const changed = turnBit(frame, 8 * at + (state >>> 29))
+      const what = `bit ${state >>> 29} of byte ${at}`
+      // By accident: never served. By a writer who knows the layout: only what is sound.
+      expect(await plant(changed, what), what).toBe('miss')
+      await plant(withChecksum(changed), `${what}, with its checksum`)
     }
     for (const [at, length] of [
-      [4, 0xff_ff_ff_ff],
       [8, 0xff_ff_ff_ff],
-      [4, 0],
+      [12, 0xff_ff_ff_ff],
       [8, 0],
+      [12, 0],
     ] as const) {
       const changed = Buffer.from(frame)
       changed.writeUInt32BE(length, at)
-      await plant(changed, `${length} at ${at}`)
+      await plant(withChecksum(changed), `${length} at ${at}`)
     }
     await plant(Buffer.concat([frame, frame]), 'twice')
-    await plant(Buffer.concat([frame, Buffer.alloc(1024 * 1024)]), 'with a megabyte behind it')
+    const long = Buffer.concat([frame, Buffer.alloc(1024 * 1024)])
+    await plant(withChecksum(long), 'with a megabyte behind it')
+    const digest = turnBit(frame.subarray(16, 24), 0)
+    const head = frame.toString('utf8', 24, frame.length - PAGE.length)
+    expect(await plant(forgeFrame(head, { body: PAGE, digest }), 'of another key')).toBe('miss')
     // Neither all of them hits nor all misses: what is planted is looked at.
     expect(seen.miss).toBeGreaterThan(100)
     expect(seen.hit).toBeGreaterThan(10)
@@ -147,7 +158,11 @@ describe('a stored page', () => {
       a: 0,
       v: [],
     })
-    for (const each of ['', '{', 'null', '[]', patch, '\xff\xfe', '{"p":1e999}']) {
+    const digest = (fields.frame as Buffer).subarray(16, 24)
+    const forged = ['', '{', 'null', '[]', patch, '\xff\xfe', '{"p":1e999}'].map((head) =>
+      forgeFrame(head, { kind: 4, body: '', digest }),
+    )
+    for (const each of [Buffer.alloc(0), Buffer.from(patch), ...forged]) {
       await quiet()
       await admin.hset(key, {
         ...fields,
@@ -155,7 +170,7 @@ describe('a stored page', () => {
       })
       const before = ran
       const { head, body } = await rawRequest(app.port, '/page')
-      expect([head[0], body, ran - before], each).toEqual(['HTTP/1.1 200 OK', PAGE, 1])
+      expect([head[0], body, ran - before], String(each)).toEqual(['HTTP/1.1 200 OK', PAGE, 1])
       expect(head.join()).not.toMatch(/set-cookie/i)
     }
   })

@@ -430,6 +430,7 @@ function hooks(clock: ManualClock, process: number) {
       else if (player !== undefined) player.settlements += 1
     },
     onGap: ignore,
+    onBack: ignore,
     onLost: ignore,
     onError: ignore,
   }
@@ -457,7 +458,9 @@ local ttl = redis.call('PTTL', KEYS[1])
 if ttl < 0 then return end
 for _, field in ipairs({'until', 'created'}) do
   local at = redis.call('HGET', KEYS[1], field)
-  if at then redis.call('HSET', KEYS[1], field, string.format('%.0f', at - ARGV[1])) end
+  -- A lease has two: until when, and since when.
+  local earlier = at and string.gsub(at, '%d+', function(moment) return string.format('%.0f', moment - ARGV[1]) end)
+  if at then redis.call('HSET', KEYS[1], field, earlier) end
 end
 if ttl <= tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) else redis.call('PEXPIRE', KEYS[1], ttl - ARGV[1]) end`
 

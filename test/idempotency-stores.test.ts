@@ -14,7 +14,7 @@ describe('memoryStore, when it remembers as many keys as it may,', () => {
     const manual = new ManualClock()
     const ignore = () => {}
     const hooks = { onWake: ignore, onSettled: ignore, onGap: ignore, onLost: ignore }
-    store.attach({ ...hooks, clock: manual, onError: ignore })
+    store.attach({ ...hooks, clock: manual, onBack: ignore, onError: ignore })
     const begin = (key: string, retentionMs = 60_000) =>
       store.begin(key, {
         token: key,

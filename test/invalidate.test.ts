@@ -46,10 +46,10 @@ async function start(framework: Framework, options: object = {}, before?: () => 
 
 /** What the app is to say of groups. */
 function fieldsOf(headers: Seen['headers']): Record<string, string> {
-  const names = ['cache-groups', 'cache-group-invalidation']
+  const names = { 'x-in': 'cache-groups', 'x-changes': 'cache-group-invalidation' }
   return Object.fromEntries(
-    names.flatMap((name) => {
-      const said = headers[`x-${name}`]
+    Object.entries(names).flatMap(([from, name]) => {
+      const said = headers[from]
       return said === undefined ? [] : [[name, String(said)]]
     }),
   )
@@ -160,7 +160,7 @@ describe.each(frameworks)('stampedeCache on $name, with Redis', (framework) => {
     await using other = await start(framework, { stampede: stampedes[1], ...options })
     await using grouped = await start(framework, { stampede: stampedes[0] })
     const isHit = async () =>
-      statusOf(await grouped.send('GET', '/c', { 'x-cache-groups': '"list"' })).includes('hit')
+      statusOf(await grouped.send('GET', '/c', { 'x-in': '"list"' })).includes('hit')
     for (let i = 0; i < 5; i++) {
       for (const path of ['/a', '/b']) {
         await expect.poll(() => one.isHit(path)).toBe(true)
@@ -171,7 +171,7 @@ describe.each(frameworks)('stampedeCache on $name, with Redis', (framework) => {
       expect([await one.isHit('/a'), await one.isHit('/b')]).toEqual([false, false])
       await expect.poll(() => other.isHit('/a')).toBe(false)
       expect(await isHit()).toBe(true)
-      await grouped.send('POST', '/elsewhere', { 'x-cache-group-invalidation': '"list"' })
+      await grouped.send('POST', '/elsewhere', { 'x-changes': '"list"' })
       expect(await isHit()).toBe(false)
     }
     for (const stampede of stampedes) await stampede.close()

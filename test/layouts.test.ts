@@ -82,6 +82,45 @@ describe('two layouts side by side', () => {
   })
 })
 
+describe('two versions of frames side by side in one layout of records', () => {
+  let fleet: AppFleet
+  beforeAll(async () => {
+    const env = {
+      EDITS: JSON.stringify([
+        ['/packages/core/dist/entry/frame.js', 'const VERSION = 3;', 'const VERSION = 4;'],
+      ]),
+      EDITED: '2,3',
+      APP: script('cached-app.mjs').href,
+      CACHE: JSON.stringify({ ttlMs: 60_000, staleWhileRevalidateMs: 60_000, tags: ['pages'] }),
+    }
+    fleet = await startAppFleet(script('other-build.mjs'), { framework: FRAMEWORKS }, env)
+  })
+  afterAll(() => fleet?.[Symbol.asyncDispose]())
+
+  it('take what the other made for a miss: both serve what the origin made, and purges reach both', async () => {
+    const { origin } = fleet
+    const answers: Answer[] = []
+    for (let round = 0; round < 3; round++) {
+      for (const url of fleet.urls('/page')) answers.push(await ask(url))
+      answers.push(...(await burst(fleet.urls('/page'), 40)))
+    }
+    for (const { status, body } of answers) {
+      expect([status, body]).toEqual([200, expect.stringMatching(/^\/page #\d+$/)])
+    }
+    // Each version fills for itself, and keeps a copy in memory: they do not drive each other in circles.
+    expect(origin.calls('/page')).toBeLessThan(8)
+    await fleet.member(0).ask({ type: 'purge', target: { tag: 'pages' } })
+    const before = new Set(bodies(answers))
+    for (const url of fleet.urls('/page')) {
+      await expect.poll(async () => before.has((await ask(url)).body), { interval: 10 }).toBe(false)
+    }
+    const seen = (
+      await Promise.all(fleet.members.map((member) => member.ask<string[]>({ type: 'events' })))
+    ).flat()
+    expect(seen).not.toContain('store.failed')
+  })
+})
+
 it('what one layout knows of idempotency keys the other does not: it runs them again', async () => {
   const env = { ...NEXT, APP: script('idempotent-app.mjs').href, IDEMPOTENCY: '{}' }
   const options = { framework: 'express' }

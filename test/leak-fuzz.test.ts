@@ -73,7 +73,7 @@ describe.each(PLATFORMS)('%s', (framework) => {
   it('keeps people apart over the memory store', async () => {
     const { figures } = await run(framework, 'memory')
     // A fuzzer that only bypassed the cache would never find anything.
-    expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.1)
+    expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.08)
     expect(figures.reusedOwn, inWords(figures)).toBeGreaterThan(0)
     expect(figures.unchanged, inWords(figures)).toBeGreaterThan(0)
   })

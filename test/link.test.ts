@@ -1,11 +1,13 @@
 // What a store on Redis does at the moments in which its connection goes and comes, with a clock that stands still.
 
-import { groupOf, type StampedeStore } from '@stampede/core'
+import { type Grant, groupOf, type StampedeStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { names } from '../packages/redis/src/keys.ts'
+import { RedisLink } from '../packages/redis/src/link.ts'
+import { LIFETIMES, openBareStore } from './harness/bare-store.ts'
 import { redisOfFile } from './harness/redis-of-file.ts'
 import { waitUntil } from './harness/wait-until.ts'
 
@@ -56,6 +58,90 @@ describe('a connection that was lost', () => {
         () => false,
       ),
     )
+  })
+})
+
+describe('a connection for commands that comes back while the subscription was never lost', () => {
+  it('has results that could not be stored tried at once', async () => {
+    const heard: string[] = []
+    const note = (name: string) => () => void heard.push(name)
+    store.idempotency.attach({
+      clock,
+      onWake: note('wake'),
+      onSettled: note('settled'),
+      onGap: note('gap'),
+      onBack: () => {
+        heard.push('back')
+        // What is tried now gets through: the circuit breaker is closed before.
+        void store.idempotency.inspect('k').then(note('inspected'), note('refused'))
+      },
+      onLost: () => {},
+      onError: () => {},
+    })
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await waitUntil('it was told', () => heard.length >= 2)
+    expect(heard).toEqual(['back', 'inspected'])
+  })
+})
+
+describe('a look-up in a process that was blocked', () => {
+  it('goes on to the script all the same, although its time is over', async () => {
+    const { grant } = (await lookUp('hot')) as { grant: Grant }
+    await store.commit(grant, Buffer.from('frame'), LIFETIMES)
+    for (let i = 0; i < 40; i++) expect((await lookUp('hot')).status).toBe('fresh')
+    const asked = lookUp('k')
+    clock.jumpedMs = 1_000
+    expect((await asked).status).toBe('leased')
+  })
+
+  it('has a tenth of its budget left for each step', () => {
+    const link = new RedisLink(client, names('stampede'), 300)
+    const hearer = { onGap() {}, onLost() {}, onError() {} }
+    link.open(clock, hearer)
+    const deadline = link.deadline()
+    expect(link.leftMs(deadline)).toBe(300)
+    clock.jumpedMs += 200
+    expect(link.leftMs(deadline)).toBe(100)
+    clock.jumpedMs += 1_000
+    expect(link.leftMs(deadline)).toBe(30)
+    link.close(hearer)
+  })
+})
+
+describe('a purge', () => {
+  it('of a key is told to Redis although the circuit is open', async () => {
+    await server.pause()
+    // Without a lease there is none to be given back, which would close it.
+    const read = (key: string) => store.lookup(key, { token: 't', leaseMs: 0 })
+    for (const key of ['a', 'b', 'c']) await expect(read(key)).rejects.toThrow('no answer')
+    await expect(read('d')).rejects.toThrow('circuit open')
+    await server.resume()
+    await store.purge('k', { soft: false })
+    expect(await admin.exists(names('stampede').purges[1])).toBe(1)
+  })
+})
+
+describe('a store that is closed', () => {
+  it('leaves no interval behind', async () => {
+    const started = vi.spyOn(globalThis, 'setInterval')
+    const cleared = vi.spyOn(globalThis, 'clearInterval')
+    try {
+      const other = openBareStore(server.url)
+      await other.lookup('k', { token: 't', leaseMs: 0 })
+      // Somebody waits: the subscription is looked after more closely.
+      await other.lookup('busy', { token: 'first', leaseMs: LEASE_MS })
+      await other.lookup('busy', { token: 'second', leaseMs: LEASE_MS })
+      const ours = started.mock.results.map(({ value }) => value)
+      expect(ours.length).toBeGreaterThanOrEqual(3)
+      await other.close()
+      await waitUntil('all are cleared', () => {
+        const ended = new Set(cleared.mock.calls.map(([interval]) => interval))
+        return Promise.resolve(ours.every((interval) => ended.has(interval)))
+      })
+    } finally {
+      started.mockRestore()
+      cleared.mockRestore()
+    }
   })
 })
 

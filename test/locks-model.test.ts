@@ -2,7 +2,14 @@
 // a page: whatever is replied, told and left must be what the model says. The memory store serves one process,
 // Redis three; both are also played the same sequences side by side.
 
-import { type Grant, type LockReply, type LockStore, memoryStore } from '@stampede/core'
+import {
+  type Clock,
+  type Grant,
+  type LockReply,
+  type LockStore,
+  memoryStore,
+  systemClock,
+} from '@stampede/core'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
@@ -336,7 +343,7 @@ beforeAll(async () => {
   for (let process = 0; process < 3; process++) {
     const client = new Redis(server.url, { lazyConnect: true })
     const { locks } = redisStore(client, { commandTimeoutMs: 5_000 })
-    locks.attach({ ...quiet(new ManualClock()), onGrant: (grant) => listen(process, grant) })
+    locks.attach({ ...quiet(systemClock), onGrant: (grant) => listen(process, grant) })
     clients.push(client)
     redisStores.push(locks)
   }
@@ -348,7 +355,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-function quiet(clock: ManualClock) {
+function quiet(clock: Clock) {
   const ignore = () => {}
   return { clock, onGap: ignore, onLost: ignore, onError: ignore }
 }
@@ -364,9 +371,10 @@ function redisBench(processes: number, key: string): Bench {
     clock: new ManualClock(),
     // The lease's end is a moment in the record: to let time pass is to bring it nearer.
     async pass(ms) {
-      if (await admin.hexists(record(`l:${key}`), 'until')) {
-        await admin.hincrby(record(`l:${key}`), 'until', -ms)
-      }
+      const until = await admin.hget(record(`l:${key}`), 'until')
+      if (until === null) return
+      const earlier = until.split(' ').map((moment) => Number(moment) - ms)
+      await admin.hset(record(`l:${key}`), 'until', earlier.join(' '))
     },
     async heard() {
       echoes += 1
@@ -380,7 +388,8 @@ function redisBench(processes: number, key: string): Bench {
           left -= 1
           if (left === 0) resolve()
         }
-        for (const channel of channels) void admin.publish(channel, `${token} 1 1 echo`)
+        // So old that it is confirmed by the server, after whatever was heard before it.
+        for (const channel of channels) void admin.publish(channel, `${token} 1 1 1 ${token}`)
       })
       listen = before
     },

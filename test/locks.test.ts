@@ -68,7 +68,12 @@ function openAdmin(redis: RedisServer) {
     async record(key: string) {
       const fields = await client.hgetall(nameOf(key))
       const places = Object.keys(fields).filter((field) => /^[qp]:/.test(field))
-      return { ...fields, token: fields.token, until: Number(fields.until ?? 0), places }
+      return {
+        ...fields,
+        token: fields.token,
+        until: Number.parseInt(fields.until ?? '0', 10),
+        places,
+      }
     },
     /** Resolves when that many processes queue. */
     queued: (key: string, count: number) =>

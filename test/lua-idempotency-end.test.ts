@@ -248,6 +248,7 @@ describe('settle-record', () => {
 
   it.each([
     ['it runs', SOUND],
+    ['it runs until some moment, and since', { ...SOUND, until: `${FUTURE} 1` }],
     ['it has completed', COMPLETED],
     ['it has completed, after its lease', { ...COMPLETED, until: '1' }],
     ['it is in no state', { ...SOUND, s: 'done' }],
@@ -275,6 +276,7 @@ describe('settle-record', () => {
     ['uncertain', UNCERTAIN, 0],
     ['uncertain because its lease is over', DOUBTED, 0],
     ['lapsed', LAPSED, 0],
+    ['lapsed, given and over', { ...SOUND, until: '2 1' }, 0],
     ['released', RELEASED, 0],
     ['running, with force', SOUND, 1],
     ['completed, with force', COMPLETED, 1],

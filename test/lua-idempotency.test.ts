@@ -34,6 +34,7 @@ import {
   record,
   redis,
   serverMs,
+  span,
   statusOf,
   whenFull,
 } from './harness/lua-scripts.ts'
@@ -95,7 +96,7 @@ describe('begin-record', () => {
     expect(now).toBeGreaterThanOrEqual(before)
     expect(Math.floor(Number(fence) / 1_000)).toBe(now)
     const numbers = { fence, attempt: '1', lost: '0', recovery: '0', created: String(now) }
-    const holder = { token: 't', until: String(now + LEASE_MS), ended: '' }
+    const holder = { token: 't', until: span(now, LEASE_MS), ended: '' }
     const prints = { exact: 'e', canonical: 'c' }
     expect(await fieldsOf()).toEqual({ v: '1', s: 'running', ...prints, ...holder, ...numbers })
     await expectKept(RETENTION_MS)
@@ -128,7 +129,7 @@ describe('begin-record', () => {
     const reply = await begin('t', given)
     const [, now, fence] = reply
     expect(reply).toEqual(['BEGUN', NOW, expect.stringMatching(/^\d{16}$/), 4, 1, 'pay', 'paid'])
-    const grant = { token: 't', until: String(now + LEASE_MS), fence }
+    const grant = { token: 't', until: span(now, LEASE_MS), fence }
     const counts = { attempt: '4', lost: '2', recovery: '1' }
     expect(await fieldsOf()).toEqual({ ...SOUND, ...grant, ...counts, 'w:other': '1' })
     await expectKept(RETENTION_MS)
@@ -190,6 +191,15 @@ describe('begin-record', () => {
     await plant({ ...SOUND, [name]: '' })
     expect(await begin('t', other)).toEqual(['MISMATCH', NOW])
     expect(await statusOf(begin('t', one))).toBe('BUSY')
+  })
+
+  it('BUSY for one lease more, once, when the clock was set back during the lease', async () => {
+    await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
+    const [status, now, forMs] = await begin('t')
+    expect([status, forMs]).toEqual(['BUSY', 4_000])
+    expect((await fieldsOf()).until).toBe(span(now, 4_000))
+    const [again, later, leftMs] = await begin('t')
+    expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
   })
 
   it('BUSY while another runs it: for how long at most', async () => {
@@ -385,8 +395,14 @@ describe('inspect-record', () => {
     expect(steps.sort()).toEqual(['', 'pay'])
   })
 
+  it('running, for no more than its lease, when the clock was set back during it', async () => {
+    await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
+    expect((await inspect()).slice(0, 4)).toEqual(['running', '3', '7', 4_000])
+  })
+
   it.each([
     ['lapsed', LAPSED, ''],
+    ['lapsed', { ...SOUND, until: '2 1' }, ''],
     ['completed', COMPLETED, 'bytes'],
     ['completed', { ...COMPLETED, frame: '' }, ''],
     ['released', RELEASED, ''],

@@ -50,12 +50,25 @@ async function append(event: string, known = 0, bounds: Bounds = {}): Promise<Ap
   return { status, now, position, prev }
 }
 
-async function read(known: number, most = 10_000) {
-  const reply = (await redis.eval(readPurges.source, 3, meta, log, marks, known, most)) as string[]
-  const [status, now, last, floor, ...rest] = reply
+interface Page {
+  most?: number
+  bytes?: number
+  /** Of the server that the caller knows; else of this one. */
+  run?: string
+  client?: typeof redis
+}
+
+async function read(known: number, { most = 10_000, bytes = 1e6, run, client = redis }: Page = {}) {
+  const args: Arguments = [known, run ?? (await runId()), most, bytes]
+  const raw = await client.eval(readPurges.source, 3, meta, log, marks, ...args)
+  const [status, now, last, floor, told, ...rest] = raw as string[]
   const events: Array<[position: number, event: string]> = []
   for (let i = 0; i < rest.length; i += 2) events.push([Number(rest[i]), rest[i + 1] ?? ''])
-  return { status, now: Number(now), last: Number(last), floor: Number(floor), events }
+  return { status, now: Number(now), last: Number(last), floor: Number(floor), run: told, events }
+}
+
+async function runId(): Promise<string> {
+  return /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? ''
 }
 
 /** A position that is known, of a history that has begun. */
@@ -169,7 +182,7 @@ describe('append-purge', () => {
 
   it.each(['xadd', 'zadd', 'hset'])('an error where %s is not allowed', async (command) => {
     const client = await without(command)
-    await expect(append('mht=red', 0, { client })).rejects.toThrow(/run this command/)
+    await expect(append('mht=red', 0, { client })).rejects.toThrow(/run this command|ACL failure/)
     client.disconnect()
     // And then it is as if nothing were known.
     const known = await begun()
@@ -233,14 +246,44 @@ describe('read-purges', () => {
     expect(await read(all.at(-3) ?? 0)).toMatchObject({ status: 'LOG' })
   })
 
+  it('PART, as long as there are more purges than fit into one reply, by number or by bytes', async () => {
+    const known = await begun()
+    const events = ['kh1', `kh${'x'.repeat(500)}`, 'mh3', 'kh4', 'kh5']
+    for (const event of events) await append(event)
+    for (const page of [{ most: 2 }, { bytes: 100 }, { bytes: 1 }]) {
+      const heard: string[] = []
+      const statuses: string[] = []
+      for (let at = known; statuses.length < 9 && statuses.at(-1) !== 'LOG'; ) {
+        const reply = await read(at, page)
+        expect(reply.last).toBe(reply.events.at(-1)?.[0] ?? at)
+        heard.push(...reply.events.map(([, event]) => event))
+        statuses.push(reply.status ?? '')
+        at = reply.last
+      }
+      expect(heard).toEqual(events)
+      expect(statuses.slice(0, -1)).toEqual(Array(statuses.length - 1).fill('PART'))
+      expect(statuses.length).toBeGreaterThan(1)
+    }
+  })
+
+  it('MORE, as long as there are more marks than bytes that fit into one reply', async () => {
+    const known = await begun()
+    for (let i = 0; i < 3; i++) await append(`mht=${i}${'x'.repeat(80)}`)
+    const first = await read(0, { bytes: 180 })
+    expect(first).toMatchObject({ status: 'MORE', floor: known, last: first.events[1]?.[0] })
+    expect(await read(first.last, { bytes: 180 })).toMatchObject({ status: 'LOG' })
+    await redis.del(log)
+    expect(await read(first.last, { bytes: 180 })).toMatchObject({ status: 'MARKS' })
+  })
+
   it('MORE, as long as there are more marks than fit into one reply', async () => {
     const known = await begun()
     for (let i = 0; i < 5; i++) await append(`mht=${i}`)
-    const first = await read(0, 2)
+    const first = await read(0, { most: 2 })
     expect(first).toMatchObject({ status: 'MORE', last: first.events[1]?.[0], floor: known })
     await redis.del(log)
-    const second = await read(first.last, 2)
-    const third = await read(second.last, 2)
+    const second = await read(first.last, { most: 2 })
+    const third = await read(second.last, { most: 2 })
     expect([second.status, third.status]).toEqual(['MORE', 'MARKS'])
     const names = [first, second, third].flatMap(({ events }) => events.map(([, name]) => name))
     expect(names).toEqual(['ht=0', 'ht=1', 'ht=2', 'ht=3', 'ht=4'])
@@ -300,6 +343,76 @@ describe('read-purges', () => {
     const { position } = await append('mht=red')
     expect(position).toBe(last + 1)
     expect(await read(last)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
+  })
+
+  describe('to one who knows purges that were lost when older data came back', () => {
+    /** Purges, of which the last was lost; then some that do not know of it. */
+    async function fork(after: number): Promise<{ known: number; last: number }> {
+      await begun()
+      await append('mht=kept')
+      const parts = [meta, log, marks]
+      const saved = await Promise.all(parts.map((part) => redis.dumpBuffer(part)))
+      const { position: known } = await append('mht=lost')
+      for (const [i, part] of parts.entries()) {
+        await redis.restore(part, 0, saved[i] as Buffer, 'REPLACE')
+      }
+      let last = 0
+      for (let i = 0; i < after; i++) last = (await append(`mht=${i}`)).position
+      return { known, last }
+    }
+
+    it('MARKS, and all that was made before is void, for everybody', async () => {
+      const { known, last } = await fork(3)
+      const reply = await read(known)
+      expect(reply).toMatchObject({ status: 'MARKS', last: last + 1, floor: last + 1 })
+      // The others are told, and the history goes on from there.
+      expect(await read(last)).toMatchObject({ status: 'MARKS', last: last + 1, floor: last + 1 })
+      expect(await read(last + 1)).toMatchObject({ status: 'LOG', last: last + 1 })
+      expect(await append('mht=next', known)).toMatchObject({ prev: last + 1 })
+    })
+
+    it('the same where the log was cut since, on another run of the server; and that once', async () => {
+      const { known, last } = await fork(3)
+      await redis.xtrim(log, 'MAXLEN', 1)
+      expect((await read(known)).floor).toBeLessThan(known)
+      const first = await read(known, { run: 'before' })
+      expect(first).toMatchObject({ status: 'MARKS', floor: last + 1, run: await runId() })
+      const second = await read(known - 1, { run: 'before' })
+      expect(second).toMatchObject({ status: 'MARKS', floor: last + 1 })
+    })
+
+    it('LOG where nothing was lost, on another run of the server', async () => {
+      const known = await begun()
+      const { position } = await append('mht=red')
+      const reply = await read(known, { run: 'before' })
+      expect(reply).toMatchObject({ status: 'LOG', last: position, floor: known })
+      expect(await read(0, { run: '' })).toMatchObject({ status: 'MARKS', floor: known })
+    })
+
+    it('LOG where the server does not say which run it is', async () => {
+      const client = await without('info')
+      const known = await begun()
+      await append('mht=red')
+      const reply = await read(known, { run: '', client })
+      expect(reply).toMatchObject({ status: 'LOG', run: '' })
+      await redis.xtrim(log, 'MAXLEN', 0)
+      expect(await read(known, { run: '', client })).toMatchObject({ floor: known })
+      client.disconnect()
+    })
+  })
+
+  it('an error where the server may not write, though nothing is to be written', async () => {
+    const known = await begun()
+    await redis.replicaof('127.0.0.1', 1)
+    // Redis 6.2 puts the place in the script before it.
+    await expect(read(known))
+      .rejects.toThrow(/READONLY/)
+      .finally(() => redis.replicaof('NO', 'ONE'))
+    await redis.config('SET', 'min-replicas-to-write', '1')
+    await expect(read(known))
+      .rejects.toThrow(/NOREPLICAS/)
+      .finally(() => redis.config('SET', 'min-replicas-to-write', '0'))
+    expect(await read(known)).toMatchObject({ status: 'LOG' })
   })
 
   it('MARKS where an event of the log is not as we write it', async () => {

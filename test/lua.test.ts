@@ -17,6 +17,7 @@ import {
   record,
   redis,
   serverMs,
+  span,
   statusOf,
   tests,
   whenFull,
@@ -74,7 +75,7 @@ describe('acquire-lock', () => {
     expect(fence).toMatch(/^\d{16}$/)
     expect(now).toBeGreaterThanOrEqual(before)
     expect(Math.floor(Number(fence) / 1_000)).toBe(now)
-    expect(await fieldsOf()).toEqual({ token: 't', until: String(now + 5_000), fence })
+    expect(await fieldsOf()).toEqual({ token: 't', until: span(now, 5_000), fence })
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
@@ -106,6 +107,16 @@ describe('acquire-lock', () => {
     const [status, now, fence, forMs] = (await acquire('t')) as unknown[]
     expect([status, fence, forMs]).toEqual(['BUSY', '7', until - Number(now)])
     expect(await fieldsOf()).toEqual({ token: 'other', until: String(until), fence: '7' })
+  })
+
+  it('BUSY for one lease more, once, when the clock was set back during the lease', async () => {
+    const hour = 3_600_000
+    await record({ token: 'other', until: span((await serverMs()) + hour, 4_000), fence: '7' })
+    const [status, now, , forMs] = (await acquire('t')) as [string, number, string, number]
+    expect([status, forMs]).toEqual(['BUSY', 4_000])
+    expect((await fieldsOf()).until).toBe(span(now, 4_000))
+    const [again, later, , leftMs] = (await acquire('t')) as [string, number, string, number]
+    expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
   })
 
   it('BUSY with a place in the queue, one for each process, under its last name', async () => {
@@ -207,7 +218,7 @@ describe('release-lock', () => {
     const [status, now, ...rest] = (await release('t')) as [string, number, string, number]
     expect([status, ...rest]).toEqual(['RELEASED', '', CLAIM_MS])
     const { fence, ...fields } = await fieldsOf()
-    const until = String(now + CLAIM_MS)
+    const until = span(now, CLAIM_MS)
     expect(fields).toEqual({
       token: 't-p1',
       until,
@@ -217,7 +228,9 @@ describe('release-lock', () => {
       'p:p2': '1',
     })
     expect(Number(fence)).toBeGreaterThan(7)
-    expect(await allHeard()).toEqual([`grant ${tests} p1 t-p1 ${fence} ${until} the key`])
+    expect(await allHeard()).toEqual([
+      `grant ${tests} p1 t-p1 ${fence} ${now + CLAIM_MS} ${now} the key`,
+    ])
   })
 
   it('RELEASED past those who are not there any more, in the same step', async () => {
@@ -254,8 +267,15 @@ describe('release-lock', () => {
     const [status, now, fence, forMs] = reply as [string, number, string, number]
     expect([status, forMs]).toEqual(['RELEASED', 1_500])
     expect(Number(fence)).toBeGreaterThan(7)
-    expect(await fieldsOf()).toMatchObject({ token: 't2', fence, until: String(now + 1_500) })
+    expect(await fieldsOf()).toMatchObject({ token: 't2', fence, until: span(now, 1_500) })
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('RELEASED with a fence above that of the holder, also when the clock was set back', async () => {
+    await held()
+    await record({ fence: '8999999999999999' })
+    const reply = await release('t', { fence: '*', again: ['me', 't2', 1_500] })
+    expect(reply).toMatchObject({ 0: 'RELEASED', 2: '9000000000000000' })
   })
 
   it('RELEASED to another, and queued again behind it', async () => {
@@ -334,7 +354,7 @@ describe('renew', () => {
     await record({ token: 't', fence: '7', until: PAST })
     const before = await serverMs()
     expect(await extend('t', '7')).toBe('RENEWED')
-    expect(Number((await fieldsOf()).until)).toBeGreaterThanOrEqual(before + 5_000)
+    expect(parseInt((await fieldsOf()).until ?? '', 10)).toBeGreaterThanOrEqual(before + 5_000)
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
@@ -349,6 +369,21 @@ describe('renew', () => {
     await record({ token: 't', fence: '7', until: PAST })
     expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
   })
+
+  it('RENEWED keeps the record of its group alive, and makes none where there is none', async () => {
+    isVariant = true
+    try {
+      await record({ token: 't', fence: '7', until: PAST })
+      expect(await extend('t', '7')).toBe('RENEWED')
+      expect(await redis.exists(group)).toBe(0)
+      await redis.hset(group, 'variants', '7')
+      await redis.pexpire(group, 1_000)
+      expect(await extend('t', '7')).toBe('RENEWED')
+      expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
+    } finally {
+      isVariant = false
+    }
+  })
 })
 
 describe('lookup-or-lease', () => {
@@ -360,11 +395,24 @@ describe('lookup-or-lease', () => {
     early?: 0 | 1
     notAfter?: number
     told?: 0 | 1
+    like?: string
   }
   const look = (token: string, given: Given = {}) => {
     const { leaseMs = 5_000, known = '', outdated = '-', soft = 0, early = 0, notAfter = 0 } = given
-    const { told = 1 } = given
-    const lookup = [token, leaseMs, 'me', known, outdated, soft, early, notAfter, KEEP_MS, told]
+    const { told = 1, like = '' } = given
+    const lookup = [
+      token,
+      leaseMs,
+      'me',
+      known,
+      outdated,
+      soft,
+      early,
+      notAfter,
+      KEEP_MS,
+      told,
+      like,
+    ]
     return run(lookupOrLease, lookup)
   }
   const NOTHING = ['', 0, 0, 0, 0, 0]
@@ -388,14 +436,40 @@ describe('lookup-or-lease', () => {
     const [status, now, fence, ...rest] = (await look('t')) as unknown[]
     expect(status).toBe('LEASED')
     expect(rest).toEqual([0, ...NOTHING, '', null, null])
-    expect(await fieldsOf()).toEqual({ token: 't', fence, until: String(Number(now) + 5_000) })
+    expect(await fieldsOf()).toEqual({ token: 't', fence, until: span(Number(now), 5_000) })
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('LEASED although another was, when the clock was set back before that', async () => {
+    const later = (await serverMs()) + 60_000
+    await record({ token: 'other', until: span(later, 5_000), fence: '7' })
+    expect(await statusOf(look('t'))).toBe('LEASED')
+    expect(await fieldsOf()).toMatchObject({ token: 't' })
+  })
+
+  it('LEASED although it is not shareable or failed, when the clock was set back before that', async () => {
+    const later = (await serverMs()) + 60_000
+    await record({ pass: span(later, 5_000), retry: span(later, 1_000), failure: 'why' })
+    expect(await statusOf(look('t'))).toBe('LEASED')
+  })
+
+  it('LEASED when the entry was made after now: it is dropped, for its age is not known', async () => {
+    const later = (await serverMs()) + 60_000
+    await entry(5_000, { made: later, fresh: later + 2_000 })
+    const reply = (await look('t')) as unknown[]
+    expect([reply[0], reply[4]]).toEqual(['LEASED', ''])
+    expect((await fieldsOf()).frame).toBeUndefined()
   })
 
   it('LEASED again to the token that has it', async () => {
     await record({ token: 't', until: FUTURE, fence: '7' })
     const [status, , fence] = (await look('t')) as unknown[]
     expect([status, fence]).toEqual(['LEASED', '7'])
+  })
+
+  it('LEASED above every earlier fence, also when the clock was set back', async () => {
+    await record({ fence: '8999999999999999' })
+    expect(((await look('t')) as unknown[])[2]).toBe('9000000000000000')
   })
 
   it('LEASED with the entry that may stand in for an error', async () => {
@@ -515,14 +589,29 @@ describe('lookup-or-lease', () => {
   })
 
   it('an error where there is no memory for a lease', async () => {
-    await expect(whenFull(() => look('t'))).rejects.toThrow(/^OOM/)
+    await expect(whenFull(() => look('t'))).rejects.toThrow(/OOM/)
   })
 
-  it('PASS for as long as it is not shareable', async () => {
+  it('PASS with the grant for the one whose run may be stored; the mark stays', async () => {
     const until = (await serverMs()) + 4_000
     await record({ pass: until })
     const [status, now, grant, forMs] = (await look('t')) as unknown[]
-    expect([status, grant, forMs]).toEqual(['PASS', '', until - Number(now)])
+    const { pass, token, fence } = await fieldsOf()
+    expect([status, grant, forMs]).toEqual(['PASS', fence, until - Number(now)])
+    expect([pass, token]).toEqual([String(until), 't'])
+  })
+
+  it('PASS without a grant while another holds the lease; the reader is not registered', async () => {
+    await record({ pass: (await serverMs()) + 4_000, token: 't', until: FUTURE, fence: '7' })
+    const [status, , grant] = (await look('other')) as unknown[]
+    expect([status, grant]).toEqual(['PASS', ''])
+    expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass', 'token', 'until'])
+  })
+
+  it('LEASED when a PASS mark has expired; the mark is deleted', async () => {
+    await record({ pass: (await serverMs()) - 1 })
+    expect(((await look('t')) as unknown[])[0]).toBe('LEASED')
+    expect(await fieldsOf()).not.toHaveProperty('pass')
   })
 
   it('FAILED for the back-off, with the failure', async () => {
@@ -531,6 +620,22 @@ describe('lookup-or-lease', () => {
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[3]]).toEqual(['FAILED', until - Number(reply[1])])
     expect(reply[10]).toBe('why')
+  })
+
+  it('FAILED for like requests only while the failure names a request', async () => {
+    const failure = '{"status":500,"message":"x \\"like\\":\\"b\\"","like":"a"}'
+    await record({ retry: (await serverMs()) + 4_000, failure })
+    for (const like of ['', 'a']) {
+      expect(((await look('t', { like })) as unknown[])[0]).toBe('FAILED')
+    }
+    expect(((await look('t', { like: 'b' })) as unknown[])[0]).toBe('LEASED')
+    expect(await fieldsOf()).not.toHaveProperty('failure')
+  })
+
+  it('FAILED for every request once the failure names no request', async () => {
+    const failure = '{"status":500,"message":"x \\"like\\":\\"b\\""}'
+    await record({ retry: (await serverMs()) + 4_000, failure })
+    expect(((await look('t', { like: 'a' })) as unknown[])[0]).toBe('FAILED')
   })
 
   it('STALE with the grant for the one who is to refresh it', async () => {
@@ -566,6 +671,16 @@ describe('lookup-or-lease', () => {
     expect((await fieldsOf())['w:me']).toBe('')
   })
 
+  it('PASS, FAILED and BUSY for a day at most, whatever was planted', async () => {
+    const day = 86_400_000
+    await record({ pass: FUTURE })
+    expect((await look('t')) as unknown[]).toMatchObject({ 0: 'PASS', 3: day })
+    await record({ pass: 0, retry: FUTURE, failure: 'why' })
+    expect((await look('t')) as unknown[]).toMatchObject({ 0: 'FAILED', 3: day })
+    await record({ retry: 0, token: 'other', until: FUTURE, fence: '6' })
+    expect((await look('t')) as unknown[]).toMatchObject({ 0: 'BUSY', 3: day })
+  })
+
   it('BUSY to one who only reads, when there is nothing', async () => {
     expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
     expect(await fieldsOf()).toEqual({})
@@ -579,28 +694,104 @@ describe('lookup-or-lease', () => {
       }
     })
 
-    it('LEASED when its group was purged since', async () => {
+    it('LEASED when its group was purged since: the stamp stays, and the newest fence is kept', async () => {
       await entry(5_000)
-      await redis.hset(group, 'purged', '5')
+      await redis.hset(group, 'variants', '6')
+      const [status, , fence, , entryFence] = (await look('t')) as unknown[]
+      expect([status, entryFence]).toEqual(['LEASED', ''])
+      expect(await redis.hgetall(group)).toEqual({ variants: '6', top: fence })
+    })
+
+    it.each<[string, Record<string, string>]>([
+      ['is missing', {}],
+      ['knows of no variants', { fence: '3' }],
+      ['has nonsense for what it knows of them', { variants: 'x' }],
+      ['has a number that nothing can be above', { variants: '9'.repeat(30) }],
+    ])('LEASED when the record of its group %s: from now on it knows', async (_, fields) => {
+      await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
+      if (Object.keys(fields).length > 0) await redis.hset(group, fields)
+      const [status, , fence, , entryFence] = (await look('t')) as unknown[]
+      expect([status, entryFence]).toEqual(['LEASED', ''])
+      expect(await redis.hgetall(group)).toEqual({ ...fields, variants: fence, top: fence })
+      expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
+    })
+
+    it('LEASED when the record of its group is younger than it', async () => {
+      await entry(5_000)
+      await redis.hset(group, { variants: '6', top: '6' })
       expect(await statusOf(look('t'))).toBe('LEASED')
-      expect(await redis.hget(group, 'variants')).toBe('1')
+    })
+
+    it('LEASED though another was filling it before the purge, or it was not shareable then', async () => {
+      await redis.hset(group, { variants: '6', top: '5' })
+      for (const before of [{ token: 'other', until: FUTURE }, { pass: FUTURE }]) {
+        await redis.del(key)
+        await record({ fence: '5', ...before })
+        expect(await statusOf(look('t'))).toBe('LEASED')
+      }
+    })
+
+    it('BUSY when the record of its group is younger than the entry, and not than the lease', async () => {
+      await entry(5_000, { token: 'other', until: FUTURE, fence: '9' })
+      await redis.hset(group, { variants: '7', top: '9' })
+      expect(await statusOf(look('t'))).toBe('BUSY')
+    })
+
+    it('LEASED above every fence and purge of its group, also when the clock was set back', async () => {
+      const ahead = '8999999999999999'
+      for (const field of ['top', 'softened', 'variants']) {
+        await redis.del(key, group)
+        await redis.hset(group, { variants: '1', [field]: ahead })
+        const fence = Number(((await look('t')) as unknown[])[2])
+        const least = Number(ahead) + (field === 'variants' ? 0 : 1)
+        expect(fence, field).toBeGreaterThanOrEqual(least)
+        expect(await redis.hget(group, 'top')).toBe(String(fence))
+      }
+    })
+
+    it('LEASED after a soft purge while another was filling it: nobody waits for what is refused', async () => {
+      await record({ token: 'other', until: FUTURE, fence: '7' })
+      await redis.hset(group, { variants: '5', softened: '7', softened_at: PAST })
+      expect(await statusOf(look('t'))).toBe('LEASED')
+    })
+
+    it('BUSY to one who only reads, when the record of its group is missing', async () => {
+      await entry(5_000)
+      expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
+      expect(await redis.exists(group)).toBe(0)
+    })
+
+    it('LEASED while another has a lease from before its group was purged softly', async () => {
+      await record({ token: 'other', until: FUTURE, fence: '7' })
+      await redis.hset(group, { softened: '8', softened_at: await serverMs() })
+      expect(await statusOf(look('t'))).toBe('LEASED')
+    })
+
+    it('STALE when its group was purged softly since, and the clock was set back', async () => {
+      await entry(5_000)
+      await redis.hset(group, {
+        variants: '1',
+        softened: '5',
+        softened_at: (await serverMs()) + 4_000,
+      })
+      expect(await statusOf(look('t'))).toBe('STALE')
     })
 
     it('STALE when its group was purged softly since', async () => {
       await entry(5_000)
-      await redis.hset(group, { softened: '5', softened_at: await serverMs() })
+      await redis.hset(group, { variants: '5', softened: '5', softened_at: await serverMs() })
       expect(await statusOf(look('t'))).toBe('STALE')
     })
 
     it('FRESH when it was found unchanged after a soft purge of its group', async () => {
       await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
-      await redis.hset(group, { softened: '6', softened_at: PAST })
+      await redis.hset(group, { variants: '5', softened: '6', softened_at: PAST })
       expect(await statusOf(look('t'))).toBe('FRESH')
     })
 
     it('FRESH when it is newer than the purges of its group', async () => {
       await entry(5_000)
-      await redis.hset(group, { purged: '4', softened: '4', softened_at: PAST })
+      await redis.hset(group, { variants: '5', softened: '4', softened_at: PAST })
       expect(await statusOf(look('t'))).toBe('FRESH')
     })
   })
@@ -612,6 +803,8 @@ describe('commit', () => {
     return run(commit, [token, fence, 'bytes', ...times, 'k', `wake ${tests} `, longestTold, inAll])
   }
 
+  beforeEach(() => void redis.hset(group, 'variants', '1'))
+
   it('FENCED when a later grant or a purge has raised the fence', async () => {
     expect(await write('t', '7')).toBe('FENCED')
     await record({ token: 't', fence: '8' })
@@ -619,11 +812,45 @@ describe('commit', () => {
     expect(await fieldsOf()).toEqual({ token: 't', fence: '8' })
   })
 
-  it('FENCED when its group was purged since', async () => {
+  it.each<[string, Record<string, string>]>([
+    ['was purged since', { variants: '8' }],
+    ['was purged softly since', { variants: '1', softened: '7' }],
+    ['is missing', {}],
+    ['knows of no variants', { fence: '3' }],
+    ['has nonsense for what it knows of them', { variants: 'x' }],
+  ])('FENCED when the record of its group %s', async (_, fields) => {
     await record({ token: 't', fence: '7' })
-    await redis.hset(group, 'purged', '7')
+    await redis.del(group)
+    if (Object.keys(fields).length > 0) await redis.hset(group, fields)
     expect(await write('t', '7')).toBe('FENCED')
     expect((await fieldsOf()).frame).toBeUndefined()
+    expect(await redis.hgetall(group)).toEqual(fields)
+  })
+
+  it('COMMITTED keeps the record of its group for as long, and never shortens it', async () => {
+    await record({ token: 't', fence: '7' })
+    await redis.pexpire(group, 1_000)
+    expect(await write('t', '7')).toBe('COMMITTED')
+    expect(await redis.pttl(group)).toBeGreaterThan(5_000)
+    await redis.pexpire(group, 60_000)
+    await record({ token: 't', fence: '7' })
+    expect(await write('t', '7')).toBe('COMMITTED')
+    expect(await redis.pttl(group)).toBeGreaterThan(50_000)
+  })
+
+  it('COMMITTED does not shorten the life of a record that has variants, and does that of others', async () => {
+    for (const [fields, least] of [
+      [{ variants: '3' }, 50_000],
+      [{}, 0],
+    ] as const) {
+      await redis.del(key)
+      await record({ token: 't', fence: '7', ...fields })
+      await redis.pexpire(key, 60_000)
+      expect(await write('t', '7')).toBe('COMMITTED')
+      const left = await redis.pttl(key)
+      expect(left).toBeGreaterThan(least)
+      expect(left).toBeLessThanOrEqual(least === 0 ? 7_000 : 60_000)
+    }
   })
 
   it('FENCED when its lease was ended without an entry', async () => {
@@ -682,6 +909,7 @@ describe('extend', () => {
   }
   const stored = { frame: 'bytes', stored: '5' }
   const leased = { ...stored, token: 't', until: FUTURE, fence: '7' }
+  beforeEach(() => void redis.hset(group, 'variants', '1'))
 
   it('FENCED when a later grant or a purge has raised the fence, or the record is gone', async () => {
     expect(await extend('t', '7')).toBe('FENCED')
@@ -690,11 +918,31 @@ describe('extend', () => {
     expect((await fieldsOf()).patch).toBeUndefined()
   })
 
-  it.each(['purged', 'softened'])('FENCED when its group was %s since', async (stamp) => {
+  it.each<[string, Record<string, string>]>([
+    ['was purged since', { variants: '8' }],
+    ['was purged softly since', { variants: '1', softened: '7' }],
+    ['is missing', {}],
+    ['knows of no variants', { fence: '3' }],
+  ])('FENCED when the record of its group %s', async (_, fields) => {
     await record(leased)
-    await redis.hset(group, stamp, '7')
+    await redis.del(group)
+    if (Object.keys(fields).length > 0) await redis.hset(group, fields)
     expect(await extend('t', '7')).toBe('FENCED')
     expect((await fieldsOf()).patch).toBeUndefined()
+  })
+
+  it('EXTENDED keeps the record of its group for as long', async () => {
+    await record(leased)
+    await redis.pexpire(group, 1_000)
+    expect(await extend('t', '7')).toBe('EXTENDED')
+    expect(await redis.pttl(group)).toBeGreaterThan(5_000)
+  })
+
+  it('EXTENDED does not shorten the life of a record that has variants', async () => {
+    await record({ ...leased, variants: '3' })
+    for (const each of [key, group]) await redis.pexpire(each, 60_000)
+    expect(await extend('t', '7')).toBe('EXTENDED')
+    for (const each of [key, group]) expect(await redis.pttl(each)).toBeGreaterThan(50_000)
   })
 
   it('FENCED when its lease was ended without an entry', async () => {
@@ -712,7 +960,7 @@ describe('extend', () => {
 
   it('FENCED where the entry is from before a purge of its group', async () => {
     await record(leased)
-    await redis.hset(group, 'purged', '6')
+    await redis.hset(group, 'variants', '6')
     expect(await extend('t', '7')).toBe('FENCED')
     expect((await fieldsOf()).patch).toBeUndefined()
   })
@@ -732,8 +980,7 @@ describe('extend', () => {
     expect(fields).toEqual({ ...stored, fence: '7', patched: '7', patch: 'over', ...times })
     expect(Number(fresh) - Number(made)).toBe(1_000)
     expect(await redis.pttl(key)).toBeGreaterThan(5_000)
-    expect(await redis.hget(group, 'variants')).toBe('1')
-    expect(await redis.pttl(group)).toBeGreaterThan(5_000)
+    expect(await redis.hgetall(group)).toEqual({ variants: '1' })
     expect(await allHeard()).toEqual([
       `wake ${tests} me key`,
       `log ${tests} x process 6 7 ${made} 1000 2000 3000 4000 7000 3\nkeyover`,
@@ -781,6 +1028,12 @@ describe('end-lease', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
+  it('ENDED without a result: a PASS mark stays', async () => {
+    await record({ token: 't', fence: '7', until: FUTURE, pass: FUTURE })
+    expect(await end('t', '7')).toBe('ENDED')
+    expect(await fieldsOf()).toEqual({ fence: '7', pass: String(FUTURE) })
+  })
+
   it('ENDED as not shareable: the entry goes too', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     await record({ patch: 'over', patched: '6' })
@@ -802,7 +1055,7 @@ describe('end-lease', () => {
     expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
     const { retry, ...fields } = await fieldsOf()
     expect(fields).toEqual({ fence: '7', failure: 'why' })
-    expect(Number(retry)).toBeGreaterThanOrEqual(before + 4_000)
+    expect(parseInt(retry ?? '', 10)).toBeGreaterThanOrEqual(before + 4_000)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
@@ -841,11 +1094,36 @@ describe('purge', () => {
   })
 
   it('PURGED with variants: a stamp stays that is above every fence', async () => {
-    await record({ variants: 1, fence: '7' })
+    await record({ variants: 1, top: '9', fence: '7', life: 'x' })
+    await redis.pexpire(key, 60_000)
     expect(await drop(0)).toBe('PURGED')
-    const { purged, fence, variants } = await fieldsOf()
-    expect([fence, variants]).toEqual([purged, '1'])
-    expect(Number(purged)).toBeGreaterThan(7)
+    const { fence = '', ...rest } = await fieldsOf()
+    expect(rest).toEqual({ variants: fence })
+    expect(Number(fence)).toBeGreaterThan(1e15)
+    expect(await redis.pttl(key)).toBeGreaterThan(50_000)
+  })
+
+  it.each([0, 1] as const)(
+    'PURGED above every fence of its variants when the clock was set back (soft: %s)',
+    async (soft) => {
+      for (const field of ['top', 'variants', 'softened', 'fence']) {
+        await redis.del(key)
+        await record({ variants: '1', [field]: '8999999999999999' })
+        expect(await drop(soft)).toBe('PURGED')
+        const { softened, variants } = await fieldsOf()
+        expect(Number(soft === 1 ? softened : variants), field).toBe(9_000_000_000_000_000)
+      }
+    },
+  )
+
+  it('PURGED with variants where no stamp can be written: without one they are gone too', async () => {
+    await record({ variants: '1', fence: '7' })
+    const client = await without('hset')
+    expect(await drop(0, client)).toBe('PURGED')
+    client.disconnect()
+    expect(await redis.exists(key)).toBe(0)
+    await record({ variants: '1', fence: '7' })
+    expect(await whenFull(() => drop(0))).toBe('PURGED')
   })
 
   it('UNSTAMPED when there is no memory for the stamp', async () => {

@@ -16,7 +16,8 @@ let failures: unknown[]
 const TRIES = 5
 
 function refused(of: string) {
-  const message = `${of}: not connected: connect ECONNREFUSED 127.0.0.1:${port}`
+  const why = `: not connected: connect ECONNREFUSED 127.0.0.1:${port}`
+  const message = expect.stringMatching(new RegExp(`^(${of})${why}$`))
   const cause = { cause: { code: 'ECONNREFUSED' } }
   return { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE', message, cause }
 }
@@ -42,7 +43,8 @@ describe('without a Redis', () => {
       expect(await stampede.getOrSet(`k${i}`, () => 'made', { ttlMs: 1_000 })).toBe('made')
     }
     expect(failures).toHaveLength(TRIES)
-    for (const error of failures) expect(error).toMatchObject(refused('redis read-purges'))
+    for (const error of failures)
+      expect(error).toMatchObject(refused('redis lookup|redis read-purges'))
   })
 
   it('so does a purge', async () => {

@@ -160,6 +160,25 @@ describe('a process', () => {
     for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
   })
 
+  it('that missed much catches up over a slow line: in pages, each within the budget of a command', async () => {
+    const a = await start()
+    const b = await start(proxy.url)
+    await proxy.refuse()
+    proxy.drop()
+    const names = Array.from({ length: 300 }, (_, n) => `${n}${'x'.repeat(8_000)}`)
+    for (const name of names) await a.store.purge(name, hard)
+    // 2.4 MB take 2.4 s, and the budget is one second.
+    proxy.throttle(1_000)
+    try {
+      await proxy.accept()
+      await soon(() => b.heard.length, 20_000).toBe(names.length)
+    } finally {
+      proxy.throttle(0)
+    }
+    expect(b.heard).toEqual(names.map((name) => `${name} hard`))
+    expect(b.counts.forgets).toBe(0)
+  })
+
   it('leaves less behind of purges with long names', async () => {
     const a = await start()
     for (let n = 0; n < 400; n++) await a.store.purge(`${'x'.repeat(100_000)}${n}`, hard)
@@ -219,6 +238,79 @@ describe('an answer that took long', () => {
     await a.store.lookup('k', LOOKUP)
     expect(a.store.confirmedAt).toBe(confirmedAt)
     expect(confirmedAt).toBeGreaterThan(performance.now())
+  })
+})
+
+describe('an answer that took long, and so did what should confirm it,', () => {
+  it('is none: what it found may have been purged', async () => {
+    const a = await start(proxy.url)
+    await soon(() => a.store.confirmedAt > 0).toBe(true)
+    proxy.delay(60)
+    try {
+      const answer = a.store.lookup('k', LOOKUP)
+      const frozen = [60, 180].map((ms) => setTimeout(() => a.skip(6_000), ms))
+      const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+      await expect(answer).rejects.toMatchObject(failure)
+      for (const each of frozen) clearTimeout(each)
+    } finally {
+      proxy.delay(0)
+    }
+    const certain = () =>
+      a.store.lookup('k', LOOKUP).then(
+        () => true,
+        () => false,
+      )
+    await soon(certain).toBe(true)
+  })
+})
+
+describe('a Redis that may only be read', () => {
+  it.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
+    [
+      'since it was made a replica whose master is away',
+      () => admin.replicaof('127.0.0.1', 1),
+      () => admin.replicaof('NO', 'ONE'),
+    ],
+    [
+      'since it has no replica, and is to have one to write',
+      () => admin.config('SET', 'min-replicas-to-write', '1'),
+      () => admin.config('SET', 'min-replicas-to-write', '0'),
+    ],
+  ])('%s confirms nothing, and is not read after five seconds', async (_, begin, end) => {
+    const a = await start()
+    const grantOf = async () => {
+      const reply = await a.store.lookup('k', { token: 't', leaseMs: 5_000 })
+      return 'grant' in reply ? reply.grant : undefined
+    }
+    const grant = await grantOf()
+    if (grant === undefined) throw new Error('no lease')
+    const times = { freshMs: 60_000, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
+    await a.store.commit(grant, Buffer.from('old'), { ...times, physicalMs: 60_000 })
+    expect((await a.store.lookup('k', LOOKUP)).status).toBe('fresh')
+    await begin()
+    try {
+      const { confirmedAt } = a.store
+      await new Promise((resolve) => setTimeout(resolve, HEARTBEAT_MS + 500))
+      expect(a.store.confirmedAt).toBe(confirmedAt)
+      a.skip(5_001)
+      const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+      await expect(a.store.lookup('k', LOOKUP)).rejects.toMatchObject(failure)
+    } finally {
+      await end()
+    }
+    const status = () => a.store.lookup('k', LOOKUP).then((reply) => reply.status, String)
+    await soon(status, 8_000).toBe('fresh')
+    expect(a.counts.forgets).toBe(0)
+  })
+})
+
+describe('a process that asks nothing', () => {
+  it('knows the clock of the server from its heartbeat', async () => {
+    const a = await start()
+    await admin.config('RESETSTAT')
+    const times = async () => (await server.commandStats()).time ?? 0
+    await soon(times, HEARTBEAT_MS + 2_000).toBeGreaterThan(0)
+    expect(a.counts.forgets).toBe(0)
   })
 })
 

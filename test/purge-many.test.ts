@@ -17,7 +17,10 @@ beforeAll(async () => {
   server = await startRedis()
   admin = new Redis(server.url)
   processes = [1, 2, 3].map(() =>
-    createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
+    createStampede({
+      // A lookup that runs out of time is not stored, and 500 are sent at once.
+      store: redisStore(new Redis(server.url, { lazyConnect: true }), { commandTimeoutMs: 5_000 }),
+    }),
   )
 })
 afterAll(async () => {
@@ -47,7 +50,7 @@ it('a purge by tag costs the same for one entry and for 100 000, and reaches eac
   for (let n = 0; n < 300; n++) expect(await get(processes[2], n, 'never')).toBe('old')
   const many = await commandsOf(() => processes[1]?.purge({ tag: 'products' }))
   expect(many).toEqual(few)
-  expect(many.evalsha).toBe(1)
+  expect(many.eval).toBe(1)
   expect(await admin.dbsize()).toBeGreaterThanOrEqual(MANY)
   await expect.poll(() => get(processes[2], 0, 'new')).toBe('new')
   for (const from of processes) {
@@ -65,4 +68,4 @@ async function commandsOf(work: () => unknown): Promise<CommandStats> {
   return Object.fromEntries(grown.filter(([name, by]) => by > 0 && !UNRELATED.has(name)))
 }
 
-const UNRELATED: ReadonlySet<string> = new Set(['hmget', 'info', 'ping'])
+const UNRELATED: ReadonlySet<string> = new Set(['hmget', 'info', 'persist', 'ping', 'time'])

@@ -154,6 +154,72 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     await stampede.close()
   })
 
+  it('by a PUT reaches a language that outlives the one that was answered 404', async () => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const says = ({ headers }: Seen): Says => {
+      const isFound = headers['accept-language'] === 'en'
+      const vary = { vary: 'Accept-Language' }
+      return isFound ? { headers: vary, body: version } : { headers: vary, status: 404, body: 'no' }
+    }
+    const options = { ttlMs: 600_000, negativeTtlMs: 300 }
+    const apps = await Promise.all(
+      processes.map((stampede) => express.start({ stampede, ...options } as object, says)),
+    )
+    const [first, last] = [apps[0]?.url, apps.at(-1)?.url]
+    const get = async (url: string | undefined, language: string) =>
+      (await ask(`${url}/page`, { headers: { 'accept-language': language } })).body
+    try {
+      // The first language has the record of the group for its own.
+      for (const language of ['de', 'en']) await get(first, language)
+      await new Promise((resolve) => setTimeout(resolve, 400))
+      expect(await get(first, 'de')).toBe('no')
+      // Until the record of that is gone.
+      await new Promise((resolve) => setTimeout(resolve, 2_000))
+      expect(await get(first, 'en')).toBe('old')
+      version = 'new'
+      await ask(`${first}/page`, { method: 'PUT', headers: { 'accept-language': 'en' } })
+      expect(await get(first, 'en')).toBe('new')
+      await expect.poll(() => get(last, 'en')).toBe('new')
+    } finally {
+      for (const app of apps) await app[Symbol.asyncDispose]()
+      for (const stampede of processes) await stampede.close()
+    }
+  })
+
+  it('of a key that is being refreshed leaves nothing to stand in for an error of the handler', async () => {
+    const processes = stampedes(where)
+    const [stampede, other = stampede] = processes
+    if (stampede === undefined || other === undefined) throw new Error('no process')
+    const fails: Array<() => void> = []
+    let [runs, purges] = [0, 0]
+    stampede.on('purged', () => (purges += 1))
+    const options = { stampede, ttlMs: 300, staleIfErrorMs: 60_000, key: () => 'page' }
+    const app = await express.start({ ...options, vary: ['x-lang'] } as object, async () => {
+      runs += 1
+      if (runs === 1) return { body: 'old' }
+      await new Promise<void>((resolve) => fails.push(resolve))
+      return { status: 503, body: 'broken' }
+    })
+    try {
+      expect((await ask(`${app.url}/`)).body).toBe('old')
+      await new Promise((resolve) => setTimeout(resolve, 400))
+      const asked = [ask(`${app.url}/`)]
+      await expect.poll(() => fails.length).toBe(1)
+      await other.purge({ key: 'page' })
+      // For the value and for the response of that name.
+      await expect.poll(() => purges).toBe(2)
+      fails[0]?.()
+      expect((await Promise.all(asked)).map(({ status, body }) => [status, body])).toEqual([
+        [503, 'broken'],
+      ])
+    } finally {
+      for (const fail of fails) fail()
+      await app[Symbol.asyncDispose]()
+      for (const each of processes) await each.close()
+    }
+  })
+
   it('that is soft makes every variant stale', async () => {
     const [stampede] = stampedes(where)
     if (stampede === undefined) throw new Error('no process')

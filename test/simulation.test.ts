@@ -94,7 +94,8 @@ describe('an episode', () => {
 describe('a part of the protocol that is broken', () => {
   it('is in the sources as its mutation says', async () => {
     for (const { file, from } of MUTATIONS.flatMap(({ edits }) => edits)) {
-      const text = await readFile(new URL(`../packages/${file}`, import.meta.url), 'utf8')
+      const at = file.startsWith('simulation/') ? `./${file}` : `../packages/${file}`
+      const text = await readFile(new URL(at, import.meta.url), 'utf8')
       expect(text.split(from), `${file}: ${from}`).toHaveLength(2)
     }
   })

@@ -7,7 +7,7 @@ import { burst } from './harness/load.ts'
 import { type StormFleet, startStormFleet } from './storm/fleet.ts'
 import { type Load, startLoad } from './storm/load.ts'
 import { at } from './storm/truth.ts'
-import { FAULTS } from './storm/weather.ts'
+import { FAULTS, restoreRoles } from './storm/weather.ts'
 
 /** A lease whose holder never heard of it, and what it takes to notice and to run the handler, on a busy machine. */
 const LEASE_MS = 2_000
@@ -16,6 +16,11 @@ const ANSWERED_WITHIN_MS = LEASE_MS + 4_000
 const SHARED_WITHIN_MS = 15_000
 /** A lease of an order whose holder never heard of it, if it cannot be taken back before; and a little. */
 const ORDERED_WITHIN_MS = 30_000 + 5_000
+/** The faults come again and again for so long. 0: once. */
+const MINUTES = Number(process.env.STORM_MINUTES ?? 0)
+/** What a process holds grows while its caches fill. After so long it must not. */
+const PLATEAU_AFTER_MINUTES = 10
+const PLATEAU_BYTES = 16 * 1024 * 1024
 
 describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ source }) => {
   let fleet: StormFleet
@@ -23,23 +28,38 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
   /** What happened in each process, by the type of event. */
   const counts: Array<Record<string, number>> = []
   const weather: Array<{ name: string; from: number; until: number }> = []
+  /** Of each process after each round of faults, in bytes. */
+  const memory: Array<{ minute: number; held: number[] }> = []
 
-  beforeAll(async () => {
-    fleet = await startStormFleet(source, { ttlMs: 600_000, leaseMs: LEASE_MS })
-    const { members, pages, orders } = fleet
-    await burst(
-      members.map(({ url }) => `${url}/pages/0`),
-      members.length,
-    )
-    load = startLoad(members, pages, orders)
-    for (const [name, strike] of Object.entries(FAULTS)) {
-      const from = at()
-      await strike(fleet)
-      weather.push({ name, from, until: at() })
-    }
-    await load.stop()
-    for (const member of members) counts.push(await member.ask({ type: 'counts' }))
-  }, 120_000)
+  beforeAll(
+    async () => {
+      fleet = await startStormFleet(source, { ttlMs: 600_000, leaseMs: LEASE_MS })
+      const { members, pages, orders } = fleet
+      await burst(
+        members.map(({ url }) => `${url}/pages/0`),
+        members.length,
+      )
+      load = startLoad(members, pages, orders)
+      const begunAt = at()
+      for (;;) {
+        for (const [name, strike] of Object.entries(FAULTS)) {
+          const from = at()
+          await strike(fleet)
+          weather.push({ name, from, until: at() })
+        }
+        const asked = members.map((member) =>
+          member.ask<{ heapUsed: number; external: number }>({ type: 'memory' }),
+        )
+        const held = (await Promise.all(asked)).map(({ heapUsed, external }) => heapUsed + external)
+        memory.push({ minute: (at() - begunAt) / 60_000, held })
+        if (at() - begunAt >= MINUTES * 60_000) break
+        await restoreRoles(fleet)
+      }
+      await load.stop()
+      for (const member of members) counts.push(await member.ask({ type: 'counts' }))
+    },
+    240_000 + MINUTES * 60_000,
+  )
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 
   it('was one: Redis was away for each process, and most reads were hits all the same', async ({
@@ -66,6 +86,16 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     expect(all.length - excluded).toBeGreaterThan(100)
     for (const count of [purgesTriedAgain, refused, excluded]) expect(count).toBeGreaterThan(0)
     for (const each of counts) expect(each['store.failed']).toBeGreaterThan(10)
+  })
+
+  it('holds no more in each process once its caches are full', async ({ annotate }) => {
+    await annotate(JSON.stringify(memory))
+    const later = memory.filter(({ minute }) => minute > PLATEAU_AFTER_MINUTES)
+    for (const index of fleet.members.keys()) {
+      const held = later.map((sample) => sample.held[index] ?? 0)
+      const grown = held.length === 0 ? 0 : Math.max(...held) - (held[0] ?? 0)
+      expect(grown, JSON.stringify(memory)).toBeLessThan(PLATEAU_BYTES)
+    }
   })
 
   it('answers every reader with the page, within a lease and what it takes to notice', () => {

@@ -181,9 +181,9 @@ describe.each(LAYERS)('$name', ({ build }) => {
   })
 
   it('leaves to the inner one what that tells apart by more, and both say what they did', async () => {
-    const identity: Options['identity'] = (request) => String(request.headers['x-user'])
+    const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity })
-    const ask = (user: string) => t.get('/a', { 'x-user': user })
+    const ask = (user: string) => t.get('/a', { 'x-visitor': user })
     expect(await ask('ann')).toEqual([
       'run 1',
       'inner; fwd=uri-miss; fwd-status=200; stored, outer; fwd=uri-miss; detail=inner-cache',
@@ -204,9 +204,11 @@ describe.each(LAYERS)('$name', ({ build }) => {
 
   it('runs once for each whom the inner one tells apart, when they come together', async () => {
     const gate = createGate()
-    const identity: Options['identity'] = (request) => String(request.headers['x-user'])
+    const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity }, () => gate.opened)
-    const asked = Array.from({ length: 10 }, (_, i) => t.get('/a', { 'x-user': `user ${i % 2}` }))
+    const asked = Array.from({ length: 10 }, (_, i) =>
+      t.get('/a', { 'x-visitor': `user ${i % 2}` }),
+    )
     await t.runs.reached(2)
     gate.open()
     const bodies = (await Promise.all(asked)).map(([body]) => body)

@@ -51,6 +51,7 @@ function open({ url = server.url, commandTimeoutMs = 2_000, woken = [] }: OpenOp
     onWake: (key) => void woken.push(key),
     onSettled: () => {},
     onGap: () => {},
+    onBack: () => {},
     onLost: () => {},
     onError: () => {},
   })

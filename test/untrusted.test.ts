@@ -2,6 +2,7 @@
 // a Redis that refuses part of what is asked of it.
 
 import { createStampede, type Stampede } from '@stampede/core'
+import { forgeFrame, keyDigest, turnBit } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -43,19 +44,17 @@ describe('a planted record', () => {
   const MADE = { p: Number.MAX_SAFE_INTEGER, d: 0, t: [] }
   const HEAD = { ...MADE, s: 200, h: [['x-a', 'b']], a: 0, v: [] }
   const OF_DATA = JSON.stringify(MADE)
-  const frame = (kind: number, head: string, body: string, version = 2) => {
-    const bytes = Buffer.alloc(12 + Buffer.byteLength(head) + Buffer.byteLength(body))
-    bytes.set([0x53, version, kind, 0])
-    bytes.writeUInt32BE(Buffer.byteLength(head), 4)
-    bytes.writeUInt32BE(Buffer.byteLength(body), 8)
-    bytes.write(head + body, 12)
-    return bytes
-  }
+  const digest = keyDigest('d:=k')
+  const frame = (kind: number, head: string, body: string) =>
+    forgeFrame(head, { kind, body, digest })
+  const sound = frame(2, OF_DATA, '"x"')
   it.each([
     ['random bytes', Buffer.from([1, 2, 3])],
     ['nothing', Buffer.alloc(0)],
-    ['another layout version', frame(2, OF_DATA, '"x"', 9)],
-    ['a truncated frame', frame(2, OF_DATA, '"xyz"').subarray(0, -1)],
+    ['another layout version', Buffer.concat([Buffer.from([0x53, 9]), sound.subarray(2)])],
+    ['a truncated frame', sound.subarray(0, -1)],
+    ['a frame of which one bit is not as it was', turnBit(sound, 8 * sound.length - 9)],
+    ['a frame of another key', forgeFrame(OF_DATA, { kind: 2, body: '"x"' })],
     ['JSON that is none', frame(2, OF_DATA, '{"a":')],
     ['JSON nested too deep', frame(2, OF_DATA, '['.repeat(200_000))],
     ['a response under a key of data', frame(1, JSON.stringify(HEAD), 'x')],

@@ -13,6 +13,9 @@ export type Fields = Record<string, string | number>
 export const PAST = 1
 export const FUTURE = 9_000_000_000_000
 
+/** As a lease or mark stands in a record: until when, and when that was set. */
+export const span = (from: number, forMs: number): string => `${from + forMs} ${from}`
+
 export let server: RedisServer
 export let redis: Redis
 export let listener: Redis

@@ -19,12 +19,13 @@ export interface RedisHost {
   remove(): Promise<void>
 }
 
-/** With `sentinel`, its configuration file, it is one. */
+/** With `sentinel`, its configuration file, it is one. `env`: further variables of its environment. */
 export function redisProcess(
   path: string,
   port: number,
   args: readonly string[],
   sentinel?: string,
+  env: NodeJS.ProcessEnv = {},
 ): RedisHost {
   let child: ChildProcess | undefined
   let folder: string | undefined
@@ -53,7 +54,10 @@ export function redisProcess(
       const file = sentinel === undefined ? [] : [join(folder, 'sentinel.conf')]
       for (const name of file) await writeFile(name, sentinel ?? '')
       const all = [...file, ...fixed, ...kind, ...args]
-      child = spawn(path, all, { stdio: ['ignore', 'pipe', 'pipe'] })
+      child = spawn(path, all, {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { ...process.env, ...env },
+      })
       const collect = (chunk: Buffer) => {
         output = (output + chunk).slice(-4_000)
       }

@@ -15,6 +15,8 @@ export interface RedisOptions {
   readonly port?: number
   /** Default: the one that global set-up found. To be given outside of Vitest. */
   readonly source?: RedisSource
+  /** Further variables of its environment; only for a binary. */
+  readonly env?: NodeJS.ProcessEnv
 }
 
 export interface RedisServer extends AsyncDisposable {
@@ -41,7 +43,8 @@ export interface RedisServer extends AsyncDisposable {
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   const { args = [] } = options
   const port = options.port ?? (await freePort())
-  const server = await hostFrom(options.source ?? inject('redisSource'), port, args)
+  const source = options.source ?? inject('redisSource')
+  const server = await hostFrom(source, port, args, options.env)
   const address = { host: server.host, port }
 
   const answers = (withinMs = 1_000) =>
@@ -95,8 +98,10 @@ async function hostFrom(
   source: RedisSource,
   port: number,
   args: readonly string[],
+  env?: NodeJS.ProcessEnv,
 ): Promise<RedisHost> {
-  if (source.kind === 'binary') return redisProcess(source.path, port, args)
+  if (source.kind === 'binary') return redisProcess(source.path, port, args, undefined, env)
+  if (env !== undefined) throw new Error('startRedis: env needs a redis-server on the PATH')
   const { redisContainer } = await import('./redis-container.ts')
   return redisContainer(source.image, port, args)
 }

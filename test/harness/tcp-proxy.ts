@@ -12,12 +12,19 @@ export interface TcpProxy extends AsyncDisposable {
   /** New connections are refused; open ones live on. */
   refuse(): Promise<void>
   accept(): Promise<void>
+  /** New connections go to another port of the same host. */
+  moveTo(port: number): void
   /** Forwards nothing, in either direction, without closing; new connections are stalled too. */
   stall(): void
   /** Forwards again, beginning with what was held back. */
   flow(): void
   /** Every later piece of data is forwarded this much later, in each direction; 0 ends it. */
   delay(ms: number): void
+  /**
+   * Every later piece of data takes as long as a line of so many bytes a millisecond needs for it;
+   * 0 ends it.
+   */
+  throttle(bytesPerMs: number): void
   stop(): Promise<void>
 }
 
@@ -32,11 +39,12 @@ export async function startProxy(
   targetHost = '127.0.0.1',
   { affects }: ProxyOptions = {},
 ): Promise<TcpProxy> {
+  let target = targetPort
   const pairs = new Set<Pair>()
-  const state: ProxyState = { stalled: false, delayMs: 0, affects }
+  const state: ProxyState = { stalled: false, delayMs: 0, bytesPerMs: 0, affects }
 
   const server = createServer((client) => {
-    const pair = forward(client, connect(targetPort, targetHost), state)
+    const pair = forward(client, connect(target, targetHost), state)
     pairs.add(pair)
     client.once('close', () => pairs.delete(pair))
   })
@@ -66,6 +74,9 @@ export async function startProxy(
     async accept() {
       if (!server.listening) await listen(port)
     },
+    moveTo(other) {
+      target = other
+    },
     stall() {
       state.stalled = true
     },
@@ -76,6 +87,9 @@ export async function startProxy(
     delay(ms) {
       state.delayMs = ms
     },
+    throttle(bytesPerMs) {
+      state.bytesPerMs = bytesPerMs
+    },
     stop,
     [Symbol.asyncDispose]: stop,
   }
@@ -84,6 +98,7 @@ export async function startProxy(
 interface ProxyState {
   stalled: boolean
   delayMs: number
+  bytesPerMs: number
   readonly affects: 'subscribers' | undefined
 }
 
@@ -150,7 +165,9 @@ function lane(
   function enqueue(data: Buffer | undefined): void {
     // Never before what is already waiting, or a shorter delay would overtake a longer one.
     const delayMs = isAffected(state, pair) ? state.delayMs : 0
-    const due = Math.max(performance.now() + delayMs, queue.at(-1)?.due ?? 0)
+    const { bytesPerMs } = state
+    const takesMs = bytesPerMs > 0 ? (data?.length ?? 0) / bytesPerMs : 0
+    const due = Math.max(performance.now() + delayMs, queue.at(-1)?.due ?? 0) + takesMs
     queue.push({ data, due })
     pump()
   }

@@ -182,8 +182,11 @@ const copy = (fields: NodeJS.Dict<string[]>): Record<string, readonly string[]> 
   Object.fromEntries(Object.entries(fields).map(([name, values = []]) => [name, values]))
 
 /** A request that the test breaks off. */
-export function leave(url: string): { readonly go: () => void } {
-  const req = request(url, { agent: false }, (res) => res.on('error', () => {}).resume())
+export function leave(
+  url: string,
+  headers: Record<string, string> = {},
+): { readonly go: () => void } {
+  const req = request(url, { agent: false, headers }, (res) => res.on('error', () => {}).resume())
   req.on('error', () => {}).end()
   return { go: () => req.destroy() }
 }

@@ -24,7 +24,7 @@ export function conditionCases(framework: Framework): void {
   ] as const
 
   it.each(Object.keys(bodies))(
-    'answers 304 to the one who fills and has it already, and keeps it whole: %s',
+    'answers the leader 304 if it has the response already, and stores the whole: %s',
     async (name) => {
       for (const [validator, condition] of validators) {
         const { runs, start } = setUp(framework, () => {
@@ -48,17 +48,35 @@ export function conditionCases(framework: Framework): void {
     },
   )
 
-  it('gives the whole to one who fills and has another, or when nothing is kept of it', async () => {
+  it('gives the leader the whole body if it has another version', async () => {
+    const { start } = setUp(framework, () => ({ headers: { etag: '"v2"' } }))
+    await using app = await start()
+    const answer = await ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' } })
+    expect([answer.status, answer.body]).toEqual([200, 'run 1'])
+  })
+
+  it('answers the leader 304 with all fields of the response if nothing is stored', async () => {
+    const own = { 'set-cookie': ['a=1', 'b=2'], 'x-own': 'yes', 'content-type': 'text/x-own' }
     const { start } = setUp(framework, ({ path }) => ({
-      headers: { etag: '"v2"', ...(path === '/own' && { 'cache-control': 'private' }) },
+      headers: { ...own, ...(path === '/date' ? { 'last-modified': CHANGED } : { etag: '"v1"' }) },
     }))
     await using app = await start()
-    for (const [path, tag] of [
-      ['/a', '"v1"'],
-      ['/own', '"v2"'],
+    for (const [path, condition, status] of [
+      ['/tag', { 'if-none-match': '"v0", W/"v1"' }, 304],
+      ['/star', { 'if-none-match': '*' }, 304],
+      ['/other', { 'if-none-match': '"v0"', 'if-modified-since': CHANGED }, 200],
+      ['/date', { 'if-modified-since': CHANGED }, 304],
+      // Without Last-Modified, the Date of the response does not count.
+      ['/none', { 'if-modified-since': 'Fri, 01 Jan 2100 00:00:00 GMT' }, 200],
     ] as const) {
-      const answer = await ask(app.url + path, { headers: { 'if-none-match': tag } })
-      expect([answer.status, answer.body.slice(0, 3)]).toEqual([200, 'run'])
+      const answer = await whole(app.url + path, { headers: condition })
+      expect(answer.status, path).toBe(status)
+      expect(answer.lines, path).toMatchObject({
+        'set-cookie': ['a=1', 'b=2'],
+        'x-own': ['yes'],
+        'cache-status': ['Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie'],
+      })
+      if (status === 304) expect(answer.lines, path).not.toHaveProperty('content-type')
     }
   })
 

@@ -1,4 +1,6 @@
 // How long an answer is good for: what its own headers say, and what the options add.
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
 import { expect, it } from 'vitest'
 import type { Framework, Says } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
@@ -7,6 +9,21 @@ import { get, pipelined, setUp, statusOf } from './bench.ts'
 const says = (control: string, more: Record<string, string> = {}): Says => ({
   headers: { 'cache-control': control, ...more },
 })
+
+/** A handler whose first body ends when the test says so. Later runs answer at once. */
+function slowBody(framework: Framework, headers: Record<string, string>) {
+  const body = new PassThrough()
+  body.write('begun')
+  const bench = setUp(framework, (_seen, run) => (run === 1 ? { headers, body } : { headers }))
+  return { ...bench, body }
+}
+
+/** Resolves when the head has arrived. */
+function headOf(url: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    httpRequest(url, { agent: false }, resolve).on('error', reject).end()
+  })
+}
 
 export function freshnessCases(framework: Framework): void {
   it.each(['max-age=10, must-revalidate', 'max-age=10, proxy-revalidate', 's-maxage=10'])(
@@ -98,6 +115,85 @@ export function freshnessCases(framework: Framework): void {
       await clock.advance(1_500)
       expect((await ask(app.url + path)).body).not.toBe(body)
     }
+  })
+
+  it.each([
+    ['max-age', { 'cache-control': 'max-age=4' }, undefined],
+    ['ttlMs', {}, 4_000],
+  ] as const)(
+    'counts Age and %s from the head, however long the body takes',
+    async (_what, headers, ttlMs) => {
+      const { clock, runs, body, happened, start } = slowBody(framework, headers)
+      await using app = await start({ ttlMs })
+      const leader = await headOf(`${app.url}/a`)
+      await clock.advance(3_000)
+      body.end(' and ended')
+      await leader.toArray()
+      await happened('fill.committed')
+      const hit = await ask(`${app.url}/a`)
+      expect([hit.body, hit.headers.age, statusOf(hit)]).toEqual([
+        'begun and ended',
+        '3',
+        'Stampede; hit; ttl=1',
+      ])
+      await clock.advance(1_000)
+      expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+      expect(runs.count).toBe(2)
+    },
+  )
+
+  it('gives waiters a response that expired while its body came, and does not store it', async () => {
+    const { clock, body, arrivals, happened, start } = slowBody(framework, {
+      'cache-control': 'max-age=2',
+    })
+    await using app = await start({ ttlMs: undefined })
+    const leader = await headOf(`${app.url}/a`)
+    const waiter = ask(`${app.url}/a`)
+    await arrivals.reached(2)
+    await clock.advance(3_000)
+    body.end()
+    await leader.toArray()
+    expect((await waiter).body).toBe('begun')
+    expect((await waiter).headers.age).toBe('3')
+    await happened('fill.passed')
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, statusOf(next)]).toEqual([
+      'run 2',
+      'Stampede; fwd=uri-miss; fwd-status=200; stored',
+    ])
+    expect(statusOf(await ask(`${app.url}/a`))).toBe('Stampede; hit; ttl=2')
+  })
+
+  it('begins the stale window when freshness ended, also while the body still came', async () => {
+    const { clock, body, happened, start } = slowBody(framework, {
+      'cache-control': 'max-age=2, stale-while-revalidate=4',
+    })
+    await using app = await start({ ttlMs: undefined })
+    const leader = await headOf(`${app.url}/a`)
+    await clock.advance(3_000)
+    body.end()
+    await leader.toArray()
+    await happened('fill.committed')
+    const stale = await ask(`${app.url}/a`)
+    expect([stale.body, stale.headers.age]).toEqual(['begun', '3'])
+    expect(statusOf(stale)).toMatch(/^Stampede; hit; ttl=-?[01]$/)
+    await happened('fill.committed', 2)
+    const refreshed = await ask(`${app.url}/a`)
+    expect([refreshed.body, statusOf(refreshed)]).toEqual(['run 2', 'Stampede; hit; ttl=2'])
+  })
+
+  it('tells a client that joins a streamed body the Age since its head', async () => {
+    const { clock, body, arrivals, start } = slowBody(framework, { 'cache-control': 'max-age=4' })
+    await using app = await start({ ttlMs: undefined, collapse: 'stream' })
+    const leader = await headOf(`${app.url}/a`)
+    leader.resume()
+    await clock.advance(3_000)
+    const joined = await headOf(`${app.url}/a`)
+    await arrivals.reached(2)
+    expect(joined.headers.age).toBe('3')
+    expect(joined.headers['cache-status']).toContain('ttl=1; collapsed')
+    body.end(' and ended')
+    expect(String(Buffer.concat(await joined.toArray()))).toBe('begun and ended')
   })
 
   it('does not let a thousand keys that were filled together expire together', async () => {

@@ -1,5 +1,7 @@
 // What a broken or hostile writer might leave in Redis in the place of a stored response.
 
+import { forgeFrame, keyDigest, turnBit, withChecksum } from '@stampede/core/testing'
+
 export interface Plantings {
   /** By name; `undefined` stands for a value that is no hash. */
   readonly broken: Readonly<Record<string, Buffer | undefined>>
@@ -7,16 +9,11 @@ export interface Plantings {
   readonly wellFormed: Buffer
 }
 
-/** `frame` is a stored one: 4 bytes that name the layout, the sizes of head and body, and these. */
+/** `frame` is a stored one, whose key the others name too; their checksums are right. */
 export function plantings(frame: Buffer): Plantings {
   if (frame.subarray(0, 1).toString() !== 'S') throw new Error('This is no frame')
-  const withHead = (head: object) => {
-    const [text, body] = [Buffer.from(JSON.stringify(head)), Buffer.from('planted')]
-    const sizes = Buffer.alloc(8)
-    sizes.writeUInt32BE(text.length, 0)
-    sizes.writeUInt32BE(body.length, 4)
-    return Buffer.concat([frame.subarray(0, 4), sizes, text, body])
-  }
+  const digest = frame.subarray(16, 24)
+  const withHead = (head: object) => forgeFrame(JSON.stringify(head), { body: 'planted', digest })
   const head = (value: string, name = 'x-planted') => ({
     // Made after every purge.
     p: Number.MAX_SAFE_INTEGER,
@@ -32,7 +29,13 @@ export function plantings(frame: Buffer): Plantings {
       'another type': undefined,
       truncated: frame.subarray(0, -1),
       'another version': Buffer.concat([frame.subarray(0, 1), Buffer.from([9]), frame.subarray(2)]),
-      'no JSON': Buffer.concat([frame.subarray(0, 12), Buffer.alloc(frame.length - 12, '{')]),
+      'no JSON': withChecksum(
+        Buffer.concat([frame.subarray(0, 24), Buffer.alloc(frame.length - 24, '{')]),
+      ),
+      'one bit that is not as it was': turnBit(frame, 8 * frame.length - 1),
+      'the page of another key': forgeFrame(JSON.stringify(head('a')), {
+        digest: keyDigest('other'),
+      }),
       'random bytes': Buffer.from([1, 2, 3]),
       'CR LF': withHead(head('a\r\nSet-Cookie: a=1')),
       'CR LF in a name': withHead(head('a', 'x-planted\r\nset-cookie')),

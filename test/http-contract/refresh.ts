@@ -1,7 +1,10 @@
 // What becomes of a stored answer when its refresh says something else.
+import type { IncomingMessage } from 'node:http'
+import { isRevalidation } from '@stampede/node-http'
 import { expect, it } from 'vitest'
 import type { Framework, Says } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
 import { setUp, statusOf } from './bench.ts'
 
 export function refreshCases(framework: Framework): void {
@@ -202,7 +205,7 @@ export function refreshCases(framework: Framework): void {
     const got = await ask(`${app.url}/a`)
     expect([got.status, got.body, got.headers['set-cookie']]).toEqual([200, 'run 1', ['session=2']])
     await happened('fill.passed')
-    expect(statusOf(await ask(`${app.url}/a`))).toContain('detail=hit-for-pass')
+    expect(statusOf(await ask(`${app.url}/a`))).toContain('fwd=uri-miss')
   })
 
   it('keeps nothing of a 304 that is private, and gives it to its client', async () => {
@@ -219,4 +222,147 @@ export function refreshCases(framework: Framework): void {
     expect(statusOf(got)).toBe('Stampede; fwd=stale; fwd-status=304; detail=private')
     expect((await ask(`${app.url}/a`)).headers).not.toHaveProperty('set-cookie')
   })
+
+  /** The first run answers; later runs do what `act` does. */
+  const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
+    [
+      'answers 503',
+      () => ({ status: 503 }),
+      'the origin answered 503. The stale response is served',
+    ],
+    [
+      'answers 429',
+      () => ({ status: 429 }),
+      'the origin answered 429. The stale response is served',
+    ],
+    [
+      'sets a cookie',
+      () => ({ headers: { 'set-cookie': 'a=1' } }),
+      'cannot be stored (set-cookie). The stored response is no longer used',
+    ],
+  ]
+  it.each(failing)('warn once for a path when the handler %s', async (_, act, why) => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = setUp(framework, (_seen, run) => (run === 1 ? {} : act()))
+    await using app = await start({ staleWhileRevalidateMs: 600_000 })
+    await ask(`${app.url}/a?secret=1`)
+    for (const round of [1, 2]) {
+      await clock.advance(11_000)
+      await ask(`${app.url}/a?secret=1`)
+      if (why.includes('503')) await happened('fill.failed', round)
+      else await happened('fill.passed', round)
+    }
+    await expect.poll(() => warnings.texts).toHaveLength(1)
+    expect(warnings.texts[0]).toMatch(/^GET \/a: a background refresh failed: /)
+    expect(warnings.texts[0]).toContain(why)
+  })
+
+  it('do not warn of a page that is gone', async () => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = setUp(framework, (_seen, run) =>
+      run === 1 ? {} : { status: 404 },
+    )
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await happened('fill.passed')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(warnings.texts).toEqual([])
+  })
+
+  it('warn when the origin takes longer than originTimeoutMs', async () => {
+    using warnings = refreshWarnings()
+    const gate = createGate()
+    const { clock, happened, runs, start } = setUp(framework, async (_seen, run) => {
+      if (run > 1) await gate.opened
+      return {}
+    })
+    await using app = await start({ staleWhileRevalidateMs: 60_000, originTimeoutMs: 5_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await runs.reached(2)
+    await clock.advance(5_000)
+    await happened('fill.failed')
+    await expect.poll(() => warnings.texts).toHaveLength(1)
+    expect(warnings.texts[0]).toContain('failed: it did not finish within originTimeoutMs (5000)')
+    gate.open()
+  })
+
+  /** A rate limiter: two requests pass, the third is answered 429. */
+  const limited = (skip: (req: IncomingMessage) => boolean) => {
+    let count = 0
+    return setUp(framework, () => ({}), {
+      outside(res, next) {
+        if (skip(res.req) || ++count <= 2) return next()
+        res.statusCode = 429
+        res.end()
+        return undefined
+      },
+    })
+  }
+
+  it.runIf(framework.refreshesOutside)(
+    'warn of a rate limiter in front that counts them, and keep the stale response',
+    async () => {
+      using warnings = refreshWarnings()
+      const { clock, happened, runs, start } = limited(() => false)
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      expect((await ask(`${app.url}/a`)).body).toBe('run 1')
+      await happened('fill.passed')
+      await expect.poll(() => warnings.texts).toHaveLength(1)
+      expect(warnings.texts[0]).toContain(
+        'a layer in front of the cache answered it with 429 before it reached the cache; ' +
+          'let that layer pass requests of which isRevalidation(req) is true. The stale response',
+      )
+      expect(runs.count).toBe(1)
+    },
+  )
+
+  it('pass a rate limiter in front that skips requests with isRevalidation()', async () => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = limited(isRevalidation)
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await happened('fill.committed', 2)
+    expect((await ask(`${app.url}/a`)).status).toBe(429)
+    expect(warnings.texts).toEqual([])
+  })
+
+  it.runIf(framework.refreshesOutside)(
+    'warn of a layer in front that redirects them, and keep the stale response',
+    async () => {
+      using warnings = refreshWarnings()
+      const { clock, happened, start } = setUp(framework, () => ({}), {
+        outside(res, next) {
+          if (!isRevalidation(res.req)) return next()
+          res.statusCode = 302
+          res.setHeader('location', '/login')
+          res.end()
+          return undefined
+        },
+      })
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      await ask(`${app.url}/a`)
+      await happened('fill.failed')
+      expect(statusOf(await ask(`${app.url}/a`))).toContain('; hit')
+      await expect.poll(() => warnings.texts).toHaveLength(1)
+    },
+  )
+}
+
+function refreshWarnings(): Disposable & { readonly texts: readonly string[] } {
+  const texts: string[] = []
+  const onWarning = ({ name, message }: Error) => {
+    if (name === 'StampedeRefreshWarning') texts.push(message)
+  }
+  process.on('warning', onWarning)
+  return { texts, [Symbol.dispose]: () => void process.off('warning', onWarning) }
 }

@@ -58,6 +58,8 @@ export interface AnswerSpec {
   /** How it is written: see the writers. */
   readonly way: string
   readonly delayMs: number
+  /** The handler gives up its work, and fails, when its client leaves before the end. */
+  readonly aborts: 'throws' | 'answers' | undefined
   /** The handler throws instead, and the message says whom it is about. */
   readonly throws: boolean
   /** Bytes of filling in the body. */

@@ -9,6 +9,18 @@ export function publicText(route: number, pad: number): string {
   return `for everybody at r${route} ${'.'.repeat(pad)}`
 }
 
+export function greeting(route: number, name: string, pad: number): string {
+  return `r${route} greets ${name} ${'.'.repeat(pad)}`
+}
+
+/** What a handler says that gave up because its client left. */
+export function aborted(answer: Answer, how: AnswerSpec['aborts']): Answer {
+  return { ...answer, status: ABORTED, throws: how === 'throws' }
+}
+
+/** No other failure of the same route has it. */
+export const ABORTED = 500
+
 export function resolve(spec: AnswerSpec, route: number, asker: Asker): Answer {
   const { person, origin } = asker
   const fields: Array<readonly [string, string]> = []
@@ -27,12 +39,12 @@ export function resolve(spec: AnswerSpec, route: number, asker: Asker): Answer {
       ...validatorFields(spec.validator, `v${route}-${person?.secret ?? 'all'}`, asker.rank),
     )
   }
-  const greeting = `r${route} greets ${secret} ${'.'.repeat(spec.pad)}`
   return {
     status: spec.shield === 'status' && !shielded ? 200 : statusOf(spec, asker),
     reason: person !== undefined && spec.places.includes('reason') ? `OK ${secret}` : undefined,
     fields,
-    text: spec.about === undefined ? publicText(route, spec.pad) : greeting,
+    text:
+      spec.about === undefined ? publicText(route, spec.pad) : greeting(route, secret, spec.pad),
     way: spec.way,
     throws: spec.throws && (shielded || spec.about === undefined),
   }

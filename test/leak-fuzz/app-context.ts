@@ -2,7 +2,7 @@
 // caches, which are the same on every framework.
 
 import type { CacheOptions, Stampede } from '@stampede/core'
-import type { Answer, Asker } from './answer-spec.ts'
+import type { Answer, AnswerSpec, Asker } from './answer-spec.ts'
 import { resolve } from './answers.ts'
 import {
   anyPerson,
@@ -31,6 +31,7 @@ export interface AppContext {
 export interface Told {
   readonly answer: Answer
   readonly delayMs: number
+  readonly aborts: AnswerSpec['aborts']
 }
 
 /** What the handler says to this request; `undefined`: no such route. */
@@ -51,7 +52,13 @@ export function tell(context: AppContext, received: Received): Told | undefined 
     spec.unchanged?.extra && personOn(scenario.people, received, spec.unchanged.extra.about)
   const short = notModified(spec, whole, { ...asker, person: extraFor ?? person }, received.headers)
   if (short !== undefined) shields.set('304', (shields.get('304') ?? 0) + 1)
-  return { answer: short ?? whole, delayMs: spec.delayMs }
+  return { answer: short ?? whole, delayMs: spec.delayMs, aborts: spec.aborts }
+}
+
+/** Whether the handler of this route greets by the body, and so has to read it first. */
+export function readsBody({ scenario }: AppContext, received: Received): boolean {
+  const { about, answers } = scenario.routes[routeOf(received)] ?? { answers: [] }
+  return about === 'body' || answers.some((each) => each.unchanged?.extra?.about === 'body')
 }
 
 function askerOf(context: AppContext, received: Received, person: Person | undefined): Asker {

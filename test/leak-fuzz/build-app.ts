@@ -1,6 +1,7 @@
 // A scenario's app on each framework, as one request listener. Caches for single routes are mounted there.
 
-import type { IncomingMessage, RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { createHttpCache } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
@@ -9,15 +10,24 @@ import express5, { type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Middleware } from 'koa'
 import Koa2 from 'koa2'
-import { type AppContext, cacheOptions, routeOf, tell } from './app-context.ts'
+import { aborted } from './answers.ts'
+import { type AppContext, cacheOptions, readsBody, routeOf, tell } from './app-context.ts'
 import { koaLayer } from './koa-layers.ts'
 import { writeOnKoa } from './koa-writers.ts'
 import { type Next, type NodeLayer, nodeLayer } from './node-layers.ts'
 import { writeOnNode } from './node-writers.ts'
-import { targetOf } from './people.ts'
+import { bodies, noteLogin, targetOf } from './people.ts'
 import type { Scenario } from './scenario.ts'
 
 export function buildApp(context: AppContext): RequestListener {
+  const app = appOf(context)
+  return (req, res) => {
+    noteLogin(req)
+    app(req, res)
+  }
+}
+
+function appOf(context: AppContext): RequestListener {
   switch (context.scenario.framework) {
     case 'express5':
       return expressApp(context, express5)
@@ -34,24 +44,45 @@ export function buildApp(context: AppContext): RequestListener {
   }
 }
 
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+/** False: the work was given up, because the client of `res` left. */
+function work(ms: number, res: ServerResponse | undefined): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms, true)
+    res?.once('close', () => {
+      clearTimeout(timer)
+      resolve(false)
+    })
+  })
+}
+
+async function readBody(req: IncomingMessage): Promise<void> {
+  bodies.set(req, await text(req))
+}
 
 /** Answers at once where there is no delay: a handler need not be asynchronous. */
 function handlerOf(context: AppContext): NodeLayer {
   return (req, res, next) => {
-    const told = tell(context, req)
-    if (told === undefined) return next()
-    const { answer, delayMs } = told
-    if (delayMs === 0) return writeOnNode(res, answer)
-    void pause(delayMs)
-      .then(() => writeOnNode(res, answer))
-      .catch(next)
+    const respond = (): void => {
+      const told = tell(context, req)
+      if (told === undefined) {
+        next()
+        return
+      }
+      const { answer, delayMs, aborts } = told
+      if (delayMs === 0) writeOnNode(res, answer)
+      else
+        work(delayMs, aborts && res)
+          .then((done) => writeOnNode(res, done ? answer : aborted(answer, aborts)))
+          .catch(next)
+    }
+    if (readsBody(context, req)) void readBody(req).then(respond).catch(next)
+    else respond()
   }
 }
 
 function expressApp(context: AppContext, express: typeof express5): RequestListener {
   const app = express()
-  app.set('env', 'test')
+  app.set('env', 'test').set('trust proxy', context.scenario.trustsProxy)
   for (const layer of context.scenario.layers) {
     if (layer.kind !== 'cache') {
       app.use(nodeLayer(context, layer))
@@ -69,7 +100,7 @@ function expressApp(context: AppContext, express: typeof express5): RequestListe
 }
 
 function koaApp(context: AppContext, Koa: typeof Koa3): RequestListener {
-  const app = new Koa()
+  const app = new Koa({ proxy: context.scenario.trustsProxy })
   app.silent = true
   for (const layer of context.scenario.layers) {
     if (layer.kind !== 'cache') {
@@ -81,10 +112,12 @@ function koaApp(context: AppContext, Koa: typeof Koa3): RequestListener {
     app.use(at === 'all' ? cache : onRoutes(cache, at))
   }
   app.use(async (ctx) => {
+    if (readsBody(context, ctx)) await readBody(ctx.req)
     const told = tell(context, ctx)
     if (told === undefined) return
-    if (told.delayMs > 0) await pause(told.delayMs)
-    writeOnKoa(ctx, told.answer)
+    const { answer, delayMs, aborts } = told
+    const isDone = delayMs === 0 || (await work(delayMs, aborts && ctx.res))
+    writeOnKoa(ctx, isDone ? answer : aborted(answer, aborts))
   })
   return app.callback()
 }
@@ -93,19 +126,26 @@ function onRoutes(cache: Middleware, at: readonly number[]): Middleware {
   return (ctx, next) => (at.includes(routeOf(ctx)) ? cache(ctx, next) : next())
 }
 
-/** The first cache that is for all routes stands before an Express app with the rest. */
+/** The first cache that is for all routes stands before an app with the rest. */
 function frontApp(context: AppContext): RequestListener {
   const { layers } = context.scenario
   const first = layers.findIndex((layer) => layer.kind === 'cache' && layer.at === 'all')
   const cache = layers[first]
-  if (cache?.kind !== 'cache') return expressApp(context, express5)
+  if (cache?.kind !== 'cache') return appBehind(context)
   const withLayers = (some: Scenario['layers']): AppContext => ({
     ...context,
     scenario: { ...context.scenario, layers: some },
   })
-  const behind = expressApp(withLayers(layers.slice(first + 1)), express5)
+  const behind = appBehind(withLayers(layers.slice(first + 1)))
   const front = stampedeFront(behind, cacheOptions<IncomingMessage>(context, cache.options))
   return nodeApp(withLayers(layers.slice(0, first)), (req, res) => front(req, res))
+}
+
+/** Express, or on HTTP/2, where that does not run, node:http. */
+function appBehind(context: AppContext): RequestListener {
+  return context.scenario.wire === 'http2'
+    ? nodeApp(context, handlerOf(context))
+    : expressApp(context, express5)
 }
 
 function nodeApp(context: AppContext, last: NodeLayer): RequestListener {
@@ -116,7 +156,9 @@ function nodeApp(context: AppContext, last: NodeLayer): RequestListener {
       if (layer.at !== 'all' && !layer.at.includes(routeOf(req))) return next()
       const target = targetOf(req)
       const rewritten = req.url === target ? undefined : req.url
-      const address = { scheme: 'http', host: req.headers.host ?? '', target, rewritten }
+      const scheme = context.scenario.wire === 'http' ? 'http' : 'https'
+      const host = String(req.headers[':authority'] ?? req.headers.host ?? '')
+      const address = { scheme, host, target, rewritten }
       visit({ req, res, next, native: req, address, dispatch: listener })
     }
   })

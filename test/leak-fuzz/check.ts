@@ -1,6 +1,6 @@
 // What must be so of every answer: nothing of anybody else is in it, and what is for all is the same for all.
 
-import { publicText } from './answers.ts'
+import { ABORTED, greeting, publicText } from './answers.ts'
 import type { Received, Reply } from './client.ts'
 import { cachesOf, type RequestSpec, type Scenario } from './scenario.ts'
 
@@ -30,7 +30,8 @@ export function check(scenario: Scenario, exchange: Exchange): Finding[] {
     findings.push({ exchange, what })
   })
   const wrong = [
-    wrongForAll(scenario, request, reply),
+    notWhole(scenario, request, reply),
+    failedForAnother(scenario, request, reply),
     saidToCaches(scenario, request, reply),
     wrongFor(scenario, request, reply),
   ]
@@ -61,23 +62,52 @@ function wrongFor(
     return `person ${who} got a coding that it cannot read`
   const asks = sent['if-none-match'] !== undefined || sent['if-modified-since'] !== undefined
   const may = routes[route]?.answers.some((answer) => answer.status === 304)
-  if (status === 304 && !asks && !may) return `person ${who} got a 304 to what it has not`
+  const isOther = !asks || sent['if-none-match'] === '"other"'
+  if (status === 304 && isOther && !may) return `person ${who} got a 304 to what it has not`
   return undefined
 }
 
-/** A route that is for all has one body, whoever asks and however it was kept. */
-function wrongForAll(
-  { routes }: Scenario,
-  request: RequestSpec,
-  reply: Received,
+/**
+ * What is given as the whole has to be the whole, and a part a part of it, however it was kept. A
+ * route that is for all says the same to everybody.
+ */
+function notWhole(
+  { routes, people }: Scenario,
+  { route, who, method, headers: sent }: RequestSpec,
+  { status, headers, body, complete }: Received,
 ): string | undefined {
-  const [answer] = routes[request.route]?.answers ?? []
-  if (answer === undefined || answer.about !== undefined || request.method === 'HEAD') return
-  if (!reply.complete) return undefined
-  if (reply.status !== 200 && reply.status !== 203) return undefined
-  const text = publicText(request.route, answer.pad)
-  if (reply.body === text || reply.body === JSON.stringify({ text })) return undefined
-  return `what is for all was not the same for person ${request.who}`
+  const [answer] = routes[route]?.answers ?? []
+  if (answer === undefined || method === 'HEAD' || !complete) return undefined
+  const { about, pad } = answer
+  const names = ['nobody', people[who]?.secret ?? '']
+  const texts =
+    about === undefined ? [publicText(route, pad)] : names.map((name) => greeting(route, name, pad))
+  const wholes = [...texts, ...texts.map((text) => JSON.stringify({ text }))]
+  if (status === 200 || status === 203) {
+    return wholes.includes(body) ? undefined : `person ${who} got what is not the whole`
+  }
+  const [, start, last, length] =
+    /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers['content-range'] ?? '') ?? []
+  if (status !== 206 || length === undefined) return undefined
+  if (sent.range === undefined) return `person ${who} got a part, and asked for the whole`
+  // A part of a coded body cannot be read by itself.
+  if (headers['content-encoding'] !== undefined) return undefined
+  const fits = wholes.some(
+    (text) =>
+      text.length === Number(length) && text.slice(Number(start), Number(last) + 1) === body,
+  )
+  return fits ? undefined : `person ${who} got a part of something else`
+}
+
+/** Where a handler fails only because its own client left, no other client may hear of it. */
+function failedForAnother(
+  { routes }: Scenario,
+  { who, route }: RequestSpec,
+  { status }: Received,
+): string | undefined {
+  const aborts = routes[route]?.answers.some((answer) => answer.aborts !== undefined)
+  if (!aborts || status !== ABORTED) return undefined
+  return `person ${who} got the failure of a request whose client had left`
 }
 
 /** Whether an answer came from what another request had brought. */
@@ -90,4 +120,10 @@ export function isReused(reply: Reply): boolean {
 export function isUnchanged(reply: Reply): boolean {
   if (typeof reply === 'string') return false
   return /fwd-status=304/.test(String(reply.headers['cache-status'] ?? ''))
+}
+
+/** Whether the leader got a part, or a 304, where its handler had answered 200. */
+export function isCut(reply: Reply): boolean {
+  if (typeof reply === 'string' || ![206, 304, 416].includes(reply.status)) return false
+  return /fwd-status=200/.test(String(reply.headers['cache-status'] ?? ''))
 }

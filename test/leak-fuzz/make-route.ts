@@ -8,6 +8,7 @@ import {
   type Shield,
   spellingsOf,
 } from './answer-spec.ts'
+import { ABORTED } from './answers.ts'
 import { type Ground, makeExtra, makeMarks } from './make-marks.ts'
 import { CHANNELS, type Channel, HEADER_OF } from './people.ts'
 import type { Random } from './random.ts'
@@ -16,7 +17,9 @@ import { cachesOf, type FrameworkName, type Mood, type RouteSpec } from './scena
 import { waysOf } from './ways.ts'
 
 export interface RouteGround extends Ground {
+  /** Whose ways to answer there are. */
   readonly framework: FrameworkName
+  readonly isFront: boolean
   readonly mood: Mood
 }
 
@@ -26,7 +29,8 @@ export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
   const about = personal ? channel : undefined
   const pad = random.pick([0, 0, 0, 50, 3_000])
   const fitting = about === undefined ? [] : shieldsFor(ground, about)
-  const common = { about, pad, way: random.pick(waysOf(ground.framework, personal)) }
+  const aborts = random.chance(0.15) ? random.pick(['throws', 'answers'] as const) : undefined
+  const common = { about, pad, way: random.pick(waysOf(ground.framework, personal)), aborts }
   const make = (shield: Shield) => personalAnswer(random, common, shield, ground)
   if (about !== undefined && ground.mood === 'fails') {
     const kept = fitting.find((shield) => shield === 'vary-own') ?? chooseShield(random, fitting)
@@ -44,10 +48,16 @@ export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
 }
 
 /** What can stand for itself, in front of all caches that see the route. */
-function shieldsFor({ layers, route }: RouteGround, channel: Channel): Shield[] {
+function shieldsFor({ layers, route, isFront }: RouteGround, channel: Channel): Shield[] {
   const caches = cachesOf(layers, route)
   const inHeader = HEADER_OF[channel] !== undefined && channel !== 'host'
-  const withCookie = layers.some((each) => each.kind === 'session' && each.at.includes(route))
+  // Documented: what stands around a front does not run again in a refresh.
+  const front = isFront
+    ? layers.findIndex((each) => each.kind === 'cache' && each.at === 'all')
+    : -1
+  const withCookie = layers.some(
+    (each, i) => each.kind === 'session' && each.at.includes(route) && i > front,
+  )
   const only: Partial<Record<Shield, boolean>> = {
     'vary-own': inHeader,
     cors: channel === 'origin',
@@ -75,10 +85,12 @@ function failing(answer: AnswerSpec): AnswerSpec {
   return { ...answer, status: 503 }
 }
 
-type Common = Pick<AnswerSpec, 'about' | 'pad' | 'way'>
+type Common = Pick<AnswerSpec, 'about' | 'pad' | 'way' | 'aborts'>
 
 const FRESH = ['max-age=60', 's-maxage=3', 'public, max-age=2', 'max-age=1']
 const DELAYS = [0, 0, 1, 3, 6]
+/** Clients leave before these are over. */
+const LONG_DELAYS = [4, 8, 12]
 
 function publicAnswer(random: Random, common: Common, ground: RouteGround): AnswerSpec {
   const fails = random.chance(0.08)
@@ -91,7 +103,7 @@ function publicAnswer(random: Random, common: Common, ground: RouteGround): Answ
     places: [],
     freshness: random.chance(0.8) ? random.pick(FRESH) : undefined,
     status: fails ? 503 : random.pick([200, 200, 200, 200, 203, 404]),
-    delayMs: random.pick(DELAYS),
+    delayMs: random.pick(common.aborts ? LONG_DELAYS : DELAYS),
     throws: fails && random.chance(0.5),
     shieldsAll: false,
     twoLines: random.chance(0.2),
@@ -106,7 +118,8 @@ function personalAnswer(
   shield: Shield,
   { framework, mood }: RouteGround,
 ): AnswerSpec {
-  const status = shield === 'status' ? random.pick(CLOSED_STATUSES) : 200
+  const closed = CLOSED_STATUSES.filter((each) => !common.aborts || each !== ABORTED)
+  const status = shield === 'status' ? random.pick(closed) : 200
   return {
     ...common,
     way: random.chance(0.5) ? common.way : random.pick(waysOf(framework, true)),
@@ -115,7 +128,7 @@ function personalAnswer(
     places: random.some(PLACES, 0.25),
     freshness: random.chance(0.85) ? random.pick(FRESH) : undefined,
     status,
-    delayMs: random.pick(DELAYS),
+    delayMs: random.pick(common.aborts ? LONG_DELAYS : DELAYS),
     throws: status >= 500 && random.chance(0.6),
     shieldsAll: random.chance(0.5),
     twoLines: random.chance(0.3),

@@ -16,6 +16,7 @@ import {
   type Scenario,
   type StepSpec,
   type StoreName,
+  type Wire,
 } from './scenario.ts'
 
 export interface Wanted {
@@ -34,14 +35,27 @@ export function makeScenario(seed: number, wanted: Wanted = {}): Scenario {
   const mood = random.chance(0.1) ? 'fails' : random.chance(0.25) ? 'asks' : undefined
   const realTime = store === 'redis'
   const layers = makeLayers(random, { routeCount, focus, people, realTime, mood })
+  const wire = makeWire(random, focus, framework)
+  // What is behind a front on HTTP/2 is no Express.
+  const isFront = framework === 'front'
+  const writers = isFront && wire === 'http2' ? 'node' : framework
   const routes = Array.from({ length: routeCount }, (_, route) =>
-    makeRoute(random, { route, focus, layers, framework, mood }),
+    makeRoute(random, { route, focus, layers, framework: writers, isFront, mood }),
   )
   const echoes = layers.some(({ kind }) => kind === 'cors')
+  const trustsProxy = random.chance(focus === 'host' || focus === 'x-forwarded-host' ? 0.7 : 0.2)
   const steps = Array.from({ length: 3 + random.int(3) }, (_, index) =>
-    makeStep(random, { people, routes, store, echoes, mood, act: index }),
+    makeStep(random, { people, routes, store, wire, echoes, trustsProxy, mood, act: index }),
   )
-  return { seed, framework, store, people, layers, routes, steps }
+  return { seed, framework, store, wire, people, trustsProxy, layers, routes, steps }
+}
+
+/** Certificates take TLS, and bodies that no field frames take HTTP/2, on which Express does not run. */
+function makeWire(random: Random, focus: Channel, framework: FrameworkName): Wire {
+  const [any, second] = [random.next(), random.chance(0.5)]
+  const best = !framework.startsWith('express') && (focus === 'body' || second) ? 'http2' : 'https'
+  if (focus === 'certificate') return best
+  return any < (focus === 'body' ? 0.7 : 0.08) ? best : 'http'
 }
 
 /** Credentials are alike, so they count as one. */
@@ -112,15 +126,17 @@ interface Cast {
   readonly people: readonly Person[]
   readonly routes: readonly RouteSpec[]
   readonly store: StoreName
+  readonly wire: Wire
   /** The app has a layer that echoes origins. */
   readonly echoes: boolean
+  readonly trustsProxy: boolean
   readonly mood: Mood
   /** Which step it is. */
   readonly act: number
 }
 
 function makeStep(random: Random, cast: Cast): StepSpec {
-  const { people, routes, store, echoes, mood, act } = cast
+  const { people, routes, store, wire, echoes, trustsProxy, mood, act } = cast
   // Most of a burst is for one route: that is what is coalesced.
   const busy = random.int(routes.length)
   const eager = random.int(people.length)
@@ -129,7 +145,9 @@ function makeStep(random: Random, cast: Cast): StepSpec {
   const requests = Array.from({ length: 3 + random.int(8) }, () => {
     const route = random.chance(0.75) ? busy : random.int(routes.length)
     const who = random.chance(eagerness) ? eager : random.int(people.length)
-    return makeRequest(random, { route, who, about: routes[route]?.about, people, echoes })
+    const about = routes[route]?.about
+    const aborts = routes[route]?.answers.some((answer) => answer.aborts) === true
+    return makeRequest(random, { route, who, about, aborts, people, wire, echoes, trustsProxy })
   })
   const unit = store === 'redis' ? 30 : 1_000
   const events = [
@@ -150,17 +168,23 @@ function makeStep(random: Random, cast: Cast): StepSpec {
   }
 }
 
+const RANGES = ['bytes=0-9', 'bytes=5-', 'bytes=-7', 'bytes=9999-', 'bytes=0-0']
 const QUERIES = ['', '', '', '', '', '?utm=1', '?page=1', '?b=2&a=1']
 
 interface Asked {
   readonly route: number
   readonly who: number
   readonly about: Channel | undefined
+  /** A leader's client that leaves makes the handler fail. */
+  readonly aborts: boolean
   readonly people: readonly Person[]
+  readonly wire: Wire
   readonly echoes: boolean
+  readonly trustsProxy: boolean
 }
 
-function makeRequest(random: Random, { route, who, about, people, echoes }: Asked): RequestSpec {
+function makeRequest(random: Random, asked: Asked): RequestSpec {
+  const { route, who, about, aborts, people, wire, echoes, trustsProxy } = asked
   const carries = CHANNELS.filter((channel) => {
     if (channel === about) return random.chance(0.9)
     if (channel === 'origin' && echoes) return random.chance(0.5)
@@ -169,6 +193,8 @@ function makeRequest(random: Random, { route, who, about, people, echoes }: Aske
     return random.chance(CHANNELS.indexOf(channel) > CHANNELS.indexOf('url') ? 0.02 : 0.08)
   })
   const headers: Record<string, string> = {}
+  // A proxy in front of the app names one host for all clients.
+  if (trustsProxy && random.chance(0.7)) headers['x-forwarded-host'] = 'proxy.test'
   if (random.chance(0.25))
     headers['accept-encoding'] = random.pick(['gzip', 'gzip, br', 'identity'])
   if (random.chance(0.1)) {
@@ -177,17 +203,23 @@ function makeRequest(random: Random, { route, who, about, people, echoes }: Aske
     headers['if-none-match'] = random.pick(['*', `"${etag}"`, '"other"', own, `W/${own}`])
   }
   if (random.chance(0.05)) headers['if-modified-since'] = new Date(2e12).toUTCString()
-  if (random.chance(0.05)) headers.range = 'bytes=0-9'
+  if (random.chance(0.12)) {
+    headers.range = random.pick(RANGES)
+    const validators = [headers['if-none-match'] ?? `"v${route}-all"`, '"other"']
+    if (random.chance(0.2)) headers['if-range'] = random.pick(validators)
+  }
   if (random.chance(0.01)) headers['if-match'] = '*'
   if (random.chance(0.03)) headers['cache-control'] = 'no-cache'
+  const method = random.chance(0.92) ? 'GET' : random.pick(['HEAD', 'HEAD', 'POST'] as const)
   return {
     who,
     route,
     server: random.int(2),
-    method: random.chance(0.92) ? 'GET' : random.pick(['HEAD', 'HEAD', 'POST']),
+    // Koa without a cache leaves errors to a HEAD over HTTP/2 unanswered.
+    method: method === 'HEAD' && wire === 'http2' ? 'GET' : method,
     carries,
     query: about === 'url' ? '' : random.pick(QUERIES),
     headers,
-    abortMs: random.chance(0.05) ? random.int(5) : undefined,
+    abortMs: random.chance(aborts ? 0.25 : 0.05) ? random.int(5) : undefined,
   }
 }

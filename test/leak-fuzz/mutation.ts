@@ -4,7 +4,7 @@
 import type { FrameworkName } from './scenario.ts'
 
 export interface Edit {
-  /** In `packages/`. */
+  /** In `packages/`, or in `test/`. */
   readonly file: string
   /** There exactly once. */
   readonly from: string
@@ -35,5 +35,5 @@ export const SOURCE = {
   control: 'core/src/http/cache-control.ts',
   headers: 'core/src/http/headers.ts',
   layer: 'node-http/src/response-layer.ts',
-  koa: 'koa/src/koa-exchange.ts',
+  koaPersonal: 'koa/src/koa-personal.ts',
 } as const

@@ -10,7 +10,7 @@ const COOKIES_IN_FRONT: readonly Edit[] = [
     to: "end = { type: 'replaced', head }",
   },
   {
-    file: SOURCE.koa,
+    file: SOURCE.koaPersonal,
     from: "if (end.type === 'not-captured' || end.type === 'failed') return end",
     to: "if (end.type !== 'complete') return end",
   },
@@ -66,14 +66,14 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'fields of one request are stored with what a 304 says',
     SOURCE.result,
-    'const updated = entryOf(run, verdict, meant, stored.body, [])',
-    'const updated = { ...entryOf(run, verdict, meant, stored.body, []), headers: meant.headers }',
+    'const updated = entryOf(run, verdict, meant, stored.body, [], stored.kind)',
+    'const updated = { ...entryOf(run, verdict, meant, stored.body, []), fields: toFields(meant.headers) }',
   ),
   {
     name: 'a 304 that is written behind the back of Koa reaches a client that asked for none',
     edits: [
       {
-        file: SOURCE.koa,
+        file: 'koa/src/koa-exchange.ts',
         from: 'observer.conditions && guardNotModified(ctx.res, observer)',
         to: 'undefined',
       },

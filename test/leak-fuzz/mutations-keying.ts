@@ -49,6 +49,15 @@ export const KEYING: readonly Mutation[] = [
     SOURCE.admit,
     "if (headers.authorization !== undefined) return 'authorization'",
   ),
+  drop('a client certificate is not seen', SOURCE.admit, 'hasClientCertificate === true', 'false'),
+  drop('a login of the connection is not seen', SOURCE.admit, 'hasLogin === true', 'false'),
+  drop(
+    'an HTTP/2 body that no field frames is not seen',
+    SOURCE.admit,
+    'hasBody === true || framesBody(headers)',
+    'framesBody(headers)',
+  ),
+  drop('a body that a field frames is not seen', SOURCE.admit, ' || framesBody(headers)'),
   drop(
     'requests with Cookie take part',
     SOURCE.admit,
@@ -114,8 +123,27 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'requests with credentials in other fields than Authorization take part',
     SOURCE.admit,
-    "if (someField(headers, CREDENTIALS, config.vary)) return 'authorization'",
+    "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
   ),
+  drop(
+    'a word for a credential is missing',
+    'core/src/cache/credential-fields.ts',
+    'entitlement|tenant|consumer',
+    'entitlement|consumer',
+  ),
+  drop(
+    'the host as the client spells it is not in the key',
+    SOURCE.key,
+    'hostPart(request) + claimsPart(request)',
+    'claimsPart(request)',
+  ),
+  drop(
+    'X-Forwarded-Host is compared in any case',
+    SOURCE.key,
+    'value === host.toLowerCase()',
+    'value.toLowerCase() === host.toLowerCase()',
+  ),
+  drop('a query with a second ? is sorted', SOURCE.key, " || raw.includes('?')"),
   drop(
     'what a client claims of the host is not in the key',
     SOURCE.key,

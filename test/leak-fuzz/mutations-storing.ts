@@ -29,7 +29,7 @@ export const STORING: readonly Mutation[] = [
   ),
   drop(
     'a cookie set in front of the cache, after it, is not seen (koa)',
-    SOURCE.koa,
+    SOURCE.koaPersonal,
     "how === 'sent' && setsCookie(ctx.res)",
     "how === 'sent' && setsCookie(ctx.res) && false",
   ),
@@ -101,6 +101,24 @@ export const STORING: readonly Mutation[] = [
       },
     ],
   },
+  drop(
+    'a leader that leaves makes those who wait fail',
+    SOURCE.handle,
+    'isGone() && mayComeFromDeparture(result)',
+    'false && mayComeFromDeparture(result)',
+  ),
+  drop(
+    'of a body that is cut for the leader nothing is stored',
+    SOURCE.layer,
+    '!this.#body.add(chunk, encoding)',
+    "!this.#body.add(this.#head.cut === undefined ? chunk : '', encoding)",
+  ),
+  drop(
+    'the 304 or 416 of the leader is stored',
+    'node-http/src/judge-head.ts',
+    'args: headInstead(res, instead, outer),',
+    'stored: instead, args: headInstead(res, instead, outer),',
+  ),
   drop(
     'what is said to this cache alone is not heeded',
     'core/src/http/targeted-fields.ts',

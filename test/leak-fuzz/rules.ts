@@ -22,6 +22,8 @@ export interface CacheSpec
 /** Which option keeps what is read from `channel` apart; `undefined`: none does. */
 export function keptApart(spec: CacheSpec, channel: Channel): string | undefined {
   const { identity, key, cookies = 'bypass', authorization = 'bypass' } = spec
+  // Before any callback could have read it.
+  if (channel === 'body') return 'requests with a body bypass'
   if (spec.bypass?.includes(channel)) return 'bypass option'
   if (identity?.includes(channel)) return 'identity option'
   if (key?.includes(channel)) return 'key option'
@@ -36,6 +38,9 @@ export function keptApart(spec: CacheSpec, channel: Channel): string | undefined
         return cookies.key.includes(channel) ? 'cookies in the key' : undefined
       }
       return cookies === 'bypass' && identity === undefined ? 'cookies bypass' : undefined
+    case 'certificate':
+      return identity === undefined ? 'certificates bypass' : undefined
+    case 'login':
     case 'authorization':
       return authorization === 'bypass' && identity === undefined
         ? 'authorization bypasses'
@@ -73,7 +78,7 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
   const channels = () => [...new Set([focus, ...random.some(CHANNELS, 0.15)])].sort()
   const headers = (share: number) => {
     const own = HEADER_OF[focus]
-    const others = random.some(['x-user', 'accept-language', 'origin'], 0.3)
+    const others = random.some(['x-device', 'accept-language', 'origin'], 0.3)
     return [...new Set([...(own !== undefined && random.chance(share) ? [own] : []), ...others])]
   }
   const spec = {

@@ -1,16 +1,19 @@
 // Runs one scenario for real: servers on loopback, clients at the same time, time that passes, a Redis that fails.
 
 import { once } from 'node:events'
-import { Agent, createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
+import { createSecureServer } from 'node:http2'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Server, Socket } from 'node:net'
 import { createStampede, type PurgeTarget, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
+import { AUTHORITY, SERVER } from '../attacks/certificates.ts'
 import type { RedisServer } from '../harness/redis-server.ts'
 import type { AppContext } from './app-context.ts'
 import { buildApp } from './build-app.ts'
 import { check, type Exchange, type Finding } from './check.ts'
-import { send } from './client.ts'
+import { Clients } from './client.ts'
 import type { PurgeKind, Scenario, StepSpec } from './scenario.ts'
 import { realTime, SteppedTime, type TestTime } from './test-time.ts'
 
@@ -31,20 +34,20 @@ export async function runScenario(
   const shared = { scenario, runs: [], keys: new Set<string>(), shields: new Map() }
   const contexts: AppContext[] = stampedes.map((stampede) => ({ ...shared, stampede }))
   const servers = await Promise.all(contexts.map((context) => listen(context)))
-  const agent = new Agent({ keepAlive: true })
+  const clients = new Clients(scenario)
   const exchanges: Exchange[] = []
   try {
     for (const [step, spec] of scenario.steps.entries()) {
       await time.pass(spec.waitMs)
       await strike(spec, contexts, redis)
-      exchanges.push(...(await runStep(scenario, { step, spec, servers, agent, time })))
+      exchanges.push(...(await runStep({ step, spec, servers, clients, time })))
       if (spec.event === 'pause') await redis?.resume()
       await time.until(async () => stampedes.every(isQuiet))
     }
   } finally {
     if (scenario.store === 'redis') await redis?.resume()
-    agent.destroy()
-    await Promise.all(servers.map(shut))
+    clients.close()
+    await Promise.all(servers.map((server) => server.shut()))
     await time.end(Promise.all(stampedes.map((stampede) => stampede.close())))
   }
   const findings = exchanges.flatMap((exchange) => check(scenario, exchange))
@@ -54,17 +57,16 @@ export async function runScenario(
 interface Stage {
   readonly step: number
   readonly spec: StepSpec
-  readonly servers: readonly Server[]
-  readonly agent: Agent
+  readonly servers: readonly Listening[]
+  readonly clients: Clients
   readonly time: TestTime
 }
 
-async function runStep(scenario: Scenario, stage: Stage): Promise<Exchange[]> {
-  const { step, spec, servers, agent, time } = stage
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+async function runStep(stage: Stage): Promise<Exchange[]> {
+  const { step, spec, servers, clients, time } = stage
   const sent = spec.requests.map(async (request): Promise<Exchange> => {
-    const port = ports[request.server % ports.length] ?? 0
-    return { step, request, reply: await send(agent, port, scenario, request) }
+    const port = servers[request.server % servers.length]?.port ?? 0
+    return { step, request, reply: await clients.send(port, request) }
   })
   if (spec.meanwhileMs > 0) await time.pass(spec.meanwhileMs)
   return time.during(Promise.all(sent))
@@ -127,13 +129,42 @@ function purgeTarget({ scenario, keys }: AppContext, kind: PurgeKind): PurgeTarg
   }
 }
 
-async function listen(context: AppContext): Promise<Server> {
-  const server = createServer(buildApp(context)).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return server
+interface Listening {
+  readonly port: number
+  shut(): Promise<void>
 }
 
-async function shut(server: Server): Promise<void> {
-  server.closeAllConnections()
-  await new Promise((resolve) => server.close(resolve))
+/** Also for clients without a certificate, or with one that nobody signed. */
+const TLS = { ...SERVER, ca: AUTHORITY, requestCert: true, rejectUnauthorized: false }
+
+async function listen(context: AppContext): Promise<Listening> {
+  const server = serverOf(context)
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async shut() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+  }
+}
+
+function serverOf(context: AppContext): Server {
+  const app = buildApp(context)
+  switch (context.scenario.wire) {
+    case 'http':
+      return createServer(app)
+    case 'https':
+      return createTlsServer(TLS, app)
+    case 'http2':
+      // The objects of HTTP/2 have what is used of those of HTTP/1.
+      return createSecureServer(TLS, app as never)
+  }
 }

@@ -9,6 +9,8 @@ export const FRAMEWORKS = ['express5', 'express4', 'koa3', 'koa2', 'node'] as co
 /** A scenario is on one of the others unless this one is asked for: each seed is what it was. */
 export const PLATFORMS = [...FRAMEWORKS, 'front'] as const
 export type FrameworkName = (typeof PLATFORMS)[number]
+/** HTTP/1 in the clear or over TLS, or HTTP/2. */
+export type Wire = 'http' | 'https' | 'http2'
 export type StoreName = 'memory' | 'redis'
 
 /**
@@ -86,7 +88,10 @@ export interface Scenario {
   readonly seed: number
   readonly framework: FrameworkName
   readonly store: StoreName
+  readonly wire: Wire
   readonly people: readonly Person[]
+  /** Express and Koa trust X-Forwarded-*. */
+  readonly trustsProxy: boolean
   readonly layers: readonly LayerSpec[]
   readonly routes: readonly RouteSpec[]
   readonly steps: readonly StepSpec[]

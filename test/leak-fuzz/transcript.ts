@@ -6,9 +6,12 @@ import { headersFor, targetFor } from './client.ts'
 import type { Outcome } from './run-scenario.ts'
 import type { Scenario } from './scenario.ts'
 
+const NO_FIELD = ['certificate', 'login', 'body'] as const
+
 export function transcript(scenario: Scenario, outcome: Outcome): string {
-  const { seed, framework, store, people, layers, routes, steps } = scenario
-  const lines = [`seed ${seed}: ${framework}, ${store} store`, '', 'people']
+  const { seed, framework, store, wire, people, trustsProxy, layers, routes, steps } = scenario
+  const proxy = trustsProxy ? ', trusts its proxy' : ''
+  const lines = [`seed ${seed}: ${framework}, ${wire}, ${store} store${proxy}`, '', 'people']
   for (const [index, person] of people.entries()) lines.push(`  ${index} ${JSON.stringify(person)}`)
   lines.push('layers, outermost first')
   for (const layer of layers) lines.push(`  ${JSON.stringify(layer)}`)
@@ -34,7 +37,8 @@ function exchangeLines(scenario: Scenario, { request, reply }: Exchange): string
   const sent = JSON.stringify(headersFor(scenario, request))
   const leaves = request.abortMs === undefined ? '' : `, leaves after ${request.abortMs} ms`
   const where = `${request.method} ${targetFor(scenario, request)} at server ${request.server}`
-  const first = `  person ${request.who}: ${where} ${sent}${leaves}`
+  const besides = NO_FIELD.filter((channel) => request.carries.includes(channel)).join(', ')
+  const first = `  person ${request.who}: ${where} ${sent} ${besides}${leaves}`
   if (typeof reply === 'string') return [first, `    ${reply}`]
   const fields = reply.raw.flatMap((name, i) =>
     i % 2 === 0 ? [`${name}: ${reply.raw[i + 1]}`] : [],

@@ -81,7 +81,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     return listen(order === 'in an app behind' ? stampedeFront(listener, all) : listener)
   }
 
-  describe.each(LAYERS)('%s', (name, make, isPersonal) => {
+  describe.each(LAYERS)('%s', (_name, make, isPersonal) => {
     it.each(['before', 'after', 'in an app behind'] as const)(
       '%s the cache: each visitor has the page, and no cookie but his own',
       async (order) => {
@@ -108,12 +108,8 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
         for (const path of ['/page', '/written']) {
           const headers = { 'accept-encoding': 'gzip' }
           const expected = shown(await whole(bare.url + path, { headers }))
-          // Of a stream it makes no tag; a hit is no stream.
-          const tagged = name === '@koa/etag' && order === 'before' && path === '/written'
-          for (const round of [1, 2, 3]) {
-            const answer = shown(await whole(cached.url + path, { headers }))
-            if (tagged && round > 1) expect(answer).toMatchObject(expected)
-            else expect(answer).toEqual(expected)
+          for (const _round of [1, 2, 3]) {
+            expect(shown(await whole(cached.url + path, { headers }))).toEqual(expected)
           }
         }
       },

@@ -27,8 +27,9 @@ export class LargeFleet {
     this.world = new World(1, new Figures())
     const { server, kernel } = this.world
     const { witness } = server
-    server.witness = (command, reply, isAgain) => {
-      witness(command, reply, isAgain)
+    server.witness = (...of) => {
+      witness(...of)
+      const [command] = of
       this.#commands[command.name] = (this.#commands[command.name] ?? 0) + 1
       const slice = Math.floor(kernel.now / SLICE_MS)
       this.#bySlice.set(slice, (this.#bySlice.get(slice) ?? 0) + 1)
@@ -92,9 +93,9 @@ export class LargeFleet {
     const { server, kernel } = this.world
     const receive = server.receive.bind(server)
     let freeAt = 0
-    server.receive = (command, reply) => {
+    server.receive = (command, session, reply) => {
       freeAt = Math.max(freeAt, kernel.now) + ms(command.name)
-      kernel.after(freeAt - kernel.now, () => receive(command, reply))
+      kernel.after(freeAt - kernel.now, () => receive(command, session, reply))
     }
   }
 

@@ -163,7 +163,7 @@ async function lookupOnce(bench: Bench, name: string): Promise<void> {
     bench,
     scripts.lookupOrLease,
     [key, key],
-    ['u', 5_000, 'me', '', '-', 0, 0, 0, 60_000, 1],
+    ['u', 5_000, 'me', '', '-', 0, 0, 0, 60_000, 1, ''],
   )
 }
 

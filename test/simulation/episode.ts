@@ -49,8 +49,7 @@ function play(world: World, setting: Setting): void {
   inTurn(kernel, calls, ({ index }) => call(world, plan, chanceOf(seed, 'call', index)))
   inTurn(kernel, faults, (each) => strike(world, each, chanceOf(seed, 'fault', each.index)))
   const sweep = () => {
-    world.calls.sweep()
-    world.leaseEnds.sweep()
+    world.sweep()
     kernel.after(SWEEP_MS, sweep)
   }
   kernel.after(SWEEP_MS, sweep)
@@ -90,13 +89,12 @@ function calmDown(world: World): void {
   // Refreshes behind, finishes that wait for the store, leases given back: no call waits for them.
   if (!run(world, kernel.now + 30_000)) return
   for (const member of world.members) {
-    // Nor can a flight be held up for longer by such a lease.
-    const left = member.leftovers(server.steppedBack ? ['flights'] : [])
+    const left = member.leftovers()
     if (left.length > 0) judge.fail('nothing left', `${member.name} has ${left.join(', ')}`, '')
   }
   for (const [key, { token, until, queue }] of server.data.locks.all) {
     const names = queue.length > 0 ? `, ${queue.length} queue` : ''
-    // A clock that was set back makes the lease of a holder that died as much longer.
+    // After a clock was set back, the lease of a holder that died ends some time after somebody asks for it.
     if (token !== '' && server.data.now < until && !server.steppedBack)
       judge.fail('nothing left', `${key} is held${names}`, '')
   }

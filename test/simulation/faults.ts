@@ -89,23 +89,65 @@ const killed: Fault = (world, random) => {
   return () => world.start()
 }
 
-const paused: Fault = (world, random) => {
-  const awake = world.members.filter((each) => each.isAwake)
-  if (awake.length === 0) return undefined
-  const member = random.pick(awake)
-  world.note(member.name, 'is paused')
-  member.pause()
+function stopped(how: 'pause' | 'suspend'): Fault {
+  return (world, random) => {
+    const awake = world.members.filter((each) => each.isAwake)
+    if (awake.length === 0) return undefined
+    const member = random.pick(awake)
+    world.note(member.name, how === 'pause' ? 'is paused' : 'is suspended')
+    member[how]()
+    return () => {
+      if (!member.time.isPaused) return
+      world.note(member.name, 'goes on')
+      member.resume()
+    }
+  }
+}
+
+/**
+ * A replica that lags takes over while nobody reaches it but a process that has just begun, and knows of no purge: its own purge comes
+ * first, and gets a position that is ahead of what everybody knows (docs/decisions/0010).
+ */
+const forked: Fault = (world, random) => {
+  const { kernel, server, members } = world
+  if (server.mode !== 'up' || server.isDemoted) return undefined
+  const apart = [...members]
+  for (const { link } of apart) Object.assign(link.isCut, { commands: true, messages: true })
+  server.failOver(random.pick([400, 3_000, 10_000]))
+  const newcomer = world.start()
+  const isCutAfter = random.chance(0.5)
+  kernel.after(200, () => {
+    newcomer.time.receive(() => {
+      newcomer.stampede.purge({ tag: 'of nothing' }).then(
+        () => {
+          if (isCutAfter) server.data.purges.trim(0)
+        },
+        () => {},
+      )
+    })
+  })
   return () => {
-    if (!member.time.isPaused) return
-    world.note(member.name, 'goes on')
-    member.resume()
+    for (const { link } of apart) Object.assign(link.isCut, { commands: false, messages: false })
+    world.kill(newcomer)
+  }
+}
+
+function demoted(isCutOff: boolean): Fault {
+  return (world, random) => {
+    const { server, members } = world
+    if (server.mode !== 'up' || server.isDemoted) return undefined
+    const some = random.shuffle(members).slice(0, Math.ceil(members.length / 2))
+    const lagMs = random.pick([0, 0, 400])
+    server.demote(new Set(some.map(({ name }) => name)), isCutOff, lagMs)
+    return () => server.endDemotion()
   }
 }
 
 export const KINDS: readonly Kind[] = [
   { name: 'process killed', forMs: LONG_MS, begin: killed },
-  { name: 'process paused', forMs: LONG_MS, begin: paused },
-  { name: 'process paused briefly', forMs: SHORT_MS, begin: paused },
+  { name: 'process paused', forMs: LONG_MS, begin: stopped('pause') },
+  { name: 'process paused briefly', forMs: SHORT_MS, begin: stopped('pause') },
+  { name: 'machine suspended', forMs: LONG_MS, begin: stopped('suspend') },
   {
     name: 'commands cut',
     forMs: LONG_MS,
@@ -178,6 +220,36 @@ export const KINDS: readonly Kind[] = [
     ),
   },
   {
+    name: 'redis evicts groups',
+    forMs: [0],
+    begin: onServer(
+      ({ server }, random) => {
+        const groups = random.shuffle(server.data.records.groups)
+        server.evict(groups.slice(0, Math.ceil(groups.length / 2)))
+      },
+      () => {},
+    ),
+  },
+  {
+    name: 'redis evicts records',
+    forMs: [0],
+    begin: onServer(
+      ({ server }, random) => server.evict(random.some(server.data.records.keys, 0.3)),
+      () => {},
+    ),
+  },
+  { name: 'fail-over, and a newcomer purges first', forMs: [600, 1_500], begin: forked },
+  { name: 'the master is demoted, and some stay with it', forMs: LONG_MS, begin: demoted(false) },
+  { name: 'the master is cut off with some processes', forMs: LONG_MS, begin: demoted(true) },
+  {
+    name: 'the log of purges is cut',
+    forMs: [0],
+    begin: onServer(
+      ({ server }, random) => server.data.purges.trim(random.pick([0, 1, 5])),
+      () => {},
+    ),
+  },
+  {
     name: 'server clock forward',
     forMs: [0],
     begin: (world, random) => {
@@ -200,13 +272,25 @@ export interface Plague {
   readonly everyMs: number
   /** Chance that what went wrong brings the next along, soon: what has one cause comes at one time. */
   readonly together: number
+  /** Nothing else goes wrong but one kind of fault, whose traces only a calm time shows. */
+  readonly isAlone: boolean
 }
 
+/** What these leave is only seen while nothing else hides it. */
+const SHY = KINDS.flatMap((kind) => {
+  if (kind.begin === forked) return [kind, kind, kind, kind]
+  return /^(the master|redis evicts|link loses)/.test(kind.name) ? [kind] : []
+})
+
 export function makePlague(random: Random): Plague {
+  if (random.chance(0.3)) {
+    return { kinds: [random.pick(SHY)], everyMs: 15_000, together: 0, isAlone: true }
+  }
   return {
     kinds: random.some(KINDS, random.pick([0.1, 0.3, 0.7])),
     everyMs: random.pick([2_000, 8_000, 30_000]),
     together: random.pick([0, 0.3, 0.6]),
+    isAlone: false,
   }
 }
 
@@ -242,11 +326,13 @@ export function strike(world: World, { kind, lastsMs }: PlannedFault, random: Ra
   const { kernel } = world
   const { name, begin } = kind
   const end = begin(world, random)
+  world.disturbedAt = kernel.now
   world.figures.count(name)
   world.note('fault', `${name}${end === undefined ? '' : ` for ${lastsMs.toFixed(0)} ms`}`)
   if (end === undefined) return
   kernel.after(lastsMs, () => {
     world.note('fault', `${name} is over`)
+    world.disturbedAt = kernel.now
     end()
   })
 }

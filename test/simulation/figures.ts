@@ -25,6 +25,8 @@ export class Figures {
   worstStalenessMs = 0
   /** Purges that a fail-over lost, so that nothing was asked of them. */
   lostPurges = 0
+  /** Of them: held again, as a process that made one told the server of it. */
+  restoredPurges = 0
   mostProcesses = 0
 
   count(fault: string): void {

@@ -9,6 +9,9 @@ import type { Judge } from './violation.ts'
 /** What its process keeps of its own is counted from when it has the reply to its commit. */
 const ON_ITS_WAY_MS = 5_000
 
+/** A process that purged has by then heard what came before it. */
+const HEARD_MS = 100
+
 export interface Purge {
   readonly process: string
   readonly calledAt: number
@@ -29,6 +32,8 @@ export class FreshnessRules {
   readonly #judge: Judge
   readonly #figures: Figures
   #done: Done[] = []
+  /** Lost with the data of a fail-over, and known to the process that made them. */
+  #lost: Done[] = []
   /** Purges that were called before this may have been lost while they were under way. */
   #lossAt = Number.NEGATIVE_INFINITY
 
@@ -70,8 +75,30 @@ export class FreshnessRules {
   lost(snapshotAt: number, now: number): void {
     const kept = this.#done.filter(({ doneAt }) => doneAt <= snapshotAt)
     this.#figures.lostPurges += this.#done.length - kept.length
+    this.#lost.push(
+      ...this.#done.filter(({ doneAt }) => doneAt > snapshotAt && now - doneAt > HEARD_MS),
+    )
     this.#done = kept
     this.#lossAt = now
+  }
+
+  /** They hold again once a process that knows of them has told the server, which `hasTold` says. */
+  restore(hasTold: (process: string) => boolean, now: number): void {
+    const restored = this.#lost.filter(({ process }) => hasTold(process))
+    if (restored.length === 0) return
+    this.#lost = this.#lost.filter((each) => !restored.includes(each))
+    this.#done.push(...restored.map((purge) => ({ ...purge, doneAt: now })))
+    this.#figures.restoredPurges += restored.length
+  }
+
+  /** Of a process that died nobody knows what it knew. */
+  died(process: string): void {
+    this.#lost = this.#lost.filter((each) => each.process !== process)
+  }
+
+  /** The clock was set back, and a history that is lost may be given again. */
+  forgetLost(): void {
+    this.#lost = []
   }
 
   answered(process: string, key: string, askedAt: number, version: number): void {

@@ -14,7 +14,7 @@ interface Held {
 interface Work {
   readonly process: string
   readonly fence: string
-  readonly signal: AbortSignal
+  readonly isOver: () => boolean
 }
 
 export class JobRules {
@@ -50,13 +50,13 @@ export class JobRules {
     const { name, keys, args } = command
     const [key = ''] = keys
     if (!key.includes('{=i:')) return
-    if (name === 'begin-record') this.#onBegin(key, args, reply as unknown[], at)
+    if (name === 'begin-record') this.#onBegin(key, args, reply as unknown[], data.steadyMs(), at)
     if (name === 'finish-record') this.#onFinish(key, args, String((reply as unknown[])[0]))
     if (name === 'renew' && reply === 'RENEWED') {
       const held = this.#held.get(key)
       if (held === undefined || held.token !== args[0]) {
         this.#judge.fail('no renewal of what is lost', `an attempt was renewed too late`, key)
-      } else held.until = data.now + Number(args[2])
+      } else held.until = data.steadyMs() + Number(args[2])
     }
   }
 
@@ -74,7 +74,7 @@ export class JobRules {
     const working = this.#working.get(job) ?? new Set()
     this.#working.set(job, working.add(work))
     for (const other of working) {
-      if (other === work || other.signal.aborted || !this.#isAwake(other.process)) continue
+      if (other === work || other.isOver() || !this.#isAwake(other.process)) continue
       if ((this.#given.get(other.fence) ?? 0) <= since) continue
       const detail = `${work.process} ran ${job} while ${other.process} was at it`
       this.#judge.fail('not twice', detail, job)
@@ -95,10 +95,11 @@ export class JobRules {
     key: string,
     [token = '', , , leaseMs]: readonly string[],
     reply: unknown[],
+    now: number,
     at: number,
   ): void {
     if (reply[0] !== 'BEGUN') return
-    const [now, fence] = [Number(reply[1]), String(reply[2])]
+    const fence = String(reply[2])
     const held = this.#held.get(key)
     if (held?.fence === fence) return
     if (held !== undefined && now < held.until) {

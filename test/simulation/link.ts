@@ -25,6 +25,8 @@ export interface Net {
   readonly random: Random
   readonly figures: Figures
   readonly judge: Judge
+  /** Of this process and the server: nothing has been wrong for so long. */
+  readonly isCalm: (forMs: number) => boolean
 }
 
 const NAMES = new Map(

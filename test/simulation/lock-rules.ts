@@ -15,6 +15,8 @@ export class LockRules {
   readonly #held = new Map<string, Set<Holder>>()
   /** By key, of all that were held. */
   readonly #highest = new Map<string, bigint>()
+  /** By key: the longest lease that was asked for. */
+  readonly #longestMs = new Map<string, number>()
   /** By fence: when the server gave it. */
   readonly #given = new Map<string, number>()
 
@@ -27,15 +29,34 @@ export class LockRules {
     this.#highest.clear()
   }
 
-  saw({ name, keys }: Command, data: ServerData, at: number): void {
+  saw({ name, keys, args }: Command, reply: unknown, data: ServerData, at: number): void {
+    const [key = ''] = keys
+    if (name === 'acquire-lock') this.#checkWait(key, Number(args[1]), reply as unknown[])
+    // Whoever releases it asks for the next turn in the same step.
+    if (name === 'release-lock') this.#asked(key, Number(args[9]))
     if (name !== 'acquire-lock' && name !== 'release-lock') return
-    const fence = String(data.locks.all.get(keys[0] ?? '')?.fence ?? 0)
+    const fence = String(data.locks.all.get(key)?.fence ?? 0)
     if (!this.#given.has(fence)) this.#given.set(fence, at)
+  }
+
+  /** Nobody waits for longer than anybody ever asked for, whatever the clock does. */
+  #checkWait(key: string, leaseMs: number, [status, , , forMs]: unknown[]): void {
+    const longestMs = this.#asked(key, leaseMs)
+    if (status !== 'BUSY' || Number(forMs) <= longestMs) return
+    this.#judge.fail('no longer than set', `${key} is held for ${forMs} ms more`, key)
+  }
+
+  #asked(key: string, leaseMs: number): number {
+    const longestMs = Math.max(leaseMs, this.#longestMs.get(key) ?? 0)
+    this.#longestMs.set(key, longestMs)
+    return longestMs
   }
 
   /** `since`: the server lost data, or its clock was set forward; leases given before may be given again. */
   acquired(key: string, holder: Holder, since: number, now: number): void {
     const { process, lease } = holder
+    // The reply was late, and its holder knows that the lease is over.
+    if (lease.remainingMs() === 0) return
     const held = this.#held.get(key) ?? new Set()
     this.#held.set(key, held)
     for (const other of held) {

@@ -60,6 +60,12 @@ export class Member {
     return !this.time.isDead && !this.time.isPaused
   }
 
+  /** Its link is as good as it ever is. */
+  get isWell(): boolean {
+    const { isCut, delayMs } = this.link
+    return !isCut.commands && !isCut.messages && delayMs <= 50
+  }
+
   /** In all. */
   get pausedMs(): number {
     return this.#pausedMs + (this.#pausedAt === undefined ? 0 : this.#kernel.now - this.#pausedAt)
@@ -68,6 +74,12 @@ export class Member {
   pause(): void {
     this.#pausedAt ??= this.#kernel.now
     this.time.pause()
+  }
+
+  /** With its machine: its timers stand still. */
+  suspend(): void {
+    this.#pausedAt ??= this.#kernel.now
+    this.time.suspend()
   }
 
   resume(): void {
@@ -89,11 +101,11 @@ export class Member {
   }
 
   /** What is left when nobody asks for anything any more; nothing, if all is well. */
-  leftovers(but: readonly string[]): string[] {
+  leftovers(): string[] {
     const { active, idempotency } = this.stampede.stats()
     const counts = { ...active, ...idempotency }
     return Object.entries(counts).flatMap(([what, count]) =>
-      count === 0 || but.includes(what) ? [] : [`${count} ${what}`],
+      count === 0 ? [] : [`${count} ${what}`],
     )
   }
 }

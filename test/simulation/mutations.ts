@@ -3,28 +3,38 @@
 import type { Edit, Mutation } from '../leak-fuzz/mutation.ts'
 import { STORING } from '../leak-fuzz/mutations-storing.ts'
 
-const RECORDS = 'core/src/memory/memory-store.ts'
+/** The scripts of lua/, as the simulated server has them. */
+const RECORDS = 'simulation/server-records.ts'
+const LOCKS = 'simulation/server-locks.ts'
+const PURGES = 'simulation/server-purges.ts'
 const JOBS = 'core/src/memory/memory-idempotency.ts'
 const MARKS = 'core/src/cache/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const WAIT = 'core/src/cache/wait.ts'
 const AWAITED = 'redis/src/awaited.ts'
 const READ_FIRST = 'redis/src/read-first.ts'
+const TRUST = 'core/src/cache/trust.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
 }
 
-const NO_FENCE: readonly Edit[] = [
+const OLD_VARIANTS: readonly Edit[] = [
   {
     file: RECORDS,
-    from: "if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'",
-    to: "if (record === undefined) return 'fenced'",
+    from: 'const oldest = stamps?.variants ?? Number.POSITIVE_INFINITY',
+    to: 'const oldest = stamps?.variants ?? 0',
   },
   {
     file: RECORDS,
-    from: "if (record.token !== grant.token) return entry?.fence === grant.fence ? 'committed' : 'fenced'",
-    to: '',
+    from: 'return fence >= (home?.variants ?? Number.POSITIVE_INFINITY) && fence',
+    to: 'return fence >= (home?.variants ?? 0) && fence',
+  },
+  { file: RECORDS, from: 'home.variants ??= fence', to: 'home.variants ??= 1' },
+  {
+    file: READ_FIRST,
+    from: 'stored >= numberIn(variants) &&',
+    to: 'stored >= (variants === null ? 0 : numberIn(variants)) &&',
   },
 ]
 
@@ -49,29 +59,38 @@ export const MUTATIONS: readonly Mutation[] = [
     'if (isLater && matchesPattern(subject.slice(1), path)) yield kept',
     'if (isLater && matchesPattern(subject.slice(1), path)) void kept',
   ),
-  { name: 'a commit is accepted without a look at its fence and token', edits: NO_FENCE },
+  {
+    name: 'a commit is accepted without a look at its fence and token',
+    edits: [
+      {
+        file: RECORDS,
+        from: "if (record === undefined || record.fence !== fence) return 'FENCED'\n    if (!this.#isAfterPurges(key, group, fence)) return 'FENCED'\n    if (record.token",
+        to: "if (record === undefined) return 'FENCED'\n    if (record.fence < 0 && record.token",
+      },
+    ],
+  },
   drop(
     'who is told to wait is not registered',
     RECORDS,
-    'if (request.leaseMs > 0) record.waiting = true',
+    "record.waiters.set(process, !usable && isTold === '1' ? token : '')",
   ),
   drop(
     'a purge leaves the lease, so that a fill in flight is committed after it',
     RECORDS,
-    'this.#records.delete(key)\n',
-    'record.entry = undefined\n',
+    'this.#all.delete(key)\n      if (variants !== undefined) {',
+    'dropEntry(record)\n      if (variants !== undefined && fence < 0) {',
   ),
   drop(
     'a lease is renewed for whoever asks, also after it was lost',
     RECORDS,
-    'if (record === undefined || !isGrantOf(record, grant)) return false',
-    'if (record === undefined) return false',
+    'if (record === undefined || text(record.fence) !== fence || record.token !== token)',
+    "if (record === undefined || (fence === '' && token === ''))",
   ),
   drop(
     'a lease is given while another has it',
     RECORDS,
-    "const isHeld = record.token !== '' && now < record.leaseUntil",
-    "const isHeld = record.token !== '' && now < record.leaseUntil - 400",
+    'record?.token !== undefined && now < leaseUntil &&',
+    'record?.token !== undefined && now < leaseUntil - 400 &&',
   ),
   drop(
     'purges by tag and of everything are not heeded',
@@ -93,7 +112,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'copies are used however long ago purges were last heard of',
-    'core/src/cache/trust.ts',
+    TRUST,
     'return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
     'return since < Number.POSITIVE_INFINITY',
   ),
@@ -103,12 +122,13 @@ export const MUTATIONS: readonly Mutation[] = [
     'if (since < this.#forgotten || purgedAt > since) return false',
     'void purgedAt',
   ),
-  drop(
-    'an older value stands in for an error, also if it was purged',
-    'core/src/data/get-or-set.ts',
-    'previous && trusted(this.#rt, previous)',
-    'previous',
-  ),
+  {
+    name: 'an older value stands in for an error, also if it was purged',
+    edits: [
+      { file: TRUST, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
+      { file: TRUST, from: 'return afterPurges(rt, previous)', to: 'return previous' },
+    ],
+  },
   drop(
     'those who ask for a key that is being filled fill it, too',
     'core/src/cache/resolve.ts',
@@ -118,32 +138,81 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a wake-up is lost, and nobody looks again when the lease ends',
     edits: [
-      { file: RECORDS, from: 'queueMicrotask(() => this.#hooks?.onWake(key))', to: 'void key' },
+      { file: RECORDS, from: 'this.woken.push(process)', to: 'void process' },
       { file: WAIT, from: "() => resolve('lease-end')", to: '() => {}' },
     ],
   },
-  drop('nobody looks again when the lease ends', WAIT, "() => resolve('lease-end')", '() => {}'),
+  {
+    name: 'a variant is used, and committed, without the record of its group',
+    edits: OLD_VARIANTS.filter(({ to }) => !to.includes('??= 1')),
+  },
+  { name: 'a group says that there are variants, and not since when', edits: OLD_VARIANTS },
   drop(
-    'what a process was told is not forgotten when something is purged',
+    'a purge of a group does not stamp above its newest variant',
+    RECORDS,
+    'softened + 1, top + 1, this.#micros())\n    const { waiters }',
+    'softened + 1, this.#micros())\n    const { waiters }',
+  ),
+  drop(
+    'a lease is given a fence of the clock alone',
+    RECORDS,
+    'const fence = held ? newest : Math.max(...least, this.#micros())',
+    'const fence = held ? newest : Math.max(least.length, this.#micros())',
+  ),
+  drop(
+    'a mark that was set after now counts',
+    RECORDS,
+    'moment !== undefined && now >= moment.set ?',
+    'moment !== undefined && now + moment.set > 0 ?',
+  ),
+  drop(
+    'an entry that was made after now is used',
+    RECORDS,
+    '(now < life.made || (isOutdated',
+    '(now + life.made < 0 || (isOutdated',
+  ),
+  drop(
+    'a lock that was given after now is left as it is',
+    LOCKS,
+    'if (now < lock.set) extend(',
+    'if (now + lock.set < 0) extend(',
+  ),
+  drop(
+    'a history that forked is taken for one that goes on',
+    PURGES,
+    // Either rule alone notices it: the first entry that is new, and the run of the server.
+    'const isForked = isBehind || isUnknown',
+    'const isForked = known > meta.last',
+  ),
+  drop(
+    'a history that forked, and was cut after it, is taken for one that goes on',
+    PURGES,
+    'const isForked = isBehind || isUnknown',
+    'const isForked = isBehind && known > 0',
+  ),
+  drop(
+    'a server that only reads confirms that no purge was missed',
+    'redis/src/purge-commands.ts',
+    "this.#link.ask('PERSIST', meta)",
+    'Promise.resolve(meta)',
+  ),
+  drop(
+    'an older value stands in for an error, also if its key was purged',
+    TRUST,
+    ' || rt.l1.wasPurgedSince(key, since)',
+  ),
+  drop(
+    'the clock of a process stands still while its machine is suspended',
+    'core/src/ports/clock.ts',
+    'if (byMs > 0) missedMs += Math.ceil(byMs)',
+  ),
+  drop(
+    'a lease of which nobody heard is not given back',
     'redis/src/redis-lookups.ts',
-    'this.#awaited.forget()',
+    'this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))',
+    'void [ending, token]',
   ),
-  drop(
-    'what is told of another fill than that which is waited for is used',
-    AWAITED,
-    ' || wait.fence !== filled.fence',
-  ),
-  drop(
-    'what was told is used however long ago it was made',
-    AWAITED,
-    'agoMs > LATE_MS || agoMs >= freshMs',
-    '!Number.isFinite(LATE_MS)',
-  ),
-  drop(
-    'what was told is used also by those who know that it is outdated',
-    AWAITED,
-    ' || outdated || early',
-  ),
+  drop('nobody looks again when the lease ends', WAIT, "() => resolve('lease-end')", '() => {}'),
   drop(
     'what was told is taken for as fresh as if it were made now',
     AWAITED,
@@ -153,20 +222,14 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'what is read first is used without a look at the purges of its group',
     READ_FIRST,
-    '!(stored > Number(stamps[0] ?? 0) && fence > Number(stamps[1] ?? 0))',
-    'stamps.length > STAMPS.length',
+    'stored >= numberIn(variants) && fence > (softened === null ? 0 : numberIn(softened))',
+    'fence > 0 || stored > 0 || variants !== softened',
   ),
   drop(
     'what is read first is used also if it is stale',
     READ_FIRST,
-    '!(serverNow < fresh)',
-    'Number.isNaN(serverNow)',
-  ),
-  drop(
-    'what is read first is used also by those who know that it is outdated',
-    READ_FIRST,
-    'return knownFence === undefined && outdated === undefined && early !== true',
-    'return knownFence === undefined',
+    'fence === 0 || !(serverNow < fresh)',
+    'Number.isNaN(serverNow + fresh)',
   ),
   drop(
     'the time of the server is asked for once, and never again',
@@ -181,14 +244,14 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a holder believes in its lock for three times its lease',
     'locks/src/lease.ts',
-    'forMs - driftMs(forMs) - elapsedMs(this.#landlord.clock, from)',
-    '3 * forMs - elapsedMs(this.#landlord.clock, from)',
+    'forMs - driftMs(forMs) - (this.#backend.clock.now() - from)',
+    '3 * forMs - (this.#backend.clock.now() - from)',
   ),
   drop(
     'a lock goes on whose renewal was refused',
     'locks/src/create-lease.ts',
     'lost: () => lease.revoke(NOT_OURS),',
-    'lost: () => renewed(now(clock)),',
+    'lost: () => renewed(clock.now()),',
   ),
   drop(
     'the end of a job is accepted without its token',
@@ -208,12 +271,21 @@ export const MUTATIONS: readonly Mutation[] = [
     "if (record.state === 'running' && now < record.until) {",
     "if (record.state === 'running' && now < record.until - 200) {",
   ),
-  drop(
-    'work goes on after its lease has run out',
-    'core/src/idempotency/running.ts',
-    'if (endsInMs <= 0) end()',
-    'if (endsInMs <= 0 || endsInMs > 0) void end',
-  ),
+  {
+    name: 'work goes on after its lease has run out',
+    edits: [
+      {
+        file: 'core/src/idempotency/running.ts',
+        from: 'if (endsInMs <= 0) end()',
+        to: 'if (endsInMs <= 0 || endsInMs > 0) void end',
+      },
+      {
+        file: 'core/src/idempotency/running.ts',
+        from: 'if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lost(LATE)',
+        to: '',
+      },
+    ],
+  },
   drop(
     'a call waits without a limit',
     'core/src/cache/flight.ts',

@@ -39,6 +39,7 @@ export function figuresTable(figures: Figures, wallMs: number): string {
     ['fills failed', figures.failed],
     ['worst staleness after a purge elsewhere', `${figures.worstStalenessMs.toFixed(0)} ms`],
     ['purges lost with the data of a fail-over, so excluded', figures.lostPurges],
+    ['until they held again, as their process was there', figures.restoredPurges],
   ]
   const faults = [...figures.faults].sort(([a], [b]) => (a < b ? -1 : 1))
   return [

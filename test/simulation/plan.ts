@@ -22,6 +22,8 @@ export interface Plan {
   readonly lockKeys: number
   readonly originMs: readonly number[]
   readonly visits: VisitPlan
+  /** Visits are to pages that vary, and to no others. */
+  readonly onlyVariants: boolean
   /** How often each kind of call comes, against the others; 0: never. */
   readonly mix: Readonly<Record<CallKind, number>>
 }
@@ -64,6 +66,7 @@ export function makePlan(random: Random): Plan {
     lockKeys: 1 + random.int(3),
     originMs: random.pick([[1], [0, 20, 300], [5, 200, 2_500], [1, 400, 6_000, LONGEST_ORIGIN_MS]]),
     visits: makeVisitPlan(random),
+    onlyVariants: false,
     mix: makeMix(random),
   }
 }
@@ -79,6 +82,33 @@ export function readMostly(plan: Plan): Plan {
   const { get, purge, visit } = plan.mix
   const mix = { get, purge: Math.min(purge, 0.3), lock: 0, job: 0, visit: 3 * visit }
   return { ...plan, keys: plan.keys.slice(0, 2), mix, everyMs: 10, originMs: [1] }
+}
+
+/** Little is purged, so that what a purge that was missed left is seen for long. */
+export function seldomPurged(plan: Plan): Plan {
+  const purge = Math.min(plan.mix.purge, 1)
+  return { ...plan, everyMs: Math.max(plan.everyMs, 30), mix: { ...plan.mix, purge } }
+}
+
+/** Refreshes are slow, fail at times, and have something to stand in for them, which is purged meanwhile. */
+export function failingMostly(plan: Plan): Plan {
+  const windows = { ttlMs: 300, staleWhileRevalidateMs: 0, staleIfErrorMs: 10_000 }
+  const recipes = plan.recipes.map((each) =>
+    Object.freeze({ ...each, ...windows, originTimeoutMs: 10_000 }),
+  )
+  const mix = { get: 80, purge: 5, lock: 0, job: 0, visit: 15 }
+  return { ...plan, recipes, mix, originMs: [5, 200, 2_500] }
+}
+
+/** Pages that vary are asked for and purged, and live for long: whatever purge of theirs is missed is seen. */
+export function variantsMostly(plan: Plan): Plan {
+  const visits = { ...plan.visits, ttlMs: 60_000 }
+  return {
+    ...plan,
+    visits,
+    onlyVariants: true,
+    mix: { get: 2, purge: 0, lock: 0, job: 0, visit: 100 },
+  }
 }
 
 function makeVisitPlan(random: Random): VisitPlan {

@@ -1,9 +1,17 @@
 // Time as one simulated process has it. A process that is paused does nothing, and its clock goes on: what fell due or arrived
-// meanwhile happens late, timers before sockets, as in Node. One that was killed does nothing ever again.
+// meanwhile happens late, timers before sockets, as in Node. The timers of a machine that was suspended did not go on: they have as
+// long to go as before. A process that was killed does nothing ever again.
 
 import type { Clock, Timer } from '@stampede/core'
+import { steadyClock } from '../../packages/core/src/ports/clock.ts'
 import { drain } from './drain.ts'
 import type { Kernel, Task } from './kernel.ts'
+
+interface Pending {
+  dueAt: number
+  task: Task
+  readonly fire: () => void
+}
 
 /** Whose step this is: whatever asks for a timer without a clock (packages/redis) asks this one. */
 let current: ProcessTime | undefined
@@ -16,18 +24,31 @@ export class ProcessTime implements Clock {
   isPaused = false
   isDead = false
   readonly #kernel: Kernel
-  readonly #zero: number
+  readonly #read: () => number
+  /** A monotonic clock stands still meanwhile. */
+  #suspendedMs = 0
+  /** And goes on by a little whenever it is read. */
+  #askedMs = 0
+  readonly #pending = new Set<Pending>()
+  #suspendedAt: number | undefined
   #lateTimers: Array<() => void> = []
   #lateInput: Array<() => void> = []
 
   /** `zero`: what its monotonic clock says at the beginning of time. */
   constructor(kernel: Kernel, zero: number) {
     this.#kernel = kernel
-    this.#zero = zero
+    const wall = () => this.wallNow()
+    this.#read = steadyClock(() => this.#monotonic() + zero, wall)
   }
 
   now(): number {
-    return this.#kernel.now + this.#zero
+    // A rule asks what it would know if it went on now.
+    if (this.#suspendedAt !== undefined) this.#askedMs += 1
+    return this.#read()
+  }
+
+  #monotonic(): number {
+    return (this.#suspendedAt ?? this.#kernel.now) + this.#askedMs - this.#suspendedMs
   }
 
   wallNow(): number {
@@ -41,21 +62,28 @@ export class ProcessTime implements Clock {
       const wasOver = isOver
       isOver = true
       if (!wasOver) this.timers -= 1
+      this.#pending.delete(pending)
       return !wasOver
     }
-    const task: Task = this.#kernel.after(delayMs, () => {
-      const fire = () => {
-        if (end()) callback()
-      }
-      if (this.isPaused) this.#lateTimers.push(fire)
-      else this.run(fire)
-    })
+    const fire = () => {
+      if (end()) callback()
+    }
+    const pending = { ...this.#arm(delayMs, fire), fire }
+    this.#pending.add(pending)
     return {
       cancel: () => {
-        task.run = undefined
+        pending.task.run = undefined
         end()
       },
     }
+  }
+
+  #arm(delayMs: number, fire: () => void): Pick<Pending, 'dueAt' | 'task'> {
+    const task = this.#kernel.after(delayMs, () => {
+      if (this.isPaused) this.#lateTimers.push(fire)
+      else this.run(fire)
+    })
+    return { dueAt: task.at, task }
   }
 
   /** Something arrives from outside. */
@@ -75,13 +103,34 @@ export class ProcessTime implements Clock {
     this.isPaused = true
   }
 
+  /** Until `resume`. */
+  suspend(): void {
+    this.isPaused = true
+    this.#suspendedAt = this.#kernel.now
+  }
+
   /** Each of what waited is a step of its own. */
   resume(): void {
     this.isPaused = false
+    if (this.#suspendedAt !== undefined) {
+      this.#rearm(this.#suspendedAt)
+      // To wake up takes it a little time.
+      this.#askedMs += 1
+      this.#suspendedMs += this.#kernel.now - this.#suspendedAt
+    }
+    this.#suspendedAt = undefined
     const late = [...this.#lateTimers, ...this.#lateInput]
     this.#lateTimers = []
     this.#lateInput = []
     for (const each of late) this.#kernel.after(0, () => this.receive(each))
+  }
+
+  #rearm(suspendedAt: number): void {
+    this.#lateTimers = []
+    for (const pending of this.#pending) {
+      pending.task.run = undefined
+      Object.assign(pending, this.#arm(pending.dueAt - suspendedAt, pending.fire))
+    }
   }
 
   kill(): void {

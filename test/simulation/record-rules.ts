@@ -1,13 +1,21 @@
 // Rules about the records of the cache, as the server sees them: one lease at a time, fences that rise, one commit a fence,
-// none after a purge, no renewal of what is over, and a wake-up for all who were told to wait.
+// none after a purge, no renewal of what is over, a wake-up for all who were told to wait, and no mark that lasts longer than it was
+// set for.
 
 import type { ServerData } from './server-data.ts'
+import type { ServerRecord } from './server-records.ts'
 import type { Command } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
 interface Record {
+  /** A key that expired, was evicted or purged begins again. */
+  known: ServerRecord | undefined
+  /** It did after the clock was set back: the same fence may have been given twice (docs/decisions/0009). */
+  isReborn: boolean
   token: string
   fence: number
+  /** Of its lease, by the server's clock. */
+  set: number
   until: number
   /** Not ended, and not purged since. */
   isOpen: boolean
@@ -15,19 +23,40 @@ interface Record {
   acceptedBy: string
   /** Grants up to this one were purged. */
   voided: number
+  /** Purges of its group that there had been when its lease was given. */
+  purges: number
+  /** For how long a lease, a failure and a pass were set at most. */
+  leaseMs: number
+  retryMs: number
+  passMs: number
+  readonly waits: Set<string>
 }
+
+/** What the rules ask of the world. */
+interface Context {
+  readonly onGrant: (record: string, fence: string) => void
+  /** Where the clock was set back, a key that begins again may be given fences it had before. */
+  readonly steppedBack: () => boolean
+  /** And a group that begins again knows nothing of the purges before (docs/decisions/0009). */
+  readonly forgetsGroups: () => boolean
+}
+
+const RULED = new Set(['lookup-or-lease', 'commit', 'extend', 'end-lease', 'renew', 'purge'])
+/** Locks and idempotency renew with the same script. */
+const OTHERS = /\{=[li]:/
 
 export class RecordRules {
   readonly #judge: Judge
+  readonly #context: Context
   #records = new Map<string, Record>()
+  /** By group: how many there were. */
+  #purges = new Map<string, number>()
   /** Before data was lost. */
   #highest = new Map<string, number>()
 
-  readonly #onGrant: (record: string, fence: string) => void
-
-  constructor(judge: Judge, onGrant: (record: string, fence: string) => void) {
+  constructor(judge: Judge, context: Context) {
     this.#judge = judge
-    this.#onGrant = onGrant
+    this.#context = context
   }
 
   /** Data was lost. */
@@ -36,6 +65,7 @@ export class RecordRules {
       this.#highest.set(key, Math.max(fence, this.#highest.get(key) ?? 0))
     }
     this.#records = new Map()
+    this.#purges = new Map()
   }
 
   /** Of what was lost before. */
@@ -45,55 +75,100 @@ export class RecordRules {
 
   saw(command: Command, reply: unknown, data: ServerData, isAgain: boolean): void {
     const { name, keys, args } = command
-    const [key = ''] = keys
-    if (!key.includes('{=d:')) return
-    const record = this.#record(key)
-    if (name === 'lookup-or-lease') this.#onLookup(key, record, args, reply as unknown[], isAgain)
-    else if (name === 'commit' || name === 'extend') {
-      if (reply === 'FENCED') return
-      this.#onCommit(key, record, args)
+    const [key = '', group = key] = keys
+    if (!RULED.has(name) || OTHERS.test(key)) return
+    const record = this.#record(key, name, data)
+    if (name === 'lookup-or-lease') {
+      this.#onLookup(key, group, record, args, reply as unknown[], data.now, isAgain)
+    } else if (name === 'commit' || name === 'extend') {
+      // An extension of what is gone ends the lease.
+      const wasEnded = name === 'extend' && data.records.get(key)?.token === undefined
+      if (reply === 'FENCED' && !(wasEnded && record.isOpen)) return
+      if (reply === 'FENCED') record.isOpen = false
+      else this.#onCommit(key, group, record, args)
     } else if (name === 'end-lease' && reply === 'ENDED') {
       record.isOpen = false
+      if (Number(args[2]) > 0) record.passMs = Number(args[2])
+      else if (Number(args[3]) > 0) record.retryMs = Number(args[3])
     } else if (name === 'renew' && reply === 'RENEWED') {
       this.#onRenew(key, record, args, data.now)
       return
     } else if (name === 'purge') {
       record.voided = record.fence
       record.isOpen = false
+      this.#purges.set(key, (this.#purges.get(key) ?? 0) + 1)
     } else return
-    if (name !== 'lookup-or-lease' && !isAgain && data.waits.has(key)) {
-      this.#judge.fail('woken', `${name} ended a lease that others wait for, and told nobody`, key)
+    if (name === 'lookup-or-lease') return
+    if (!isAgain) this.#checkWoken(key, name, record, data)
+    record.waits.clear()
+  }
+
+  #checkWoken(key: string, name: string, { waits }: Record, { records }: ServerData): void {
+    for (const process of waits) {
+      if (records.woken.includes(process)) continue
+      this.#judge.fail(
+        'woken',
+        `${name} ended a lease that ${process} waits for, and told it not`,
+        key,
+      )
     }
   }
 
   #onLookup(
     key: string,
+    group: string,
     record: Record,
-    [token = '', leaseMs]: readonly string[],
-    [, at, granted]: unknown[],
+    [token = '', leaseMs, process = '']: readonly string[],
+    [status, , granted, forMs, , ageMs]: unknown[],
+    now: number,
     isAgain: boolean,
   ): void {
-    if (granted === undefined || granted === '') return
-    const [now, fence] = [Number(at), Number(granted)]
+    this.#checkLength(key, record, String(status), Number(forMs))
+    if (Number(ageMs) < 0)
+      this.#judge.fail('not from the future', `an entry is ${ageMs} ms old`, key)
+    if (granted === undefined || granted === '') {
+      if (Number(forMs) > 0 && (status === 'BUSY' || status === 'STALE')) record.waits.add(process)
+      return
+    }
+    const fence = Number(granted)
     if (record.isOpen && record.token === token && record.fence === fence) return
-    if (record.isOpen && now < record.until) {
+    // A lease that was given after now is void: the clock was set back.
+    const isPurged = record.purges < (this.#purges.get(group) ?? 0)
+    if (record.isOpen && !isPurged && record.set <= now && now < record.until) {
       this.#judge.fail('one lease', `fence ${fence} was granted while ${record.fence} is held`, key)
     }
     const before = Math.max(record.fence, isAgain ? 0 : (this.#highest.get(key) ?? 0))
     if (fence <= before) {
       this.#judge.fail('rising fences', `${fence} was granted after ${before}`, key)
     }
-    Object.assign(record, { token, fence, until: now + Number(leaseMs), isOpen: true })
-    this.#onGrant(key, String(fence))
+    const given = { set: now, until: now + Number(leaseMs), leaseMs: Number(leaseMs) }
+    const purges = this.#purges.get(group) ?? 0
+    Object.assign(record, { token, fence, ...given, purges, isOpen: true })
+    this.#context.onGrant(key, String(fence))
   }
 
-  #onCommit(key: string, record: Record, [token = '', text]: readonly string[]): void {
+  /** Whoever is told to wait, or of a failure, is told so for no longer than it was set for. */
+  #checkLength(key: string, record: Record, status: string, forMs: number): void {
+    const { leaseMs, retryMs, passMs } = record
+    const most = { BUSY: leaseMs, STALE: leaseMs, FAILED: retryMs, PASS: passMs }[status] ?? forMs
+    if (!(forMs > most)) return
+    const detail = `${status} for ${forMs} ms, and it was set for ${most}`
+    this.#judge.fail('no longer than set', detail, key)
+  }
+
+  #onCommit(
+    key: string,
+    group: string,
+    record: Record,
+    [token = '', text]: readonly string[],
+  ): void {
     const fence = Number(text)
     if (fence === record.accepted) {
-      if (token === record.acceptedBy) return
+      if (token === record.acceptedBy || record.isReborn) return
       this.#judge.fail('one commit a fence', `${fence} was accepted from two`, key)
     }
-    if (fence <= record.voided) {
+    const wasPurged = record.purges < (this.#purges.get(group) ?? 0) && group !== key
+    if (fence <= record.voided || (wasPurged && !this.#context.forgetsGroups())) {
       this.#judge.fail('no commit after a purge', `${fence} was accepted after a purge`, key)
     }
     if (fence < record.accepted) {
@@ -110,22 +185,44 @@ export class RecordRules {
     if (!record.isOpen || `${record.fence}` !== fence || record.token !== token) {
       this.#judge.fail('no renewal of what is lost', `${fence} was renewed after it was lost`, key)
     }
-    record.until = now + Number(leaseMs)
+    Object.assign(record, { set: now, until: now + Number(leaseMs), leaseMs: Number(leaseMs) })
   }
 
-  #record(key: string): Record {
-    const known = this.#records.get(key)
-    if (known !== undefined) return known
-    const made: Record = {
-      token: '',
-      fence: 0,
-      until: 0,
-      isOpen: false,
-      accepted: 0,
-      acceptedBy: '',
-      voided: 0,
+  #record(key: string, name: string, { records }: ServerData): Record {
+    const known = records.get(key)
+    let record = this.#records.get(key)
+    if (record === undefined) {
+      record = newRecord()
+      this.#records.set(key, record)
+    } else if (record.known !== known) {
+      // Whoever waits there is not known any more, and looks again when the lease ends.
+      if (name !== 'purge' || records.purged !== record.known) record.waits.clear()
+      record.isOpen = false
+      if (this.#context.steppedBack()) {
+        Object.assign(record, { fence: 0, accepted: 0, voided: 0, isReborn: true })
+      }
     }
-    this.#records.set(key, made)
-    return made
+    record.known = known
+    return record
+  }
+}
+
+function newRecord(): Record {
+  return {
+    known: undefined,
+    isReborn: false,
+    token: '',
+    fence: 0,
+    set: 0,
+    until: 0,
+    isOpen: false,
+    accepted: 0,
+    acceptedBy: '',
+    voided: 0,
+    purges: 0,
+    leaseMs: Number.POSITIVE_INFINITY,
+    retryMs: Number.POSITIVE_INFINITY,
+    passMs: Number.POSITIVE_INFINITY,
+    waits: new Set(),
   }
 }

@@ -3,7 +3,14 @@
 
 import { chanceOf, exponential } from './chance.ts'
 import { makePlague, type PlannedFault, planFaults } from './faults.ts'
-import { makePlan, type Plan, readMostly } from './plan.ts'
+import {
+  failingMostly,
+  makePlan,
+  type Plan,
+  readMostly,
+  seldomPurged,
+  variantsMostly,
+} from './plan.ts'
 
 export interface Setting {
   readonly seed: number
@@ -41,8 +48,14 @@ export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Sche
   const quiet = chanceOf(seed, 'without-l1', -1)
   const withoutL1 = quiet.pick([0, 0.5, 1])
   const planned = makePlan(random)
-  const plan = withoutL1 === 1 && quiet.chance(0.7) ? readMostly(planned) : planned
+  const isReadMostly = withoutL1 === 1 && quiet.chance(0.7)
+  const isOfVariants = quiet.chance(0.2)
+  const usual = isReadMostly ? readMostly(planned) : planned
+  const isFailing = !isOfVariants && quiet.chance(0.1)
+  const answered = isFailing ? failingMostly(usual) : usual
+  const asked = isOfVariants ? variantsMostly(answered) : answered
   const plague = makePlague(random)
+  const plan = plague.isAlone ? seldomPurged(asked) : asked
   const calls: PlannedCall[] = []
   for (let at = FIRST_CALL_MS; at < forMs; at += exponential(random, plan.everyMs)) {
     calls.push({ index: calls.length, at })

@@ -19,6 +19,8 @@ export interface ServerLock {
   fence: number
   token: string
   until: number
+  /** When `until` was set. */
+  set: number
   queue: Place[]
 }
 
@@ -41,8 +43,9 @@ export class ServerLocks {
 
   acquire(key: string, token: string, leaseMs: number, process: string): LockRow {
     const now = this.#now
-    const lock = this.all.get(key) ?? { fence: 0, token: '', until: 0, queue: [] }
+    const lock = this.all.get(key) ?? newLock()
     this.all.set(key, lock)
+    if (now < lock.set) extend(lock, now, lock.until - lock.set)
     const isHeld = lock.token !== '' && now < lock.until
     if (isHeld && lock.token === token)
       return ['GRANTED', now, String(lock.fence), lock.until - now]
@@ -51,14 +54,14 @@ export class ServerLocks {
       if (isHeld) return ['BUSY', now, String(lock.fence), lock.until - now]
       return ['OVERDUE', now, String(lock.fence), 0, lock.token]
     }
-    this.#grant(lock, token, now + leaseMs)
+    this.#grant(lock, token, leaseMs)
     return ['GRANTED', now, String(lock.fence), leaseMs]
   }
 
   renew(key: string, token: string, fence: string, leaseMs: number): boolean {
     const lock = this.all.get(key)
     if (lock === undefined || lock.token !== token || String(lock.fence) !== fence) return false
-    lock.until = this.#now + leaseMs
+    extend(lock, this.#now, leaseMs)
     return true
   }
 
@@ -66,7 +69,7 @@ export class ServerLocks {
     const [token = '', fence, overdue, name = '', , claimMs, , process = '', next = '', leaseMs] =
       args
     const now = this.#now
-    const lock = this.all.get(key) ?? { fence: 0, token: '', until: 0, queue: [] }
+    const lock = this.all.get(key) ?? newLock()
     const isOurs = lock.token === token && (fence === '*' || this.#shown(key) === fence)
     if (!isOurs || (overdue === '1' && token !== '' && now < lock.until))
       return ['LOST', now, '', 0]
@@ -74,9 +77,9 @@ export class ServerLocks {
     if (process !== '') queueUp(lock, { token: next, leaseMs: Number(leaseMs), process })
     for (let head = lock.queue.shift(); head !== undefined; head = lock.queue.shift()) {
       const forMs = Math.min(head.leaseMs, Number(claimMs))
-      this.#grant(lock, head.token, now + forMs)
+      this.#grant(lock, head.token, forMs)
       if (head.process === process) return ['RELEASED', now, String(lock.fence), forMs]
-      const message = `${head.token} ${lock.fence} ${now + forMs} ${name}`
+      const message = `${head.token} ${lock.fence} ${now + forMs} ${now} ${name}`
       if (this.#announce(head.process, message) > 0) return ['RELEASED', now, '', forMs]
       lock.token = ''
     }
@@ -93,11 +96,20 @@ export class ServerLocks {
     return lock === undefined || lock.fence === 0 ? '' : String(lock.fence)
   }
 
-  #grant(lock: ServerLock, token: string, until: number): void {
+  #grant(lock: ServerLock, token: string, leaseMs: number): void {
     lock.fence = Math.max(lock.fence + 1, this.#micros())
     lock.token = token
-    lock.until = until
+    extend(lock, this.#now, leaseMs)
   }
+}
+
+function newLock(): ServerLock {
+  return { fence: 0, token: '', until: 0, set: 0, queue: [] }
+}
+
+function extend(lock: ServerLock, now: number, leaseMs: number): void {
+  lock.until = now + leaseMs
+  lock.set = now
 }
 
 /** One place a process; asked again under another name, it is known by that. */

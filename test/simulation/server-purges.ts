@@ -7,6 +7,8 @@ interface Logged {
 }
 
 export class ServerPurges {
+  /** Names the run of the server. */
+  run = 'first'
   #meta: { last: number; floor: number } | undefined
   #log: Logged[] = []
   readonly #marks = new Map<string, number>()
@@ -20,12 +22,13 @@ export class ServerPurges {
 
   append(event: string, known: number): string[] {
     const now = this.#micros()
-    if (this.#meta === undefined) {
-      const first = Math.max(now, known)
+    if (this.#meta === undefined || known > this.#meta.last) {
+      const first = this.#meta === undefined ? Math.max(now, known + 1) : known + 1
+      this.#log = []
       this.#meta = { last: first, floor: first }
     }
     const { last } = this.#meta
-    const position = Math.max(now, last + 1, known + 1)
+    const position = Math.max(now, last + 1)
     this.#log.push({ position, prev: last, event })
     if (event.startsWith('m')) this.#marks.set(event.slice(1), position)
     this.#meta.last = position
@@ -33,31 +36,52 @@ export class ServerPurges {
     return ['APPENDED', text(now), text(position), text(last)]
   }
 
-  read(known: number): string[] {
+  read(known: number, run: string, most: number): string[] {
     const now = this.#micros()
     const isLost = this.#meta === undefined
     const meta = this.#meta ?? { last: now, floor: now }
-    const covers = known > 0 && known <= meta.last && !isLost
-    if (known > meta.last || isLost) {
+    const first = this.#log.find(({ position }) => position > known)
+    const isBehind = known > meta.last || (known > 0 && first !== undefined && first.prev < known)
+    const follows = first === undefined ? known === meta.last : first.prev === known
+    // Where the log was cut since, only the same run of the server is known to have the same history.
+    const isUnknown = known > 0 && !follows && meta.floor <= known && run !== this.run
+    const isForked = isBehind || isUnknown
+    if (isForked || isLost) {
       this.#log = []
-      meta.last = Math.max(meta.last, known)
+      meta.last = isLost ? Math.max(now, known + 1) : Math.max(meta.last, known) + 1
       meta.floor = meta.last
     }
     this.#meta = meta
-    const head = [text(now), text(meta.last), text(meta.floor)]
-    const missed = covers ? this.#since(known) : undefined
+    const page = (whole: string, partial: string, events: ReadonlyArray<[number, string]>) => {
+      const taken = events.slice(0, most)
+      const isWhole = taken.length < most
+      const last = isWhole ? meta.last : (taken.at(-1)?.[0] ?? meta.last)
+      const head = [text(now), text(last), text(meta.floor), this.run]
+      const rest = taken.flatMap(([position, event]) => [text(position), event])
+      return [isWhole ? whole : partial, ...head, ...rest]
+    }
+    const missed = known > 0 && !isLost ? this.#since(known) : undefined
     if (missed !== undefined) {
-      const events = missed.flatMap(({ position, event }) => [text(position), event])
-      return ['LOG', ...head, ...events]
+      const events = missed.map(({ position, event }): [number, string] => [position, event])
+      return page('LOG', 'PART', events)
     }
     const newer = [...this.#marks].filter(([, position]) => position > known)
-    newer.sort((a, b) => a[1] - b[1])
-    return ['MARKS', ...head, ...newer.flatMap(([name, position]) => [text(position), name])]
+    const events = newer.map(([name, position]): [number, string] => [position, name])
+    return page(
+      'MARKS',
+      'MORE',
+      events.sort(([a], [b]) => a - b),
+    )
   }
 
   last(): Array<string | null> {
     if (this.#meta === undefined) return [null, null]
     return [text(this.#meta.last), text(this.#meta.floor)]
+  }
+
+  /** All but the newest of them are cut off. */
+  trim(most: number): void {
+    this.#log = this.#log.slice(Math.max(0, this.#log.length - most))
   }
 
   /** Undefined: the log does not reach back that far. */

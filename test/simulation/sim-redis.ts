@@ -18,18 +18,29 @@ export interface Session {
   readonly process: string
   isOpen: boolean
   readonly channels: Set<string>
+  /** With a server that was the master, and now only reads. */
+  isStranded: boolean
   push(channel: string, message: Buffer): void
   broken(): void
+}
+
+/** The server that was the master. */
+interface Former {
+  readonly data: ServerData
+  readonly refused: Error
+  /** Processes that reach no other. */
+  readonly stays: ReadonlySet<string>
 }
 
 interface Executed {
   readonly at: number
   readonly micros: number
+  readonly steadyMs: number
   readonly command: Command
 }
 
-/** Told of each command that was executed, and of each that is executed again on a replica. */
-export type Witness = (command: Command, reply: unknown, isAgain: boolean) => void
+/** Told of each command that was executed, on which data, and of each that is executed again on a replica. */
+export type Witness = (command: Command, reply: unknown, data: ServerData, isAgain: boolean) => void
 
 export class SimRedis {
   mode: 'up' | 'frozen' | 'refusing' | 'down' = 'up'
@@ -38,6 +49,9 @@ export class SimRedis {
   /** The server's clock against the time of the simulation. */
   offsetMs = 0
   steppedBack = false
+  steppedForward = false
+  /** A record was. */
+  evicted = false
   data: ServerData
   commands = 0
   /** Sent to subscribers: one for each who hears it. */
@@ -49,7 +63,11 @@ export class SimRedis {
   readonly #sessions = new Set<Session>()
   #log: Executed[] = []
   #backlog: Array<() => void> = []
-  #replayed: number | undefined
+  #replayed: Executed | undefined
+  #former: Former | undefined
+  #runs = 0
+  /** How far the server's clock was set forward in all. */
+  #forwardMs = 0
   /** No two commands are executed in one microsecond: a fence of the clock's is of one record only. */
   #spentMicros = 0
   #lastAt = 0
@@ -61,10 +79,20 @@ export class SimRedis {
 
   get micros(): number {
     const ms = 1_700_000_000_000 + this.#kernel.now + this.offsetMs
-    return this.#replayed ?? Math.floor(ms * 1000) + this.#spentMicros
+    return this.#replayed?.micros ?? Math.floor(ms * 1000) + this.#spentMicros
+  }
+
+  /** As `ServerData` has it. */
+  get steadyMs(): number {
+    return this.#replayed?.steadyMs ?? Math.floor(this.#kernel.now + this.#forwardMs)
+  }
+
+  get isDemoted(): boolean {
+    return this.#former !== undefined
   }
 
   accept(session: Session): void {
+    session.isStranded = this.#former?.stays.has(session.process) ?? false
     this.#sessions.add(session)
   }
 
@@ -74,7 +102,11 @@ export class SimRedis {
   }
 
   /** A frozen server takes everything, and does it when it thaws. */
-  receive(command: Command, reply: (value: unknown) => void): void {
+  receive(command: Command, session: Session, reply: (value: unknown) => void): void {
+    if (session.isStranded) {
+      this.#executeOnFormer(command, reply)
+      return
+    }
     if (this.mode === 'down') return
     if (this.mode === 'frozen') this.#backlog.push(() => this.#execute(command, reply))
     else this.#execute(command, reply)
@@ -89,18 +121,44 @@ export class SimRedis {
   crash(): void {
     this.mode = 'down'
     this.#backlog = []
-    for (const session of [...this.#sessions]) {
-      this.forget(session)
-      session.broken()
-    }
+    for (const session of [...this.#sessions]) if (!session.isStranded) this.#hangUp(session)
+  }
+
+  #hangUp(session: Session): void {
+    this.forget(session)
+    session.broken()
   }
 
   restart(isEmpty: boolean): void {
     this.mode = 'up'
-    if (!isEmpty) return
-    this.onLoss(Number.NEGATIVE_INFINITY)
-    this.#log = []
-    this.data = this.#fresh()
+    this.#runs += 1
+    if (isEmpty) {
+      this.onLoss(Number.NEGATIVE_INFINITY)
+      this.#log = []
+      this.data = this.#fresh()
+    }
+    this.data.purges.run = `run ${this.#runs}`
+  }
+
+  /**
+   * Another server is the master now, and some processes are still connected to this one, which only reads and hears nothing. `isCutOff`:
+   * with them, so that they find no other; it lacks the replicas that it needs to write.
+   */
+  demote(processes: ReadonlySet<string>, isCutOff: boolean, lagMs: number): void {
+    const { data } = this
+    const refused = isCutOff
+      ? refusal('NOREPLICAS Not enough good replicas to write.')
+      : refusal("READONLY You can't write against a read only replica.")
+    data.records.refusal = refused
+    this.#former = { data, refused, stays: isCutOff ? processes : new Set() }
+    for (const session of this.#sessions) session.isStranded = processes.has(session.process)
+    this.failOver(lagMs)
+  }
+
+  /** Whoever was connected to it finds the new one. */
+  endDemotion(): void {
+    this.#former = undefined
+    for (const session of [...this.#sessions]) if (session.isStranded) this.#hangUp(session)
   }
 
   /** A replica takes over that had got everything up to a moment ago. */
@@ -113,21 +171,35 @@ export class SimRedis {
     this.#log = kept
     const replica = new ServerData(
       () => this.micros,
+      () => this.steadyMs,
       () => 0,
     )
-    for (const { command, micros } of kept) {
-      this.#replayed = micros
-      void this.#run(replica, command).then((reply) => this.witness(command, reply, true))
+    for (const executed of kept) {
+      const { command } = executed
+      this.#replayed = executed
+      void this.#run(replica, command).then((reply) => this.witness(command, reply, replica, true))
       drain()
     }
     this.#replayed = undefined
     replica.publish = this.#publish
+    this.#runs += 1
+    replica.purges.run = `run ${this.#runs}`
     this.data = replica
   }
 
   step(byMs: number): void {
     this.offsetMs += byMs
     this.steppedBack ||= byMs < 0
+    this.steppedForward ||= byMs > 0
+    this.#forwardMs += Math.max(0, byMs)
+  }
+
+  /** Evicts the records of these groups, and leaves their variants. */
+  evict(groups: readonly string[]): void {
+    this.evicted ||= groups.length > 0
+    for (const group of groups) {
+      this.#execute({ name: 'DEL', keys: [group], args: [], raw: [] }, () => {})
+    }
   }
 
   #execute(command: Command, reply: (value: unknown) => void): void {
@@ -138,23 +210,40 @@ export class SimRedis {
     }
     this.#spentMicros = this.#kernel.now === this.#lastAt ? this.#spentMicros + 1 : 0
     this.#lastAt = this.#kernel.now
-    const { at, micros } = { at: this.#kernel.now, micros: this.micros }
-    this.#run(this.data, command).then(
+    const { micros, steadyMs } = this
+    const at = this.#kernel.now
+    const { data } = this
+    this.#run(data, command).then(
       (value) => {
-        if (isKept(command, value)) this.#log.push({ at, micros, command })
-        this.witness(command, value, false)
+        if (isKept(command, value)) this.#log.push({ at, micros, steadyMs, command })
+        this.witness(command, value, data, false)
         reply(value)
       },
       (error: Error) => reply(refusal(error.message)),
     )
   }
 
+  /** What reads is answered, also by the script that writes only where it must. */
+  #executeOnFormer(command: Command, reply: (value: unknown) => void): void {
+    const { data, refused } = this.#former as Former
+    const { name } = command
+    const mayWrite = name === 'PERSIST' || (name in SCRIPTS && name !== 'lookup-or-lease')
+    if (mayWrite) {
+      reply(refused)
+      return
+    }
+    this.#run(data, command).then(reply, (error: Error) => reply(refusal(error.message)))
+  }
+
   async #run(data: ServerData, { name, keys, args, raw }: Command): Promise<unknown> {
     if (name === 'ping' || name === 'subscribe') return 'OK'
     if (name === 'TIME') return timeOf(data.micros())
     if (name === 'HMGET' && keys[0]?.endsWith('{purges}:meta')) return data.purges.last()
-    if (name === 'HMGET') return data.fields.read(keys[0] ?? '', args)
+    if (name === 'HMGET') return data.records.read(keys[0] ?? '', args)
+    if (name === 'PERSIST') return 0
+    if (name === 'DEL') return data.records.evict(keys[0] ?? '')
     if (name === 'INFO') return 'maxmemory:0\r\nmaxmemory_policy:noeviction\r\n'
+    data.records.woken = []
     const script = SCRIPTS[name]
     if (script === undefined) throw new Error(`ERR unknown script ${name}`)
     return script(data, keys, args, raw)
@@ -163,7 +252,7 @@ export class SimRedis {
   readonly #publish = (channel: string, message: Buffer): number => {
     let heard = 0
     for (const session of this.#sessions) {
-      if (!session.channels.has(channel)) continue
+      if (session.isStranded || !session.channels.has(channel)) continue
       heard += 1
       session.push(channel, message)
     }
@@ -172,7 +261,11 @@ export class SimRedis {
   }
 
   #fresh(): ServerData {
-    return new ServerData(() => this.micros, this.#publish)
+    return new ServerData(
+      () => this.micros,
+      () => this.steadyMs,
+      this.#publish,
+    )
   }
 }
 
@@ -183,6 +276,7 @@ function timeOf(micros: number): Buffer[] {
 
 /** Whether it may have changed anything. */
 function isKept({ name, args }: Command, reply: unknown): boolean {
+  if (name === 'DEL') return true
   if (SCRIPTS[name] === undefined) return false
   if (!Array.isArray(reply)) return true
   if (reply[0] === 'LATE') return false

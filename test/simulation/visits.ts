@@ -17,6 +17,8 @@ const IDS = [0, 1] as const
 const USERS = ['ann', 'bob', 'eve'] as const
 const LANGUAGES = { ann: 'de', bob: 'en', eve: 'fr' } as const
 const PURGE_SHARE = 0.04
+/** A part of the answers says how long it lives, so that variants of one key live for unlike times. */
+const MAX_AGES_S = [1, 4, 30]
 
 interface Caches {
   readonly plain: HttpCache<Visitor>
@@ -29,9 +31,10 @@ interface Caches {
 const caches = new WeakMap<Member, Caches>()
 
 export function visit(scene: Scene): void {
-  const { random } = scene
-  if (random.chance(PURGE_SHARE)) purgePath(scene)
-  else ask(scene, random.pick(AREAS))
+  const { random, plan } = scene
+  const area = plan.onlyVariants ? 'tongue' : random.pick(AREAS)
+  if (random.chance(PURGE_SHARE)) purgePath(scene, area)
+  else ask(scene, area)
 }
 
 function ask(scene: Scene, area: Area): void {
@@ -44,9 +47,14 @@ function ask(scene: Scene, area: Area): void {
   const call = calls.begin(member, `GET ${path}`, path, budgetMs(plan.visits))
   const askedAt = kernel.now
   let runs = 0
+  // What stands in for an error is judged as if it were asked for when the app failed.
+  let judgedAt = askedAt
   const app = () => {
     runs += 1
-    return run(scene, area, path, user, language)
+    return run(scene, area, path, user, language).catch((error) => {
+      judgedAt = kernel.now
+      throw error
+    })
   }
   figures.visits += 1
   const exchange = new SimExchange(path, { user, path, language }, app, (got) => {
@@ -57,8 +65,8 @@ function ask(scene: Scene, area: Area): void {
     privacy.got(member.name, user, path, got)
     privacy.spoke(member.name, user, path, language, got)
     const [, version] = /version=(\d+)/.exec(body) ?? []
-    if (version !== undefined) {
-      freshness.answered(member.name, path, askedAt, Number(version))
+    if (version !== undefined && !(area === 'tongue' && world.forgetsGroups)) {
+      freshness.answered(member.name, path, judgedAt, Number(version))
       world.checkAge(member.name, path, askedAt, Number(version))
     }
   })
@@ -94,17 +102,19 @@ async function run(
   if (area === 'cookie') headers.push(['set-cookie', `sid=for=${user}; HttpOnly`])
   const isSpoken = area === 'tongue'
   if (isSpoken) headers.push(['vary', 'accept-language'])
+  if (isSpoken && random.chance(0.3)) {
+    headers.push(['cache-control', `max-age=${random.pick(MAX_AGES_S)}`])
+  }
   const spoken = isSpoken ? `;lang=${language}` : ''
   const body = Buffer.from(`for=${isOwn ? user : '*'}${spoken};path=${path};version=${version}`)
   return { head: { status: 200, headers }, body }
 }
 
-function purgePath({ world, member, random }: Scene): void {
+function purgePath({ world, member, random }: Scene, area: Area): void {
   const { freshness, kernel, calls, figures } = world
-  const area = random.pick(AREAS)
   const path = `/${area}/${random.pick(IDS)}`
-  const isOne = random.chance(0.6)
-  const isKeyed = area === 'tongue' && isOne
+  const isKeyed = area === 'tongue' && random.chance(0.8)
+  const isOne = isKeyed || random.chance(0.6)
   const soft = isKeyed && random.chance(0.2)
   const target = isKeyed ? { key: path } : isOne ? { path } : { route: `/${area}/:id` }
   const about = isOne ? [path] : IDS.map((id) => `/${area}/${id}`)
@@ -118,7 +128,9 @@ function purgePath({ world, member, random }: Scene): void {
     () => {
       calls.end(call)
       world.note(member.name, `${what} is done`)
-      if (!soft) freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
+      // Asked of those alone that Redis may be held to.
+      if (soft || (isKeyed && world.forgetsGroups)) return
+      freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
     },
     // Not acknowledged: nothing was promised.
     () => calls.end(call),

@@ -1,7 +1,7 @@
 // By which of the three ways each look-up of a process was answered: what it was told with the word that woke it, a plain read of the
 // record, or the script. Seen from outside: by what was sent meanwhile. And the rule that is about all three: what is said to be fresh is.
 
-import type { LookupReply, StampedeStore } from '@stampede/core'
+import type { LookupReply, LookupRequest, StampedeStore } from '@stampede/core'
 import { names } from '../../packages/redis/src/keys.ts'
 import type { Net } from './link.ts'
 import type { Command } from './sim-redis.ts'
@@ -9,12 +9,17 @@ import type { Command } from './sim-redis.ts'
 const { record } = names('stampede')
 /** The server says whole milliseconds. */
 const ROUNDING_MS = 2
+/** What may have been done is undone by then, if nothing is in the way. */
+const UNDONE_MS = 3_000
 
 export class WatchedLookups {
   readonly #net: Net
   readonly #process: string
   /** Records and names by which was asked since their last look-up began. */
   readonly #sent = new Set<string>()
+
+  /** By name: when it was last asked under it. */
+  readonly #asked = new Map<string, number>()
 
   constructor(net: Net, process: string) {
     this.#net = net
@@ -34,7 +39,11 @@ export class WatchedLookups {
       this.#sent.delete(scripted)
       const { server, figures } = this.#net
       const askedAt = server.data.now
-      const reply = await lookup(key, request)
+      this.#asked.set(request.token, askedAt)
+      const reply = await lookup(key, request).catch((error) => {
+        this.#watchUndo(read, request, askedAt)
+        throw error
+      })
       if (this.#sent.delete(scripted)) figures.scripted += 1
       else if (this.#sent.delete(read)) figures.readFirst += 1
       else figures.told += 1
@@ -44,6 +53,21 @@ export class WatchedLookups {
     return store
   }
 
+  /** A lease of which nobody heard is given back, so that others need not wait for it. */
+  #watchUndo(record: string, { token, leaseMs }: LookupRequest, askedAt: number): void {
+    if (leaseMs <= UNDONE_MS) return
+    const { kernel, server, judge, isCalm } = this.#net
+    kernel.after(UNDONE_MS, () => {
+      const { now, records } = server.data
+      const held = records.get(record)
+      // Whoever asks again under its name keeps it.
+      if (held?.token !== token || this.#asked.get(token) !== askedAt) return
+      if (now >= (held.until?.at ?? 0) || !isCalm(UNDONE_MS + 1_000)) return
+      const detail = `${this.#process} has the lease of ${record} and does not know it`
+      judge.fail('taken back', detail, record)
+    })
+  }
+
   /** Asked of no clock that was ever set: what was told is judged by the clock as it was heard of last. */
   #check(
     key: string,
@@ -51,7 +75,7 @@ export class WatchedLookups {
     askedAt: number,
   ): void {
     const { server, judge } = this.#net
-    const until = server.data.fields.freshUntil(record(key), stored.fence)
+    const until = server.data.records.freshUntil.get(`${record(key)} ${stored.fence}`)
     if (until === undefined || server.offsetMs !== 0 || server.steppedBack) return
     const forMs = until - askedAt
     if (forMs > -ROUNDING_MS && stored.freshForMs <= forMs + ROUNDING_MS) return

@@ -96,13 +96,15 @@ export class SimConnection {
           timer.cancel()
           if (value instanceof Error) reject(value)
           else resolve(value)
+          // As packages/redis asks ioredis to: the connection is to the wrong server.
+          if (value instanceof Error && value.message.startsWith('READONLY')) this.disconnect(true)
         },
       }
       this.#pending.add(pending)
       const timer = this.#time.setTimer(SILENT_MS, () => this.#onSilence(pending, session))
       const arrive: Arrival = (wayBackMs) => {
         if (this.#isCut || !session.isOpen) return
-        server.receive(command, (value) => {
+        server.receive(command, session, (value) => {
           atServer?.()
           this.#travel(session, () => pending.settle(value), { wayMs: wayBackMs })
         })
@@ -192,6 +194,7 @@ export class SimConnection {
       process: this.#name,
       isOpen: true,
       channels: new Set(),
+      isStranded: false,
       push: (channel, message) => {
         const name = Buffer.from(channel)
         this.#travel(session, () => this.#emit('messageBuffer', name, message), {

@@ -49,7 +49,13 @@ function get(scene: Scene): void {
   const budgetMs = waitMs + Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
   const call = calls.begin(member, `getOrSet ${key}`, key, budgetMs)
   const askedAt = kernel.now
-  const factory = (context: FactoryContext<Value>) => origin(scene, recipe, key, context)
+  // What stands in for an error is judged as if it were asked for when the origin failed.
+  let judgedAt = askedAt
+  const factory = (context: FactoryContext<Value>) =>
+    origin(scene, recipe, key, context).catch((error) => {
+      judgedAt = kernel.now
+      throw error
+    })
   member.stampede.getOrSet<Value>(key, factory, recipe).then(
     ({ version }) => {
       calls.end(call)
@@ -57,7 +63,7 @@ function get(scene: Scene): void {
         member.name,
         `got ${key} v${version}, asked ${(kernel.now - askedAt).toFixed(1)} ms ago`,
       )
-      freshness.answered(member.name, key, askedAt, version)
+      freshness.answered(member.name, key, judgedAt, version)
       world.checkAge(member.name, key, askedAt, version)
     },
     (error: Error) => {
@@ -171,14 +177,17 @@ function job(scene: Scene): void {
   member.stampede.idempotent(name, (attempt) => work(scene, name, attempt), options).then(end, end)
 }
 
-async function work(scene: Scene, name: string, { fence, signal }: Attempt): Promise<string> {
+async function work(scene: Scene, name: string, attempt: Attempt): Promise<string> {
   const { world, member, random } = scene
   const { jobs, leaseEnds, figures } = world
-  const mine = { process: member.name, fence: String(fence), signal }
+  const { fence } = attempt
+  // Asked for anew each time: then it knows by the clock, however late the timers are.
+  const isOver = () => attempt.signal.aborted
+  const mine = { process: member.name, fence: String(fence), isOver }
   figures.works += 1
   world.note(member.name, `works at ${name}, fence ${fence}`)
   jobs.begin(name, mine, world.brokenAt)
-  leaseEnds.relies({ ...mine, what: name, isOver: () => signal.aborted })
+  leaseEnds.relies({ ...mine, what: name })
   const fails = random.chance(0.2)
   await sleep(scene, random.pick([1, 50, 700, LONGEST_WORK_MS * 0.9]))
   jobs.end(name, mine)

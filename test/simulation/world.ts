@@ -14,10 +14,14 @@ import { OriginRules } from './origin-rules.ts'
 import { PrivacyRules } from './privacy-rules.ts'
 import { leave } from './process-time.ts'
 import { RecordRules } from './record-rules.ts'
+import type { ServerData } from './server-data.ts'
 import { type Command, SimRedis } from './sim-redis.ts'
 import { StoredLives } from './stored-lives.ts'
 import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
+
+/** By then whoever knows more than the server has asked it, and told it. */
+const RESTORED_MS = 5_000
 
 export class World {
   readonly #byName = new Map<string, Member>()
@@ -28,9 +32,11 @@ export class World {
   readonly transcript = new Transcript()
   readonly judge = new Judge()
   readonly origins = new OriginRules(this.judge)
-  readonly records = new RecordRules(this.judge, (record, fence) =>
-    this.origins.given(/\{=(.*)\}/.exec(record)?.[1] ?? '', fence),
-  )
+  readonly records = new RecordRules(this.judge, {
+    onGrant: (record, fence) => this.origins.given(/\{=(d:.*)\}$/.exec(record)?.[1] ?? '', fence),
+    steppedBack: () => this.server.steppedBack,
+    forgetsGroups: () => this.forgetsGroups,
+  })
   readonly lockRules = new LockRules(this.judge)
   readonly #isAwake = (name: string): boolean => this.#byName.get(name)?.isAwake === true
   readonly jobs = new JobRules(this.judge, this.#isAwake)
@@ -44,6 +50,8 @@ export class World {
   readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
+  /** When something last went wrong, or was over. */
+  disturbedAt = 0
   /** Share of the processes that keep nothing in memory. */
   withoutL1 = 0
   /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
@@ -54,7 +62,7 @@ export class World {
     this.seed = seed
     this.figures = figures
     this.freshness = new FreshnessRules(this.judge, figures)
-    this.server.witness = (command, reply, isAgain) => this.#saw(command, reply, isAgain)
+    this.server.witness = (...of) => this.#saw(...of)
     this.server.onLoss = (snapshotAt) => this.#onLoss(snapshotAt)
   }
 
@@ -62,30 +70,54 @@ export class World {
     this.transcript.add(this.kernel.now, who, what)
   }
 
-  start(): void {
+  start(): Member {
     const { kernel, server, figures, judge } = this
     const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
     const hasL1 = !chanceOf(this.seed, 'without-l1', this.#started).chance(this.withoutL1)
-    const member = new Member({ kernel, server, random, figures, judge }, name, hasL1)
+    const isCalm = (forMs: number) => this.isCalm(name, forMs)
+    const member = new Member({ kernel, server, random, figures, judge, isCalm }, name, hasL1)
     this.members.push(member)
     this.#byName.set(name, member)
     member.stampede.on('*', (event) => this.#onEvent(member, event))
+    return member
   }
 
   kill(member: Member): void {
     member.kill()
     this.members = this.members.filter((each) => each !== member)
     this.#byName.delete(member.name)
-    for (const rules of [this.origins, this.lockRules, this.jobs, this.leaseEnds]) {
+    for (const rules of [this.origins, this.lockRules, this.jobs, this.leaseEnds, this.freshness]) {
       rules.died(member.name)
     }
     this.calls.died(member)
   }
 
+  /** A group whose record was lost while the clock was set back (docs/decisions/0009). */
+  get forgetsGroups(): boolean {
+    const { steppedBack, steppedForward, evicted } = this.server
+    return steppedBack && (evicted || steppedForward)
+  }
+
   /** A clock that was set back makes lifetimes as much longer. */
   checkAge(process: string, key: string, askedAt: number, version: number): void {
     if (!this.server.steppedBack) this.freshness.inTime(process, key, askedAt, version)
+  }
+
+  /** Nothing has gone wrong for so long, and nothing is wrong now with this process and the server. */
+  isCalm(name: string, forMs: number): boolean {
+    const { server, kernel } = this
+    const member = this.#byName.get(name)
+    if (member === undefined || !member.isAwake || !member.isWell) return false
+    const isUp = server.mode === 'up' && server.slowMs === 0 && !server.isDemoted
+    return isUp && kernel.now - this.disturbedAt >= forMs
+  }
+
+  sweep(): void {
+    this.calls.sweep()
+    this.leaseEnds.sweep()
+    if (this.server.steppedBack) this.freshness.forgetLost()
+    this.freshness.restore((process) => this.isCalm(process, RESTORED_MS), this.kernel.now)
   }
 
   /** The server's clock is set. */
@@ -95,13 +127,13 @@ export class World {
     else if (this.brokenAt > Number.NEGATIVE_INFINITY) this.#forgetFences()
   }
 
-  #saw(command: Command, reply: unknown, isAgain: boolean): void {
-    const { server, kernel } = this
-    this.records.saw(command, reply, server.data, isAgain)
+  #saw(command: Command, reply: unknown, data: ServerData, isAgain: boolean): void {
+    const { kernel } = this
+    this.records.saw(command, reply, data, isAgain)
     this.stored.saw(command, reply, kernel.now)
-    this.lockRules.saw(command, server.data, kernel.now)
-    this.jobs.saw(command, reply, server.data, kernel.now)
-    if (!isAgain) this.leaseEnds.saw(command, reply, server.data)
+    this.lockRules.saw(command, reply, data, kernel.now)
+    this.jobs.saw(command, reply, data, kernel.now)
+    if (!isAgain) this.leaseEnds.saw(command, reply, data)
     if (isAgain || QUIET.has(command.name)) return
     const status = Array.isArray(reply) ? reply.slice(0, 4).map(shown).join(' ') : String(reply)
     const key = /\{(.*)\}/.exec(command.keys[0] ?? '')?.[1] ?? ''
@@ -141,7 +173,7 @@ export class World {
 }
 
 /** Too many, and of no help. */
-const QUIET = new Set(['ping', 'HMGET', 'TIME', 'INFO', 'subscribe', 'read-purges'])
+const QUIET = new Set(['ping', 'HMGET', 'TIME', 'PERSIST', 'INFO', 'subscribe', 'read-purges'])
 const SHOWN = new Set([
   'fill.started',
   'lease.granted',

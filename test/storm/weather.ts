@@ -104,6 +104,16 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   },
 }
 
+/** Makes the first server the master again, after a round of all faults. */
+export async function restoreRoles(sky: Sky): Promise<void> {
+  const { bench } = sky
+  await takeOver(sky, bench.replica, bench.master, () => bench.replica.pause())
+  await sleep(2_000)
+  await bench.replica.resume()
+  await follow(sky, bench.replica, bench.master)
+  await sleep(1_000)
+}
+
 /** Writes are held until the replica has them all; then it happens. */
 async function takeOver(
   { bench }: Sky,

@@ -4,6 +4,7 @@
 export type { Begun } from './cache/begin.ts'
 export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
 export type { PurgeOptions, PurgeTarget } from './cache/purge.ts'
+export { strict } from './cache/strict.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
 export type { GetOrSetOptions } from './data/get-or-set-options.ts'
 export {
@@ -41,6 +42,7 @@ export { type MemoryStoreOptions, memoryStore } from './memory/memory-store.ts'
 export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
 export {
+  type BodyKind,
   type CapturedHead,
   type Exchange,
   type HeadDecision,
@@ -53,6 +55,7 @@ export {
   type OriginObserver,
   OWN_FIELD,
   OWN_FIELDS,
+  type PartOfBody,
   type ReadLog,
   type ReadyReply,
   type Reply,

@@ -13,7 +13,10 @@ export interface StampedeOptions {
   store?: StampedeStore
   /** Bounds of the in-process tier. Default 64 MiB, 10 000 entries, 1 MiB an entry. */
   l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
-  /** How long a key is remembered as not shareable (hit-for-pass). Default 10 000. */
+  /**
+   * After a response that cannot be shared, requests of its key do not wait for each other for this
+   * long. Default 10 000.
+   */
   passMs?: number
   /** How long a failure that somebody waited for is shared before the origin is tried again. Default 1 000. */
   failureBackoffMs?: number

@@ -16,7 +16,7 @@ import type { Middleware } from './middleware.ts'
 export function stampedeCache<Req extends Request = Request>(
   options?: CacheOptions<Req, Response>,
 ): Middleware {
-  const visit = createNodeCache(createHttpCache<Req, Response>(options))
+  const visit = createNodeCache(createHttpCache<Req, Response>(options), allowsEtag)
   return function stampedeCache(incoming, res, next): void {
     const req = incoming as Req
     visit({
@@ -28,6 +28,14 @@ export function stampedeCache<Req extends Request = Request>(
       dispatch: (again, into) => rootOf(req.app)(again, into),
     })
   }
+}
+
+/**
+ * False after `app.disable('etag')`: then only a handler sets an ETag. A router without an app has
+ * no such setting.
+ */
+function allowsEtag(req: Request): boolean {
+  return (req.app as Application | undefined)?.get('etag') !== false
 }
 
 /** A mounted app is entered from above, through everything that was passed on the way to it. */

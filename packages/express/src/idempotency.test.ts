@@ -402,7 +402,12 @@ describe.each(VERSIONS)('%s', (version, express) => {
       const { head } = await rawRequest(server.port, '/v1/pay?x=1', fields, 'POST')
       expect(head).toContain('idempotency-status: none')
       expect(seen).toEqual([
-        { method: 'POST', scheme: 'http', host: 'shop.test:8080', target: '/v1/pay?x=1' },
+        expect.objectContaining({
+          method: 'POST',
+          scheme: 'http',
+          host: 'shop.test:8080',
+          target: '/v1/pay?x=1',
+        }),
         'shop.test:8080',
         ['"a"', '"b, c"'],
         [],

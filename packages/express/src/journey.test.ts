@@ -7,7 +7,7 @@ import type { Express, Request, RequestHandler, Response, Router as Routes } fro
 import { describe, expect, test } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
-import { stampedeCache } from './index.ts'
+import { stampedeCache, strict } from './index.ts'
 
 const require = createRequire(import.meta.url)
 const compression: () => RequestHandler = require('compression')
@@ -51,6 +51,56 @@ describe.each(VERSIONS)('%s', (_, express) => {
     const [etag = ''] = fieldOf(hit, 'etag')
     const same = await rawRequest(server.port, '/', [`If-None-Match: ${etag}`])
     expect(same.head[0]).toContain('304')
+  })
+
+  test.each([
+    ['the app that has the cache', true, false],
+    ['the mounted app that answers', false, true],
+  ])(
+    'no ETag is minted, nor on a refresh, if `etag` is off in %s',
+    async (_which, outer, inner) => {
+      const clock = new ManualClock()
+      const stampede = createStampede({ clock })
+      const app = express()
+      if (outer) app.disable('etag')
+      app.use(stampedeCache({ stampede, ttlMs: 1_000, staleWhileRevalidateMs: 60_000 }))
+      const mounted = inner ? express().disable('etag') : Router()
+      let runs = 0
+      mounted.get('/', (_req, res) => void res.json({ run: ++runs }))
+      app.use('/mounted', mounted)
+      await using server = await serve(app)
+      const asking = () => rawRequest(server.port, '/mounted')
+      expect(fieldOf(await asking(), 'etag')).toEqual([])
+      const hit = await asking()
+      expect([hit.body, fieldOf(hit, 'etag')]).toEqual(['{"run":1}', []])
+      await clock.advance(2_000)
+      expect((await asking()).body).toBe('{"run":1}')
+      await expect.poll(() => stampede.stats().fills.committed).toBe(2)
+      const refreshed = await asking()
+      expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
+    },
+  )
+
+  test('a client may ask for a newer response with the options `strict`', async () => {
+    let runs = 0
+    const app = express().use(stampedeCache({ ...strict, ttlMs: 60_000 }))
+    app.get('/', (_req, res) => void res.json({ run: ++runs }))
+    await using server = await serve(app)
+    await rawRequest(server.port)
+    const asked = await rawRequest(server.port, '/', ['Cache-Control: no-cache'])
+    expect([asked.body, fieldOf(asked, 'cache-status')]).toEqual([
+      '{"run":2}',
+      ['Stampede; fwd=request'],
+    ])
+  })
+
+  test('an ETag is minted if `etag` is on and Express makes none', async () => {
+    const app = express().use(stampedeCache({ ttlMs: 60_000 }))
+    app.get('/', (_req, res) => void res.end('raw'))
+    await using server = await serve(app)
+    const [etag] = fieldOf(await rawRequest(server.port), 'etag')
+    expect(etag).toMatch(/^W\//)
+    expect(fieldOf(await rawRequest(server.port), 'etag')).toEqual([etag])
   })
 
   test('a fresh answer is refreshed before its time through the whole app', async () => {

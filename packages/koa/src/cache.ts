@@ -11,7 +11,7 @@ import {
 import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'
-import { replyAtOnce } from './koa-reply.ts'
+import { isSeen, replyAtOnce } from './koa-reply.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -30,9 +30,10 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
     const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
     if (isTakenOn(ctx.req, inner)) return next()
     const begun = typeof revalidation === 'object' ? undefined : cache.begin(request, ctx)
-    if (begun?.type === 'ready') return replyAtOnce(ctx, begun) ? ANSWERED : next()
+    const seen = isSeen(ctx, stampedeCache)
+    if (begun?.type === 'ready') return replyAtOnce(ctx, begun, seen) ? ANSWERED : next()
     const dispatch: Dispatch = (req, res) => entryOf(ctx.app)(req, res)
-    const visit = createKoaExchange(ctx, next, request, cache, dispatch)
+    const visit = createKoaExchange({ ctx, next, request, seen, dispatch }, cache)
     const { exchange, answered } = visit
     if (typeof revalidation === 'object') {
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)

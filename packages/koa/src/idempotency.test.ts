@@ -460,7 +460,12 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       const { head } = await rawRequest(server.port, '/pay?x=1', fields, 'POST')
       expect(head).toContain('idempotency-status: unprotected')
       expect(seen).toEqual([
-        { method: 'POST', scheme: 'http', host: 'shop.test:8080', target: '/pay?x=1' },
+        expect.objectContaining({
+          method: 'POST',
+          scheme: 'http',
+          host: 'shop.test:8080',
+          target: '/pay?x=1',
+        }),
         'shop.test:8080',
         ['"a"', '"b, c"'],
         [],

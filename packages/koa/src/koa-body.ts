@@ -1,20 +1,41 @@
 // What Koa will make of ctx.body once all middlewares have returned, found out one layer earlier: the
 // bytes, or the stream they will come from.
 
+import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
+import type { BodyKind, OriginEnd } from '@stampede/core'
 import type { Context } from 'koa'
 
 export type KoaBody =
-  /** At hand. `type` is the Content-Type that Koa's respond() will set itself. */
-  | { readonly kind: 'bytes'; readonly bytes: Uint8Array; readonly type?: string }
+  /**
+   * The whole body. `as`: what the handler set, if not bytes. `type`: the Content-Type that Koa's
+   * respond() will set by itself.
+   */
+  | {
+      readonly kind: 'bytes'
+      readonly bytes: Uint8Array
+      readonly as?: BodyKind
+      readonly type?: string
+    }
   | { readonly kind: 'stream'; readonly source: Readable | AsyncIterable<unknown> }
   /** Can be read twice, so that the client's answer is left alone. */
   | { readonly kind: 'blob'; readonly blob: Blob }
   | { readonly kind: 'unknown' }
 
+/** A body whose bytes can be read. */
+export type SendableBody = Exclude<KoaBody, { kind: 'unknown' }>
+
 /** Koa 3 sends web bodies and pipes with pipeline(); Koa 2 sends them as JSON and pipes with pipe(). */
 export function isKoa3(ctx: Context): boolean {
   return 'back' in ctx.response
+}
+
+/**
+ * How an error of the source reaches a stream that replaces it. Koa 2 has reported the source's
+ * error already, and would report the same error of the new stream again.
+ */
+export function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
+  return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
 }
 
 /** The body as ctx holds it after `await next()`. */
@@ -22,7 +43,8 @@ export function readKoaBody(ctx: Context): KoaBody {
   const body: unknown = ctx.body
   if ([204, 205, 304].includes(ctx.status)) return bytes('')
   if (body === null || body === undefined) return statusBody(ctx)
-  if (typeof body === 'string' || Buffer.isBuffer(body)) return bytes(body)
+  if (typeof body === 'string') return { ...bytes(body), as: 'string' }
+  if (Buffer.isBuffer(body)) return bytes(body)
   if (isReadable(body)) return { kind: 'stream', source: body }
   if (isKoa3(ctx)) {
     if (body instanceof Blob) return { kind: 'blob', blob: body }
@@ -44,7 +66,7 @@ function statusBody(ctx: Context): KoaBody {
 function jsonBody(body: unknown): KoaBody {
   try {
     const json: string | undefined = JSON.stringify(body)
-    return json === undefined ? { kind: 'unknown' } : bytes(json)
+    return json === undefined ? { kind: 'unknown' } : { ...bytes(json), as: 'json' }
   } catch {
     // Koa will meet the same error and answer with it.
     return { kind: 'unknown' }
@@ -59,4 +81,67 @@ function bytes(body: string | Buffer): { kind: 'bytes'; bytes: Uint8Array } {
 function isReadable(body: unknown): body is Readable {
   if (body instanceof Readable) return true
   return typeof body === 'object' && body !== null && 'read' in body && 'pipe' in body
+}
+
+/**
+ * A new value for ctx.body, of the kind that the handler set. New for each hit, because a layer in
+ * front may change it. A Buffer if the bytes are not of that kind: they may come from a shared
+ * store.
+ */
+export function bodyOfKind(bytes: Uint8Array, kind: BodyKind | undefined): unknown {
+  if (kind === 'stream') return streamOf(Buffer.from(bytes))
+  const text = kind !== undefined && isUtf8(bytes) ? textOf(bytes) : undefined
+  if (kind === 'string' && text !== undefined) return text
+  const value = kind === 'json' && text !== undefined ? parsed(text) : undefined
+  // Koa would send a string without its quotes, and no body for null.
+  const isSent = typeof value !== 'string' && value !== null && value !== undefined
+  return isSent ? value : Buffer.from(bytes)
+}
+
+function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString()
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The kind to store with a body. Undefined if a hit cannot be turned into that kind again. */
+export function keptKind(body: KoaBody): BodyKind | undefined {
+  if (body.kind === 'stream') return 'stream'
+  if (body.kind !== 'bytes') return undefined
+  return body.as === 'json' && !isStableJson(body.bytes) ? undefined : body.as
+}
+
+/**
+ * Whether parsing and writing gives the same bytes again. It does not for JSON.rawJSON(), nor for a
+ * number with more digits than JavaScript keeps.
+ */
+export function isStableJson(bytes: Uint8Array): boolean {
+  const text = textOf(bytes)
+  const value = parsed(text)
+  return value !== undefined && JSON.stringify(value) === text
+}
+
+function streamOf(chunk: Buffer): Readable {
+  return new Readable({
+    read() {
+      this.push(chunk)
+      this.push(null)
+    },
+  })
+}
+
+/** Adds the kind of the body to a complete end. */
+export function ofKind(
+  end: Promise<OriginEnd> | OriginEnd,
+  kind: BodyKind | undefined,
+): Promise<OriginEnd> | OriginEnd {
+  if (kind === undefined) return end
+  if (end instanceof Promise) return end.then((later) => ofKind(later, kind))
+  return end.type === 'complete' ? { ...end, kind } : end
 }

@@ -1,13 +1,14 @@
-// Judging and teeing a Koa response at the layer of our middleware: after `await next()`, when nothing
-// has been written and ctx says what will be.
+// Judging and teeing a Koa response at the layer of our middleware: after `await next()`, when
+// nothing has been written and ctx says what will be.
 //
-// A stream ends with its client: Koa itself destroys it when the response is closed, so such a fill is
-// `incomplete` at once. (A body at hand is whole, but see unlessPersonal in koa-exchange.ts.)
+// Koa destroys a stream when its client leaves, so such a fill is `incomplete` at once. Any other
+// body is whole already. A layer may still make it personal: see koa-personal.ts.
 
 import { Readable } from 'node:stream'
 import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
 import {
   applyFields,
+  BodyCut,
   type FieldMap,
   fieldsOf,
   groupFields,
@@ -23,7 +24,8 @@ import {
   toHeaderList,
 } from '@stampede/node-http'
 import type { Context } from 'koa'
-import { isKoa3, type KoaBody, readKoaBody } from './koa-body.ts'
+import { keptKind, ofKind, onErrorOf, readKoaBody, type SendableBody } from './koa-body.ts'
+import { sendPart } from './koa-part.ts'
 
 /** What came of it: how the run ends, perhaps later, or the answer to give instead. */
 export type KoaCapture =
@@ -35,13 +37,18 @@ export type KoaCapture =
       readonly end: Promise<OriginEnd> | OriginEnd
     }
 
-/** `outer` are the fields that were set before the origin ran. */
+const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
+
+/** `outer`: fields set before the handler ran. `seen`: layers see the body, so store its kind. */
 export function captureContext(
   ctx: Context,
   observer: OriginObserver,
   outer: FieldMap,
+  seen: boolean,
 ): KoaCapture {
-  if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return not('detached')
+  if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) {
+    return { type: 'ends', end: { type: 'not-captured', reason: 'detached' } }
+  }
   const body = readKoaBody(ctx)
   const fields = fieldsOf(ctx.res.getHeaders())
   if (body.kind === 'bytes' && body.type !== undefined) fields.set('content-type', [body.type])
@@ -52,28 +59,37 @@ export function captureContext(
   const dated = isKept ? missingDate(fields) : []
   const head = storedHead(status, new Map([...fields, ...groupFields(dated)]), outer)
   if (decision.action === 'replace') {
-    if (!isSendable(decision.reply)) return not('declined')
+    if (!isSendable(decision.reply)) return { type: 'ends', end: DECLINED }
     return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
   }
-  const { capture, notModified: reply } = decision
-  if (reply !== undefined && capture && body.kind !== 'unknown' && isSendable(reply)) {
-    return { type: 'replaced', reply, end: keepUnsent(ctx, body, head, observer) }
+  const { capture, instead } = decision
+  const kind = seen && capture ? keptKind(body) : undefined
+  if (instead !== undefined && 'headers' in instead) {
+    if (body.kind !== 'unknown' && isSendable(instead)) {
+      const end = capture ? ofKind(keepUnsent(ctx, body, head, observer), kind) : DECLINED
+      return { type: 'replaced', reply: instead, end }
+    }
   }
+  const part = instead !== undefined && 'start' in instead ? instead : undefined
   for (const name of decision.remove) ctx.remove(name)
   applyFields(ctx.res, [...decision.add, ...dated])
-  if (!capture || body.kind === 'unknown') return not('declined')
-  return { type: 'ends', end: keepBody(ctx, body, head, observer) }
+  if (body.kind === 'unknown') return { type: 'ends', end: DECLINED }
+  const cut = part && new BodyCut(part.start, part.end)
+  const end = capture ? keepBody(ctx, body, head, observer, cut) : DECLINED
+  if (part !== undefined && cut !== undefined) sendPart(ctx, body, part, capture ? undefined : cut)
+  return { type: 'ends', end: ofKind(end, kind) }
 }
 
 function keepBody(
   ctx: Context,
-  body: Exclude<KoaBody, { kind: 'unknown' }>,
+  body: SendableBody,
   head: CapturedHead,
   { maxBodyBytes: maxBytes, live }: OriginObserver,
+  cut?: BodyCut,
 ): Promise<OriginEnd> | OriginEnd {
   if (body.kind === 'blob') return keepBlob(body.blob, head, maxBytes)
   if (body.kind === 'stream')
-    return keepStream(ctx, body.source, head, maxBytes, new LiveFeed(live))
+    return keepStream(ctx, body.source, head, maxBytes, new LiveFeed(live), cut)
   if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
   // Koa sets the length of JSON itself, over whatever the app said.
@@ -82,7 +98,7 @@ function keepBody(
 
 async function keepUnsent(
   ctx: Context,
-  body: Exclude<KoaBody, { kind: 'unknown' }>,
+  body: SendableBody,
   head: CapturedHead,
   observer: OriginObserver,
 ): Promise<OriginEnd> {
@@ -115,12 +131,13 @@ async function keepStream(
   head: CapturedHead,
   maxBytes: number,
   live: LiveFeed,
+  cut: BodyCut | undefined,
 ): Promise<OriginEnd> {
   if (live.active) {
     void showOnceSent(ctx, head, live)
     if (source instanceof Readable) shield(source, ctx.res, live)
   }
-  const end = await teeBody(ctx, source, maxBytes, undefined, live).ended
+  const end = await teeBody(ctx, source, maxBytes, undefined, live, cut).ended
   return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
 }
 
@@ -138,12 +155,11 @@ export function teeBody(
   maxBytes: number,
   beforeEnd?: (body: Uint8Array) => Promise<void>,
   live?: LiveFeed,
+  cut?: BodyCut,
 ): Tee {
   const length = ctx.res.getHeader('Content-Length')
   const type = ctx.res.getHeader('Content-Type')
-  // Koa 2 has answered the error of the source already, and reports that of its successor once more.
-  const onError = isKoa3(ctx) ? undefined : (stream: Readable) => void stream.destroy()
-  const tee = teeStream(source, maxBytes, onError, beforeEnd, live)
+  const tee = teeStream(source, maxBytes, onErrorOf(ctx), beforeEnd, live, cut)
   ctx.body = tee.stream
   if (length !== undefined) ctx.res.setHeader('Content-Length', length)
   if (type === undefined) ctx.res.removeHeader('Content-Type')
@@ -157,8 +173,4 @@ export function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
   return cut && head.status !== 204 && head.status !== 304
     ? { type: 'not-captured', reason: 'incomplete' }
     : { type: 'complete', head, body }
-}
-
-function not(reason: 'declined' | 'detached'): KoaCapture {
-  return { type: 'ends', end: { type: 'not-captured', reason } }
 }

@@ -1,6 +1,7 @@
 // The Exchange port over a Koa context. Koa writes the response only after all middlewares returned, so
 // ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
 
+import { AsyncResource } from 'node:async_hooks'
 import {
   type Exchange,
   type HeaderList,
@@ -19,12 +20,11 @@ import {
   fieldsOf,
   guardNotModified,
   hasLeft,
-  headSent,
   hideConditionals,
   redispatch,
   rememberPeer,
-  setsCookie,
   watchHead,
+  watchLeft,
   watchReads,
   withNatives,
 } from '@stampede/node-http'
@@ -32,7 +32,19 @@ import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
+import { unlessPersonal } from './koa-personal.ts'
 import { replaceWith, replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
+
+/** One call of the middleware. */
+export interface KoaCall {
+  readonly ctx: Context
+  readonly next: Next
+  readonly request: RequestView
+  /** Whether a layer in front sees ctx.body: see isSeen(). */
+  readonly seen: boolean
+  /** Sends a refresh into the whole app. */
+  readonly dispatch: Dispatch
+}
 
 export interface KoaVisit {
   readonly exchange: Exchange<Context>
@@ -44,15 +56,12 @@ export interface KoaVisit {
 
 type Bypass = (add: HeaderList, onHead?: HeadWatch, onInner?: OnInner) => Promise<void>
 
-export function createKoaExchange(
-  ctx: Context,
-  next: Next,
-  request: RequestView,
-  owner: object,
-  dispatch: Dispatch,
-): KoaVisit {
+export function createKoaExchange(call: KoaCall, owner: object): KoaVisit {
+  const { ctx, next, request, seen, dispatch } = call
   const answer = createAnswer()
+  let isGone = () => hasLeft(ctx.res)
   rememberPeer(ctx.req)
+  const context = new AsyncResource('StampedeRefresh')
   const bypass: Bypass = (add, onHead, onInner) => {
     answer.begun = true
     if (onInner !== undefined) enterOrigin(ctx.req, onInner)
@@ -64,35 +73,38 @@ export function createKoaExchange(
     passed.then(answer.given, answer.threw)
     return passed
   }
+  /** Runs the handler if the reply could not be sent. */
+  const answered = (isSent: boolean): void => {
+    if (isSent) answer.given()
+    else bypass([]).catch(() => {})
+  }
+  const refresh = { from: ctx.req, owner, dispatch, context }
   const exchange: Exchange<Context> = {
     request,
     native: ctx,
-    isGone: () => hasLeft(ctx.res),
+    isGone: () => isGone(),
     bypass,
     runOrigin(observer) {
       answer.begun = true
-      return runOrigin(ctx, next, withNatives(observer, [ctx, ctx.response]), answer)
+      isGone = watchLeft(ctx.res)
+      return runOrigin(call, withNatives(observer, [ctx, ctx.response]), answer)
     },
     send(reply) {
       answer.begun = true
-      if (replyWith(ctx, reply)) answer.given()
-      else bypass([]).catch(() => {})
+      answered(replyWith(ctx, reply, seen))
     },
     sendReady(ready) {
       answer.begun = true
-      if (replyAtOnce(ctx, ready)) answer.given()
-      else bypass([]).catch(() => {})
+      answered(replyAtOnce(ctx, ready, seen))
     },
     watchReads: () => watchReads(ctx.req, ctx.request),
     sendLive: canBreakOff(ctx.req)
       ? (reply) => {
           answer.begun = true
-          if (replyLive(ctx, reply)) answer.given()
-          else bypass([]).catch(() => {})
+          answered(replyLive(ctx, reply, seen))
         }
       : undefined,
-    redispatch: (observer) =>
-      redispatch({ from: ctx.req, target: ctx.originalUrl, owner, observer, dispatch }),
+    redispatch: (observer) => redispatch({ ...refresh, target: ctx.originalUrl, observer }),
   }
   const close = (error?: unknown): void => {
     if (error !== undefined) answer.threw(error)
@@ -102,8 +114,7 @@ export function createKoaExchange(
 }
 
 async function runOrigin(
-  ctx: Context,
-  next: Next,
+  { ctx, next, seen }: KoaCall,
   observer: OriginObserver,
   answer: Answer,
 ): Promise<OriginEnd> {
@@ -126,7 +137,7 @@ async function runOrigin(
     await next()
   } catch (error) {
     const failed = failure(ctx, error)
-    if (!isLeft && judgeFailure(ctx, failed, outer, observer)) answer.given()
+    if (!isLeft && judgeFailure(ctx, failed, outer, observer, seen)) answer.given()
     else answer.threw(error)
     return failed
   } finally {
@@ -138,10 +149,10 @@ async function runOrigin(
     return { type: 'not-captured', reason: 'declined' }
   }
   try {
-    const capture = captureContext(ctx, observer, outer)
+    const capture = captureContext(ctx, observer, outer, seen)
     if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
     const end = await capture.end
-    replaceWith(ctx, capture.reply, outer)
+    replaceWith(ctx, capture.reply, outer, seen)
     return unlessPersonal(ctx, end)
   } catch (error) {
     // Our own mistake, or a body that throws when it is read: what the app answered stands.
@@ -150,22 +161,4 @@ async function runOrigin(
     // Before the end of the capture: a stream ends only after Koa has begun to read it.
     answer.given()
   }
-}
-
-/**
- * Layers outside us act after this one: a session sets its cookie there, and then the answer is one client's. So nothing
- * is complete before the head has left without one.
- */
-async function unlessPersonal(
-  ctx: Context,
-  ending: Promise<OriginEnd> | OriginEnd,
-): Promise<OriginEnd> {
-  const sent = headSent(ctx.res)
-  const declined: OriginEnd = { type: 'not-captured', reason: 'declined' }
-  const isPersonal = sent.then((how) => how === 'sent' && setsCookie(ctx.res))
-  // Those who wait need not wait for the end of a stream that is not for them.
-  const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
-  if (end.type === 'not-captured' || end.type === 'failed') return end
-  if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
-  return (await isPersonal) ? declined : end
 }

@@ -23,6 +23,7 @@ export function judgeFailure(
   { status, error }: Failure,
   outer: FieldMap,
   observer: OriginObserver,
+  seen: boolean,
 ): boolean {
   if (ctx.headerSent || ctx.respond === false) return false
   const decision = observer.onHead({ status, headers: [] })
@@ -30,7 +31,7 @@ export function judgeFailure(
     addAtHead(ctx.res, decision.add)
     return false
   }
-  if (!replaceWith(ctx, decision.reply, outer)) return false
+  if (!replaceWith(ctx, decision.reply, outer, seen)) return false
   const isHeard = error instanceof Error && ctx.app.listenerCount('error') > 0
   if (isHeard) ctx.app.emit('error', error, ctx)
   return true

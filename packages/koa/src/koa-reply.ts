@@ -1,23 +1,44 @@
-// Giving an answer of core's as a Koa context: Koa writes it out after the outer middlewares.
+// Putting a reply of core into a Koa context. Koa writes it after the outer middlewares have
+// returned.
 
-import { type LiveReply, OWN_FIELDS, type ReadyReply, type Reply } from '@stampede/core'
+import {
+  type BodyKind,
+  type LiveReply,
+  OWN_FIELDS,
+  type ReadyReply,
+  type Reply,
+} from '@stampede/core'
 import {
   applyFields,
   type FieldMap,
   forbidTransform,
   framedHeaders,
   hasBody,
+  hasLeft,
   hasRepeats,
   isSendable,
+  isWrapped,
   liveHeaders,
   liveStream,
   replyOf,
   restoreFields,
 } from '@stampede/node-http'
-import type { Context } from 'koa'
+import type { Context, Middleware } from 'koa'
+import { bodyOfKind } from './koa-body.ts'
 
-/** False, and nothing changed, if the reply is not one that can be sent. */
-export function replyWith(ctx: Context, reply: Reply): boolean {
+/**
+ * Whether a layer in front can read or change the ctx.body that `middleware` sets: an earlier
+ * middleware, or a wrapper of the response.
+ */
+export function isSeen(ctx: Context, middleware: Middleware): boolean {
+  return ctx.app.middleware[0] !== middleware || isWrapped(ctx.res)
+}
+
+/**
+ * Returns false, and changes nothing, if the reply cannot be sent. `seen`: a layer in front sees
+ * the body, so it is a new value of the kind that the handler set.
+ */
+export function replyWith(ctx: Context, reply: Reply, seen = true): boolean {
   if (ctx.headerSent) return true
   if (!isSendable(reply)) return false
   ctx.status = reply.status
@@ -26,21 +47,24 @@ export function replyWith(ctx: Context, reply: Reply): boolean {
     ctx.body = null
   } else if (reply.body !== undefined || ctx.method !== 'HEAD') {
     const typed = ctx.res.hasHeader('Content-Type')
-    ctx.body = toBuffer(reply.body)
-    // What Koa guesses for a Buffer; the type that was stored comes with the headers.
+    ctx.body = bodyOf(reply.body, reply.kind, seen)
+    // Removes Koa's guess. The stored type comes with the headers.
     if (!typed) ctx.remove('Content-Type')
   }
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
+  // A layer may change the object in place, so the stored length may be wrong. Koa measures the
+  // JSON.
+  if (seen && reply.kind === 'json' && !Buffer.isBuffer(ctx.body)) ctx.remove('Content-Length')
   if (reply.part) forbidTransform(ctx.res)
   return true
 }
 
 /** As `replyWith`. Where no layer further out has set a field, none is merged. Straight to Koa's response: a context passes on by name. */
-export function replyAtOnce(ctx: Context, ready: ReadyReply): boolean {
+export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boolean {
   const { res, response } = ctx
-  const { status, fields, body } = ready
+  const { status, fields, body, kind } = ready
   const isPlain = !res.headersSent && res.getHeaderNames().length === 0 && !hasRepeats(fields)
-  if (!isPlain || !hasBody(status, undefined)) return replyWith(ctx, replyOf(ready))
+  if (!isPlain || !hasBody(status, undefined)) return replyWith(ctx, replyOf(ready), seen)
   let typed = false
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string
@@ -49,35 +73,38 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply): boolean {
     if (name !== 'content-length') res.setHeader(name, fields[i + 1] as string)
   }
   response.status = status
-  response.body = toBuffer(body)
-  // What Koa guesses for a Buffer.
+  response.body = bodyOf(body, kind, seen)
+  // Koa sets no length for a stream.
+  if (seen && kind === 'stream') res.setHeader('content-length', body.byteLength)
+  // Removes Koa's guess.
   if (!typed) response.remove('content-type')
   return true
 }
 
 /** In the place of what the app has put into ctx; `outer` are the fields from before. */
-export function replaceWith(ctx: Context, reply: Reply, outer: FieldMap): boolean {
+export function replaceWith(ctx: Context, reply: Reply, outer: FieldMap, seen: boolean): boolean {
   // Koa 2 answers by itself when the source of a body breaks.
   if (ctx.headerSent) return true
   restoreFields(ctx.res, outer)
-  return replyWith(ctx, reply)
+  return replyWith(ctx, reply, seen)
 }
 
 /** As `replyWith`, with a body that is still coming. */
-export function replyLive(ctx: Context, reply: LiveReply): boolean {
+export function replyLive(ctx: Context, reply: LiveReply, seen: boolean): boolean {
   const headers = liveHeaders(ctx.res, reply)
-  if (headers === undefined) return ctx.headerSent || ctx.res.destroyed
+  if (headers === undefined) return ctx.headerSent || hasLeft(ctx.res)
   const typed = ctx.res.hasHeader('Content-Type')
   ctx.status = reply.status
-  ctx.body = liveStream(ctx.res, reply.body)
+  ctx.body = liveStream(ctx.res, reply.body, seen)
   // What Koa guesses for a stream.
   if (!typed) ctx.remove('Content-Type')
   applyFields(ctx.res, headers)
   return true
 }
 
-function toBuffer(body: Uint8Array | undefined): Buffer {
+function bodyOf(body: Uint8Array | undefined, kind: BodyKind | undefined, seen: boolean): unknown {
   if (body === undefined) return Buffer.alloc(0)
+  if (seen) return bodyOfKind(body, kind)
   if (Buffer.isBuffer(body)) return body
   return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
 }

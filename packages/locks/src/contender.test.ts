@@ -9,8 +9,7 @@ import type {
   LockRequest,
   LockStore,
 } from '@stampede/core'
-import { settled } from '@stampede/core/testing'
-import { UnevenClock } from '@stampede/testkit'
+import { ManualClock, settled } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { createLocks } from './create-locks.ts'
 import type { Lease } from './lease.ts'
@@ -68,7 +67,7 @@ class ScriptedLocks implements LockStore {
 }
 
 function setUp() {
-  const clock = new UnevenClock()
+  const clock = new ManualClock()
   const store = new ScriptedLocks()
   const locks = createLocks({ store: { locks: store }, clock, random: () => 0, leaseMs: 3_000 })
   let fence = 100
@@ -104,6 +103,21 @@ function setUp() {
   }
   return { clock, store, locks, granted, last, tokenOf, reply, busy, grantBy, wait }
 }
+
+describe('a reply', () => {
+  it('that is on its way when messages may have been missed is asked for again at once', async () => {
+    const { store, last, busy, wait, clock } = setUp()
+    wait()
+    const asked = last()
+    store.take()
+    store.hooks.onGap()
+    await busy(asked)
+    expect(store.take()).toEqual(['acquire'])
+    await busy(last())
+    expect(store.take()).toEqual([])
+    expect(clock.timers).toBeGreaterThan(0)
+  })
+})
 
 describe('a grant', () => {
   it('that is told by a message holds for no longer than was asked, also where the server has another time', async () => {
@@ -227,7 +241,7 @@ describe('a grant', () => {
   it('whose reply came too late is no lease: the waiter goes on waiting', async () => {
     const { last, grantBy, wait, clock, store } = setUp()
     const first = wait()
-    clock.block(3_500)
+    clock.stall(3_500)
     await grantBy(last())
     expect(first).toEqual({})
     expect(store.take().filter((text) => text === 'acquire').length).toBeGreaterThan(1)
@@ -241,7 +255,7 @@ describe('a lease that was lost', () => {
     await grantBy(last())
     const second = wait()
     const third = wait()
-    clock.block(3_100)
+    clock.stall(3_100)
     expect(() => first.lease?.assertHeld()).toThrow()
     await grantBy(last())
     expect(second.lease?.remainingMs()).toBeGreaterThan(0)
@@ -264,7 +278,7 @@ describe('a lease that was lost', () => {
     const first = wait()
     await grantBy(last())
     const second = wait()
-    clock.block(3_100)
+    clock.stall(3_100)
     expect(() => first.lease?.assertHeld()).toThrow()
     const queuedAs = tokenOf(last())
     await busy(last())
@@ -289,7 +303,7 @@ describe('a lease that was lost, and whose late release fails,', () => {
     const first = wait()
     await grantBy(last())
     const second = wait()
-    clock.block(3_100)
+    clock.stall(3_100)
     expect(() => first.lease?.assertHeld()).toThrow()
     const queuedAs = tokenOf(last())
     await busy(last())
@@ -308,7 +322,7 @@ describe('a lease that was lost, and whose late release fails,', () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
-    clock.block(3_100)
+    clock.stall(3_100)
     expect(() => first.lease?.assertHeld()).toThrow()
     await settled()
     const second = wait()

@@ -1,48 +1,52 @@
-// This process's part in the competition for one key: everybody here who waits, and at most one entry in the
-// store's queue for all of them. A lock that comes is given to whoever has waited longest; when it is released
-// and others wait here, the same command that frees it queues the process again.
+// This process's part in the competition for one lock: its waiters, and at most one place in the
+// store's queue for all of them. A lock that is granted goes to the waiter that came first. If
+// others still wait here, the release also queues the process again.
 
 import type { Grant, Timer } from '@stampede/core'
-import { type Bench, createLease, track } from './create-lease.ts'
+import { createLease, type LockContext, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import { driftMs, type Lease, type Released } from './lease.ts'
-import { elapsedMs, type Instant, now } from './stopwatch.ts'
 import { newToken } from './token.ts'
 
 export interface Waiter {
   readonly leaseMs: number
   resolve(lease: Lease): void
   reject(error: unknown): void
-  /** Ends the wait for a reason of ours. */
+  /** Ends the wait, on a timeout, an abort or a close. */
   abort(reason: unknown): void
 }
 
-/** Processes that wait for the same dead holder would all ask in the same millisecond without it. */
+/**
+ * Random delay, so that processes waiting for the same dead holder do not all ask in one
+ * millisecond.
+ */
 const SPREAD_MS = 40
-/** The lock may have been handed to a process that died since; by now its claim is over. */
+/** The lock may have been granted to a process that died since. After this its claim is over. */
 const LOOK_AGAIN_MS = 2_500
 
 export class Contender {
   readonly waiters: Set<Waiter> = new Set()
-  readonly #bench: Bench
+  readonly #context: LockContext
   readonly #key: string
   readonly #onIdle: () => void
   /** `holding` includes the time a release takes. */
   #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
-  /** Names this process's next turn; the turn it has now is named in `#held`. */
+  /** Token of this process's next turn. The present turn has the token in `#held`. */
   #token = newToken()
-  /** For how long it asked under that name: nobody is given more. */
+  /** The lease it asked for with that token: it is never given more. */
   #askedMs = Number.POSITIVE_INFINITY
   #held: Grant | undefined
   #timer: Timer | undefined
-  /** The answer that is under way may describe the past. */
+  /** The reply that is under way may be outdated. */
   #outdated = false
-  /** A turn that was announced before the answer it belongs to. */
-  #early: { readonly grant: Grant; readonly from: Instant; readonly forMs: number } | undefined
+  /** A grant message that came before the reply to the acquire. */
+  #early: { readonly grant: Grant; readonly from: number; readonly forMs: number } | undefined
 
-  /** `onIdle`: nothing is under way, and nobody waits; whoever comes next may start afresh. */
-  constructor(bench: Bench, key: string, onIdle: () => void) {
-    this.#bench = bench
+  /**
+   * `onIdle`: no command is under way and there are no waiters, so this contender can be dropped.
+   */
+  constructor(context: LockContext, key: string, onIdle: () => void) {
+    this.#context = context
     this.#key = key
     this.#onIdle = onIdle
   }
@@ -51,32 +55,32 @@ export class Contender {
     return this.#state === 'holding'
   }
 
-  /** Somebody came to wait: asks the store, unless that is under way, or this process is in the queue already. */
+  /** A waiter came: asks the store, unless a command is under way or the process is queued. */
   pump(): void {
     if (this.#state === 'idle') void this.#ask()
   }
 
-  /** Messages may have been missed, or none come at all. */
+  /** Asks again, because messages may have been missed. */
   askAgain(): void {
     if (this.#state === 'asking') this.#outdated = true
     else if (this.#state === 'queued') void this.#ask()
   }
 
-  /** The store handed the lock to this process. */
+  /** The store granted the lock to this process. */
   receive(grant: Grant, forMs: number): void {
     if (grant.token === this.#held?.token) return
-    const from = now(this.#bench.clock)
+    const from = this.#context.clock.now()
     if (grant.token !== this.#token) this.#passOn(grant)
     else if (this.#state === 'queued') this.#give(grant, from, forMs)
     else this.#early = { grant, from, forMs }
   }
 
-  /** A waiter went away; if it was the last, the queue is left. */
+  /** A waiter left. The last one takes the process out of the queue. */
   leaveIfAlone(): void {
     if (this.waiters.size > 0) return
     if (this.#state === 'queued') {
       this.#forget()
-      void this.#bench.store.leave(this.#key).catch(() => {})
+      void this.#context.store.leave(this.#key).catch(() => {})
     }
     if (this.#state === 'idle') this.#onIdle()
   }
@@ -87,18 +91,19 @@ export class Contender {
     this.#timer?.cancel()
     this.#state = 'asking'
     this.#outdated = false
-    const { store, clock } = this.#bench
-    const from = now(clock)
+    const { store, clock } = this.#context
+    const from = clock.now()
     const request = { token: this.#token, leaseMs: first.leaseMs, queue: true }
     this.#askedMs = first.leaseMs
     try {
-      const reply = await track(this.#bench, store.acquire(this.#key, request))
+      const reply = await track(this.#context, store.acquire(this.#key, request))
       if (reply.status === 'granted') this.#give(reply.grant, from, reply.forMs)
       else this.#waitTurn(reply.forMs)
     } catch (error) {
-      // The store may have queued us, or given us the lock, without our hearing of it: a new name then.
+      // The store may have queued us or granted the lock without our hearing of it, so a new token
+      // is used.
       this.#forget()
-      const failure = unavailable(this.#bench.nameOf(this.#key), error)
+      const failure = unavailable(this.#context.nameOf(this.#key), error)
       const waiters = [...this.waiters]
       this.waiters.clear()
       for (const waiter of waiters) waiter.reject(failure)
@@ -106,15 +111,17 @@ export class Contender {
     }
   }
 
-  /** Gives the lock to who has waited longest here; with nobody left, or too late, back to the store. */
-  #give(grant: Grant, from: Instant, givenMs: number): void {
-    // A server whose clock was set may say more.
+  /**
+   * Gives the lock to the first waiter. Without a waiter, or too late, gives it back to the store.
+   */
+  #give(grant: Grant, from: number, givenMs: number): void {
+    // A server whose clock was set may reply with more.
     const forMs = Math.min(givenMs, this.#askedMs)
     this.#timer?.cancel()
     this.#early = undefined
     this.#token = newToken()
     const [waiter] = this.waiters
-    const isOver = elapsedMs(this.#bench.clock, from) >= forMs - driftMs(forMs)
+    const isOver = this.#context.clock.now() - from >= forMs - driftMs(forMs)
     if (waiter === undefined || isOver) {
       this.#state = 'idle'
       this.#passOn(grant)
@@ -125,17 +132,17 @@ export class Contender {
     this.#state = 'holding'
     this.#held = grant
     const on = { release: () => this.#release(grant), onLost: () => this.#after(grant) }
-    waiter.resolve(createLease(this.#bench, grant, { from, forMs }, waiter.leaseMs, on))
+    waiter.resolve(createLease(this.#context, grant, { from, forMs }, waiter.leaseMs, on))
   }
 
   async #release(grant: Grant): Promise<Released> {
-    const { store, clock } = this.#bench
+    const { store, clock } = this.#context
     const [first] = this.waiters
-    // Of a lease that was lost, a newer one of this process may have begun: that one queues for us.
+    // After a lost lease, this process may already have a newer one. That one queues the process.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#token, leaseMs: first.leaseMs } : undefined
     if (next !== undefined) this.#askedMs = next.leaseMs
-    const from = now(clock)
+    const from = clock.now()
     try {
       const { status, granted, busyForMs = next?.leaseMs ?? 0 } = await store.release(grant, next)
       if (this.#held !== grant) {
@@ -152,7 +159,7 @@ export class Contender {
       return status
     } catch {
       if (this.#held === grant && next !== undefined) {
-        // It may be done all the same: then we are in the queue, or have the lock again, under that name.
+        // The release may have run. Then we are queued, or hold the lock again, under that token.
         this.#held = undefined
         this.#state = 'queued'
         void this.#ask()
@@ -163,7 +170,7 @@ export class Contender {
     }
   }
 
-  /** The turn of `grant` is over, and the store did not queue us for the next. */
+  /** The turn of `grant` is over, and the process is not queued. */
   #after(grant: Grant): void {
     if (this.#held !== grant) return
     this.#held = undefined
@@ -171,7 +178,7 @@ export class Contender {
     void this.#ask()
   }
 
-  /** In the queue now; if the holder dies without a word, its lease ends by then. */
+  /** The process is queued. If the holder dies, its lease ends by `forMs`. */
   #waitTurn(forMs: number): void {
     this.#state = 'queued'
     const early = this.#early
@@ -182,7 +189,7 @@ export class Contender {
     } else if (this.#outdated) {
       void this.#ask()
     } else {
-      const { clock, random } = this.#bench
+      const { clock, random } = this.#context
       const untilMs = Math.min(forMs, LOOK_AGAIN_MS) + 5 + random() * SPREAD_MS
       this.#timer = clock.setTimer(untilMs, () => void this.#ask())
     }
@@ -197,6 +204,6 @@ export class Contender {
   }
 
   #passOn(grant: Grant): void {
-    track(this.#bench, this.#bench.store.release(grant)).catch(() => {})
+    track(this.#context, this.#context.store.release(grant)).catch(() => {})
   }
 }

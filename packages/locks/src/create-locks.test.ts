@@ -1,7 +1,7 @@
 import { queryObjects } from 'node:v8'
 import { memoryStore } from '@stampede/core'
-import { settled } from '@stampede/core/testing'
-import { Barrier, FaultyLocks, refused, UnevenClock, unheard } from '@stampede/testkit'
+import { ManualClock, settled } from '@stampede/core/testing'
+import { Barrier, FaultyLocks, refused, unheard } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
 import { Contender } from './contender.ts'
 import { createLocks } from './create-locks.ts'
@@ -9,7 +9,7 @@ import { Lease } from './lease.ts'
 import type { AcquireOptions, LocksOptions } from './options.ts'
 
 function setUp(options: Partial<LocksOptions> = {}) {
-  const clock = new UnevenClock()
+  const clock = new ManualClock()
   const store = new FaultyLocks(memoryStore().locks)
   const locks = createLocks({ store: { locks: store }, clock, random: () => 0, ...options })
   const acquire = (given?: AcquireOptions) => locks.acquire('job', given)
@@ -255,6 +255,18 @@ describe('tryAcquire', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
+  it('asks the store nothing while others of its process wait: it would overtake them', async () => {
+    const { locks, acquire, another, store } = setUp()
+    const other = await another()
+    const waiting = acquire()
+    await settled()
+    store.take()
+    expect(await locks.tryAcquire('job')).toBeNull()
+    expect(store.take()).toEqual([])
+    await other.leave()
+    await (await waiting).release()
+  })
+
   it('never waits in the queue', async () => {
     const { locks, another, store } = setUp()
     const other = await another()
@@ -374,7 +386,7 @@ describe('renewal', () => {
     const barrier = new Barrier()
     store.next('renew', barrier.after)
     await clock.advance(1_000)
-    clock.suspend(60_000)
+    clock.stall(60_000)
     barrier.open()
     await settled()
     expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_LOST' }))
@@ -506,7 +518,7 @@ describe('run', () => {
   it('rejects with what the function threw, also when the lease was lost', async () => {
     const { locks, clock } = setUp()
     const run = locks.run('job', async () => {
-      clock.block(20_000)
+      clock.stall(20_000)
       throw new Error('the job failed')
     })
     await expect(run).rejects.toThrow('the job failed')
@@ -530,7 +542,7 @@ describe('run', () => {
   it('says so also of a function that blocked the event loop, when no timer ran', async () => {
     const { locks, clock } = setUp()
     const run = locks.run('job', () => {
-      clock.block(20_000)
+      clock.stall(20_000)
       return 'too late'
     })
     await expect(run).rejects.toMatchObject({ code: 'ERR_LOCK_LOST', result: 'too late' })

@@ -2,7 +2,7 @@
 
 import { LeaseKeeper, optionError } from '@stampede/core'
 import { Contender, type Waiter } from './contender.ts'
-import { type Bench, createLease, track } from './create-lease.ts'
+import { createLease, type LockContext, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
 import type { Lease } from './lease.ts'
 import { onAbort } from './on-abort.ts'
@@ -16,7 +16,6 @@ import {
 } from './options.ts'
 import { backoffMs } from './poll.ts'
 import { sleep } from './sleep.ts'
-import { now } from './stopwatch.ts'
 import { newToken } from './token.ts'
 
 export interface Locks {
@@ -47,7 +46,7 @@ const RAN_ON = 'the function went on after its lease had ended'
 
 class LockTable implements Locks {
   readonly #config: LocksConfig
-  readonly #bench: Bench
+  readonly #context: LockContext
   readonly #contenders = new Map<string, Contender>()
   #closing: Promise<void> | undefined
 
@@ -56,7 +55,7 @@ class LockTable implements Locks {
     this.#config = config
     const keeper = new LeaseKeeper(store, clock)
     const nameOf = (key: string) => key.slice(prefix.length)
-    this.#bench = {
+    this.#context = {
       store,
       clock,
       random,
@@ -132,16 +131,16 @@ class LockTable implements Locks {
       for (const waiter of [...contender.waiters]) waiter.abort(CLOSED)
     }
     // What was asked for before comes, and is given back.
-    const { underWay } = this.#bench
+    const { underWay } = this.#context
     while (underWay.size > 0) await Promise.allSettled(underWay)
-    await Promise.all([...this.#bench.held].map((lease) => lease.release()))
+    await Promise.all([...this.#context.held].map((lease) => lease.release()))
     await this.#config.store.close()
   }
 
   /** Waits in the queue: FIFO among processes, and within this one. */
   #queue(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
     this.#assertOpen(key)
-    const { clock } = this.#bench
+    const { clock } = this.#context
     const contender = this.#contender(this.#full(key))
     return new Promise((resolve, reject) => {
       const end = () => {
@@ -176,7 +175,7 @@ class LockTable implements Locks {
 
   /** Waits by asking again and again. */
   async #poll(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
-    const { clock, random } = this.#bench
+    const { clock, random } = this.#context
     const startedAt = clock.now()
     for (let attempt = 0; ; attempt++) {
       const lease = await this.#tryOnce(key, leaseMs)
@@ -197,18 +196,18 @@ class LockTable implements Locks {
     const contender = this.#contenders.get(full)
     // Nobody who waits here is overtaken, and what this process holds need not be asked for.
     if (contender !== undefined && (contender.isHolding || contender.waiters.size > 0)) return null
-    const { store, clock } = this.#bench
-    const from = now(clock)
+    const { store, clock } = this.#context
+    const from = clock.now()
     try {
       const asking = store.acquire(full, { token: newToken(), leaseMs, queue: false })
-      const reply = await track(this.#bench, asking)
+      const reply = await track(this.#context, asking)
       if (reply.status === 'busy') return null
       if (this.#closing !== undefined) {
-        await track(this.#bench, store.release(reply.grant))
+        await track(this.#context, store.release(reply.grant))
         throw aborted(key, CLOSED)
       }
       const { grant, forMs } = reply
-      return createLease(this.#bench, grant, { from, forMs }, leaseMs, {
+      return createLease(this.#context, grant, { from, forMs }, leaseMs, {
         release: () =>
           store.release(grant).then(
             ({ status }) => status,
@@ -233,7 +232,7 @@ class LockTable implements Locks {
     const stop = onAbort(signal, () => giveUp.abort(signal?.reason))
     const timedOut = waitTimeout(key, waitMs)
     const timer = Number.isFinite(waitMs)
-      ? this.#bench.clock.setTimer(waitMs, () => giveUp.abort(timedOut))
+      ? this.#context.clock.setTimer(waitMs, () => giveUp.abort(timedOut))
       : undefined
     try {
       return await within.nestLater(giveUp.signal)
@@ -248,7 +247,7 @@ class LockTable implements Locks {
   #contender(full: string): Contender {
     const present = this.#contenders.get(full)
     if (present !== undefined) return present
-    const contender = new Contender(this.#bench, full, () => this.#contenders.delete(full))
+    const contender = new Contender(this.#context, full, () => this.#contenders.delete(full))
     this.#contenders.set(full, contender)
     return contender
   }

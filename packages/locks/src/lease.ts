@@ -4,12 +4,11 @@
 import type { Clock, Timer } from '@stampede/core'
 import { aborted, busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
-import { elapsedMs, type Instant } from './stopwatch.ts'
 
 export type Released = 'released' | 'lost' | 'unknown'
 
-/** What the lease asks of whoever made it. */
-export interface Landlord {
+/** What a lease needs from its creator: renewal and release in the store. */
+export interface LeaseBackend {
   readonly clock: Clock
   /** One renewal now; true: extended by `leaseMs` from before it was sent. */
   renew(): Promise<boolean>
@@ -20,8 +19,8 @@ export interface Landlord {
 }
 
 export interface Term {
-  /** From before the command that began or extended it was sent. */
-  readonly from: Instant
+  /** When, by the process's clock, just before the command that began or extended it was sent. */
+  readonly from: number
   readonly forMs: number
 }
 
@@ -40,7 +39,7 @@ export class Lease implements AsyncDisposable {
   readonly key: string
   /** Fencing token: greater than that of every earlier holder. Hand it to what you write to. */
   readonly fence: bigint
-  readonly #landlord: Landlord
+  readonly #backend: LeaseBackend
   /** Made when somebody asks for the signal: most critical sections are over before they would. */
   #abort: AbortController | undefined
   #whyLost: LockError | undefined
@@ -51,11 +50,11 @@ export class Lease implements AsyncDisposable {
   #nested: Lease | undefined
   #released: Promise<Released> | undefined
 
-  constructor(key: string, fence: bigint, term: Term, landlord: Landlord) {
+  constructor(key: string, fence: bigint, term: Term, backend: LeaseBackend) {
     this.key = key
     this.fence = fence
     this.#term = term
-    this.#landlord = landlord
+    this.#backend = backend
     this.#watch()
   }
 
@@ -81,7 +80,7 @@ export class Lease implements AsyncDisposable {
   remainingMs(): number {
     if (this.#state !== 'held') return 0
     const { from, forMs } = this.#term
-    return Math.max(0, forMs - driftMs(forMs) - elapsedMs(this.#landlord.clock, from))
+    return Math.max(0, forMs - driftMs(forMs) - (this.#backend.clock.now() - from))
   }
 
   /**
@@ -96,7 +95,7 @@ export class Lease implements AsyncDisposable {
 
   /** Extends the lease now, beyond the renewal that goes on by itself. False: it is lost. */
   async renew(): Promise<boolean> {
-    if (this.#state !== 'held' || !(await this.#landlord.renew())) return false
+    if (this.#state !== 'held' || !(await this.#backend.renew())) return false
     return this.#state === 'held'
   }
 
@@ -113,7 +112,7 @@ export class Lease implements AsyncDisposable {
   nest(): Lease {
     this.assertHeld()
     if (this.#nested !== undefined) throw busy(this.key)
-    const { clock } = this.#landlord
+    const { clock } = this.#backend
     const nested: Lease = new Lease(this.key, this.fence, this.#term, {
       clock,
       renew: () => this.renew(),
@@ -167,17 +166,17 @@ export class Lease implements AsyncDisposable {
   async #releaseOnce(): Promise<Released> {
     if (this.#state === 'lost') {
       // It may be free, ours still, or another's: the store is told, and knows.
-      void this.#landlord.release()
+      void this.#backend.release()
       return 'lost'
     }
     this.#end('released')
-    return this.#landlord.release()
+    return this.#backend.release()
   }
 
   #watch(): void {
     this.#timer?.cancel()
     const inMs = this.remainingMs() - noticeMs(this.#term.forMs)
-    this.#timer = this.#landlord.clock.setTimer(inMs, () => {
+    this.#timer = this.#backend.clock.setTimer(inMs, () => {
       if (this.#state === 'held') this.#lose('it could not be renewed before its lease ended')
     })
   }
@@ -185,7 +184,7 @@ export class Lease implements AsyncDisposable {
   #lose(why: string): void {
     this.#whyLost = lost(this.key, why)
     this.#end('lost')
-    this.#landlord.onLost()
+    this.#backend.onLost()
   }
 
   #end(state: 'released' | 'lost'): void {

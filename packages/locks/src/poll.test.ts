@@ -1,6 +1,6 @@
 import { memoryStore } from '@stampede/core'
-import { settled } from '@stampede/core/testing'
-import { FaultyLocks, UnevenClock } from '@stampede/testkit'
+import { ManualClock, settled } from '@stampede/core/testing'
+import { FaultyLocks } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
 import { createLocks } from './create-locks.ts'
 import type { AcquireOptions } from './options.ts'
@@ -21,7 +21,7 @@ describe('the back-off of polling', () => {
 
 describe('waiting by polling', () => {
   function setUp() {
-    const clock = new UnevenClock()
+    const clock = new ManualClock()
     const store = new FaultyLocks(memoryStore().locks)
     const locks = createLocks({ store: { locks: store }, clock, wait: 'poll', random: () => 1 })
     const acquire = (options?: AcquireOptions) => locks.acquire('job', options)

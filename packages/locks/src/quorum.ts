@@ -10,7 +10,6 @@ import { driftMs, Lease, type Released, type Term } from './lease.ts'
 import { type AcquireOptions, readAcquireOptions } from './options.ts'
 import { type QuorumConfig, type QuorumOptions, readQuorumOptions } from './quorum-options.ts'
 import { sleep } from './sleep.ts'
-import { elapsedMs, now } from './stopwatch.ts'
 import { newToken } from './token.ts'
 
 /** A lease without a fence: no majority can give one that rises without an exception. */
@@ -142,7 +141,7 @@ class QuorumTable implements QuorumLocks {
   /** One attempt on all nodes at once; after a failure every node is free of it again. */
   async #attempt(key: string, leaseMs: number): Promise<Attempt> {
     const { clock, prefix } = this.#config
-    const from = now(clock)
+    const from = clock.now()
     const request = { token: newToken(), leaseMs, queue: false }
     const grants = new Map<LockStore, Grant>()
     let failed = false
@@ -155,7 +154,7 @@ class QuorumTable implements QuorumLocks {
       return true
     })
     const term = { from, forMs: leaseMs }
-    const isInTime = elapsedMs(clock, from) < leaseMs - driftMs(leaseMs)
+    const isInTime = clock.now() - from < leaseMs - driftMs(leaseMs)
     if (isMajority && isInTime) return { status: 'granted', term, grants, cause }
     failed = true
     await this.#releaseAll(grants, leaseMs)
@@ -228,7 +227,7 @@ class QuorumTable implements QuorumLocks {
     /** `undefined`: too few answered; it is tried again before the lease ends. */
     const extend = async (): Promise<boolean | undefined> => {
       if (lease.remainingMs() === 0) return false
-      const from = now(clock)
+      const from = clock.now()
       const { isMajority, silent } = await this.#extend(held)
       if (isMajority) lease.extend({ from, forMs: leaseMs })
       if (isMajority) return lease.remainingMs() > 0

@@ -1,12 +1,12 @@
 import { memoryStore } from '@stampede/core'
-import { settled } from '@stampede/core/testing'
-import { FaultyLocks, refused, UnevenClock } from '@stampede/testkit'
+import { ManualClock, settled } from '@stampede/core/testing'
+import { FaultyLocks, refused } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
 import { createLocks } from './create-locks.ts'
 import { createReentrantLock } from './reentrant.ts'
 
 function setUp() {
-  const clock = new UnevenClock()
+  const clock = new ManualClock()
   const store = new FaultyLocks(memoryStore().locks)
   const locks = createLocks({ store: { locks: store }, clock, random: () => 0, leaseMs: 3_000 })
   return { clock, store, locks, lock: createReentrantLock(locks, 'job') }
@@ -100,6 +100,97 @@ describe('a re-entrant lock', () => {
       })
     }
     await lock.acquire('a')
+    expect(await lock.release('a')).toBe(0)
+  })
+
+  it('is held once when two calls of one owner take it after the lease was lost', async () => {
+    const { lock, locks, clock, store } = setUp()
+    await lock.acquire('a')
+    store.next('renew', async () => [false])
+    await clock.advance(1_000)
+    const both = Promise.all([lock.acquire('a'), lock.acquire('a', { waitMs: 5_000 })])
+    await clock.advance(3_000)
+    const [one, two] = await both
+    expect(one).toBe(two)
+    expect(await lock.release('a')).toBe(1)
+    expect(await lock.release('a')).toBe(0)
+    expect(await locks.tryAcquire('job')).not.toBeNull()
+  })
+
+  it('fails one call whose signal aborts, and the other goes on waiting', async () => {
+    const { lock, locks } = setUp()
+    const holder = await locks.acquire('job')
+    const [first, second] = [new AbortController(), new AbortController()]
+    const one = lock.acquire('a', { signal: first.signal })
+    const two = lock.acquire('a', { signal: second.signal })
+    const refusedOne = expect(one).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+    await settled()
+    first.abort()
+    await refusedOne
+    await holder.release()
+    const lease = await two
+    second.abort()
+    lease.assertHeld()
+    expect(await lock.release('a')).toBe(0)
+  })
+
+  it('lets each call wait for its own waitMs', async () => {
+    const { lock, locks, clock } = setUp()
+    const holder = await locks.acquire('job')
+    const log: string[] = []
+    const note = (name: string, call: Promise<unknown>) =>
+      call.then(
+        () => log.push(`${name} got it`),
+        ({ code }) => log.push(`${name} ${code}`),
+      )
+    const calls = [
+      note('first', lock.acquire('a', { waitMs: 500 })),
+      note('second', lock.acquire('a', { waitMs: 2_000 })),
+      note('third', lock.acquire('a', { waitMs: 0 })),
+    ]
+    await settled()
+    expect(log).toEqual(['third ERR_LOCK_BUSY'])
+    await clock.advance(600)
+    expect(log.splice(0)).toEqual(['third ERR_LOCK_BUSY', 'first ERR_LOCK_WAIT_TIMEOUT'])
+    await holder.release()
+    await Promise.all(calls)
+    expect(log).toEqual(['second got it'])
+    expect(await lock.release('a')).toBe(0)
+  })
+
+  it('shares the lock between calls that do not wait', async () => {
+    const { lock } = setUp()
+    const both = [lock.acquire('a', { waitMs: 0 }), lock.acquire('a', { waitMs: 0 })]
+    const [one, two] = await Promise.all(both)
+    expect(one).toBe(two)
+    expect(await lock.release('a')).toBe(1)
+    expect(await lock.release('a')).toBe(0)
+  })
+
+  it('rejects a re-entry whose signal is aborted already, and does not count it', async () => {
+    const { lock } = setUp()
+    await lock.acquire('a')
+    const again = lock.acquire('a', { signal: AbortSignal.abort() })
+    await expect(again).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+    expect(await lock.release('a')).toBe(0)
+  })
+
+  it('does not count a call that was aborted in the moment in which another got the lock', async () => {
+    const { locks } = setUp()
+    const late = new AbortController()
+    const meanwhile = {
+      ...locks,
+      async acquire(...args: Parameters<typeof locks.acquire>) {
+        const lease = await locks.acquire(...args)
+        late.abort()
+        return lease
+      },
+    }
+    const lock = createReentrantLock(meanwhile, 'job')
+    const one = lock.acquire('a')
+    const two = lock.acquire('a', { signal: late.signal })
+    await expect(two).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+    await one
     expect(await lock.release('a')).toBe(0)
   })
 })

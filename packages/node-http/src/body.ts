@@ -2,6 +2,7 @@
 // written in.
 
 import { finished, PassThrough, Readable } from 'node:stream'
+import type { BodyCut } from './body-cut.ts'
 import type { LiveFeed } from './live-feed.ts'
 import { readOn } from './read-on.ts'
 
@@ -55,6 +56,12 @@ function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
   return typeof chunk === 'string' ? Buffer.from(chunk, encodingOf(encoding)) : Buffer.from(chunk)
 }
 
+/** The chunk passed to write() or end(). Undefined: none, or one of a type that Node refuses. */
+export function chunkBytes(chunk: unknown, encoding: unknown): Uint8Array | undefined {
+  if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
+  return chunk instanceof Uint8Array ? chunk : undefined
+}
+
 /** What end() was given as the whole body; it may be the app's own buffer. */
 export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | undefined {
   if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
@@ -88,6 +95,7 @@ export interface Tee {
  * so that those who wait for the copy do not wait for him; a larger body goes at the client's pace.
  * `onError` decides how the error of a source reaches the stream (default: it is destroyed with it). The end of a whole
  * body is held until `beforeEnd` has settled. While others read it `live`, the source is read on without this client.
+ * The client gets only what `cut` lets through. The copy has the whole body.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
@@ -95,6 +103,7 @@ export function teeStream(
   onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
   beforeEnd?: (body: Uint8Array) => Promise<void>,
   live?: LiveFeed,
+  cut?: BodyCut,
 ): Tee {
   const collector = createBodyCollector(maxBytes, live)
   let end: (end: TeeEnd) => void = () => {}
@@ -115,10 +124,11 @@ export function teeStream(
     readableHighWaterMark: Math.max(maxBytes, 16 * 1024),
     transform(chunk, encoding, done) {
       if (!isShared) take(chunk, encoding)
-      done(null, chunk)
+      done(null, cut === undefined ? chunk : cut.take(chunk))
     },
     flush(done) {
       const body = whole()
+      if (cut !== undefined) stream.push(cut.rest())
       const held = collector.fits ? beforeEnd?.(body) : undefined
       if (held === undefined) done()
       else

@@ -141,6 +141,20 @@ test.each(PIPES)('a source in a %s is given up with the client', (_, start) =>
   }),
 )
 
+test.each([
+  ['before', (source: PassThrough, res: ServerResponse) => source.destroy() && source.pipe(res)],
+  // As `send` does for res.sendFile() and express.static().
+  ['after', (source: PassThrough, res: ServerResponse) => source.pipe(res) && source.destroy()],
+])(
+  'a source that is destroyed %s it is piped to a client that left gives up at once',
+  (_, answer) =>
+    open(async ({ res, end, leave }) => {
+      await leave()
+      answer(new PassThrough(), res)
+      expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+    }),
+)
+
 const DESTROYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown]> = [
   ['res.destroy()', (res) => res.destroy()],
   ['res.destroy(error)', (res) => res.destroy(new Error('broken'))],

@@ -5,7 +5,8 @@
 // was unpiped by `close` and will never end it. So:
 //   - closed by the app (res.destroy, or its socket destroyed from this side), or while a source was
 //     piped into it: given up at once;
-//   - the client left before anything was written: the handler has 30 s to answer;
+//   - the client left before anything was written: the handler has 30 s to answer. If it pipes a source then, and that breaks,
+//     the response is given up at once;
 //   - the client left in the middle of the body: given up after 2 s in which nothing was written;
 //   - others are fed from the same answer: what was piped is read on for them, and they wait 30 s for the next byte.
 // With a patience of its own (an idempotent handler's answer is worth more) that takes the place of both times, and a socket
@@ -23,7 +24,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1
 export interface Departure {
   /** The response was closed before its end, and the handler is still given time. */
   readonly gone: boolean
-  /** The app called res.destroy(). */
+  /** The app called res.destroy(): no response will follow. */
   destroyedByApp(): void
   /** Something was written; after a departure, the time to the next write starts. */
   wrote(): void
@@ -56,8 +57,21 @@ export function watchDeparture(
     const least = on.watched?.() ? ANSWER_WITHIN_MS : 0
     timer = setTimeout(giveUp, Math.min(patienceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)).unref()
   }
+  /** File servers destroy a source that they pipe to a client that has left, and then nobody ends the response. */
+  const onLatePipe = (source: Readable): void => {
+    const broken = (): void => {
+      if (!gone || source.readableEnded) return
+      piped = source
+      giveUp()
+    }
+    if (source.destroyed) broken()
+    else source.once('close', broken)
+  }
   const onPipe = (source: Readable): void => {
-    if (gone) return
+    if (gone) {
+      onLatePipe(source)
+      return
+    }
     piped = source
     on.piped?.(source)
   }
@@ -87,6 +101,8 @@ export function watchDeparture(
     },
     destroyedByApp() {
       byApp = true
+      // The `close` event has passed already; no second one will end the run.
+      if (gone && patienceMs === undefined) giveUp()
     },
     wrote() {
       if (gone) wait(WRITE_WITHIN_MS)
@@ -104,6 +120,18 @@ export function watchDeparture(
 export function hasLeft(res: ServerResponse): boolean {
   const stream: unknown = Reflect.get(res, 'stream')
   return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
+}
+
+/**
+ * Returns a function that tells whether the client left before its response ended. Call this before
+ * the handler runs: the handler may listen for the same `close`, and its listener must come second.
+ */
+export function watchLeft(res: ServerResponse): () => boolean {
+  let left = hasLeft(res)
+  res.once('close', () => {
+    left ||= !res.writableEnded
+  })
+  return () => left
 }
 
 /** A socket the other side closed has seen its end, or an error; one destroyed from here has not. */

@@ -5,7 +5,9 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
+import { inheritLogin } from './connection.ts'
 import { withoutRaw } from './hide-conditionals.ts'
+import { tlsMembersOf } from './tls-connection.ts'
 
 /** Conditions and ranges are the client's own; the rest belongs to its connection or to a body. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
@@ -32,10 +34,11 @@ export interface DetachedPair {
   readonly res: ServerResponse
 }
 
-/** A GET of `target` with the headers, the address and the protocol of `from`. */
+/** A GET of `target` with the headers, address, TLS state, login and protocol of `from`. */
 export function createDetachedPair(from: IncomingMessage, target: string): DetachedPair {
+  const nullSocket = Object.assign(new NullSocket(from.socket), tlsMembersOf(from))
   // Neither class needs more of a socket than NullSocket has.
-  const socket = new NullSocket(from.socket) as unknown as Socket
+  const socket = nullSocket as unknown as Socket
   const req = new IncomingMessage(socket)
   req.method = 'GET'
   req.url = target
@@ -47,6 +50,7 @@ export function createDetachedPair(from: IncomingMessage, target: string): Detac
   req.headersDistinct = kept(from.headersDistinct)
   req.complete = true
   req.push(null)
+  inheritLogin(from, req)
 
   const res = new ServerResponse(req)
   res.assignSocket(socket)
@@ -67,7 +71,8 @@ class NullSocket extends Duplex {
   readonly remoteFamily: string | undefined
   readonly localAddress: string | undefined
   readonly localPort: number | undefined
-  readonly encrypted: boolean
+  /** Present on TLS only. createDetachedPair() adds it, together with the other TLS members. */
+  readonly encrypted?: true
   readonly connecting = false
   timeout = 0
 
@@ -79,7 +84,6 @@ class NullSocket extends Duplex {
     this.remoteFamily = like.remoteFamily
     this.localAddress = like.localAddress
     this.localPort = like.localPort
-    this.encrypted = 'encrypted' in like && like.encrypted === true
   }
 
   override _read(): void {}

@@ -10,6 +10,7 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { createStampede } from '@stampede/core'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
@@ -89,6 +90,43 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
   expect(listener).toHaveBeenCalledTimes(1)
   expect(warned).not.toHaveBeenCalled()
 })
+
+test.each<[string, (res: Http2ServerResponse) => void]>([
+  ['end', (res) => void res.end('0123456789')],
+  [
+    'write',
+    (res) => {
+      for (const digit of '0123456789') res.write(digit)
+      res.end()
+    },
+  ],
+  [
+    'a stream',
+    (res) => void Readable.from(['01', '234', '56789'].map((text) => Buffer.from(text))).pipe(res),
+  ],
+])(
+  'cuts a part for the leader, of stored and unstored responses written by %s',
+  async (_, answer) => {
+    const { ask } = await serve((req, res) => {
+      res.setHeader('content-length', '10')
+      res.setHeader('etag', '"v1"')
+      res.setHeader('accept-ranges', 'bytes')
+      if (req.url.startsWith('/own')) res.setHeader('cache-control', 'private')
+      answer(res)
+    })
+    for (const path of ['/own', '/page']) {
+      const get = (name: string, headers: Record<string, string>) =>
+        ask({ ':path': path + name, ...headers })
+      const part = await get('1', { range: 'bytes=1-4' })
+      expect([part.head[':status'], part.body]).toEqual([206, '1234'])
+      expect(part.head).toMatchObject({ 'content-range': 'bytes 1-4/10', 'content-length': '4' })
+      expect((await get('2', { range: 'bytes=10-' })).head[':status']).toBe(416)
+      const unchanged = await get('3', { 'if-none-match': '"v1"' })
+      expect([unchanged.head[':status'], unchanged.body]).toEqual([304, ''])
+      for (const name of ['1', '2', '3']) expect((await get(name, {})).body).toBe('0123456789')
+    }
+  },
+)
 
 test('refreshes behind a stale answer', async () => {
   const clock = new ManualClock()

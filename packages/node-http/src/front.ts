@@ -4,6 +4,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import { inspect } from 'node:util'
 import { type CacheOptions, createHttpCache, optionError } from '@stampede/core'
+import { hasLeft } from './client-gone.ts'
 import { addressOf } from './front-address.ts'
 import { breakOff } from './live-stream.ts'
 import { createNodeCache } from './node-exchange.ts'
@@ -65,10 +66,19 @@ function enter(
 ): void {
   try {
     const returned = listener(req, res)
-    if (returned instanceof Object && 'then' in returned) Promise.resolve(returned).catch(failed)
+    if (!(returned instanceof Object && 'then' in returned)) return
+    Promise.resolve(returned).then(() => leaveUnanswered(res), failed)
   } catch (error) {
     failed(error)
   }
+}
+
+/**
+ * Destroys a response that its listener left open after the client had gone, as Koa does after an
+ * error. Otherwise the run never ends, and the requests that wait for it wait for `waitMs`.
+ */
+function leaveUnanswered(res: ServerResponse): void {
+  if (hasLeft(res) && !res.writableEnded) res.destroy()
 }
 
 /** Where there is no framework, nobody else would say which request it was. A query may have secrets in it. */

@@ -1,6 +1,7 @@
 // When the head of a response has left, with everything that layers outside us put on it.
 
 import type { ServerResponse } from 'node:http'
+import { hasLeft } from './client-gone.ts'
 
 /** `gone`: closed without a head, so what it would have carried is not known. */
 export type HeadSent = 'sent' | 'gone'
@@ -24,7 +25,8 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
       }
     }
     Object.assign(res, { writeHead: own })
-    if (res.destroyed) end()
+    // There will be no `close`. HTTP/2 responses have no `destroyed`.
+    if (hasLeft(res)) end()
   })
 }
 

@@ -1,10 +1,12 @@
 // @stampede/node-http: what the framework adapters share. Applications need stampedeFront and isRevalidation.
 
+export { strict } from '@stampede/core'
 export { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 export type { Tee, TeeEnd } from './body.ts'
 export { createBodyCollector, teeStream } from './body.ts'
+export { BodyCut, cutStream } from './body-cut.ts'
 export { captureResponse, guardNotModified } from './capture-response.ts'
-export { hasLeft } from './client-gone.ts'
+export { hasLeft, watchLeft } from './client-gone.ts'
 export { createDetachedPair, type DetachedPair } from './detached-exchange.ts'
 export { type Listener, stampedeFront } from './front.ts'
 export { type HeadSent, headSent, setsCookie } from './head-sent.ts'
@@ -50,6 +52,7 @@ export {
   hasBody,
   hasRepeats,
   isSendable,
+  isWrapped,
   replyOf,
   writeReady,
   writeReply,

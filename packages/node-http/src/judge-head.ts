@@ -4,13 +4,16 @@
 import type { ServerResponse } from 'node:http'
 import {
   type CapturedHead,
+  type HeaderList,
   type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
+  type PartOfBody,
   type Reply,
 } from '@stampede/core'
 import type { BodyCollector } from './body.ts'
+import { BodyCut } from './body-cut.ts'
 import {
   applyFields,
   type FieldMap,
@@ -32,8 +35,8 @@ export interface JudgedHead {
   /** Whether the body is wanted. */
   readonly keep: boolean
   readonly cookie: boolean
-  /** The client has it already, and gets no body. */
-  readonly muted: boolean
+  /** Set if the client does not get the whole body. */
+  readonly cut: BodyCut | undefined
 }
 
 export const NO_HEAD: JudgedHead = {
@@ -41,11 +44,11 @@ export const NO_HEAD: JudgedHead = {
   stored: { status: 0, headers: [] },
   keep: false,
   cookie: false,
-  muted: false,
+  cut: undefined,
 }
 
 /** What core would answer with cannot be sent. */
-const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, notModified: undefined }
+const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
 /** The same observer, told whose response it judges. */
 export function withNatives(observer: OriginObserver, natives: Natives): OriginObserver {
@@ -59,36 +62,63 @@ export function judgeHead(
   observer: OriginObserver,
   outer: FieldMap,
   whole: Uint8Array | undefined,
-): JudgedHead | { readonly replacement: Reply; readonly instead: CapturedHead } {
+): JudgedHead | { readonly replacement: Reply; readonly of: CapturedHead } {
   const { status, fields } = readWriteHead(res, args)
   const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
   if (decision.action === 'replace' && isSendable(decision.reply)) {
-    return { replacement: decision.reply, instead: storedHead(status, fields, outer) }
+    return { replacement: decision.reply, of: storedHead(status, fields, outer) }
   }
-  const { capture, add, remove, notModified } = decision.action === 'send' ? decision : UNANSWERED
+  const { capture, add, remove, instead } = decision.action === 'send' ? decision : UNANSWERED
   const dated = capture && res.sendDate ? missingDate(fields) : []
   const kept = new Map([...fields, ...groupFields(dated)])
-  const instead = notModified && isSendable(notModified) ? notModified : undefined
-  return {
-    args: instead
-      ? headInstead(res, instead, outer)
-      : editWriteHead(res, args, [...add, ...dated], remove),
+  const judged = {
     stored: storedHead(status, kept, outer),
     keep: capture,
     cookie: fields.has('set-cookie'),
-    muted: instead !== undefined,
+  }
+  const all = [...add, ...dated]
+  if (instead === undefined || ('headers' in instead && !isSendable(instead)))
+    return { ...judged, args: editWriteHead(res, args, all, remove), cut: undefined }
+  if ('headers' in instead)
+    return {
+      ...judged,
+      args: headInstead(res, instead, outer),
+      cut: new BodyCut(0, 0, instead.body),
+    }
+  const { start, end } = instead
+  return {
+    ...judged,
+    args: headOfPart(res, args, instead, all, remove),
+    cut: new BodyCut(start, end),
   }
 }
 
-/** Puts the head of an answer without a body in the place of the app's. */
+/** Puts the head of a 304 or 416 in the place of the handler's. */
 function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readonly unknown[] {
   restoreFields(res, outer)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   applyFields(res, framedHeaders(reply, res.req.method))
+  return withStatus(res, reply.status, [])
+}
+
+/** The handler's head, as that of a part. */
+function headOfPart(
+  res: ServerResponse,
+  args: readonly unknown[],
+  { status, fields }: PartOfBody,
+  add: HeaderList,
+  remove: readonly string[],
+): readonly unknown[] {
+  const replaced = fields.map(([name]) => name)
+  const edited = editWriteHead(res, args, [...add, ...fields], [...remove, ...replaced])
+  return withStatus(res, status, edited.slice(1))
+}
+
+function withStatus(res: ServerResponse, status: number, args: readonly unknown[]): unknown[] {
   clearReason(res)
-  // Also for a head that is written when nothing is kept any more.
-  res.statusCode = reply.status
-  return [reply.status]
+  // For a head that is written later by another layer, too.
+  res.statusCode = status
+  return [status, ...args.filter((arg) => typeof arg !== 'string')]
 }
 
 /** Complete, unless it was too large, or fewer or more bytes were written than declared. */

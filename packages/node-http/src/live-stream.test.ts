@@ -2,7 +2,7 @@
 
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { connect, createServer } from 'node:http2'
+import { connect, createServer, type ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import type { LiveChunks, LiveReply } from '@stampede/core'
 import { expect, onTestFinished, test } from 'vitest'
@@ -92,10 +92,46 @@ test('is not for HTTP/1.0, where the end of the connection is the end of the bod
 
 test('is reset on HTTP/2', async () => {
   const bodies = [chunksOf(['ab', 'c'], 'ends'), chunksOf(['ab'], 'breaks')]
-  const server = createServer((_req, res) => {
+  const { get } = await serveHttp2((res) => {
     const [body] = bodies.splice(0, 1)
-    if (body) writeLive(res as unknown as ServerResponse, reply(body))
+    if (body) writeLive(res, reply(body))
   })
+  expect(await get()).toBe('abc 0')
+  expect(await get()).toMatch(/^(ab)? 2$/)
+})
+
+test('is reset on HTTP/2 in a turn of its own, outside a callback of node:http2', async () => {
+  const turns: string[] = []
+  const { get } = await serveHttp2((res, stream) => {
+    const close = stream.close.bind(stream)
+    stream.close = (code) => {
+      turns.push('reset')
+      close(code)
+    }
+    setImmediate(() => turns.push('next turn'))
+    // The chunks break off in this turn, as when the leader's stream is reset.
+    const next = () => Promise.reject(new Error('cut'))
+    writeLive(res, reply({ ...chunksOf([], 'breaks'), next }))
+  })
+  expect(await get()).toBe(' 2')
+  expect(turns).toEqual(['next turn', 'reset'])
+})
+
+test('is given back at once when the client left on HTTP/2 while it waited', async () => {
+  const chunks = chunksOf(['ab'], 'ends')
+  const told: boolean[] = []
+  const { get } = await serveHttp2((res, stream) => {
+    stream.once('close', () => told.push(writeLive(res, reply(chunks))))
+    stream.destroy()
+  })
+  await get()
+  await expect.poll(() => [told, chunks.left]).toEqual([[true], true])
+})
+
+async function serveHttp2(
+  listener: (res: ServerResponse, stream: ServerHttp2Stream) => void,
+): Promise<{ get(): Promise<string> }> {
+  const server = createServer((_req, res) => listener(res as never, res.stream))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
@@ -103,16 +139,16 @@ test('is reset on HTTP/2', async () => {
     client.destroy()
     server.close()
   })
-  const get = () =>
-    new Promise<string>((resolve) => {
-      const stream = client.request({ ':path': '/' }).setEncoding('utf8')
-      let text = ''
-      stream.on('data', (chunk) => {
-        text += chunk
-      })
-      stream.on('error', () => {})
-      stream.on('close', () => resolve(`${text} ${stream.rstCode}`))
-    })
-  expect(await get()).toBe('abc 0')
-  expect(await get()).toMatch(/^(ab)? 2$/)
-})
+  return {
+    get: () =>
+      new Promise<string>((resolve) => {
+        const stream = client.request({ ':path': '/' }).setEncoding('utf8')
+        let text = ''
+        stream.on('data', (chunk) => {
+          text += chunk
+        })
+        stream.on('error', () => {})
+        stream.on('close', () => resolve(`${text} ${stream.rstCode}`))
+      }),
+  }
+}

@@ -1,5 +1,6 @@
 // The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
+import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Begun,
@@ -11,7 +12,7 @@ import {
   type RequestView,
 } from '@stampede/core'
 import { openCapture } from './capture-response.ts'
-import { hasLeft } from './client-gone.ts'
+import { hasLeft, watchLeft } from './client-gone.ts'
 import { hideConditionals } from './hide-conditionals.ts'
 import { withNatives } from './judge-head.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
@@ -43,6 +44,7 @@ interface NodeExchange<Native> extends Exchange<Native> {
 /** What a middleware calls for each request. An error of the cache itself goes to `next`. */
 export function createNodeCache<Native>(
   cache: HttpCache<Native>,
+  allowsEtag?: Exchange<Native>['allowsEtag'],
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
     const { req, res, next, native, address } = visit
@@ -53,7 +55,7 @@ export function createNodeCache<Native>(
     try {
       if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
       if (typeof revalidation === 'object') {
-        const exchange = createNodeExchange(visit, request, cache)
+        const exchange = createNodeExchange(visit, request, cache, allowsEtag)
         exchange.runOrigin(revalidation.observer).then(revalidation.settle)
         return
       }
@@ -63,7 +65,7 @@ export function createNodeCache<Native>(
     } catch (error) {
       return next(error)
     }
-    handle(cache, createNodeExchange(visit, request, cache), begun, next)
+    handle(cache, createNodeExchange(visit, request, cache, allowsEtag), begun, next)
   }
 }
 
@@ -101,15 +103,18 @@ function createNodeExchange<Native>(
   visit: NodeVisit<Native>,
   request: RequestView,
   owner: object,
+  allowsEtag: Exchange<Native>['allowsEtag'],
 ): NodeExchange<Native> {
   const { req, res, next, native, address } = visit
   const natives: Natives = [native, res]
   let begun = false
+  let isGone = () => hasLeft(res)
   rememberPeer(req)
+  const context = new AsyncResource('StampedeRefresh')
   return {
     request,
     native,
-    isGone: () => hasLeft(res),
+    isGone: () => isGone(),
     get begun() {
       return begun
     },
@@ -122,6 +127,7 @@ function createNodeExchange<Native>(
     },
     async runOrigin(observer) {
       begun = true
+      isGone = watchLeft(res)
       const showConditionals = hideConditionals(req, observer.conditions)
       const capture = openCapture(res, withNatives(atHead(observer, showConditionals), natives))
       enterOrigin(req, (inner) => {
@@ -152,6 +158,7 @@ function createNodeExchange<Native>(
       begun = true
       if (!writeReady(res, ready)) next()
     },
+    ...(allowsEtag && { allowsEtag }),
     watchReads: () => watchReads(req),
     sendLive: canBreakOff(req)
       ? (reply) => {
@@ -161,7 +168,8 @@ function createNodeExchange<Native>(
       : undefined,
     redispatch(observer) {
       const { dispatch } = visit
-      return redispatch({ from: req, target: address.target, owner, observer, dispatch })
+      const { target } = address
+      return redispatch({ from: req, target, owner, observer, dispatch, context })
     },
   }
 }

@@ -3,7 +3,7 @@
 
 import type { ServerResponse } from 'node:http'
 import { finished, type Readable } from 'node:stream'
-import type { SharedSource } from './client-gone.ts'
+import { hasLeft, type SharedSource } from './client-gone.ts'
 import type { LiveFeed } from './live-feed.ts'
 
 /** What is done about a source of `res` while others read; `failed` is called when it breaks after its client left. */
@@ -43,8 +43,10 @@ export function readOn(
 export function shield(source: Readable, res: ServerResponse, live: LiveFeed): void {
   const { destroy } = source
   const own: Readable['destroy'] = (error) => {
-    const isLeft = (error === undefined || error === null) && res.destroyed && !source.readableEnded
-    return isLeft && live.watched ? source : Reflect.apply(destroy, source, [error])
+    const isLeft = (error === undefined || error === null) && hasLeft(res)
+    return isLeft && !source.readableEnded && live.watched
+      ? source
+      : Reflect.apply(destroy, source, [error])
   }
   Object.assign(source, { destroy: own })
 }

@@ -2,7 +2,10 @@
 // answer, because only it knows which proxies are trusted.
 
 import type { IncomingMessage } from 'node:http'
+import type { TLSSocket } from 'node:tls'
 import type { RequestView } from '@stampede/core'
+import { type ClientSocket, hasClientCertificate, hasLogin } from './connection.ts'
+import { tlsMembersOf } from './tls-connection.ts'
 
 /** The absolute address of a request, as the framework sees it. */
 export interface RequestAddress {
@@ -17,25 +20,45 @@ export interface RequestAddress {
 
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
   const { headers } = req
+  const { socket }: { socket: ClientSocket } = req as IncomingMessage & { socket: TLSSocket }
   return {
     method: req.method ?? 'GET',
     scheme: unlessSaidOtherwise(address.scheme, headers[':scheme']),
-    host: unlessSaidOtherwise(address.host, headers[':authority'] && headers.host),
+    host: address.host,
     target: address.target,
     rewritten: address.rewritten,
     headers,
+    hasBody: hasUnframedBody(req),
+    hasClientCertificate: hasClientCertificate(socket),
+    hasLogin: hasLogin(req),
+    servername: servernameOf(socket),
   }
 }
 
+/** RFC 9113 §8.1: over HTTP/2 a request can have a body without Content-Length. */
+function hasUnframedBody(req: IncomingMessage): boolean {
+  const { stream } = req as { stream?: { endAfterHeaders?: boolean } }
+  return stream?.endAfterHeaders === false
+}
+
+/** Over TLS, `false` on the socket of a client that asked for no server. Elsewhere it is absent, or null. */
+function servernameOf({ servername }: ClientSocket): string | undefined {
+  return (servername as string | false | null | undefined) === false ? '' : servername || undefined
+}
+
 /**
- * An HTTP/2 client says its host in two places, and a scheme besides that of its connection. A handler may read either: where
- * they disagree, both are in the key.
+ * An HTTP/2 client sends a scheme that may differ from its connection's. A handler may read either,
+ * so both are in the key if they differ.
  */
 function unlessSaidOtherwise(known: string, said: string | string[] | undefined): string {
   return said === undefined || said === known ? known : `${known} ${said}`
 }
 
-/** Node keeps the address of a peer that left only if it was asked for before; a refresh may need it. */
-export function rememberPeer(req: IncomingMessage): string | undefined {
-  return req.socket.remoteAddress
+/**
+ * Reads the client's address and its TLS state. A refresh may run after the connection has closed,
+ * and Node forgets them then.
+ */
+export function rememberPeer(req: IncomingMessage): void {
+  void req.socket.remoteAddress
+  tlsMembersOf(req)
 }

@@ -11,7 +11,7 @@ import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, WrappedMethods } from './wrapped-methods.ts'
-import { discardWrite, writeReply } from './write-response.ts'
+import { chunkFor, discardWrite, writeReply } from './write-response.ts'
 
 export class ResponseLayer {
   readonly #res: ServerResponse
@@ -78,12 +78,12 @@ export class ResponseLayer {
   #judge(args: readonly unknown[]): boolean {
     const judged = judgeHead(this.#res, args, this.#observer, this.#outer, this.#whole)
     if ('replacement' in judged) {
-      this.#replace(judged.replacement, judged.instead)
+      this.#replace(judged.replacement, judged.of)
       return false
     }
     this.#phase = 'judged'
     this.#head = judged
-    if (judged.muted) this.#methods.mute()
+    if (judged.cut) this.#methods.cut(judged.cut)
     return true
   }
 
@@ -125,7 +125,7 @@ export class ResponseLayer {
     this.#departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
-    const more = this.#through('write', args)
+    const more = this.#through('write', this.#outward('write', args))
     this.#keep(args)
     // While the body is kept, the handler is not slowed down by its client: others wait for the end, and one who does not
     // read must not hold them up; one who left sends no `drain` at all. Bounded by maxBodyBytes, then as ever.
@@ -137,7 +137,7 @@ export class ResponseLayer {
     this.#openHead(this.#phase === 'head' ? wholeBody(args) : undefined)
     if (this.#isShut()) return discardWrite(args, this.#res)
     if (this.#hold.takes(args, this.#head.args)) return this.#endWhenTold(args)
-    const returned = this.#through('end', args)
+    const returned = this.#through('end', this.#outward('end', args))
     this.#keep(args)
     this.#ended = true
     // Koa 3, seeing that its client is gone, ends without the body it has.
@@ -151,7 +151,7 @@ export class ResponseLayer {
   #beyond(method: 'write' | 'end', args: readonly unknown[]): unknown {
     if (this.#methods.inside || !this.#live.active) return this.#pass(method, args)
     this.#departure.wrote()
-    const returned = this.#methods.through(method, args)
+    const returned = this.#methods.through(method, this.#outward(method, args))
     this.#body.add(args[0], args[1])
     if (method === 'end') this.#live.end(true)
     if (!this.#live.active) this.#departure.stop()
@@ -177,6 +177,15 @@ export class ResponseLayer {
 
   #isShut = (): boolean => this.#phase === 'replaced' || this.#hold.active
   #pass = (method: Method, args: readonly unknown[]): unknown => this.#methods.pass(method, args)
+
+  /**
+   * A copy where a layer outside us may change the chunk in place: the entry keeps the handler's
+   * bytes.
+   */
+  #outward(method: 'write' | 'end', args: readonly unknown[]): readonly unknown[] {
+    const chunk = chunkFor(this.#methods.original[method], args[0])
+    return chunk === args[0] ? args : [chunk, ...args.slice(1)]
+  }
 
   #through(method: Method, args: readonly unknown[]): unknown {
     const ownHead = this.#phase === 'judged' ? this.#ownWriteHead : undefined
@@ -226,6 +235,7 @@ export class ResponseLayer {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     this.#phase = 'settled'
     this.#tell(end)
+    if (end.type === 'not-captured' && !this.#live.active) this.#methods.release()
   }
 
   #tell(end: OriginEnd): void {

@@ -1,7 +1,7 @@
 // Running a request through the whole app once more, behind an answer that was already given. The new
 // request carries a mark that says which cache sent it; only that cache acts on it, once.
 
-import { AsyncLocalStorage } from 'node:async_hooks'
+import type { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { OriginEnd, OriginObserver } from '@stampede/core'
 import { createDetachedPair } from './detached-exchange.ts'
@@ -21,9 +21,6 @@ interface Mark extends Revalidation {
 }
 
 const marks = new WeakMap<IncomingMessage, Mark>()
-
-/** A refresh must not run in the context (transaction, logger, user) of a request that is over. */
-const outsideRequests = AsyncLocalStorage.snapshot()
 
 /** Whether this request is a refresh by stampedeCache and has no client. For loggers and counters. */
 export function isRevalidation(req: IncomingMessage): boolean {
@@ -49,21 +46,34 @@ export function redispatch(order: {
   readonly owner: object
   readonly observer: OriginObserver
   readonly dispatch: Dispatch
+  /** The async context of `from`: layers in front may have put a tracer or a tenant into it. */
+  readonly context: AsyncResource
 }): Promise<OriginEnd> {
   const { req, res } = createDetachedPair(order.from, order.target)
   return new Promise((settle) => {
-    const fail = (error: unknown): void => settle({ type: 'failed', status: res.statusCode, error })
+    const fail = (status: number, error: unknown): void => settle({ type: 'failed', status, error })
     const mark: Mark = { owner: order.owner, observer: order.observer, settle, taken: false }
     marks.set(req, mark)
     res.once('close', () => {
-      if (!mark.taken) fail(new Error(`the refresh was answered before it came to its cache`))
+      if (!mark.taken) fail(res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))
     })
-    outsideRequests(async () => {
+    // The current context is that of the request that began the flight, which may be another one.
+    order.context.runInAsyncScope(async () => {
       try {
         await order.dispatch(req, res)
       } catch (error) {
-        fail(error)
+        fail(500, error)
       }
     })
   })
+}
+
+function answeredBefore({ statusCode }: ServerResponse): Error {
+  const error = new Error(
+    `a layer in front of the cache answered it with ${statusCode} before it reached the cache; ` +
+      'let that layer pass requests of which isRevalidation(req) is true',
+  )
+  // The stack shows only this module, not the layer that answered.
+  error.stack = ''
+  return error
 }

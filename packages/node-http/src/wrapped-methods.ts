@@ -1,7 +1,9 @@
-// The methods of a ServerResponse as they were before we wrapped them, and two ways to call them.
+// Methods of a ServerResponse as they were before we wrapped them, and two ways to call them.
 
 import type { ServerResponse } from 'node:http'
-
+import type { Readable } from 'node:stream'
+import { chunkBytes } from './body.ts'
+import type { BodyCut } from './body-cut.ts'
 import { discardWrite } from './write-response.ts'
 
 export type Method = 'writeHead' | 'write' | 'end' | 'flushHeaders' | 'destroy'
@@ -10,7 +12,9 @@ export class WrappedMethods {
   readonly original: Pick<ServerResponse, Method>
   readonly #res: ServerResponse
   #depth = 0
-  #muted = false
+  #cut: BodyCut | undefined
+  /** The last byte need not be held back any more: the body is not captured. */
+  #released = false
 
   constructor(res: ServerResponse) {
     const { writeHead, write, end, flushHeaders, destroy } = res
@@ -24,34 +28,101 @@ export class WrappedMethods {
   }
 
   pass(method: Method, args: readonly unknown[]): unknown {
-    if (!this.#muted) return Reflect.apply(this.original[method], this.#res, args)
-    if (method === 'write' || method === 'flushHeaders') {
-      // Settled, so that nobody can answer something else; what is not flushed is not on its way.
-      if (!this.#res.headersSent) this.#res.writeHead(this.#res.statusCode)
-      return method === 'write' ? discardWrite(args, true) : undefined
-    }
-    const sent = method === 'end' ? args.filter((arg) => typeof arg === 'function') : args
-    return Reflect.apply(this.original[method], this.#res, sent)
+    if (this.inside || this.#cut === undefined) return this.#call(method, args)
+    return this.through(method, args)
+  }
+
+  /** From now on the client gets only the bytes that `cut` lets through. */
+  cut(cut: BodyCut): void {
+    this.#cut = cut
   }
 
   /**
-   * The client has the body already: it gets the head alone, when the body is at its end. Earlier, it would leave as soon as
-   * it is told, and with it the source of a body that others want.
+   * The body is not captured: the client gets its last bytes at once. Only the handler ends the
+   * response. Ended earlier, Express would report a file that is still being read as aborted.
    */
-  mute(): void {
-    this.#muted = true
+  release(): void {
+    if (this.#cut === undefined) return
+    this.#released = true
+    // A client that has its part may leave. pipe() then unpipes its source, which would stay open:
+    // it is read to its end.
+    this.#res.on('unpipe', (source: Readable) => {
+      if (this.#cut?.done) setImmediate(() => source.destroyed || source.resume())
+    })
+    if (!this.inside) this.#sendRest()
   }
 
-  /** Calls the layers outside us. With `ownWriteHead` those inside us have had their turn with the head. */
+  /**
+   * Calls the layers outside us. With `ownWriteHead`, the layers inside us have seen the head
+   * already.
+   */
   through(method: Method, args: readonly unknown[], ownWriteHead?: unknown): unknown {
     const { writeHead } = this.#res
+    const outermost = !this.inside
     if (ownWriteHead !== undefined) Object.assign(this.#res, { writeHead: ownWriteHead })
     this.#depth += 1
     try {
-      return this.pass(method, args)
+      if (!outermost || this.#cut === undefined) return this.#call(method, args)
+      const returned = this.#callCut(this.#cut, method, args)
+      if (method === 'write') this.#sendRest()
+      return returned
     } finally {
       this.#depth -= 1
       if (this.#res.writeHead === ownWriteHead) this.#res.writeHead = writeHead
     }
   }
+
+  #call(method: Method, args: readonly unknown[]): unknown {
+    return Reflect.apply(this.original[method], this.#res, args)
+  }
+
+  #callCut(cut: BodyCut, method: Method, args: readonly unknown[]): unknown {
+    if (method === 'write') return this.#writeCut(cut, args)
+    if (method === 'end') return this.#endCut(cut, args)
+    // The head is not flushed: a client that gets no body would take it for the whole response.
+    if (method !== 'flushHeaders' || !cut.done) return this.#call(method, args)
+    this.#openHead()
+    this.#sendRest()
+    return undefined
+  }
+
+  #writeCut(cut: BodyCut, args: readonly unknown[]): unknown {
+    const chunk = chunkBytes(args[0], args[1])
+    if (chunk === undefined) return this.#call('write', args)
+    const piece = cut.take(chunk)
+    if (piece.byteLength > 0) return this.#call('write', [piece, ...callbackOf(args)])
+    this.#openHead()
+    return discardWrite(args, true)
+  }
+
+  #endCut(cut: BodyCut, args: readonly unknown[]): unknown {
+    const chunk = chunkBytes(args[0], args[1])
+    const piece = chunk === undefined ? new Uint8Array() : cut.take(chunk)
+    const left = Buffer.concat([piece, cut.rest()])
+    return this.#call('end', left.byteLength > 0 ? [left, ...callbackOf(args)] : callbackOf(args))
+  }
+
+  /** Writes the head without sending it, so that no other response can begin. */
+  #openHead(): void {
+    if (!this.#res.headersSent) this.#res.writeHead(this.#res.statusCode)
+  }
+
+  #sendRest(): void {
+    const cut = this.#cut
+    if (!this.#released || cut?.done !== true) return
+    this.#released = false
+    if (this.#res.writableEnded || this.#res.destroyed) return
+    const rest = cut.rest()
+    this.#depth += 1
+    try {
+      if (rest.byteLength > 0) this.#call('write', [rest])
+      else this.#call('flushHeaders', [])
+    } finally {
+      this.#depth -= 1
+    }
+  }
+}
+
+function callbackOf(args: readonly unknown[]): readonly unknown[] {
+  return args.filter((arg) => typeof arg === 'function').slice(-1)
 }

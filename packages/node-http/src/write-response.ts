@@ -2,6 +2,7 @@
 // that others write to, so they are checked before the response is touched.
 
 import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
+import { Http2ServerResponse } from 'node:http2'
 import { type HeaderList, OWN_FIELDS, type ReadyReply, type Reply, toHeaders } from '@stampede/core'
 import { applyFields, forbidTransform } from './header-fields.ts'
 import { clearReason } from './http2.ts'
@@ -15,7 +16,29 @@ const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'k
  * Layers that wrap it understand one status, or an object; few read an array as Node does (on-headers only since 1.1), and once one of
  * them has set a field, Node 20 keeps one line of each name in it.
  */
-const { writeHead: takesArray } = ServerResponse.prototype
+const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
+const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
+
+/** Node's own methods leave a chunk as it is. A layer that wraps them may change it in place. */
+const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
+
+function leavesChunks(method: unknown): boolean {
+  // First the method of nearly every response: cheaper than the lookup.
+  return method === nodeEnd || NODES_OWN.has(method)
+}
+
+/** Whether a layer further out wraps `end`, and so may change the body. */
+export function isWrapped(res: ServerResponse): boolean {
+  return !leavesChunks(res.end)
+}
+
+/**
+ * The chunk, or a copy if a layer wraps `method`: the chunk belongs to an entry or to other
+ * clients.
+ */
+export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
+  return !leavesChunks(method) && chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
+}
 
 /**
  * Sends the reply. False when it cannot be sent as it is (a field that is no valid header): the response
@@ -36,7 +59,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
     Reflect.apply(methods.writeHead, res, [reply.status])
   }
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
-  Reflect.apply(methods.end, res, send ? [reply.body] : [])
+  Reflect.apply(methods.end, res, send ? [chunkFor(methods.end, reply.body)] : [])
   return true
 }
 
@@ -61,13 +84,14 @@ export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const isTaken = res.writeHead !== takesArray || res.headersSent || res.statusMessage
   if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
   res.writeHead(status, fields as string[])
-  res.end(body)
+  const end: (chunk: Uint8Array) => unknown = res.end
+  end.call(res, chunkFor(end, body))
   return true
 }
 
 /** The same in the form that everything else has. */
-export function replyOf({ status, fields, body }: ReadyReply): Reply {
-  return { status, headers: toHeaders(fields), body }
+export function replyOf({ status, fields, body, kind }: ReadyReply): Reply {
+  return { status, headers: toHeaders(fields), body, kind }
 }
 
 /** Whether Node would accept status and fields. */

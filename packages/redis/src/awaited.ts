@@ -1,23 +1,28 @@
-// What this process waits for, and what it was told of it with the word that woke it: then it need not ask again. Used only for the
-// very fill that it was told to wait for, only at once, and not after a purge of anything.
+// Keys this process waits for, and entries delivered with their wake-up message. Such an entry
+// saves a lookup. It is used only for the fill that the lookup was told to wait for, only at once,
+// and not after any purge.
 
 import type { LookupReply, LookupRequest } from '@stampede/core'
 import type { Filled } from './filled-message.ts'
 import { duration } from './reply-parts.ts'
 import type { ServerClock } from './server-clock.ts'
 
-/** What comes later than this is the past: whoever is woken by it asks. */
+/** A wake-up older than this does not deliver its entry; the waiter looks it up. */
 const LATE_MS = 500
-/** At once. With the longest frames it is what Redis lets pile up for a subscriber that does not read (8 MiB, for a minute). */
+/**
+ * Waits at the same time. With the longest frames, they fill what Redis buffers for a subscriber
+ * that does not read (8 MiB, for a minute).
+ */
 const MOST = 500
-/** Of keys and frames: how long a URL is, is the client's. */
+/** Of keys and frames: clients choose the length of URLs. */
 const MOST_BYTES = 8 * 1024 * 1024
-const OVERHEAD_BYTES = 600
+/** Map slot, the objects of a wait and of what was told: measured by `test/heap.test.ts`. */
+const OVERHEAD_BYTES = 900
 
 interface Wait {
   readonly token: string
   readonly fence: string
-  /** Kept of all that came from the socket with it: a frame of its own. */
+  /** A copy, so that it does not keep the whole buffer of the socket alive. */
   filled: Filled | undefined
 }
 
@@ -34,7 +39,10 @@ export class Awaited {
     return this.#bytes
   }
 
-  /** Before a look-up: whether it may be told, if it has to wait. Where there is no room, who gave up waiting makes some. */
+  /**
+   * Before a lookup: whether it may ask for the entry with its wake-up. If there is no room, the
+   * oldest wait ends, since its waiter may have given up.
+   */
   mayBegin(): boolean {
     if (this.#asking + this.#waits.size < MOST) {
       this.#asking += 1
@@ -47,12 +55,12 @@ export class Awaited {
     return false
   }
 
-  /** The look-up is over, however it ended. */
+  /** The lookup has ended in any way. */
   ended(): void {
     this.#asking -= 1
   }
 
-  /** The store said: busy, under this fence. It has noted that `token` waits. */
+  /** The store replied BUSY under this fence, and has noted that `token` waits. */
   add(key: string, token: string, fence: string): void {
     this.#end(key)
     this.#waits.set(key, { token, fence, filled: undefined })
@@ -60,7 +68,7 @@ export class Awaited {
     this.#bound()
   }
 
-  /** Ignored, if it is not that for which this process waits. */
+  /** Ignored unless this process waits for exactly this fill. */
   fill(filled: Filled): void {
     const wait = this.#waits.get(filled.key)
     if (wait?.token !== filled.token || wait.fence !== filled.fence) return
@@ -71,20 +79,20 @@ export class Awaited {
     this.#bound()
   }
 
-  /** What the next look-up would find, as far as was told. The wait is over. */
+  /** The reply that the next lookup would get, if its wake-up brought the entry. Ends the wait. */
   take(
     key: string,
     { token, leaseMs, outdated, early }: LookupRequest,
     clock: Pick<ServerClock, 'agoAtMost'>,
   ): LookupReply | undefined {
-    // Who only reads, for a HEAD, does not wait, and ends nobody's wait.
+    // A HEAD request only reads. It does not wait, and must not end the wait of another.
     if (leaseMs === 0) return undefined
     const wait = this.#end(key)
     if (wait?.filled === undefined || wait.token !== token || outdated || early) return undefined
     return replyFrom(wait.filled, clock)
   }
 
-  /** Something was purged, or may have been: what is told from now on may be older. */
+  /** Something was purged, or may have been: entries delivered from now on may be older. */
   forget(): void {
     this.#waits.clear()
     this.#bytes = 0
@@ -98,7 +106,7 @@ export class Awaited {
     return wait
   }
 
-  /** The oldest go: who comes for one of them asks. */
+  /** Evicts the oldest waits; their waiters look up instead. */
   #bound(): void {
     for (const oldest of this.#waits.keys()) {
       if (this.#waits.size <= MOST && this.#bytes <= MOST_BYTES) return
@@ -107,9 +115,10 @@ export class Awaited {
   }
 }
 
-/** Here, and in what was told. */
+/** The key is held twice: in the map and in the entry. */
 function keyBytes(key: string): number {
-  return OVERHEAD_BYTES + 4 * key.length
+  const characterBytes = /[^\0-\xff]/.test(key) ? 2 : 1
+  return OVERHEAD_BYTES + 2 * characterBytes * key.length
 }
 
 function frameBytes({ filled }: Wait): number {

@@ -1,6 +1,23 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { withBudget } from './budget.ts'
+
+/** Both ends of a connection. */
+async function connected(): Promise<{ client: Socket; peer: Socket; close(): void }> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  const [peer] = (await once(server, 'connection')) as [Socket]
+  if (client.connecting) await once(client, 'connect')
+  const close = () => {
+    client.destroy()
+    peer.destroy()
+    server.close()
+  }
+  return { client, peer, close }
+}
 
 describe('a budget', () => {
   it('is spent when nothing comes', async () => {
@@ -8,12 +25,17 @@ describe('a budget', () => {
   })
 
   it('is not spent by our own blocked event loop when the answer is there already', async () => {
-    // As a reply in a socket's buffer: ready, but read only in the poll phase, after the timers.
-    const answer = new Promise((resolve) => setImmediate(resolve, 'there'))
+    const { client, peer, close } = await connected()
+    const answer = once(client, 'data').then(([data]) => String(data))
+    // In the check phase: the next to come are timers, and only then sockets are read.
+    await new Promise(setImmediate)
     const asked = withBudget(10, answer)
+    // It is in the buffer of our socket at once.
+    peer.write('there')
     const end = performance.now() + 50
     while (performance.now() < end);
     expect(await asked).toBe('there')
+    close()
   })
 
   it('is one timer for all that is asked at one time, and each is late by itself', async () => {

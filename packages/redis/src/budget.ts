@@ -1,5 +1,5 @@
-// A time budget for what is asked of Redis. Whatever is asked at one time is late together: a timer for each would be a tenth of what a
-// command costs.
+// Time budgets for commands. Commands that are sent together share one timer, since a timer for
+// each would add a tenth to their cost.
 
 class Deadline {
   readonly budgetMs: number
@@ -9,20 +9,21 @@ class Deadline {
 
   constructor(budgetMs: number) {
     this.budgetMs = budgetMs
-    // Timers run before sockets are read: after a blocked event loop the reply is there already, so the loop gets two turns to
-    // hand it over before it is called late.
+    // Timers run before sockets are read. After a blocked event loop the reply may be there
+    // already, so the loop gets two turns to deliver it.
     this.#timer = setTimeout(() => setImmediate(() => setImmediate(() => this.#pass())), budgetMs)
-    // Promises that settled together go on together: who asks now comes before this.
+    // Commands sent in the same turn of the microtask queue share the timer. Later ones get a new
+    // one.
     queueMicrotask(() => this.#close())
   }
 
-  /** `onLate` does nothing once it was settled. */
+  /** `onLate` must have no effect once its command has settled. */
   add(onLate: () => void): void {
     this.#left += 1
     this.#late.push(onLate)
   }
 
-  /** One of them was settled. Nobody may be added after the last. */
+  /** One command has settled. After the last one no command may join. */
   settled(): void {
     this.#left -= 1
     if (this.#left > 0) return

@@ -80,21 +80,36 @@ function lasting(duplicated: unknown): Connection {
   const connection = duplicated as Connection & { connect?(): Promise<unknown> }
   const disconnect = connection.disconnect.bind(connection)
   let isClosed = false
+  let isLeaving = false
   let attempt = 0
   connection.disconnect = (reconnect = false) => {
     if (!reconnect) isClosed = true
+    // ioredis asks for it with each command that a replica refuses, and each adds a listener and a timer.
+    if (reconnect && isLeaving) return
+    isLeaving = true
     disconnect(reconnect)
   }
+  const left = () => {
+    isLeaving = false
+  }
+  connection.on('close', left)
   connection.on('ready', () => {
+    left()
     attempt = 0
   })
   connection.on('end', () => {
+    left()
     attempt += 1
     setTimeout(() => {
       if (!isClosed) connection.connect?.().catch(() => {})
     }, retryDelayMs(attempt)).unref()
   })
   return connection
+}
+
+/** Redis 6.2 reports an error of a command in a script as `ERR Error running script: -READONLY ...`. */
+function isReadOnly({ message }: Error): boolean {
+  return message.startsWith('READONLY') || message.includes('-READONLY ')
 }
 
 function nodeOptions(budgetMs: number) {
@@ -118,7 +133,7 @@ function nodeOptions(budgetMs: number) {
     keepAlive: 5_000,
     retryStrategy: (attempt: number): number | null => retryDelayMs(attempt),
     // After a fail-over the old master answers READONLY: the connection is to the wrong server.
-    reconnectOnError: (error: Error) => (error.message.startsWith('READONLY') ? 1 : false),
+    reconnectOnError: (error: Error) => (isReadOnly(error) ? 1 : false),
   }
 }
 

@@ -44,7 +44,8 @@ function readSteps(flat: unknown[]): Map<string, Uint8Array> {
   const steps = new Map<string, Uint8Array>()
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const value = bytes(flat[i + 1])
-    if (value !== undefined) steps.set(String(flat[i]), value)
+    // A copy: what was read is a view of all that the socket read with it, and an attempt may take minutes.
+    if (value !== undefined) steps.set(String(flat[i]), Uint8Array.from(value))
   }
   return steps
 }

@@ -1,8 +1,8 @@
-// The two connections of one store, shared by everything that is built on it: commands, with a budget and a
-// breaker, and the subscription. Opened by the first who needs them.
+// The two connections of one store: commands, with a budget and a breaker, and the subscription.
+// Cache, locks and idempotency share them. The first user opens them.
 
 import { randomBytes } from 'node:crypto'
-import { type Clock, groupOf, storeUnavailable } from '@stampede/core'
+import { type Clock, groupOf, StampedeError, storeUnavailable } from '@stampede/core'
 import { withBudget } from './budget.ts'
 import { type Connection, type Connections, connect, type RedisClient } from './client.ts'
 import type { Names } from './keys.ts'
@@ -47,7 +47,7 @@ export class RedisLink {
     this.budgetMs = budgetMs
   }
 
-  /** Opens the connections if nobody did, and tells `hearer` what is heard on them. */
+  /** Opens the connections if they are closed, and passes messages on to `hearer`. */
   open(clock: Clock, hearer: Hearer): void {
     this.#users += 1
     this.#live ??= this.#connect(clock)
@@ -59,12 +59,17 @@ export class RedisLink {
       hearer.onLost()
     }
     connection.on('close', lost)
-    // Of one node of a cluster. Whoever waits for what it has looks again, and the others look once too often.
+    // Registered after the listener that closes the breaker, so that commands are sent from here
+    // on.
+    connection.on('ready', () => hearer.onReady?.())
+    connection.on('+node', () => hearer.onReady?.())
+    // A connection to one node of a cluster. All waiters look again, although only those of that
+    // node have to.
     connection.on('node error', (error: Error) => hearer.onError('connect', error))
     connection.on('-node', lost)
   }
 
-  /** Closes the connections when the last who opened them is done; whoever comes later opens new ones. */
+  /** Closes the connections with their last user. A later user opens new ones. */
   close(hearer: Hearer): void {
     const live = this.#live
     if (live === undefined || !live.subscription.hearers.delete(hearer)) return
@@ -75,12 +80,12 @@ export class RedisLink {
     live.connection.disconnect()
   }
 
-  /** Of the server that has this record. */
+  /** Clock of the server that has this record. */
   clockOf(key: string): ServerClock {
     return this.#serverOf(this.names.record(key)).clock
   }
 
-  /** Of the server that has the log of purges. */
+  /** Clock of the server that has the log of purges. */
   get logClock(): ServerClock {
     return this.#serverOf(this.names.purges[0]).clock
   }
@@ -90,9 +95,32 @@ export class RedisLink {
     return this.#live?.subscription.hearing ?? false
   }
 
-  /** Somebody waits to be woken within `forMs`. */
+  /** A caller waits for a wake-up within `forMs`, so the subscription is checked more often. */
   watch(forMs: number): void {
     this.#live?.subscription.watch(forMs)
+  }
+
+  /** When an operation that begins now has to end, on this process's clock. */
+  deadline(): number {
+    return this.#need().clock.now() + this.budgetMs
+  }
+
+  /**
+   * Time left until `deadline`, but at least a tenth of the budget: a blocked event loop of this
+   * process is no reason to go on without Redis.
+   */
+  leftMs(deadline: number): number {
+    return Math.max(this.budgetMs / 10, deadline - this.#need().clock.now())
+  }
+
+  /** Rejects with what `promise` does, or with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the time is over. */
+  async within<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
+    try {
+      return await withBudget(this.leftMs(deadline), promise)
+    } catch (error) {
+      if (error instanceof StampedeError) throw error
+      throw storeUnavailable('redis', operation, this.#whyNotSent() ?? error)
+    }
   }
 
   /** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`; `insist` tries even while the breaker is open. */
@@ -101,8 +129,9 @@ export class RedisLink {
     key: string,
     args: readonly ScriptArgument[],
     insist = false,
+    deadline?: number,
   ): Promise<unknown> {
-    return this.#run(script, this.#keysOf(script, key), args, insist)
+    return this.#run(script, this.#keysOf(script, key), args, insist, deadline)
   }
 
   /** The same, for a script that works on the log of purges. */
@@ -111,12 +140,18 @@ export class RedisLink {
   }
 
   /** Reads fields of a record, and of that of its group if it has one. */
-  read(key: string, fields: readonly string[], stamps: readonly string[]): Promise<RecordRead> {
+  read(
+    key: string,
+    fields: readonly string[],
+    stamps: readonly string[],
+    deadline: number,
+  ): Promise<RecordRead> {
     const record = this.names.record(key)
     const groupKey = groupOf(key)
     const group = groupKey === key ? undefined : this.names.record(groupKey)
-    return this.#attempt('read', record, false, ({ connection }, { clock }) =>
-      readRecord(connection, clock, this.budgetMs, { record, fields, group, stamps }),
+    const names = { record, fields, group, stamps }
+    return this.#attempt('read', record, false, deadline, ({ connection }, { clock }, leftMs) =>
+      readRecord(connection, clock, leftMs, names),
     )
   }
 
@@ -125,43 +160,50 @@ export class RedisLink {
     keys: readonly string[],
     args: readonly ScriptArgument[],
     insist: boolean,
+    deadline?: number,
   ): Promise<unknown> {
-    const run = ({ scripts }: Live) => scripts.run(script, keys, args)
-    return this.#attempt(script.name, keys[0] ?? '', insist, run)
+    const run = ({ scripts }: Live, _: Server, leftMs: number) =>
+      scripts.run(script, keys, args, leftMs)
+    return this.#attempt(script.name, keys[0] ?? '', insist, deadline, run)
   }
 
-  /** Whatever is asked of the server that has this record, unless it is known to be away. */
+  /** Runs a command on the server that has this record, unless its breaker is open. */
   async #attempt<T>(
     operation: string,
     record: string,
     insist: boolean,
-    attempt: (live: Live, server: Server) => Promise<T>,
+    deadline: number | undefined,
+    attempt: (live: Live, server: Server, leftMs: number) => Promise<T>,
   ): Promise<T> {
     const live = this.#need()
+    const endsAt = deadline ?? this.deadline()
     const server = this.#serverOf(record)
     const { breaker } = server
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', operation, this.#whyNotSent())
     try {
-      if (!live.opening.isOver) await this.#opened()
-      const reply = await attempt(live, server)
+      if (!live.opening.isOver) await this.#opened(this.leftMs(endsAt))
+      const reply = await attempt(live, server, this.leftMs(endsAt))
       breaker.succeeded()
       return reply
     } catch (error) {
-      // A server that refuses is there: the breaker is about one that does not answer.
+      // A server that refuses a command is alive. The breaker counts only missing replies.
       if (isReply(error)) breaker.succeeded()
       else breaker.failed()
       throw storeUnavailable('redis', operation, error)
     }
   }
 
-  /** Settles when both connections were first usable: may never be, so nothing that is waited for waits for it alone. */
+  /**
+   * Settles when both connections were first usable. That may be never, so do not wait for it
+   * without a time limit.
+   */
   get opened(): Promise<unknown> {
     return this.#need().opened
   }
 
   /**
-   * What may be done twice is tried for a budget's time while the connection is lost: mostly it is made anew at once, as after a
-   * fail-over.
+   * Repeats an idempotent `attempt` for one budget while the connection is lost. After a fail-over
+   * the new connection is usually there within that time.
    */
   async persist<T>(attempt: () => Promise<T>): Promise<T> {
     const { clock } = this.#need()
@@ -176,22 +218,22 @@ export class RedisLink {
     }
   }
 
-  /** A question about the server itself; not one that a request waits for. */
+  /** A command about the server itself. No request waits for it. */
   async ask(command: string, ...args: string[]): Promise<unknown> {
     const { connection } = this.#need()
-    await this.#opened()
+    await this.#opened(this.budgetMs)
     return withBudget(this.budgetMs, send(connection, command, ...args))
   }
 
   /** The first operations wait for the first connection, so that a start is not a stampede. */
-  async #opened(): Promise<void> {
+  async #opened(withinMs: number): Promise<void> {
     const { connection, opening } = this.#need()
-    await opening.within(this.budgetMs).catch((late: Error) => {
+    await opening.within(withinMs).catch((late: Error) => {
       throw new NotSent(lastErrorOf(connection) ?? late)
     })
   }
 
-  /** What is left alone may be so because it is not there. */
+  /** Why a command is not sent: the last connection error, if there is no connection. */
   #whyNotSent(): NotSent | undefined {
     const { connection } = this.#need()
     const error = connection.status === 'ready' ? undefined : lastErrorOf(connection)
@@ -220,7 +262,7 @@ export class RedisLink {
     const servers = new Servers(clock)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {
-        // It has just answered. What a cluster says of itself says nothing of its nodes.
+        // A ready connection has just replied. In a cluster that says nothing about single nodes.
         if (!this.isCluster) servers.get('').breaker.succeeded()
         resolve()
       }),
@@ -237,7 +279,7 @@ export class RedisLink {
       clock,
       connection,
       subscription,
-      scripts: new ScriptRunner(connection, this.budgetMs),
+      scripts: new ScriptRunner(connection),
       servers,
       serverOf,
       opened,
@@ -246,7 +288,10 @@ export class RedisLink {
   }
 }
 
-/** What Redis itself said, as opposed to a connection that failed; but not that it is the wrong server, or not ready. */
+/**
+ * Whether Redis itself refused the command. False for connection errors, and for replies of the
+ * wrong server or of one that is not ready.
+ */
 export function isReply(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false
   return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)

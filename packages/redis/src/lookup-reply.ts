@@ -1,4 +1,4 @@
-// The replies of lua/lookup-or-lease-2.lua, read. What comes from the server is checked, not trusted.
+// Reads the replies of lua/lookup-or-lease-2.lua. The server is not trusted: each part is checked.
 
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '@stampede/core'
 import { bytes, duration, signed } from './reply-parts.ts'
@@ -7,7 +7,7 @@ import { bytes, duration, signed } from './reply-parts.ts'
 export type RawLookup = {
   readonly serverNow: number
   readonly reply: LookupReply | 'late'
-  /** Of the fill that is waited for. */
+  /** Fence of the fill that the caller has to wait for. */
   readonly busyFence?: string
 }
 
@@ -38,7 +38,7 @@ function toReply(
   if (status === 'FRESH' && stored !== undefined) {
     return grant ? { status: 'fresh', stored, grant } : { status: 'fresh', stored }
   }
-  if (status === 'PASS') return { status: 'pass', forMs }
+  if (status === 'PASS') return grant ? { status: 'pass', forMs, grant } : { status: 'pass', forMs }
   if (status === 'STALE' && stored !== undefined) {
     if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }
     return { status: 'stale', stored, grant, busyForMs: 0 }
@@ -68,11 +68,15 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
   }
 }
 
+/** As lua/lookup-or-lease-2.lua reads it. */
+const LIKE = /^[\w-]{1,64}$/
+
 function readFailure(text: unknown): Failure {
   try {
-    const { status, message } = JSON.parse(String(text)) as Partial<Failure>
+    const { status, message, like } = JSON.parse(String(text)) as Partial<Failure>
     if (Number.isInteger(status) && Number(status) >= 500 && Number(status) <= 599) {
-      return { status: Number(status), message: String(message ?? '') }
+      const failure = { status: Number(status), message: String(message ?? '') }
+      return typeof like === 'string' && LIKE.test(like) ? { ...failure, like } : failure
     }
   } catch {
     // Falls through: whatever was written there, the fill failed.

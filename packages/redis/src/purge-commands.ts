@@ -1,4 +1,5 @@
-// The commands on the log of purges. One slot, and so one node, holds it; its clock numbers all purges of the fleet.
+// Commands on the log of purges. It has one slot, and so one node, whose clock numbers all purges
+// of the fleet.
 
 import type { Position } from '@stampede/core'
 import type { RedisLink } from './link.ts'
@@ -15,27 +16,44 @@ import type { ScriptArgument } from './run-script.ts'
 import { appendPurge, readPurges, type Script } from './scripts.generated.ts'
 import type { ServerClock } from './server-clock.ts'
 
-/** Whoever missed more than this forgets what it has in memory. */
+/** A process that missed more purges than this forgets its copies. */
 const LONGEST_LOG = 10_000
-/** With names as long as the one that is added; whoever may send an unsafe request chooses how long a URL is. */
+/**
+ * Bounds the log by bytes, counted with the length of the newest name: clients that send unsafe
+ * requests choose the length of URLs.
+ */
 const LARGEST_LOG_BYTES = 16 * 1024 * 1024
 const MOST_MARKS = 100_000
-const MARKS_IN_ONE_REPLY = 10_000
-/** What was made earlier than this and still lives was made with longer lifetimes than this process has ever given. */
+/**
+ * A reply must arrive within the budget of a command, also on a slow link: 256 KiB in 250 ms are 8
+ * Mbit/s.
+ */
+const EVENTS_IN_ONE_REPLY = 1_000
+const BYTES_IN_ONE_REPLY = 256 * 1024
+/**
+ * Marks are kept for this much longer than the longest lifetime that this process has given.
+ * Another process may give longer ones.
+ */
 const DAY_MS = 24 * 3600 * 1000
 
 export interface PurgeCommands {
   append(purge: Purge, known: Position): Promise<Appended>
-  /** `insist`: also while the breaker is open. */
-  read(known: Position, insist: boolean): Promise<News>
-  /** Position of the newest purge; undefined if that is not known any more. */
+  /**
+   * `run`: run_id of the server that told the caller `known`. `insist`: also while the breaker is
+   * open.
+   */
+  read(known: Position, run: string, insist: boolean): Promise<News>
+  /**
+   * Position of the newest purge; undefined if the history was lost. Rejects if the server may not
+   * write.
+   */
   last(): Promise<Position | undefined>
 }
 
 export class RedisPurgeCommands implements PurgeCommands {
   readonly #link: RedisLink
   #longestMs = 0
-  /** Whichever server has the log just now: in a cluster it may move. */
+  /** Clock of the server that has the log now. In a cluster the log may move. */
   readonly clock: Pick<ServerClock, 'now' | 'agoAtMost'> = {
     now: () => this.#link.logClock.now(),
     agoAtMost: (serverMs) => this.#link.logClock.agoAtMost(serverMs),
@@ -45,12 +63,12 @@ export class RedisPurgeCommands implements PurgeCommands {
     this.#link = link
   }
 
-  /** A mark is remembered for longer than anything lives that was made before it. */
+  /** Records a lifetime, so that marks outlive every entry made before them. */
   madeFor(physicalMs: number): void {
     this.#longestMs = Math.max(this.#longestMs, Math.ceil(physicalMs))
   }
 
-  /** Tried even while the breaker is open: a purge that was not said must not be taken for one that was. */
+  /** Runs even while the breaker is open: otherwise a purge would fail although Redis is back. */
   append(purge: Purge, known: Position): Promise<Appended> {
     const event = writeEvent(purge)
     const longest = Math.ceil(LARGEST_LOG_BYTES / Buffer.byteLength(event))
@@ -59,15 +77,38 @@ export class RedisPurgeCommands implements PurgeCommands {
     return this.#link.persist(() => this.#run(appendPurge, args, true, readAppended))
   }
 
-  read(known: Position, insist: boolean): Promise<News> {
-    return this.#run(readPurges, [known, MARKS_IN_ONE_REPLY], insist, readNews)
+  read(known: Position, run: string, insist: boolean): Promise<News> {
+    const args = [known, run, EVENTS_IN_ONE_REPLY, BYTES_IN_ONE_REPLY]
+    return this.#run(readPurges, args, insist, readNews)
   }
 
+  /**
+   * Three plain commands, since a script would cost more and this runs all the time. A replica, or
+   * a master that may not write, would answer a read for ever. It refuses PERSIST, which changes
+   * nothing here.
+   */
   async last(): Promise<Position | undefined> {
     const [meta] = this.#link.names.purges
-    const raw = await this.#link.ask('HMGET', meta, 'last', 'floor')
+    const [, raw] = await Promise.all([
+      this.#link.ask('PERSIST', meta),
+      this.#link.ask('HMGET', meta, 'last', 'floor'),
+      this.#readTime(),
+    ])
     const [last, floor] = Array.isArray(raw) ? raw.map(readPosition) : []
     return floor === undefined ? undefined : last
+  }
+
+  /**
+   * Keeps an idle process's estimate of the server's clock. In a cluster no command tells the time
+   * of one server.
+   */
+  async #readTime(): Promise<void> {
+    if (this.#link.isCluster) return
+    const clock = this.#link.logClock
+    const sentAt = clock.now()
+    const time = await this.#link.ask('TIME')
+    const [seconds, micros] = Array.isArray(time) ? time.map(Number) : []
+    clock.observe(Number(seconds) * 1000 + Math.floor(Number(micros) / 1000), sentAt)
   }
 
   async #run<T extends { now: Position }>(

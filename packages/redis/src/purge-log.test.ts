@@ -34,9 +34,9 @@ class Log {
       this.floor = known + 1
       this.kept = this.all.length
       const { last, floor } = this
-      return { isComplete: false, hasMore: false, now, last, floor, events: [] }
+      return { isComplete: false, hasMore: false, now, last, floor, run: '', events: [] }
     }
-    const reply = { hasMore: false, now: now * 1_000, last, floor: this.floor }
+    const reply = { hasMore: false, now: now * 1_000, last, floor: this.floor, run: '' }
     const since = this.all.slice(this.kept).filter(({ position }) => position > known)
     const covers = known === last || since[0]?.prev === known
     if (known > 0 && covers) return { ...reply, isComplete: true, events: since }
@@ -365,13 +365,26 @@ describe('the purges that a process knows of', () => {
     expect(process.wire).toHaveLength(0)
   })
 
-  it('are asked for once by a message that is not in the log', async () => {
-    const { log, process, purges } = await started()
-    const read = vi.spyOn(log, 'read')
-    purges.receive(`${log.last + 2_000} ${log.last + 1_000} mhother`)
-    await process.settle()
-    expect(read).toHaveBeenCalledTimes(1)
-  })
+  it.each(['the next read', 'a heartbeat'])(
+    'are forgotten about where the server lacks one that was heard of after a gap: %s',
+    async (by) => {
+      const { log, process, purges } = await started()
+      // Of two purges the first is not heard of, and it cannot be read before the server is lost.
+      log.append(red)
+      const second = log.append(key)
+      process.fails = true
+      purges.receive(message(second))
+      await process.settle()
+      process.fails = false
+      log.last = 1_000
+      log.all = []
+      if (by === 'a heartbeat') void purges.beat()
+      else void purges.resume()
+      await process.settle()
+      expect(process.floor).toBeGreaterThan(second.position)
+      expect(purges.confirmedAt).toBe(log.now)
+    },
+  )
 
   it('are not moved by a message from the far future', async () => {
     const log = new Log()

@@ -1,14 +1,14 @@
-// What this process knows of the purges of the fleet. They are heard one by one, each with the position of the one before
-// it, so that a gap is noticed and read from the log; a heartbeat notices what was lost without a gap.
+// This process's knowledge of the fleet's purges. Each message names the position before it, so the
+// process notices a gap and reads the log. A heartbeat notices losses that leave no gap.
 
 import { CONFIRMED_FOR_MS, type Position, type StoreHooks, storeUnavailable } from '@stampede/core'
 import type { PurgeCommands } from './purge-commands.ts'
 import { type News, type Purge, type PurgeEvent, readMessage } from './purge-news.ts'
 import type { ServerClock } from './server-clock.ts'
 
-/** Purges remembered, so that the echo of one is not taken for another. */
+/** Purges remembered, so that none is applied twice when its message comes back. */
 const MOST_APPLIED = 1_000
-/** A message from so far ahead of the server's clock is not its own. */
+/** A message this far ahead of the server's clock was not sent by that server. */
 const AHEAD_MS = 60_000
 
 const UNANNOUNCED =
@@ -24,11 +24,13 @@ export class RedisPurges {
   readonly #applied = new Set<Position>()
   /** Every purge up to this one was applied. */
   #known: Position = 0
+  /** run_id of the server that told `#known`. */
+  #run = ''
   #newest: Position = 0
-  /** The newest that was heard of and does not follow on what is known. */
+  /** The newest purge heard of that does not follow on `#known`. */
   #missing: Position = 0
   #confirmedAt = Number.NEGATIVE_INFINITY
-  /** Another server may have taken over, which knows less. */
+  /** Another server may have taken over that knows fewer purges. */
   #doubted = false
   #reading: Promise<void> | undefined
   #beating = false
@@ -44,12 +46,12 @@ export class RedisPurges {
     return this.#newest
   }
 
-  /** As of when it is certain that nothing was missed, on this process's clock. */
+  /** The moment up to which it is certain that no purge was missed, on this process's clock. */
   get confirmedAt(): number {
     return this.#confirmedAt
   }
 
-  /** Resolves when this process has applied it, too. */
+  /** Resolves when this process has applied the purge, too. */
   async append(purge: Purge): Promise<void> {
     const sentAt = this.#clock.now()
     const { position, prev, isTold } = await this.#commands.append(purge, this.#newest)
@@ -59,7 +61,10 @@ export class RedisPurges {
     if (!isTold) throw storeUnavailable('redis', 'purge', new Error(UNANNOUNCED))
   }
 
-  /** It is applied at once, whatever came before: twice, or out of order, it drops too much at worst. */
+  /**
+   * Applies the purge at once. A purge that is applied twice or out of order drops too much at
+   * worst.
+   */
   receive(message: string): void {
     const event = readMessage(message)
     const agoMs = event && this.#clock.agoAtMost(event.position / 1000)
@@ -71,45 +76,48 @@ export class RedisPurges {
     this.#follow(event.position, event.prev)
   }
 
-  /** Messages are heard from now on; what came before is read after that, so that nothing falls between. */
+  /** Called when messages arrive again. The log is read after that, so no purge falls between. */
   async resume(): Promise<void> {
     await this.#reading?.catch(() => {})
     await this.catchUp(true)
   }
 
-  /** Nothing was missed as of some seconds ago. Else a promise until that is so; rejects if it cannot be known. */
+  /**
+   * Undefined if it was recently confirmed that no purge was missed. Else a promise that resolves
+   * when it is confirmed, and rejects if it cannot be.
+   */
   confirm(): Promise<void> | undefined {
     const isOld = this.#clock.now() - this.#confirmedAt >= CONFIRMED_FOR_MS
     return isOld || this.#doubted ? this.catchUp() : undefined
   }
 
   /**
-   * A connection was lost. Entries that a purge had removed may be there again after a fail-over, so the next who looks for
-   * one asks first, and tells the server what it has forgotten.
+   * A connection was lost. After a fail-over, purged entries may be back. So the next lookup first
+   * reads the purges, and the script raises a history that is behind.
    */
   doubt(): void {
     this.#doubted = true
   }
 
-  /** One cheap look; reads only if something was missed. */
+  /** Heartbeat: reads the log only if a purge was missed. */
   async beat(): Promise<void> {
     if (this.#beating || this.#reading !== undefined) return
     this.#beating = true
     try {
       const [known, sentAt] = [this.#known, this.#clock.now()]
       const last = await this.#commands.last()
-      // One that is less than what was known comes from a server that took over too early.
-      if (known > 0 && last !== undefined && last >= known && last <= this.#known)
-        this.#confirm(sentAt)
+      // A smaller position comes from a server that took over too early.
+      const isCovered = last !== undefined && last >= known && last <= this.#known
+      if (known > 0 && isCovered && this.#newest <= this.#known) this.#confirm(sentAt)
       else await this.catchUp()
     } catch {
-      // The copies in memory are trusted for a while, and then the store is asked again.
+      // Copies stay trusted for a few seconds; then lookups ask the store.
     } finally {
       this.#beating = false
     }
   }
 
-  /** Learns what was missed; all who ask meanwhile share it. */
+  /** Reads the purges that were missed. Concurrent callers share one read. */
   catchUp(insist = false): Promise<void> {
     this.#reading ??= this.#readOn(insist)
     return this.#reading
@@ -117,12 +125,18 @@ export class RedisPurges {
 
   async #readOn(insist: boolean): Promise<void> {
     try {
+      let from = this.#known
       for (let hasMore = true; hasMore; ) {
         this.#missing = 0
+        const heard = this.#newest
         const sentAt = this.#clock.now()
-        const news = await this.#commands.read(this.#known, insist)
+        const news = await this.#commands.read(from, this.#run, insist)
         this.#learn(news)
-        hasMore = news.hasMore
+        // The server does not have what was heard of before it was asked: told so, it makes void
+        // what was made before.
+        const isBehind = !news.hasMore && this.#known < heard && from < heard
+        from = isBehind ? heard : this.#known
+        hasMore = news.hasMore || isBehind
         if (hasMore) continue
         this.#confirm(sentAt)
         this.#doubted = false
@@ -133,12 +147,13 @@ export class RedisPurges {
     if (this.#missing > this.#known) this.#repair()
   }
 
-  #learn({ isComplete, now, last, floor, events }: News): void {
+  #learn({ isComplete, now, last, floor, run, events }: News): void {
     this.#newest = Math.max(this.#newest, last)
-    // Marks that were dropped before what is known are known.
+    // Marks dropped up to `#known` are known here, so nothing is forgotten for them.
     if (!isComplete) this.#hooks.onForget(floor > this.#known ? floor : 0)
     for (const event of events) this.#apply(event, Math.max(0, (now - event.position) / 1000))
     this.#known = Math.max(this.#known, last)
+    this.#run = run
   }
 
   #apply({ of, name, soft, position }: PurgeEvent, agoMs: number): void {

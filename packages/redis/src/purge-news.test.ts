@@ -33,13 +33,14 @@ describe('an event', () => {
 
 describe('news', () => {
   it('of a log that covers everything', () => {
-    const raw = bytes('LOG', '40', '30', '5', '20', 'khk', '30', 'ms*')
+    const raw = bytes('LOG', '40', '30', '5', 'run', '20', 'khk', '30', 'ms*')
     expect(readNews(raw)).toEqual({
       isComplete: true,
       hasMore: false,
       now: 40,
       last: 30,
       floor: 5,
+      run: 'run',
       events: [
         { of: 'key', name: 'k', soft: false, position: 20 },
         { of: 'subject', name: '*', soft: true, position: 30 },
@@ -47,8 +48,13 @@ describe('news', () => {
     })
   })
 
+  it('of a page of the log, which is complete as far as it goes', () => {
+    const raw = bytes('PART', '40', '20', '5', 'run', '20', 'khk')
+    expect(readNews(raw)).toMatchObject({ isComplete: true, hasMore: true, last: 20 })
+  })
+
   it('of marks, which begin without a letter for what they are', () => {
-    const raw = bytes('MORE', '40', '30', '5', '20', 'ht=red')
+    const raw = bytes('MORE', '40', '30', '5', 'run', '20', 'ht=red')
     expect(readNews(raw)).toMatchObject({
       isComplete: false,
       hasMore: true,
@@ -63,15 +69,17 @@ describe('news', () => {
   ])(
     'with something unknown say that what was made before it may be void',
     (status, event, floor) => {
-      const raw = bytes(status, '40', '30', '5', '20', event)
+      const raw = bytes(status, '40', '30', '5', 'run', '20', event)
       const { isComplete, floor: known } = readNews(raw)
       expect([isComplete, known]).toEqual([false, floor])
     },
   )
 
   it('with something of an unknown time say so of all that was made before', () => {
-    expect(readNews(bytes('MARKS', '40', '30', '5', 'inf', 'x'))).toMatchObject({ floor: 30 })
-    expect(readNews(bytes('MARKS', '40', '30', '5', '1.5', 'ht=red'))).toMatchObject({
+    expect(readNews(bytes('MARKS', '40', '30', '5', 'run', 'inf', 'x'))).toMatchObject({
+      floor: 30,
+    })
+    expect(readNews(bytes('MARKS', '40', '30', '5', 'run', '1.5', 'ht=red'))).toMatchObject({
       events: [{ position: 30 }],
     })
   })

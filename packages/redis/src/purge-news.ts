@@ -1,9 +1,9 @@
-// What the log of purges says, read: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and messages on its
-// channel. What comes from the server is checked, not trusted.
+// Reads the log of purges: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and
+// messages on its channel. The server is not trusted: each part is checked.
 
 import type { Position } from '@stampede/core'
 
-/** Of one key and its variants, or of all that was made under a subject. */
+/** A purge of one key and its variants, or of everything made under a subject. */
 export interface Purge {
   readonly of: 'key' | 'subject'
   readonly name: string
@@ -19,7 +19,7 @@ export interface LinkedEvent extends PurgeEvent {
   readonly prev: Position
 }
 
-/** `isTold`: the other processes were. */
+/** `isTold`: the purge was published to the other processes. */
 export interface Appended {
   readonly now: Position
   readonly position: Position
@@ -28,7 +28,10 @@ export interface Appended {
 }
 
 export interface News {
-  /** Every purge since; else the newest of each subject, and what was purged by key is not known. */
+  /**
+   * True: `events` has every purge up to `last`. False: it has the newest purge of each subject,
+   * and purges by key are unknown.
+   */
   readonly isComplete: boolean
   /** There is more after `last`. */
   readonly hasMore: boolean
@@ -37,6 +40,8 @@ export interface News {
   readonly last: Position
   /** What was made before may have been purged. */
   readonly floor: Position
+  /** run_id of the server; empty if it is unknown. */
+  readonly run: string
   readonly events: readonly PurgeEvent[]
 }
 
@@ -68,22 +73,23 @@ export function readNews(raw: unknown): News {
   if (now === undefined || last === undefined || floor === undefined) {
     throw new TypeError('read-purges: unknown reply')
   }
-  const isLog = status === 'LOG'
+  const isLog = status === 'LOG' || status === 'PART'
   const events: PurgeEvent[] = []
-  /** Of something unknown: anything made before may have been meant. */
+  /** Position of the newest unreadable event: it may have purged anything made before. */
   let unknown: Position = 0
-  for (let i = 3; i + 1 < rest.length; i += 2) {
+  for (let i = 4; i + 1 < rest.length; i += 2) {
     const position = readPosition(rest[i]) ?? last
     const event = readEvent(isLog ? rest[i + 1] : `m${rest[i + 1]}`, position)
     if (event === undefined) unknown = Math.max(unknown, position)
     else events.push(event)
   }
   const isComplete = isLog && unknown === 0
-  const hasMore = status === 'MORE'
-  return { isComplete, hasMore, now, last, floor: Math.max(floor, unknown), events }
+  const hasMore = status === 'MORE' || status === 'PART'
+  const run = rest[3] ?? ''
+  return { isComplete, hasMore, now, last, floor: Math.max(floor, unknown), run, events }
 }
 
-/** Undefined where there is none, or it is none of ours. */
+/** Undefined if there is none, or it was not written by a script of ours. */
 export function readPosition(value: unknown): Position | undefined {
   const text = String(value ?? '')
   const position = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN

@@ -1,5 +1,5 @@
-// Reads a record with plain commands, and with them the server's time: together what a script would see, at a third of its cost. Not at
-// one moment, so the order is part of it: the time, the record, and then that of its group.
+// Reads a record and the server's time with plain commands, at a third of the cost of a script. The
+// reads are not atomic, so their order matters: the time, the record, the record of its group.
 
 import { withBudget } from './budget.ts'
 import type { Connection } from './client.ts'
@@ -12,7 +12,8 @@ export interface RecordRead {
   /** Milliseconds of the server's clock; NaN if it did not say. */
   readonly serverNow: number
   readonly fields: readonly unknown[]
-  readonly stamps: readonly unknown[]
+  /** Undefined where there is no group. */
+  readonly stamps: readonly unknown[] | undefined
 }
 
 export interface RecordNames {
@@ -34,14 +35,14 @@ export async function readRecord(
   const read = send(connection, 'HMGET', record, ...fields)
   if (group === undefined) {
     const found = list(await withBudget(budgetMs, read))
-    return { serverNow: time.serverNow, fields: found, stamps: [] }
+    return { serverNow: time.serverNow, fields: found, stamps: undefined }
   }
   const both = Promise.all([read, send(connection, 'HMGET', group, ...stamps)])
   const [found, marks] = await withBudget(budgetMs, both)
   return { serverNow: time.serverNow, fields: list(found), stamps: list(marks) }
 }
 
-/** Asked for once a turn. */
+/** Sends TIME once per turn of the event loop. */
 function timeOfTurn(connection: Connection, clock: ServerClock): ServerTime {
   const turn = connection.stream === undefined ? undefined : turnOf(connection.stream)
   if (turn?.time !== undefined) return turn.time
@@ -52,7 +53,7 @@ function timeOfTurn(connection: Connection, clock: ServerClock): ServerTime {
     time.serverNow = Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
     clock.observe(time.serverNow, sentAt)
   }
-  // Without it nothing is found to be fresh.
+  // Without the time, no entry counts as fresh.
   send(connection, 'TIME').then(tell, () => {})
   if (turn !== undefined) turn.time = time
   return time

@@ -1,5 +1,6 @@
-// IdempotencyStore on Redis: each operation is one script, one key, one round trip, within a time budget. Whoever
-// waits is woken on its own channel; what an operator settled is announced to all, as purges are.
+// IdempotencyStore on Redis. Each operation is one script, one key and one round trip, within a
+// time budget. Waiters are woken on their own channel. An operator's settlement is published to all
+// processes.
 
 import {
   type BeginReply,
@@ -32,9 +33,12 @@ import {
 import type { Hearer } from './subscription.ts'
 import { mayHaveRun, Undos } from './undo.ts'
 
-/** A record outlives a lease that was renewed by this much, so that whoever comes later knows what was tried. */
+/** A record outlives a renewed lease by this much, so that a later caller knows what was tried. */
 const KEEP_MS = 60_000
-/** The token alone says who it is: of an attempt whose grant was never heard of, the fence is not known. */
+/**
+ * Matches any fence. Without a reply, the fence of the attempt is unknown; the token alone names
+ * it.
+ */
 const ANY_FENCE = '*'
 const ANY_TIME = 0
 const UNKNOWN: Fingerprints = { exact: '', canonical: '' }
@@ -65,6 +69,7 @@ export class RedisIdempotency implements IdempotencyStore {
         if (key.startsWith(PREFIX)) hooks.onSettled(key.slice(PREFIX.length))
       },
       onGap: () => hooks.onGap(),
+      onReady: () => hooks.onBack(),
       onLost: () => hooks.onLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
@@ -78,7 +83,7 @@ export class RedisIdempotency implements IdempotencyStore {
     try {
       raw = await this.#whileWanted(beginRecord, key, this.#beginArguments(request))
     } catch (error) {
-      // Else a retry of the client would be told for a whole lease that somebody is at it.
+      // Otherwise a retry of the client would get 409 for a whole lease, although no attempt runs.
       const { token, leaseMs } = request
       if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
       throw error
@@ -114,7 +119,10 @@ export class RedisIdempotency implements IdempotencyStore {
     return this.#checked(inspectRecord, () => readInspection(raw))
   }
 
-  /** Tried even while the breaker is open, as purges are; and not after the operator was told that it failed. */
+  /**
+   * Runs even while the breaker is open, as purges do. It carries a deadline, so it cannot run
+   * after the operator was told that it failed.
+   */
   async settle(
     key: string,
     settlement: Settlement,
@@ -134,7 +142,7 @@ export class RedisIdempotency implements IdempotencyStore {
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
   }
 
-  /** A reply that cannot be read is none. */
+  /** An unreadable reply counts as no reply. */
   #checked<T>(script: Script, read: () => T): T {
     try {
       return read()
@@ -144,8 +152,8 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   /**
-   * Takes back what may have begun: nobody will run it. Without effect if that is not so. An attempt that never ran
-   * says nothing about those before it, so that they count on.
+   * Takes back an attempt that may have begun, since no process will run it. No effect if it had
+   * not begun. Earlier attempts that lost their leases still count.
    */
   async #undo(key: string, request: BeginRequest): Promise<void> {
     const grant = { key, token: request.token, fence: ANY_FENCE }
@@ -154,8 +162,8 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   /**
-   * Runs a script whose last argument is until when it is wanted: a command that waits in a frozen server's buffer
-   * runs when it thaws, long after its caller was told that it failed.
+   * Runs a script whose last argument is the deadline of its caller. A frozen server would
+   * otherwise run the command when it thaws, long after the caller was told that it failed.
    */
   async #whileWanted(
     script: Script,
@@ -165,7 +173,8 @@ export class RedisIdempotency implements IdempotencyStore {
   ): Promise<unknown[]> {
     const { budgetMs } = this.#link
     const clock = this.#link.clockOf(PREFIX + key)
-    // A second time if the server's clock was set forward, or our estimate of it was poor; then it is exact.
+    // A second try if the server's clock was set forward or our estimate of it was poor. The first
+    // reply made it exact.
     for (let attempt = 0; attempt < 2; attempt++) {
       const sentAt = clock.now()
       const all = [...args, clock.notAfter(budgetMs)]

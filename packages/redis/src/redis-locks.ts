@@ -1,5 +1,5 @@
-// LockStore on Redis: acquire, renew and release are one script, one key, one round trip each. A lock that
-// is passed on is announced on the receiver's own channel.
+// LockStore on Redis. Acquire, renew and release are one script, one key and one round trip each. A
+// process that is granted a lock by a release hears of it on its own channel.
 
 import {
   type Grant,
@@ -14,19 +14,26 @@ import {
 import type { RedisLink } from './link.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from './scripts.generated.ts'
 import type { Hearer } from './subscription.ts'
-import { mayHaveRun, undoDelaysMs } from './undo.ts'
+import { mayHaveRun, Undos } from './undo.ts'
 
-/** A lock nobody holds or wants is forgotten after this long; its next fence comes from the clock. */
+/** An unused lock is forgotten after this long. Its next fence then comes from the clock. */
 const KEEP_MS = 60_000
-/** How long the next in the queue has to take over; a dead one costs the others this much. */
+/** How long the next process in the queue has to renew. A dead one costs the others this much. */
 const CLAIM_MS = 2_000
 
-/** The token alone says who it is: of a lock whose grant was never heard of, the fence is not known. */
+/** A grant message that is older than this, or further in the future, is not believed. */
+const LATE_MS = 250
+const AHEAD_MS = 50
+
+/**
+ * Matches any fence. Without a reply, the fence of the grant is unknown; the token alone names it.
+ */
 const ANY_FENCE = '*'
 
 export class RedisLocks implements LockStore {
   readonly name = 'redis'
   readonly #link: RedisLink
+  readonly #undos = new Undos()
   #hooks: LockHooks | undefined
   #hearer: Hearer | undefined
 
@@ -56,21 +63,14 @@ export class RedisLocks implements LockStore {
       }
       throw storeUnavailable(this.name, 'acquire-lock', new Error('answered too late'))
     } catch (error) {
-      if (mayHaveRun(error)) void this.#undo(key, request)
-      throw error
-    }
-  }
-
-  /** The lock may have been taken although no reply came: then it is given back as soon as that is possible. */
-  async #undo(key: string, { token, leaseMs }: LockRequest): Promise<void> {
-    for (const delayMs of undoDelaysMs(leaseMs)) {
-      await new Promise((resolve) => setTimeout(resolve, delayMs).unref())
-      try {
-        await this.#release({ key, token, fence: ANY_FENCE }, '0', ['', '', 0])
-        return
-      } catch {
-        // Still away; at the latest the lease ends by itself.
+      // The lock may have been granted although no reply came. A contender never asks again with this
+      // token, so the undo need not be stopped.
+      const { token, leaseMs } = request
+      const unheard = { key, token, fence: ANY_FENCE }
+      if (mayHaveRun(error)) {
+        this.#undos.start(token, leaseMs, () => this.#release(unheard, '0', ['', '', 0]))
       }
+      throw error
     }
   }
 
@@ -142,16 +142,48 @@ export class RedisLocks implements LockStore {
     )
   }
 
-  /** `<token> <fence> <until, in server ms> <key>`; the key may contain spaces. */
+  /** `<token> <fence> <until> <now> <key>`, in server ms; the key may contain spaces. */
   #receive(message: string): void {
-    const [, token, fence, until, key] = /^(\S+) (\d+) (\d+) ([\s\S]*)$/.exec(message) ?? []
+    const [, token, fence, until, now, key] = GRANT.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
-    // Never more than the server gave: if its clock was set forward, our estimate of it is too early.
     const clock = this.#link.clockOf(record(key))
-    const forMs = Math.min(CLAIM_MS, clock.atLeastUntil(Number(until)))
+    const agoMs = clock.agoAtMost(Number(now))
+    // The message is late, or the server's clock was set. Only the server knows how long the claim
+    // lasts.
+    if (agoMs === undefined || agoMs > LATE_MS || agoMs < -AHEAD_MS) {
+      void this.#confirm(key, token)
+      return
+    }
+    // Counts half of the claim until the first renewal. The clock may have been set forward by as
+    // much as the message was late, which hides the delay.
+    const forMs = Math.min(CLAIM_MS, clock.atLeastUntil(Number(until))) / 2
     this.#hooks?.onGrant({ key, token, fence }, forMs)
   }
+
+  /**
+   * Acquires again with the same token: the server replies with the same grant and the rest of its
+   * claim, counted from before the command was sent.
+   */
+  async #confirm(key: string, token: string): Promise<void> {
+    const clock = this.#link.clockOf(record(key))
+    const request = { token, leaseMs: CLAIM_MS, queue: false }
+    try {
+      // The first try may be LATE, since the clock was set. Its reply corrects our estimate.
+      for (let attempt = 0; attempt < 2; attempt++) {
+        const sentAt = clock.now()
+        const reply = await this.#acquireOnce(key, request)
+        if (reply === 'again') continue
+        if (reply.status !== 'granted') return
+        this.#hooks?.onGrant(reply.grant, reply.forMs - (clock.now() - sentAt))
+        return
+      }
+    } catch {
+      // Waiters look again by themselves, and an unused claim ends.
+    }
+  }
 }
+
+const GRANT = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 
 type Reply = [status: string, serverNow: number, fence: string, forMs: number, holder: string]
 

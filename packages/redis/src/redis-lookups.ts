@@ -1,4 +1,4 @@
-// A look-up, by the cheapest of three ways that can tell: what this process was told with the word that woke it, a plain read of the
+// Lookups, by the cheapest of three ways: the entry that a wake-up brought, a plain read of the
 // record, or the script that reads and leases.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core'
@@ -7,15 +7,21 @@ import { readFilled } from './filled-message.ts'
 import type { RedisLink } from './link.ts'
 import { type RawLookup, readLookup } from './lookup-reply.ts'
 import { ReadFirst } from './read-first.ts'
-import { lookupOrLease } from './scripts.generated.ts'
+import { endLease, lookupOrLease } from './scripts.generated.ts'
+import { mayHaveRun, Undos } from './undo.ts'
 
-/** A fence that nothing has. */
+/**
+ * Matches any fence. Without a reply, the fence of the lease is unknown; the token alone names it.
+ */
+const ANY_FENCE = '*'
+/** Matches no fence. */
 const NONE = '-'
 
 export class RedisLookups {
   readonly #link: RedisLink
   readonly #readFirst: ReadFirst
   readonly #awaited = new Awaited()
+  readonly #undos = new Undos()
   readonly #keepMs: number
 
   /** A record without an entry outlives its lease by `keepMs`. */
@@ -25,43 +31,67 @@ export class RedisLookups {
     this.#keepMs = keepMs
   }
 
-  async find(key: string, request: LookupRequest): Promise<LookupReply> {
+  /** Settles by `deadline`, whichever ways the lookup takes. */
+  async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
     const told = this.#awaited.take(key, request, this.#link.clockOf(key))
     if (told !== undefined) return told
-    const found = this.#readFirst.pays(request) ? await this.#readFirst.find(key) : undefined
-    const reply = found ?? (await this.#lookupInTime(key, request))
+    const readFirst = this.#readFirst.pays(request, deadline)
+    const found = readFirst ? await this.#readFirst.find(key, deadline) : undefined
+    const reply = found ?? (await this.#lookupInTime(key, request, deadline))
     this.#readFirst.learn(reply)
     return reply
   }
 
-  /** A process that waits is told what was made. The key of it, if it can be read. */
+  /** Keeps the entry that a wake-up brought. Returns its key if the message can be read. */
   hear(message: Buffer): string | undefined {
     const filled = readFilled(message)
     if (filled !== undefined) this.#awaited.fill(filled)
     return filled?.key
   }
 
-  /** Whatever is purged, what was told before it is the past. */
+  /** Any purge discards entries that came with wake-ups before it. */
   forgetTold(): void {
     this.#awaited.forget()
   }
 
-  async #lookupInTime(key: string, request: LookupRequest): Promise<LookupReply> {
-    const reply = await this.#lookupOnce(key, request)
-    if (reply !== 'late') return reply
-    // The server's clock was set forward, or our estimate of it was poor; now it is exact.
-    const again = await this.#lookupOnce(key, request)
-    if (again === 'late') {
-      throw storeUnavailable('redis', 'lookup', new Error('answered too late'))
+  async #lookupInTime(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
+    // A caller that repeats its token keeps the lease, so its undo must stop first.
+    if (this.#undos.size > 0) {
+      await this.#link.within(deadline, 'lookup', this.#undos.stop(request.token))
     }
-    return again
+    try {
+      const reply = await this.#lookupOnce(key, request, deadline)
+      if (reply !== 'late') return reply
+      // The server's clock was set forward, or our estimate of it was poor. The reply made it
+      // exact.
+      const again = await this.#lookupOnce(key, request, deadline)
+      if (again !== 'late') return again
+    } catch (error) {
+      if (mayHaveRun(error)) this.giveBack(key, request)
+      throw error
+    }
+    throw storeUnavailable('redis', 'lookup', new Error('answered too late'))
   }
 
-  async #lookupOnce(key: string, request: LookupRequest): Promise<LookupReply | 'late'> {
-    // In a cluster each message goes to every node.
+  /**
+   * Ends the lease that a failed lookup may have taken. Otherwise others would wait for it, although
+   * no process fills.
+   */
+  giveBack(key: string, { token, leaseMs }: LookupRequest): void {
+    if (leaseMs === 0) return
+    const ending = [token, ANY_FENCE, 0, 0, '', key, this.#link.names.wakePrefix, 0]
+    this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))
+  }
+
+  async #lookupOnce(
+    key: string,
+    request: LookupRequest,
+    deadline: number,
+  ): Promise<LookupReply | 'late'> {
+    // No entries with wake-ups in a cluster: there each message goes to every node.
     const isTold = !this.#link.isCluster && request.leaseMs > 0 && this.#awaited.mayBegin()
     try {
-      const { reply, busyFence } = await this.#run(key, request, isTold)
+      const { reply, busyFence } = await this.#run(key, request, isTold, deadline)
       if (isTold && busyFence) this.#awaited.add(key, request.token, busyFence)
       return reply
     } finally {
@@ -69,11 +99,16 @@ export class RedisLookups {
     }
   }
 
-  async #run(key: string, request: LookupRequest, isTold: boolean): Promise<RawLookup> {
-    const { budgetMs, processId } = this.#link
+  async #run(
+    key: string,
+    request: LookupRequest,
+    isTold: boolean,
+    deadline: number,
+  ): Promise<RawLookup> {
+    const { processId } = this.#link
     const clock = this.#link.clockOf(key)
     const sentAt = clock.now()
-    const raw = await this.#link.run(lookupOrLease, key, [
+    const args = [
       request.token,
       request.leaseMs,
       processId,
@@ -81,12 +116,14 @@ export class RedisLookups {
       request.outdated?.fence ?? NONE,
       request.outdated?.soft ? 1 : 0,
       request.early ? 1 : 0,
-      // A command that waits in a frozen server's buffer runs when it thaws, long after its caller went
-      // on without it, and would take a lease that nobody holds. So it says until when it is wanted.
-      clock.notAfter(budgetMs),
+      // A frozen server runs the command when it thaws, long after the caller has gone on. The
+      // command would take a lease that no process uses. So it carries the deadline of its caller.
+      clock.notAfter(this.#link.leftMs(deadline)),
       this.#keepMs,
       isTold ? 1 : 0,
-    ])
+      request.like ?? '',
+    ]
+    const raw = await this.#link.run(lookupOrLease, key, args, false, deadline)
     const read = readLookup(raw, key, request)
     clock.observe(read.serverNow, sentAt)
     const { reply } = read

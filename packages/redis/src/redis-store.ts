@@ -1,5 +1,6 @@
-// StampedeStore on Redis: each operation is one script on one slot, one round trip, within a time budget. The
-// purge of a key is two: first its record, then the word of it. A look-up may be a plain read before, or instead.
+// StampedeStore on Redis. Each operation is one script on one slot, one round trip, within a time
+// budget. Two exceptions: the purge of a key runs two scripts, and a lookup may begin with a plain
+// read.
 
 import {
   type CommitReply,
@@ -42,7 +43,7 @@ export interface RedisStoreOptions {
 
 /** A record without an entry outlives its lease by this much, so that a late holder is told apart. */
 const KEEP_MS = 60_000
-/** How often it is made sure that no purge was missed. */
+/** How often the process checks that it missed no purge. */
 const HEARTBEAT_MS = 2_000
 
 /**
@@ -67,7 +68,7 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
   return new RedisStore(new RedisLink(redis, names(prefix), budgetMs))
 }
 
-const UNSTAMPED = 'no memory left on the server; variants of the key were not purged'
+const UNSTAMPED = 'no memory left on the server; the key was not made stale'
 
 class RedisStore implements StampedeStore {
   readonly name = 'redis'
@@ -110,7 +111,7 @@ class RedisStore implements StampedeStore {
         const onError = (error: unknown) => hooks.onError('read-purges', error)
         resumed = this.#need().resume().catch(onError)
       },
-      // Who looks again is to know what was purged meanwhile.
+      // Catches up with purges first, so that waiters who look again see them.
       onGap: () => void resumed.then(() => hooks.onGap()),
       onLost: () => hooks.onLost(),
       onDoubt: () => this.#purges?.doubt(),
@@ -123,19 +124,20 @@ class RedisStore implements StampedeStore {
   }
 
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    // Nearly always certain: then there is nothing to wait for.
+    // One deadline for all round trips of this lookup.
+    const deadline = this.#link.deadline()
+    // Nearly always confirmed: then there is nothing to wait for.
     const doubt = this.#need().confirm()
-    if (doubt !== undefined) await doubt
-    const reply = await this.#lookups.find(key, request)
-    // A process that was frozen meanwhile, and a slow server: what was read may have been purged long ago.
+    if (doubt !== undefined) await this.#certain(doubt, deadline)
+    const reply = await this.#lookups.find(key, request, deadline)
+    // If this process was frozen meanwhile or the server is slow, the entry may have been purged
+    // since.
     try {
       const newDoubt = this.#need().confirm()
-      if (newDoubt !== undefined) await newDoubt
+      if (newDoubt !== undefined) await this.#certain(newDoubt, deadline)
     } catch (error) {
-      // Nobody hears of the lease that it may have brought.
-      if ('grant' in reply && reply.grant !== undefined) {
-        void this.fail(reply.grant, undefined, 0).catch(() => {})
-      }
+      // The caller gets this error instead of the reply, and so never uses its lease.
+      if ('grant' in reply && reply.grant !== undefined) this.#lookups.giveBack(key, request)
       throw error
     }
     return reply
@@ -178,8 +180,9 @@ class RedisStore implements StampedeStore {
   }
 
   /**
-   * The record first, so that whoever hears of it does not read the old value again. Tried even while the breaker is open: a purge that
-   * was not said must not be taken for one that was.
+   * Purges the record first. So a process that hears of the purge does not read the old value
+   * again. Runs even while the breaker is open: otherwise a purge would fail although Redis is
+   * back.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
@@ -197,7 +200,7 @@ class RedisStore implements StampedeStore {
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
   }
 
-  /** Whatever is purged, what was told before it is the past. */
+  /** Any purge discards entries that came with wake-ups before it. */
   #forgetting(hooks: StoreHooks): StoreHooks {
     const forget = () => this.#lookups.forgetTold()
     return {
@@ -227,7 +230,7 @@ class RedisStore implements StampedeStore {
     if (extension !== undefined) hooks.onExtend(extension)
   }
 
-  /** What commit and extend have in common. */
+  /** The arguments that commit and extend share. */
   #writing(grant: Grant, bytes: Uint8Array, lifetimes: Lifetimes): ScriptArgument[] {
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     this.#commands.madeFor(physicalMs)
@@ -243,6 +246,16 @@ class RedisStore implements StampedeStore {
       grant.key,
       this.#link.names.wakePrefix,
     ]
+  }
+
+  /**
+   * Waits until no purge was missed. If the wait was long, the confirmation is old again, so it
+   * repeats.
+   */
+  async #certain(doubt: Promise<void>, deadline: number): Promise<void> {
+    for (let next: Promise<void> | undefined = doubt; next; next = this.#need().confirm()) {
+      await this.#link.within(deadline, 'lookup', next)
+    }
   }
 
   #need(): RedisPurges {

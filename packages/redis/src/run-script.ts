@@ -1,27 +1,36 @@
-// Runs a script in one command: EVALSHA, and EVAL the first time and when the server lost its scripts.
-// Each call has a time budget of its own; what ioredis does after that no longer matters.
+// Runs scripts by EVALSHA. The first call of a script, and one after the server lost it, is an
+// EVAL. Purges are always an EVAL. Each call has a time budget; a later reply is ignored.
 
 import { withBudget } from './budget.ts'
 import type { Connection } from './client.ts'
 import { lastErrorOf, NotSent } from './last-error.ts'
-import type { Script } from './scripts.generated.ts'
+import { appendPurge, purge, type Script } from './scripts.generated.ts'
 import { turnOf } from './turn.ts'
+
+/**
+ * After NOSCRIPT a script is sent again. Plain reads that were sent meanwhile would overtake the
+ * purge.
+ */
+const ALWAYS_WHOLE: ReadonlySet<Script> = new Set([purge, appendPurge])
 
 export type ScriptArgument = string | number | Buffer
 
 export class ScriptRunner {
   readonly #connection: Connection
-  readonly #budgetMs: number
   readonly #sent = new Set<string>()
 
-  constructor(connection: Connection, budgetMs: number) {
+  constructor(connection: Connection) {
     this.#connection = connection
-    this.#budgetMs = budgetMs
   }
 
   /** Rejects with what Redis or ioredis said, or when the budget is spent. */
-  run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return withBudget(this.#budgetMs, this.#send(script, keys, args))
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly ScriptArgument[],
+    budgetMs: number,
+  ): Promise<unknown> {
+    return withBudget(budgetMs, this.#send(script, keys, args))
   }
 
   async #send(
@@ -38,7 +47,7 @@ export class ScriptRunner {
       }
     }
     const reply = await send(connection, 'EVAL', script.source, keys.length, ...keys, ...args)
-    this.#sent.add(script.sha1)
+    if (!ALWAYS_WHOLE.has(script)) this.#sent.add(script.sha1)
     return reply
   }
 }

@@ -29,6 +29,16 @@ describe('what is known of the server’s clock', () => {
     expect(server.atLeastUntil(1_000_500)).toBe(360)
   })
 
+  it('refuses no command that comes within its budget, however slow the replies were till then', async () => {
+    const clock = new ManualClock()
+    const server = new ServerClock(clock)
+    const sentAt = clock.now()
+    await clock.advance(40)
+    // At the latest, the server read it as the command was sent: then its clock is 40 ms further by now.
+    server.observe(1_000_000, sentAt)
+    expect(server.notAfter(250)).toBe(1_000_040 + 250)
+  })
+
   it('gets better with quicker replies, and not worse with slower ones', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)

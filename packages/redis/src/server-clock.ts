@@ -1,6 +1,5 @@
-// What this process knows of the server's clock: two bounds from each reply that carries Redis TIME. They
-// are used to refuse commands that run after their caller gave up, and to know how long ago something was that a
-// message tells of.
+// This process's estimate of the server's clock: two bounds from each reply that carries Redis
+// TIME. With it, a command can carry its deadline, and the age of a message is known.
 
 import type { Clock } from '@stampede/core'
 
@@ -20,7 +19,7 @@ export class ServerClock {
 
   /** A reply said that the server's clock was `serverNow` between `sentAt` and now. */
   observe(serverNow: number, sentAt: number): void {
-    // What is no time would be one for ever.
+    // NaN would stay in the bounds for ever.
     if (!Number.isFinite(serverNow)) return
     const atLeast = serverNow - this.#clock.now()
     const atMost = serverNow - sentAt

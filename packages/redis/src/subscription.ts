@@ -1,5 +1,5 @@
-// The one subscriber connection of the process: its own channels and those of all, whatever the number of
-// keys and waiters. After a reconnection everything may have been missed, and it says so.
+// The one subscriber connection of the process, with its own channels and the shared ones. After a
+// reconnection, messages may have been missed, and hearers are notified.
 
 import type { Clock } from '@stampede/core'
 import { withBudget } from './budget.ts'
@@ -9,10 +9,10 @@ import type { Names } from './keys.ts'
 
 /** A dead connection is as silent as a quiet one; only a PING tells them apart. */
 const HEARTBEAT_MS = 5_000
-/** How often while somebody waits to be woken. */
+/** How often while a caller waits for a wake-up. */
 const WATCH_MS = 1_500
 
-/** What is heard, and what is not: the part of a store's hooks that is about messages. */
+/** Listener for messages, and for gaps in them. */
 export interface Hearer {
   onWake?(key: string): void
   /** A wake-up that brings what was awaited. */
@@ -21,9 +21,11 @@ export interface Hearer {
   onGrant?(message: string): void
   /** A purge, or an extension. */
   onLog?(message: Buffer): void
-  /** From now on messages are heard; comes before `onGap`. */
+  /** Messages arrive from now on; comes before `onGap`. */
   onHearing?(): void
   onGap(): void
+  /** A connection for commands is usable, for the first time or again. */
+  onReady?(): void
   onLost(): void
   /** A connection for commands was lost: the next may be to a server that knows less. */
   onDoubt?(): void
@@ -75,7 +77,9 @@ export class Subscription {
     this.#heartbeat.unref()
   }
 
-  /** Somebody waits to be woken within `forMs`: until then the connection is looked after closely. */
+  /**
+   * A caller waits for a wake-up within `forMs`: until then the connection is checked more often.
+   */
   watch(forMs: number): void {
     this.#watchUntil = Math.max(this.#watchUntil, this.#clock.now() + forMs)
     if (this.#watch !== undefined) return
@@ -97,8 +101,9 @@ export class Subscription {
   }
 
   /**
-   * ioredis tells of no resubscription, and is `ready` before it: so we subscribe, and then everybody looks again. Tried
-   * until it succeeds: a process that is connected but deaf would not hear of purges, and not know it.
+   * ioredis reports no resubscription and is `ready` before it. So this class subscribes itself,
+   * and then waiters look again. It retries until it succeeds: a connected process without a
+   * subscription would miss purges unnoticed.
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {

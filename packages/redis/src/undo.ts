@@ -1,20 +1,23 @@
-// Takes back what may have been done although no reply came, in the background, until the server says that it is
-// undone. What is asked for again under the same name is never taken back after it was given.
+// Undo of a command that may have run although no reply came. It is repeated in the background
+// until Redis confirms it. A caller that repeats its command under the same name stops the undo
+// first.
 
 import { NotSent } from './last-error.ts'
 
 const UNDO_AFTER_MS = [50, 200, 500, 1_500]
-/** From then on again and again. */
+/** Delay of all further tries. */
 const AND_EVERY_MS = 2_000
+/** Undos at the same time. Beyond that, leases end by themselves, later. */
+const MOST = 1_000
 
-/** What Redis itself refused has not run, nor what was not even sent. */
+/** Whether the command of this error may have run. A refused or unsent command has not. */
 export function mayHaveRun(error: unknown): boolean {
   const { cause } = error as { cause?: unknown }
   return cause instanceof Error && cause.name !== 'ReplyError' && !(cause instanceof NotSent)
 }
 
-/** How long to wait before each try, until what is to be taken back has ended by itself after `forMs`. */
-export function* undoDelaysMs(forMs: number): Generator<number> {
+/** Delay before each try, until the lease or attempt has ended by itself after `forMs`. */
+function* undoDelaysMs(forMs: number): Generator<number> {
   let waitedMs = 0
   for (let n = 0; waitedMs < forMs; n++) {
     const delayMs = UNDO_AFTER_MS[n] ?? AND_EVERY_MS
@@ -25,21 +28,26 @@ export function* undoDelaysMs(forMs: number): Generator<number> {
 
 interface Undo {
   stopped: boolean
-  /** The try on its way; never rejects. */
+  /** The current try; never rejects. */
   sent: Promise<boolean>
 }
 
 export class Undos {
   readonly #running = new Map<string, Undo>()
 
-  /** `attempt` is made until it succeeds, or `forMs` are over. It must do nothing after it rejected. */
+  get size(): number {
+    return this.#running.size
+  }
+
+  /** Repeats `attempt` until it resolves, or `forMs` are over. */
   start(name: string, forMs: number, attempt: () => Promise<unknown>): void {
+    if (this.#running.size >= MOST) return
     const undo: Undo = { stopped: false, sent: Promise.resolve(false) }
     this.#running.set(name, undo)
     void this.#run(name, undo, forMs, attempt)
   }
 
-  /** Resolves when nothing of this name will be undone any more. */
+  /** Resolves when no undo of this name can run any more. */
   async stop(name: string): Promise<void> {
     const undo = this.#running.get(name)
     if (undo === undefined) return

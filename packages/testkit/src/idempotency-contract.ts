@@ -140,6 +140,7 @@ function attach(store: IdempotencyStore, bench: IdempotencyBench): Told {
     onWake: (key) => void told.woken.push(key),
     onSettled: (key) => void told.settled.push(key),
     onGap: () => {},
+    onBack: () => {},
     onLost: () => {},
     onError: () => {},
   })

@@ -9,7 +9,6 @@ export {
   type LockFault,
   type LockOperation,
   refused,
-  UnevenClock,
   unheard,
 } from './lock-doubles.ts'
 export { type StoreBench, storeContract } from './store-contract.ts'

@@ -1,55 +1,13 @@
-// What the tests of locks put between themselves and time or a store: a clock that time can get away from,
-// and a store that fails, stalls and forgets as it is told to.
+// A lock store for tests that fails, stalls and forgets as it is told to.
 
 import type {
-  Clock,
   Grant,
   LockHooks,
   LockRelease,
   LockReply,
   LockRequest,
   LockStore,
-  Timer,
 } from '@stampede/core'
-import { ManualClock } from '@stampede/core/testing'
-
-/** A manual clock with the two ways in which a process misses time. */
-export class UnevenClock implements Clock {
-  readonly #inner = new ManualClock()
-  #blockedMs = 0
-  #suspendedMs = 0
-
-  now(): number {
-    return this.#inner.now() + this.#blockedMs
-  }
-
-  wallNow(): number {
-    return this.#inner.wallNow() + this.#blockedMs + this.#suspendedMs
-  }
-
-  get timers(): number {
-    return this.#inner.timers
-  }
-
-  setTimer(delayMs: number, callback: () => void): Timer {
-    return this.#inner.setTimer(delayMs, callback)
-  }
-
-  /** Time passes, timers run. */
-  advance(ms: number): Promise<void> {
-    return this.#inner.advance(ms)
-  }
-
-  /** Time passes on both clocks, and no timer runs: the event loop is blocked. */
-  block(ms: number): void {
-    this.#blockedMs += ms
-  }
-
-  /** The machine sleeps: the wall clock is ahead afterwards, the monotonic clock stood still. */
-  suspend(ms: number): void {
-    this.#suspendedMs += ms
-  }
-}
 
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'
 

@@ -3,6 +3,8 @@
 
 import {
   type Extension,
+  type Failure,
+  type Grant,
   type LookupRequest,
   type Mark,
   type Position,
@@ -267,6 +269,28 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
     })
 
+    it('shares a failure with like requests, and gives the lease to an unlike one', async () => {
+      const failure = { status: 502, message: 'no "like":"other"', like: 'odd_1-' }
+      await a.fail(await lease(a, '1'), failure, 5_000, true)
+      // Also for a lookup that names no request, and for a like one.
+      expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
+      expect(await ask(a, '3', 150, { like: 'odd_1-' })).toMatchObject({
+        status: 'failed',
+        failure,
+      })
+      const reply = await ask(b, '4', 2_000, { like: 'other' })
+      expect(reply.status).toBe('leased')
+      expect(await ask(a, '5', 150, { like: 'third' })).toMatchObject({ status: 'busy' })
+      // An unlike request has failed too: now the failure is shared with all.
+      const { grant } = reply as { grant: Grant }
+      await b.fail(grant, { status: 503, message: 'down' }, 5_000)
+      for (const like of ['odd_1-', 'other', 'third']) {
+        const shared = await ask(a, '6', 150, { like })
+        expect(shared).toMatchObject({ status: 'failed', failure: { status: 503 } })
+        expect((shared as { failure: Failure }).failure).not.toHaveProperty('like')
+      }
+    })
+
     it('shares no failure that nobody waited for', async () => {
       const grant = await lease(a, '1')
       expect(await a.fail(grant, { status: 502, message: '' }, 5_000)).toBe('committed')
@@ -315,6 +339,35 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(reply).not.toHaveProperty('stored')
     })
 
+    it('gives one lease at a time for a hit-for-miss key, and keeps the mark until a commit', async () => {
+      await a.pass(await lease(a, '1', 2_000), 2_000)
+      const tried = await ask(a, '2', 2_000)
+      expect(tried).toMatchObject({ status: 'pass', grant: { token: '2' } })
+      const { forMs } = tried as { forMs: number }
+      expect(forMs).toBeGreaterThan(0)
+      expect(forMs).toBeLessThanOrEqual(2_000)
+      for (const store of [a, b]) {
+        const reply = await ask(store, '3')
+        expect(reply.status).toBe('pass')
+        expect(reply).not.toHaveProperty('grant')
+      }
+      // No process waited, so the failure is not shared.
+      const { grant } = tried as { grant: Grant }
+      expect(await ask(a, '2', 2_000)).toMatchObject({ status: 'pass', grant })
+      expect(await a.fail(grant, { status: 502, message: '' }, 5_000)).toBe('committed')
+      const again = await lease(b, '4')
+      expect(await ask(a, '5')).toMatchObject({ status: 'pass' })
+      expect(await b.commit(again, FRAME, { ...LIFETIMES, freshMs: 2_000 })).toBe('committed')
+      expect(await ask(a, '6')).toMatchObject({ status: 'fresh', stored: { fence: again.fence } })
+    })
+
+    it('gives a reader no lease of a hit-for-miss key', async () => {
+      await a.pass(await lease(a, '1'), 2_000)
+      const reply = await ask(b, '2', 0)
+      expect(reply.status).toBe('pass')
+      expect(reply).not.toHaveProperty('grant')
+    })
+
     it('lets nobody but the holder end a lease', async () => {
       const mine = await lease(a, '1')
       const forged = { ...mine, token: 'other' }
@@ -349,6 +402,57 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
       },
     )
+
+    describe('a purge of a key with variants', () => {
+      const SHORT = { ...LIFETIMES, staleIfErrorMs: 0, staleWhileRevalidateMs: 0 }
+      const leaseOf = async (store: StampedeStore, key: string, token: string) => {
+        const reply = await store.lookup(key, { token, leaseMs: 5_000 })
+        if (!('grant' in reply) || reply.grant === undefined) throw new Error(`got ${reply.status}`)
+        return reply.grant
+      }
+      const fillOf = async (key: string, physicalMs: number) => {
+        const grant = await leaseOf(a, key, `filler ${physicalMs}`)
+        return a.commit(grant, FRAME, { ...SHORT, freshMs: physicalMs, physicalMs })
+      }
+      const statusOf = async (key: string) =>
+        (await b.lookup(key, { token: 'reader', leaseMs: 0 })).status
+
+      it.each([
+        ['filled before it', ['k', 'k\0en']],
+        ['filled after it', ['k\0en', 'k']],
+      ])('reaches a variant that outlives the entry of the key itself, %s', async (_, order) => {
+        for (const key of order) await fillOf(key, key === 'k' ? 50 : 60_000)
+        await bench.pass(120)
+        expect(await statusOf('k\0en')).toBe('fresh')
+        await a.purge('k', { soft: false })
+        expect(await statusOf('k\0en')).toBe('busy')
+      })
+
+      it('is not forgotten when the entry of the key itself is filled again and expires', async () => {
+        await fillOf('k\0en', 60_000)
+        await a.purge('k', { soft: false })
+        await fillOf('k', 50)
+        await bench.pass(120)
+        expect(await statusOf('k\0en')).toBe('busy')
+      })
+
+      it('refuses the fills that are under way, hard and soft', async () => {
+        for (const soft of [false, true]) {
+          const keys = ['k\0en', 'k\0de']
+          const grants = await Promise.all(keys.map((key) => leaseOf(a, key, `soft ${soft}`)))
+          await b.purge('k', { soft })
+          for (const grant of grants) expect(await a.commit(grant, FRAME, SHORT)).toBe('fenced')
+        }
+      })
+
+      it('leaves what is filled after it', async () => {
+        await fillOf('k\0en', 60_000)
+        await a.purge('k', { soft: false })
+        expect(await fillOf('k\0en', 60_000)).toBe('committed')
+        expect(await fillOf('k\0de', 60_000)).toBe('committed')
+        for (const key of ['k\0en', 'k\0de']) expect(await statusOf(key)).toBe('fresh')
+      })
+    })
 
     it('wakes the waiters on a purge', async () => {
       await lease(a, '1', 5_000)
@@ -504,9 +608,12 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect((await ask(b, '2')).status).not.toBe('fresh')
       })
 
-      it('is refused where there is none', async () => {
+      it('is refused where there is none, which ends the lease and wakes those who wait', async () => {
         const grant = await lease(a, '1')
+        expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
         expect(await a.extend(grant, PATCH, LATER)).toBe('fenced')
+        await hinted(() => hintsB.wakes).toEqual(['k'])
+        expect((await ask(b, '2')).status).toBe('leased')
       })
 
       it('is gone when the key turns out not to be shareable', async () => {

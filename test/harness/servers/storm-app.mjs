@@ -1,6 +1,8 @@
 // A fleet member for the storm: cached pages and guarded orders in one app, Express or Koa, on ioredis 6 or 5, by Sentinels.
 // SENTINELS and NAT (what the addresses of servers are to be taken for, one for each member) as JSON, ORIGIN_URL, CACHE (options).
 // @ts-check
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createStampede } from '@stampede/core'
 import { stampedeCache as expressCache, idempotency as expressIdempotency } from '@stampede/express'
 import { stampedeCache as koaCache, idempotency as koaIdempotency } from '@stampede/koa'
@@ -78,12 +80,21 @@ function koaApp() {
   return app.callback()
 }
 
+/** Bytes after a full collection. */
+function memory() {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  const { heapUsed, external } = process.memoryUsage()
+  return { heapUsed, external }
+}
+
 await runMember({
   listener: index % 2 === 0 ? expressApp() : koaApp(),
   keepAliveMs: 120_000,
   async answer({ type, target }) {
     if (type === 'counts') return counts
     if (type === 'stats') return stampede.stats()
+    if (type === 'memory') return memory()
     if (type === 'purge') return stampede.purge(target)
     throw new Error(`Unknown question ${type}`)
   },

@@ -51,12 +51,62 @@ describe('credentials in fields of other names', () => {
   it.each(names)('%s: does not, as with Authorization', (name) => {
     expect(reason({ [name]: 'k' })).toBe('authorization')
     expect(reason({ [name]: 'k' }, { cookies: 'ignore', vary: ['x-other'] })).toBe('authorization')
+    expect(reason({ [name]: 'k' }, { authorization: { ignore: ['x-other'] } })).toBe(
+      'authorization',
+    )
   })
 
   it.each(names)('%s: does when the options say how', (name) => {
     expect(reason({ [name]: 'k' }, { authorization: 'ignore' })).toBeUndefined()
+    expect(reason({ [name]: 'k' }, { authorization: { ignore: [name] } })).toBeUndefined()
     expect(reason({ [name]: 'k' }, { identity: () => 'k' })).toBeUndefined()
     expect(reason({ [name]: 'k' }, { vary: [name] })).toBeUndefined()
+  })
+
+  it('are found whatever field names came before, however long a name is', () => {
+    const long = `${'x-'.repeat(4_000)}token`
+    for (const _again of [1, 2]) expect(reason({ [long]: 'k' })).toBe('authorization')
+    for (let i = 0; i < 3_000; i++) expect(reason({ [`x-made-up-${i}`]: 'k' })).toBeUndefined()
+    expect(reason({ 'x-token': 'k' })).toBe('authorization')
+    expect(reason({ 'user-agent': 'k', 'x-method-override': undefined })).toBeUndefined()
+  })
+
+  it('Authorization: lets requests take part only if the ignored names include their fields', () => {
+    const options: Options = { authorization: { ignore: ['Authorization'] } }
+    expect(reason({ authorization: 'Bearer x' }, options)).toBeUndefined()
+    expect(reason({ authorization: 'Bearer x', 'x-api-key': 'k' }, options)).toBe('authorization')
+    expect(reason({ authorization: 'Bearer x' }, { vary: ['authorization'] })).toBe('authorization')
+  })
+})
+
+describe('a client certificate or a login of the connection', () => {
+  const of = (rest: Partial<RequestView>, options: Options = {}) =>
+    judge(view({}, rest), options)?.reason
+  const both = { hasClientCertificate: true, hasLogin: true }
+
+  it('keeps requests with a client certificate out', () => {
+    expect(of({ hasClientCertificate: true })).toBe('client-certificate')
+    expect(of({ hasClientCertificate: true }, { authorization: 'ignore' })).toBe(
+      'client-certificate',
+    )
+    expect(of({ hasClientCertificate: false, hasLogin: false })).toBeUndefined()
+  })
+
+  it('keeps requests behind a login of the connection out', () => {
+    expect(of({ hasLogin: true })).toBe('connection-auth')
+    expect(of({ hasLogin: true }, { cookies: 'ignore' })).toBe('connection-auth')
+  })
+
+  it('keeps no request out if identity puts the caller in the key', () => {
+    expect(of(both, { identity: () => 'me' })).toBeUndefined()
+  })
+
+  it('is ignored only if authorization names it', () => {
+    const ignore = (...names: string[]): Options => ({ authorization: { ignore: names } })
+    expect(of(both, ignore('client-certificate', 'authorization'))).toBeUndefined()
+    expect(of(both, ignore('client-certificate'))).toBe('connection-auth')
+    expect(of(both, ignore('authorization'))).toBe('client-certificate')
+    expect(of({ hasLogin: true }, { authorization: 'ignore' })).toBeUndefined()
   })
 })
 
@@ -85,6 +135,14 @@ describe('who does not', () => {
   ])('for %s: %j', (expected, headers: RequestView['headers']) => {
     expect(judge(view(headers))).toEqual({ reason: expected, fwd: 'bypass' })
   })
+})
+
+it('a body without Content-Length keeps a request out, also if the caller is in the key', () => {
+  const refused = { reason: 'request-body', fwd: 'bypass' }
+  expect(judge(view({}, { hasBody: true }))).toEqual(refused)
+  expect(judge(view({}, { hasBody: true }), { identity: () => 'me' })).toEqual(refused)
+  expect(judge(view({}, { hasBody: false }))).toBeUndefined()
+  expect(judge(view({ 'content-length': '1' }, { hasBody: false }))).toEqual(refused)
 })
 
 describe('credentials', () => {

@@ -9,6 +9,8 @@
 // | request-body    | has a body, which is in no key                                                   |
 // | precondition    | has If-Match or If-Unmodified-Since, which only the origin can answer            |
 // | authorization   | has Authorization or the like, and no `authorization: 'ignore'` nor `identity`   |
+// | connection-auth | is on a connection that logged in (NTLM, Negotiate); as `authorization`          |
+// | client-certificate | has a TLS client certificate, and no `identity` nor `ignore` names it         |
 // | cookie          | has Cookie, and neither `cookies` nor `identity` says how                        |
 // | option          | is one that the `bypass` option named                                            |
 //
@@ -17,9 +19,11 @@
 // after the look-up only where the options say so (`requestDirectives`).
 
 import { callbackError } from '../errors.ts'
-import { requestField, someField, trimOws } from '../http/headers.ts'
+import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
+import { Recent } from '../recent.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { saysWho } from './credential-fields.ts'
 
 export type BypassReason =
   | 'method'
@@ -29,6 +33,8 @@ export type BypassReason =
   | 'request-body'
   | 'precondition'
   | 'authorization'
+  | 'connection-auth'
+  | 'client-certificate'
   | 'cookie'
   | 'option'
 
@@ -47,56 +53,99 @@ export function admit<Native>(
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     return { reason: 'method', fwd: 'method' }
   }
+  const isNotable = hasNotableField(request.headers)
   const reason =
-    shapeReason(request) ?? credentialReason(request, config) ?? optionReason(native, config)
+    shapeReason(request, isNotable) ??
+    credentialReason(request, config, isNotable) ??
+    optionReason(native, config)
   return reason === undefined ? undefined : { reason, fwd: 'bypass' }
 }
 
-const OVERRIDES: ReadonlySet<string> = new Set([
-  ...['x-http-method-override', 'x-http-method', 'x-method-override'],
-])
+/**
+ * Whether any field is a credential or a method override. Hardly any request has one, so this one
+ * pass spares the checks that follow.
+ */
+function hasNotableField(headers: RequestView['headers']): boolean {
+  for (const name in headers) if (isNotableName(name)) return true
+  return false
+}
+
+/** Verdict per field name. Made-up names may evict others, which are then only judged again. */
+const judged = new Recent<boolean>(1_024)
+const LONGEST_JUDGED = 64
+
+function isNotableName(name: string): boolean {
+  const known = judged.get(name)
+  if (known !== undefined) return known
+  const is = OVERRIDES.includes(name) || saysWho(name)
+  if (name.length <= LONGEST_JUDGED) judged.set(name, is)
+  return is
+}
+
+const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
 
 /** RFC 9111 §4: what the key cannot stand for. */
-function shapeReason({ target, headers }: RequestView): BypassReason | undefined {
+function shapeReason(
+  { target, headers, hasBody }: RequestView,
+  isNotable: boolean,
+): BypassReason | undefined {
   // RFC 9112 §3.2.1: no client sends a fragment, and behind one a `?` starts no query.
   if (!target.startsWith('/') || target.includes('#')) return 'target'
   if (headers.upgrade !== undefined) return 'upgrade'
-  if (someField(headers, OVERRIDES)) return 'method-override'
-  if (hasBody(headers)) return 'request-body'
+  if (isNotable && OVERRIDES.some((name) => headers[name] !== undefined)) return 'method-override'
+  if (hasBody === true || framesBody(headers)) return 'request-body'
   if (headers['if-match'] !== undefined) return 'precondition'
   if (headers['if-unmodified-since'] !== undefined) return 'precondition'
   return undefined
 }
 
-/** RFC 9112 §6.3: a request has a body if it frames one. */
-function hasBody(headers: RequestView['headers']): boolean {
+/** RFC 9112 §6.3: a request over HTTP/1 has a body if it frames one. */
+function framesBody(headers: RequestView['headers']): boolean {
   if (headers['transfer-encoding'] !== undefined) return true
   const length = requestField(headers, 'content-length')
   return length !== undefined && !/^0+$/.test(length)
 }
 
-/** What other fields say who is asking: keys and tokens, and what a proxy in front found out. */
-const CREDENTIALS: ReadonlySet<string> = new Set([
-  ...['proxy-authorization', 'x-authorization', 'dpop', 'api-key', 'x-api-key', 'apikey'],
-  ...['x-auth-token', 'x-access-token', 'x-session-token', 'x-amz-security-token'],
-  ...['remote-user', 'x-remote-user', 'x-forwarded-user', 'x-forwarded-email'],
-  ...['x-forwarded-access-token', 'x-auth-request-user', 'x-auth-request-email'],
-  ...['cf-access-jwt-assertion', 'x-goog-iap-jwt-assertion', 'x-amzn-oidc-data'],
-])
-
-/** RFC 9111 §3.5, and by the same reasoning for cookies: credentials make an answer one caller's. */
+/**
+ * RFC 9111 §3.5, and by the same reasoning for cookies: credentials make a response one caller's.
+ */
 function credentialReason<Native>(
-  { headers }: RequestView,
+  request: RequestView,
   config: CacheConfig<Native>,
+  isNotable: boolean,
 ): BypassReason | undefined {
   if (config.identity !== undefined) return undefined
-  if (config.authorization === 'bypass') {
-    if (headers.authorization !== undefined) return 'authorization'
-    if (someField(headers, CREDENTIALS, config.vary)) return 'authorization'
-  }
-  if (config.cookies !== 'bypass') return undefined
-  return trimOws(requestField(headers, 'cookie') ?? '') === '' ? undefined : 'cookie'
+  const reason = callerReason(request, config, isNotable)
+  if (reason !== undefined || config.cookies !== 'bypass') return reason
+  return trimOws(requestField(request.headers, 'cookie') ?? '') === '' ? undefined : 'cookie'
 }
+
+/**
+ * `authorization: 'ignore'` covers header fields. It does not cover a client certificate: that has
+ * to be named, as `client-certificate`.
+ */
+function callerReason<Native>(
+  { headers, hasClientCertificate, hasLogin }: RequestView,
+  { authorization, vary }: CacheConfig<Native>,
+  isNotable: boolean,
+): BypassReason | undefined {
+  const ignored = typeof authorization === 'object' ? authorization.ignore : NONE
+  if (hasClientCertificate === true && !ignored.includes('client-certificate'))
+    return 'client-certificate'
+  if (authorization === 'ignore') return undefined
+  if (!ignored.includes('authorization')) {
+    if (headers.authorization !== undefined) return 'authorization'
+    if (hasLogin === true) return 'connection-auth'
+  }
+  if (!isNotable) return undefined
+  for (const name in headers) {
+    if (!saysWho(name) || headers[name] === undefined || name === 'authorization') continue
+    if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'
+  }
+  return undefined
+}
+
+const NONE: readonly string[] = []
 
 function optionReason<Native>(
   native: Native,

@@ -9,7 +9,7 @@ import { CLAIMS } from './key.ts'
 
 /** In the key, hidden from the handler, or of the connection and its framing. */
 const COVERED: ReadonlySet<string> = new Set([
-  ...['host', ':authority', ...CLAIMS],
+  ...['host', ':authority', ':scheme', ':path', ':method', ...CLAIMS],
   ...['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range'],
   ...['connection', 'upgrade', 'expect', 'te', 'content-length', 'transfer-encoding'],
   ...['content-type', 'cache-control', 'pragma'],

@@ -271,11 +271,32 @@ describe('authorization', () => {
     expect(read({ authorization })).toMatchObject({ authorization })
   })
 
-  it.each(['Ignore', true, null, 'key'])('may not be %o', (authorization) => {
+  it('keeps the names of ignored fields in lower case, sorted, without repeats', () => {
+    const ignore = ['X-Tenant-Id', 'x-org', 'x-tenant-id']
+    expect(read({ authorization: { ignore } }).authorization).toEqual({
+      ignore: ['x-org', 'x-tenant-id'],
+    })
+  })
+
+  it.each(['Ignore', true, null, 'key', ['x-tenant-id']])('may not be %o', (authorization) => {
     expect(refusal({ authorization })).toMatch(
-      /^stampedeCache\.authorization: .+; use one of 'bypass', 'ignore'$/,
+      /^stampedeCache\.authorization: .+; use 'bypass', 'ignore' or \{ ignore: \['x-tenant-id'\] \}$/,
     )
   })
+
+  it.each([
+    [{}, 'stampedeCache.authorization.ignore: received undefined; use an array of non-empty'],
+    [{ ignore: [] }, 'stampedeCache.authorization.ignore: received an array of 0; name a'],
+    [{ ignore: ['x y'] }, 'stampedeCache.authorization.ignore: received "x y"; name request'],
+    [{ ignore: ['*'] }, 'stampedeCache.authorization.ignore: received "*"; name request'],
+    [{ ignore: ['Cookie'] }, `received "Cookie"; use cookies: 'ignore'`],
+    [
+      { ignores: ['x'] },
+      'stampedeCache.authorization.ignores: received an array of 1; there is no',
+    ],
+  ])('may not be %j', (authorization, message) =>
+    expect(refusal({ authorization })).toContain(message),
+  )
 })
 
 describe('cookies', () => {

@@ -13,6 +13,7 @@ import {
 import type { Compression } from './compression.ts'
 import { readCompression } from './read-compression.ts'
 import {
+  readAuthorization,
   readCacheName,
   readCookies,
   readInvalidation,
@@ -57,8 +58,13 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   vary?: readonly string[]
   /** Puts the caller in the key, and so makes requests with credentials cacheable. */
   identity?: (request: Native) => string
-  /** Requests with `Authorization`: `bypass` the cache (default), or `ignore` the header. */
-  authorization?: 'bypass' | 'ignore'
+  /**
+   * Requests with a credential field: `Authorization`, or another field whose name identifies the
+   * caller (`X-Api-Key`, `X-User-Id`, ...). Default `bypass`: they bypass the cache. `ignore`: the
+   * cache disregards all these fields. A list: it disregards the named ones. A TLS client
+   * certificate is disregarded only if the list has `client-certificate`.
+   */
+  authorization?: 'bypass' | 'ignore' | { ignore: readonly string[] }
   /** Requests with `Cookie`: `bypass` (default), `ignore` them, or put the named ones in the key. */
   cookies?: 'bypass' | 'ignore' | { key: readonly string[] }
   /**
@@ -73,7 +79,10 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   tags?: Tags<Native, NativeResponse>
   /** Statuses stored when the response gives no explicit freshness. Default 200, 203, 300, 301, 308. */
   statuses?: readonly number[]
-  /** Gives a stored 200 that came without ETag and Last-Modified a weak ETag. Default true. */
+  /**
+   * Gives a stored 200 that came without ETag and Last-Modified a weak ETag. Default true. An
+   * Express app whose `etag` setting is off gets none.
+   */
   mintEtag?: boolean
   /**
    * Cache-Control and Pragma of a request (RFC 9111 §5.2.1): `ignore` them (default), or `honour` them, which lets any client
@@ -151,7 +160,8 @@ export interface CacheConfig<Native = unknown> {
   /** Lower-case and sorted. */
   readonly vary: readonly string[]
   readonly identity: ((request: Native) => string) | undefined
-  readonly authorization: 'bypass' | 'ignore'
+  /** Field names are lower-case and sorted. */
+  readonly authorization: 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
   readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
   /** Lower-case, in order, `OWN_FIELD` first. */
   readonly targetedFields: readonly string[]
@@ -236,7 +246,7 @@ export function readCacheOptions<Native, NativeResponse>(
     query: readQuery(bag.query),
     vary: readVary(bag.vary),
     identity: readFunction(WHERE, bag, 'identity') as CacheConfig<Native>['identity'],
-    authorization: readChoice(WHERE, bag, 'authorization', ['bypass', 'ignore']) ?? 'bypass',
+    authorization: readAuthorization(bag.authorization),
     cookies: readCookies(bag.cookies),
     targetedFields: readTargetedFields(bag.targetedFields),
     tags: readTags(`${WHERE}.tags`, bag.tags),

@@ -306,8 +306,9 @@ describe('an answer that becomes too large to be kept', () => {
     const reading = await ask(cache)
     run.write('9')
     await settled()
-    const late = await ask(cache)
-    expect(seen(late)).toEqual([['bypass', '']])
+    // The first one may be stored again, if it is not too large.
+    const late = [await ask(cache), await ask(cache)]
+    expect(late.map((each) => each.by)).toEqual([undefined, 'bypass'])
     run.write('0')
     run.observer.live?.end(true)
     await settled()

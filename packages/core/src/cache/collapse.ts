@@ -16,14 +16,18 @@ export interface Live {
   readonly body: LiveBody
 }
 
+/** A response whose head arrived at `bornAt`; its body is still coming. */
+interface LiveHead {
+  readonly entry: StoredResponse
+  readonly freshMs: number
+  readonly bornAt: number
+}
+
 /** What a run shows its body to. `headOf` is undefined when the head was not found storable. */
 export function liveSink(
-  rt: Runtime,
   lead: Lead,
   maxBytes: number,
-  headOf: (
-    head: CapturedHead,
-  ) => { readonly entry: StoredResponse; readonly freshMs: number } | undefined,
+  headOf: (head: CapturedHead) => LiveHead | undefined,
 ): LiveSink | undefined {
   const { publish, signal } = lead
   if (publish === undefined) return undefined
@@ -36,10 +40,9 @@ export function liveSink(
     open(head) {
       const found = headOf(head)
       if (found === undefined) return
-      const { entry, freshMs } = found
       const length = headerValue(head.headers, 'content-length')
       const body = new LiveBody(maxBytes, length === undefined ? undefined : Number(length))
-      live = { held: holdAt(rt.clock.now(), entry, freshMs), body }
+      live = { held: holdAt(found), body }
     },
     write(chunk) {
       if (chunk.byteLength === 0) return true
@@ -56,9 +59,9 @@ export function liveSink(
   }
 }
 
-function holdAt(now: number, entry: StoredResponse, freshMs: number): Live['held'] {
+function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
   const none = { staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0, physicalMs: freshMs }
-  return { ...holdFor(entry, '', { freshMs, ...none }, now), entry }
+  return { ...holdFor(entry, '', { freshMs, ...none }, bornAt), entry }
 }
 
 /** False when newcomers must not see it: purged since, or nobody would have told us. */

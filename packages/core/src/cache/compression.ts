@@ -4,7 +4,7 @@ import type { StoredResponse } from '../entry/entry.ts'
 import { acceptedCodings, type Coding, fieldsOfForm, isCodable } from '../http/content-coding.ts'
 import { type Fields, toFields } from '../http/fields.ts'
 import { type RequestHeaders, requestField } from '../http/headers.ts'
-import type { CapturedHead } from '../ports/exchange.ts'
+import type { BodyKind, CapturedHead } from '../ports/exchange.ts'
 import { codeBehind, codedBody } from './coded-bodies.ts'
 import type { L1 } from './l1.ts'
 
@@ -18,6 +18,8 @@ export interface CompressionRule {
 export interface Form {
   readonly fields: Fields
   readonly body: Uint8Array
+  /** Absent for a compressed body: layers get its bytes. */
+  readonly kind?: BodyKind | undefined
 }
 
 /** The fields of each form that was asked for; undefined: it has one form only. */
@@ -42,14 +44,14 @@ export class Compression {
 
   /** The best form there is for this client. A part is always one of the whole as it is. */
   formOf(stored: StoredResponse, headers: RequestHeaders): Form {
-    const { body } = stored
+    const { body, kind } = stored
     const forms = this.#formsOf(stored)
     if (forms === undefined) return stored
     for (const coding of this.#wanted(stored, headers)) {
       const coded = codedBody(body, coding)
       if (coded !== undefined) return { fields: fieldsIn(forms, stored, coding), body: coded }
     }
-    return { fields: fieldsIn(forms, stored, 'identity'), body }
+    return { fields: fieldsIn(forms, stored, 'identity'), body, kind }
   }
 
   /**

@@ -7,7 +7,13 @@ import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
-import { type CapturedHead, type HeaderList, type OriginEnd, OWN_FIELD } from '../ports/exchange.ts'
+import {
+  type BodyKind,
+  type CapturedHead,
+  type HeaderList,
+  type OriginEnd,
+  OWN_FIELD,
+} from '../ports/exchange.ts'
 import type { Lifetimes } from '../ports/store.ts'
 import type { OriginRun } from './run-origin.ts'
 import type { FillResult, Runtime } from './runtime.ts'
@@ -21,9 +27,14 @@ export function refused(verdict: NotStorable, status: number): FillResult {
   return { type: 'failure', failure, error: undefined }
 }
 
-/** An answer such as 401 or 429, a callback that failed, and what an inner cache made of it, may be about this one request. */
+/**
+ * Reasons that may hold for one request only, so the key is not marked hit-for-miss: the `tags`
+ * callback failed, an inner cache took over, one spelling of the URL was redirected.
+ */
+const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
+
 function isOfTheResource(reason: string, status: number): boolean {
-  if (reason === 'tags' || reason === 'inner-cache') return false
+  if (OF_ONE_REQUEST.has(reason)) return false
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
@@ -34,6 +45,7 @@ export function resultOf(
   end: OriginEnd,
   minted: HeaderList,
   asked: Asked | undefined,
+  headAt: number,
 ): FillResult {
   if (end.type === 'failed') {
     const { status, error } = end
@@ -49,9 +61,10 @@ export function resultOf(
     return { type: 'pass', reason, remember: true }
   }
   if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
-  if (end.type === 'replaced') return unchanged(rt, run, verdict, end.head, asked)
-  const entry = entryOf(run, verdict, end.head, end.body, minted)
-  return { type: 'store', entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
+  if (end.type === 'replaced') return unchanged(rt, run, verdict, end.head, asked, headAt)
+  const entry = entryOf(run, verdict, end.head, end.body, minted, end.kind)
+  const lifetimes = lifetimesOf(rt, run, verdict, entry)
+  return { type: 'store', entry, lifetimes, bornAt: headAt }
 }
 
 /** The body that is stored, and of the rest what the 304 says. */
@@ -61,16 +74,18 @@ function unchanged(
   verdict: Storable,
   head: CapturedHead,
   asked: Asked | undefined,
+  headAt: number,
 ): FillResult {
   const meant = asked && meantBy(asked, head, rt.clock.wallNow())
   if (asked === undefined || meant === undefined) return { type: 'abandoned' }
   const { previous, stored } = asked
-  const updated = entryOf(run, verdict, meant, stored.body, [])
+  const updated = entryOf(run, verdict, meant, stored.body, [], stored.kind)
   const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
   if (subjects.length > MOST_SUBJECTS)
     return { type: 'pass', reason: 'too-many-tags', remember: true }
   const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
-  return { type: 'not-modified', previous, entry, lifetimes: lifetimesOf(rt, run, verdict, entry) }
+  const lifetimes = lifetimesOf(rt, run, verdict, entry)
+  return { type: 'not-modified', previous, entry, lifetimes, bornAt: headAt }
 }
 
 /** Each 304 may name more; beyond this the whole is asked for, which says all of them anew. */
@@ -93,6 +108,7 @@ export function entryOf(
   head: CapturedHead,
   body: Uint8Array,
   minted: HeaderList,
+  kind?: BodyKind,
 ): StoredResponse {
   const own = headerValues(head.headers, OWN_FIELD)
   return {
@@ -105,6 +121,7 @@ export function entryOf(
     made: madeFor(run, subjects),
     ...(minted.length > 0 && { minted: true as const }),
     ...(own.length > 0 && { own: own.join(', ') }),
+    ...(kind && { kind }),
   }
 }
 

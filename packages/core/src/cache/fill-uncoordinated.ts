@@ -8,6 +8,7 @@ import type { Flight } from './flight.ts'
 import type { Leave } from './places.ts'
 import { quiet } from './revalidate.ts'
 import type { Caller, Runtime } from './runtime.ts'
+import { attributed } from './second-opinion.ts'
 import { inTime, mayBeLate, spareInMemory, standIn } from './stand-in.ts'
 
 export async function fillUncoordinated(
@@ -45,11 +46,13 @@ async function fillAlone(
       originTimeoutMs: policy.originTimeoutMs,
       fence: '',
       previous,
+      since,
       behind: leader === undefined,
       publish: (live) => publish(rt, flight, live),
       onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
     })
-  return keepToOurselves(rt, flight, await inTime(rt, flight, spare, run), since, previous)
+  const result = attributed(flight, caller, await inTime(rt, flight, spare, run))
+  return keepToOurselves(rt, flight, result, since, previous)
 }
 
 /** What is stale comes first. Undefined: nobody waits any more, or the store may be back. */

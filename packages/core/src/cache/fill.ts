@@ -8,7 +8,9 @@ import { type Live, publish } from './collapse.ts'
 import { commit, type Shared } from './commit.ts'
 import { type Flight, newToken } from './flight.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Runtime } from './runtime.ts'
+import { attributed } from './second-opinion.ts'
 import { inTime, spareFrom } from './stand-in.ts'
+import { leftOf } from './trust.ts'
 
 export interface Runner {
   readonly caller: Caller
@@ -24,6 +26,8 @@ export interface Run extends Runner {
   /** Empty when there is no lease. */
   readonly fence: string
   readonly previous: HeldEntry | undefined
+  /** L1's sequence when that was read. */
+  readonly since: number
   readonly publish: (live: Live) => boolean
 }
 
@@ -33,7 +37,7 @@ export function fillAndCommit(
   leased: LeasedFill,
   runner: Runner,
 ): Promise<Shared> {
-  const spare = spareFrom(rt, leased.previous)
+  const spare = spareFrom(rt, leased)
   return inTime(rt, flight, spare, () => fillThenCommit(rt, flight, leased, runner))
 }
 
@@ -44,7 +48,7 @@ async function fillThenCommit(
   runner: Runner,
 ): Promise<Shared> {
   const { key, policy } = flight
-  const { grant, previous } = leased
+  const { grant, since, previous } = leased
   const { leaseMs, originTimeoutMs } = policy
   rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
   let isLost = false
@@ -55,15 +59,17 @@ async function fillThenCommit(
   const hold = rt.keeper.hold(grant, leaseMs, { lost })
   const startedAt = rt.clock.now()
   flight.beginFill(rt)
-  const result = await fill(rt, {
+  const ran = await fill(rt, {
     ...runner,
     key,
     originTimeoutMs,
     fence: grant.fence,
     previous,
+    since,
     // What was lost will be refused: those who wait look again.
     publish: (live) => !isLost && publish(rt, flight, live),
   })
+  const result = attributed(flight, runner.caller, ran)
   // From here on the lease is ended by the commit itself.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)
@@ -72,7 +78,7 @@ async function fillThenCommit(
 }
 
 export function fill(rt: Runtime, run: Run): Promise<FillResult> {
-  const { key, fence, previous, originTimeoutMs, behind, caller } = run
+  const { key, fence, originTimeoutMs, behind, caller } = run
   rt.events.emit({ type: 'fill.started', key, behind, leased: fence !== '' })
   return new Promise((resolve) => {
     const deadline = new AbortController()
@@ -84,7 +90,12 @@ export function fill(rt: Runtime, run: Run): Promise<FillResult> {
     // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
     const shown = behind ? undefined : run.publish
     const asOf = Math.max(rt.store.position, rt.marks.newest)
-    const lead: Lead = { fence, asOf, previous, signal: deadline.signal, publish: shown }
+    const lead: Lead = {
+      ...{ fence, asOf, signal: deadline.signal, publish: shown },
+      get previous() {
+        return leftOf(rt, key, run.since, run.previous)
+      },
+    }
     void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
       timer.cancel()
       resolve(result)

@@ -26,6 +26,8 @@ const MOST_IN_VAIN = 2
 export interface Spare {
   readonly held: HeldEntry
   readonly since: number
+  /** That of L1 when it was read. */
+  readonly sequence: number
 }
 
 export class Flight {
@@ -42,7 +44,7 @@ export class Flight {
   spare: Spare | undefined
   /** Set while what is awaited is late: whoever takes the spare is answered with it at once. */
   late: Late | undefined
-  /** Fills that came to nothing; after a few, everybody runs their own. */
+  /** Fills without a usable result, not counting those whose client left. See MOST_ABANDONED. */
   abandoned = 0
   /** The origin is being run, or has just ended; a purge now means that newcomers need a flight of their own. */
   filling = false
@@ -50,6 +52,13 @@ export class Flight {
   fillingSince = 0
   /** Names this process's claim to the key until a lease came of it: asked again, it gives the same lease. */
   token: string = newToken()
+  /** The key is marked hit-for-miss: new requests do not join, but run the handler. */
+  isPassing = false
+  /**
+   * Digest of the request whose run failed. An unlike waiter runs the handler once more before the
+   * failure is shared with all.
+   */
+  doubted: string | undefined
   /** Another fills: the clocks of those who wait are running. */
   counting = false
   /** Woken, purged or possibly uninformed since the last lookup was sent. */
@@ -90,9 +99,10 @@ export class Flight {
     for (const waiter of this.waiters) if (waiter.timer === undefined) startClock(rt, waiter)
   }
 
-  /** Takes the first waiter out, to lead; from now on its `waitMs` does not matter. */
-  takeLeader(): Waiter | undefined {
+  /** Removes and returns the first waiter that `may` lead. Its `waitMs` no longer applies. */
+  takeLeader(may: (caller: Caller) => boolean = () => true): Waiter | undefined {
     for (const waiter of this.waiters) {
+      if (!may(waiter.caller)) continue
       this.waiters.delete(waiter)
       waiter.timer?.cancel()
       return waiter
@@ -116,7 +126,7 @@ export class Flight {
     if (this.waiters.size === 0) this.deserted()
   }
 
-  /** Whoever went away need not be the one to lead. */
+  /** Releases waiters whose client has left, so that none of them leads. */
   dropGone(): void {
     for (const waiter of this.waiters) {
       if (waiter.caller.isGone?.()) this.release(waiter, { type: 'gone' })

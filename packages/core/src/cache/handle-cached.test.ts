@@ -552,15 +552,13 @@ describe('Vary', () => {
     }
   })
 
-  it('is capped: one variant too many goes to the app', async () => {
+  it('is stored for a new client after other clients made up many values of the header', async () => {
     const cache = cacheWith()
-    for (let i = 0; i <= 64; i++) {
+    for (let i = 0; i <= 100; i++) {
       await fill(cache, varying(String(i)), { 'accept-language': `x-${i}` })
     }
-    const got = ask(cache, { 'accept-language': 'x-65' })
-    expect(got.by).toBe('bypass')
-    expect(status(got)).toBe('Stampede; fwd=bypass; detail=too-many-variants')
-    expect(ask(cache, { 'accept-language': 'x-64' }).body).toBe('64')
+    await fill(cache, varying('en'), { 'accept-language': 'en' })
+    expect(ask(cache, { 'accept-language': 'en' })).toMatchObject({ by: 'cache', body: 'en' })
     expect(ask(cache, { 'accept-language': 'x-0' }).body).toBe('0')
   })
 
@@ -601,19 +599,68 @@ describe('what may not be shared', () => {
     await all[0]?.done
   })
 
-  it('is remembered for passMs, and then tried again by one', async () => {
+  it('is remembered for passMs: one run at a time may be stored, and no request waits for it', async () => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
-    expect(status(ask(cache))).toBe('Stampede; fwd=uri-miss; detail=hit-for-pass')
     await clock.advance(9_999)
-    expect(ask(cache).by).toBe('bypass')
-    await clock.advance(1)
-    const again = ask(cache)
+    const observed = ask(cache)
     await settled()
-    runs[1]?.answer({ body: 'ours' })
-    await again.done
+    const parallel = [ask(cache), ask(cache)]
+    expect(runs).toHaveLength(2)
+    for (const got of parallel) {
+      expect(status(got)).toBe('Stampede; fwd=uri-miss; detail=hit-for-miss')
+    }
+    runs[1]?.answer(COOKIE)
+    await observed.done
+    expect(status(observed)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie')
+    // That renewed the mark, which ends without another such run.
+    await clock.advance(10_000)
+    const waiting = [ask(cache), ask(cache)]
     await settled()
+    expect(waiting.map(({ by }) => by)).toEqual([undefined, undefined])
+    runs[2]?.answer({ body: 'ours' })
+    await Promise.all(waiting.map(({ done }) => done))
+    expect(waiting.map(({ by }) => by)).toEqual(['app', 'cache'])
+  })
+
+  it('is stored as soon as a later response may be stored', async () => {
+    const cache = cacheWith()
+    await fill(cache, COOKIE)
+    expect(status(await fill(cache, { body: 'ours' }))).toContain('stored')
     expect(ask(cache)).toMatchObject({ by: 'cache', body: 'ours' })
+  })
+
+  it.each([
+    ['401', { status: 401 }],
+    ['503', { status: 503 }],
+  ])('stays remembered after %s for one client', async (_, answer) => {
+    const cache = cacheWith()
+    await fill(cache, COOKIE)
+    await fill(cache, answer)
+    const all = [ask(cache), ask(cache)]
+    await settled()
+    expect(all.map(({ by }) => by)).toEqual([undefined, 'bypass'])
+    runs[2]?.answer(COOKIE)
+    await all[0]?.done
+  })
+
+  it.each([
+    ['If-None-Match', { 'if-none-match': '"1"' }],
+    ['If-Modified-Since', { 'if-modified-since': 'Thu, 01 Jan 2026 00:00:00 GMT' }],
+    ['Range', { range: 'bytes=0-1' }],
+  ])('shows the handler the %s of a client', async (_, headers) => {
+    const cache = cacheWith()
+    await fill(cache, COOKIE)
+    expect(ask(cache, headers).by).toBe('bypass')
+    // Also where the store says it first.
+    start({ l1: { maxBytes: 0 } })
+    const second = cacheWith()
+    await fill(second, COOKIE)
+    const got = ask(second, headers)
+    await got.done
+    expect(got.by).toBe('bypass')
+    await settled()
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
   })
 
   it.each([
@@ -624,7 +671,11 @@ describe('what may not be shared', () => {
   ])('includes %s', async (_, options, answer: Answer) => {
     const cache = cacheWith(options)
     await fill(cache, answer)
+    const observed = ask(cache)
+    await settled()
     expect(ask(cache).by).toBe('bypass')
+    runs[1]?.answer(answer)
+    await observed.done
   })
 
   it('does not include what broke off: nothing is remembered of that', async () => {
@@ -713,6 +764,92 @@ describe('an origin that fails', () => {
     }
   })
 
+  it('is not shared with an unlike request: it runs the handler, and all waiters get its response', async () => {
+    const cache = cacheWith()
+    const odd = { 'accept-language': 'x_x' }
+    const all = [ask(cache, odd), ask(cache, odd), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ status: 500, body: 'RangeError' })
+    await settled()
+    // Like requests share it at once, and nobody else does.
+    expect(all.map(({ status }) => status)).toEqual([500, 500, undefined, undefined])
+    expect(runs).toHaveLength(2)
+    expect(runs[1]?.request.headers).toEqual({})
+    const late = ask(cache, odd)
+    runs[1]?.answer({ body: 'well' })
+    await Promise.all([...all, late].map(({ done }) => done))
+    expect([...all.slice(2), late].map(({ by, body }) => [by, body])).toEqual([
+      ['app', 'well'],
+      ['cache', 'well'],
+      ['cache', 'well'],
+    ])
+    expect(ask(cache, odd)).toMatchObject({ by: 'cache', body: 'well' })
+  })
+
+  it('is called twice in one back-off if two unlike requests fail', async () => {
+    const cache = cacheWith()
+    const all = Array.from({ length: 6 }, (_, i) => ask(cache, { 'user-agent': `client ${i}` }))
+    await settled()
+    runs[0]?.answer({ status: 503 })
+    await settled()
+    runs[1]?.answer({ status: 502 })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ by, status }) => [by, status])).toEqual([
+      ['app', 503],
+      ['app', 502],
+      ...Array(4).fill(['cache', 502]),
+    ])
+    await clock.advance(900)
+    const late = ask(cache, { 'user-agent': 'another' })
+    await late.done
+    expect(late).toMatchObject({ by: 'cache', status: 502 })
+    expect(runs).toHaveLength(2)
+  })
+
+  it('is called by an unlike request within the back-off, and by no like one', async () => {
+    const cache = cacheWith()
+    const odd = { 'accept-language': 'x_x' }
+    const all = [ask(cache, odd), ask(cache, odd)]
+    await settled()
+    runs[0]?.answer({ status: 500 })
+    await Promise.all(all.map(({ done }) => done))
+    await settled()
+    const like = ask(cache, { ...odd, connection: 'close' })
+    await like.done
+    expect(like).toMatchObject({ by: 'cache', status: 500 })
+    expect(runs).toHaveLength(1)
+    const unlike = [ask(cache), ask(cache)]
+    await settled()
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer({ body: 'well' })
+    await Promise.all(unlike.map(({ done }) => done))
+    expect(unlike.map(({ body }) => body)).toEqual(['well', 'well'])
+  })
+
+  it('is called by an unlike request, also while the store is away', async () => {
+    store.always = refuse
+    const cache = cacheWith()
+    const all = [ask(cache, { 'accept-language': 'x_x' }), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ status: 500 })
+    await settled()
+    runs[1]?.answer({ body: 'well' })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ body }) => body)).toEqual(['', 'well', 'well'])
+  })
+
+  it('is not called again and again if the store does not know like requests', async () => {
+    const cache = cacheWith()
+    const lookup = store.lookup.bind(store)
+    store.lookup = (key, { like: _, ...request }) => lookup(key, request)
+    const all = [ask(cache, { 'accept-language': 'x_x' }), ask(cache), ask(cache)]
+    await settled()
+    runs[0]?.answer({ status: 500 })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.map(({ status }) => status)).toEqual([500, 500, 500])
+    expect(runs).toHaveLength(1)
+  })
+
   it('is shown as the app shows it to one who comes alone, again and again', async () => {
     const cache = cacheWith()
     for (let run = 1; run <= 3; run++) {
@@ -740,6 +877,44 @@ describe('an origin that fails', () => {
     runs[0]?.end({ type: 'failed', status: 500, error: new Error('bug') })
     await Promise.all(all.map(({ done }) => done))
     expect(all[1]).toMatchObject({ by: 'cache', status: 500 })
+  })
+
+  it.each([
+    ['throws', () => runs[0]?.end({ type: 'failed', status: 500, error: new Error('aborted') })],
+    ['throws 499', () => runs[0]?.end({ type: 'failed', status: 499, error: new Error('left') })],
+    ['answers 503', () => runs[0]?.answer({ status: 503 })],
+    ['is cut off', () => runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })],
+  ])(
+    'is not one whose handler %s after its own client left: the next waiter leads',
+    async (_, fail) => {
+      const cache = cacheWith()
+      const client = { gone: false }
+      ask(cache, {}, {}, client)
+      const all = [ask(cache), ask(cache)]
+      await settled()
+      client.gone = true
+      fail()
+      await settled()
+      expect(runs).toHaveLength(2)
+      runs[1]?.answer({ body: 'well' })
+      await Promise.all(all.map(({ done }) => done))
+      expect(all.map(({ by, body }) => [by, body])).toEqual([
+        ['app', 'well'],
+        ['cache', 'well'],
+      ])
+    },
+  )
+
+  it('gives waiters a 504 when it is too late, also if its own client left', async () => {
+    const cache = cacheWith({ originTimeoutMs: 3_000 })
+    const client = { gone: false }
+    ask(cache, {}, {}, client)
+    const waiting = ask(cache)
+    await settled()
+    client.gone = true
+    await clock.advance(3_000)
+    expect(waiting).toMatchObject({ by: 'cache', status: 504 })
+    runs[0]?.answer({ body: 'late' })
   })
 
   it('by throwing what is meant as 404 is not a failure of the origin', async () => {
@@ -1112,8 +1287,10 @@ describe('two caches', () => {
     runs[0]?.answer({ headers: { 'cache-control': 'private' } })
     await first.done
     const third = await nested
+    await settled()
+    runs[1]?.answer({ headers: { 'cache-control': 'private' } })
     await third.done
-    expect([second.by, third.by]).toEqual(['bypass', 'bypass'])
+    expect([second.by, third.by]).toEqual(['bypass', 'app'])
   })
 
   it('on one Stampede share what has the same key', async () => {

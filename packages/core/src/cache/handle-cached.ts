@@ -3,17 +3,19 @@
 
 import { freshnessAt } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
+import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
 import { audited } from './audit.ts'
 import { type Begun, begin } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
-import { isPlain } from './hit-at-once.ts'
+import { asksForWhole, isPlain } from './hit-at-once.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
 import { sendLive, takesLive } from './live-answer.ts'
 import { peek } from './lookup-or-lease.ts'
+import { watchRefresh } from './refresh-warning.ts'
 import { resolve } from './resolve.ts'
 import {
   notCached,
@@ -25,7 +27,7 @@ import {
   waitedTooLong,
   wishOf,
 } from './respond.ts'
-import { runOrigin } from './run-origin.ts'
+import { type OriginRun, runOrigin } from './run-origin.ts'
 import type { Caller, FillResult, Lead, Resolution, Runtime } from './runtime.ts'
 import { staleReply } from './stale-if-error.ts'
 import type { VaryIndex } from './vary-index.ts'
@@ -77,9 +79,9 @@ export function handleCached<Native>(
 function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, wish } = journey
   const { request, native } = exchange
-  const names = index.namesFor(plainKey, request.headers, rt.clock.now())
+  const names = index.namesFor(plainKey, request.headers)
   journey.attempts += 1
-  if (names === 'full' || journey.attempts > 3) {
+  if (journey.attempts > 3) {
     return forward(exchange, config, 'bypass', 'too-many-variants')
   }
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
@@ -96,18 +98,22 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
   const { rt, config, exchange, plainKey } = journey
   const { request } = exchange
   const reason = (lead: Lead) => (lead.previous === undefined ? miss : 'stale')
+  const isGone = () => exchange.isGone?.() ?? false
   return {
     takesLive: takesLive(exchange, config),
     takesStale: (held) => staleReply(rt, request, config, held, 'soft-timeout') !== undefined,
-    isGone: () => exchange.isGone?.() ?? false,
-    lead(lead: Lead): Promise<FillResult> {
-      return runOrigin(rt, {
+    isGone,
+    likeness: () => likenessOf(request),
+    hidesFields: () => !asksForWhole(request.headers),
+    async lead(lead: Lead): Promise<FillResult> {
+      const result = await runOrigin(rt, {
         request,
         plainKey,
         config,
         lead,
         reason: reason(lead),
         forClient: true,
+        allowsEtag: etagRule(exchange),
         start: (observer) => {
           const run = exchange.runOrigin(
             config.audit ? audited(exchange, config, observer) : observer,
@@ -116,18 +122,37 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
           return run
         },
       })
+      return isGone() && mayComeFromDeparture(result)
+        ? { type: 'abandoned', clientLeft: true }
+        : result
     },
     refresh: (lead: Lead): Promise<FillResult> =>
-      runOrigin(rt, {
-        request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
-        plainKey,
-        config,
-        lead,
-        reason: 'stale',
-        forClient: false,
-        start: (observer) => exchange.redispatch(observer),
-      }),
+      watchRefresh(exchange, config, lead, (start) =>
+        runOrigin(rt, {
+          request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
+          plainKey,
+          config,
+          lead,
+          reason: 'stale',
+          forClient: false,
+          allowsEtag: etagRule(exchange),
+          start,
+        }),
+      ),
   }
+}
+
+function etagRule<Native>(exchange: Exchange<Native>): OriginRun['allowsEtag'] {
+  return (natives) => exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
+}
+
+/**
+ * Whether the client's departure may have caused this result: handlers often abort their work then.
+ * Such a result says nothing about the origin, so the next waiter runs the handler.
+ */
+function mayComeFromDeparture(result: FillResult): boolean {
+  if (result.type === 'pass') return !result.remember
+  return result.type === 'failure' || result.type === 'abandoned'
 }
 
 function answer<Native>(

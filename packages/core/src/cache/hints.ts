@@ -1,8 +1,8 @@
-// What the store tells between replies: wake-ups, purges, extensions, and that something may have been missed.
-// Hints only; each of them makes somebody look again.
+// Notifications from the store: wake-ups, purges, extensions and gaps. They are hints only; each
+// makes a process look again.
 
 import { holdFor } from '../entry/entry.ts'
-import { withHead } from '../entry/frame.ts'
+import { withPatch } from '../entry/frame.ts'
 import { groupOf } from '../ports/key.ts'
 import type { Extension, Mark, Position } from '../ports/store.ts'
 import { ALL } from '../ports/subject.ts'
@@ -21,17 +21,17 @@ export function onWake(rt: Runtime, key: string): void {
 }
 
 /**
- * Of a key and all its variants. A fill in flight goes on for those who asked before; whoever asks from now on
- * gets a new one.
+ * A purge of a key and all its variants. A fill in flight continues for the requests that wait for
+ * it. Later requests get a new fill.
  */
 export function onPurge(rt: Runtime, group: string, soft: boolean): void {
-  forget(rt, group)
+  forget(rt, group, soft)
   rt.events.emit({ type: 'purged', key: group, soft })
 }
 
-/** In this process alone: no copy is kept, and whoever waits asks again. */
-export function forget(rt: Runtime, group: string): void {
-  rt.l1.purge(group)
+/** Drops the copies of this process, and makes its waiters look again. */
+export function forget(rt: Runtime, group: string, soft = false): void {
+  rt.l1.purge(group, soft)
   for (const flight of rt.flights.values()) {
     if (flight.key === group || groupOf(flight.key) === group) lookAgain(rt, flight, 'wake-up')
   }
@@ -46,8 +46,9 @@ function lookAgain(rt: Runtime, flight: Flight, why: 'wake-up' | 'gap'): void {
 }
 
 /**
- * Of everything under a subject. Copies are not searched for: each is judged when it is next asked for. Nor are fills in flight; what
- * they bring is void. Only where everything is, newcomers get a fill of their own at once.
+ * A purge by subject. Copies are not searched: each is judged when it is next looked up. Fills in
+ * flight continue, and their results are void. Only after a purge of everything, later requests get
+ * a new fill at once.
  */
 export function onMark(rt: Runtime, mark: Mark): void {
   const before = rt.marks.version
@@ -58,29 +59,31 @@ export function onMark(rt: Runtime, mark: Mark): void {
   rt.events.emit({ type: 'purged', key: mark.subject, soft: mark.soft })
 }
 
-/** Another process found that what we hold is still so. */
+/** Another process revalidated the entry, so the copy here is extended. */
 export function onExtend(
   rt: Runtime,
   { key, fromFence, toFence, patch, lifetimes }: Extension,
 ): void {
   const slot = rt.l1.get(key)
   if (slot?.type !== 'hold' || slot.held.fence !== fromFence) return
-  const entry = withHead(slot.held.entry, patch)
+  const entry = withPatch(key, slot.held.entry, patch)
   if (entry === undefined) return
   const since = rt.l1.sequence()
   rt.l1.put(key, holdSlot(holdFor(entry, toFence, lifetimes, rt.clock.now())), since)
 }
 
-/** Purges may have been missed: no copy is kept, and what was made before `floor` is void. */
+/**
+ * Purges may have been missed: all copies are dropped, and entries made before `floor` are void.
+ */
 export function onForget(rt: Runtime, floor: Position): void {
   rt.marks.forgetBefore(floor)
-  // A process that has just begun has nothing to forget.
+  // A process without copies or flights has nothing to lose, so it reports no gap.
   if (rt.l1.size.entries > 0 || rt.flights.size > 0) rt.events.emit({ type: 'gap', key: '' })
   rt.l1.flush()
   for (const flight of rt.flights.values()) lookAgain(rt, flight, 'gap')
 }
 
-/** Wake-ups may have been missed: everybody who waits looks again. */
+/** Wake-ups may have been missed: all waiters look again. */
 export function onGap(rt: Runtime): void {
   for (const flight of rt.flights.values()) {
     flight.recheck = true
@@ -88,7 +91,7 @@ export function onGap(rt: Runtime): void {
   }
 }
 
-/** No wake-up will come. Whoever waits asks again, finds the store away, and goes on without it. */
+/** No wake-up will come. Waiters look up, find the store away, and continue without it. */
 export function onLostStore(rt: Runtime): void {
   for (const flight of rt.flights.values()) {
     flight.recheck = true

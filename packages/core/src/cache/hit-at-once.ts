@@ -22,8 +22,7 @@ export function hitAtOnce<Native>(
 ): ReadyReply | undefined {
   if (refused !== undefined || !isPlain(request, config)) return undefined
   const now = rt.clock.now()
-  const names = index.namesFor(plainKey, request.headers, now)
-  if (names === 'full') return undefined
+  const names = index.namesFor(plainKey, request.headers)
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   const held = freshCopy(rt, key, config, now)
   if (held === undefined) return undefined
@@ -52,6 +51,11 @@ export function freshCopy(
 /** Asks for the whole, in whatever form it is. */
 export function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
   if (method !== 'GET' || config.requestDirectives === 'honour') return false
+  return asksForWhole(headers)
+}
+
+/** Whether the request has neither a condition nor a range. */
+export function asksForWhole(headers: RequestView['headers']): boolean {
   if (headers['if-none-match'] !== undefined) return false
   return headers['if-modified-since'] === undefined && headers.range === undefined
 }

@@ -127,6 +127,20 @@ describe('the query', () => {
     expect(same('utm=1&a=1', 'a=1', options)).toBe(true)
   })
 
+  it.each<[string, string, Options?]>([
+    ['?id=1', '', { query: ['id'] }],
+    ['a=1&?id=1', 'a=1', { query: ['id'] }],
+    ['?id=1', 'id=1', { query: ['id'] }],
+    ['utm=1?id=1', '', { query: { ignore: ['utm'] } }],
+    ['?utm=1', '', { query: { ignore: ['utm'] } }],
+    ['utm=1&?id=1', '?id=1', { query: { ignore: ['utm'] } }],
+    ['?a=1&b=2', 'b=2&?a=1'],
+    ['?a=1&a=2', 'a=2&?a=1'],
+    ['b=2&a=1?', 'a=1?&b=2'],
+  ])('tells %s from %s: a second ? begins a query to some parsers', (a, b, options) =>
+    expect(same(a, b, options)).toBe(false),
+  )
+
   it('keeps all but the ignored names, decoded', () => {
     const options = { query: { ignore: ['utm source', 'x'] } }
     expect(same('utm+source=1&a=1&%78=3', 'a=1', options)).toBe(true)
@@ -240,6 +254,55 @@ describe('cookies', () => {
   ])('tell %s from %s', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
 })
 
+describe('the spelling of the host in a request', () => {
+  const spelt = (known: string, headers: RequestView['headers'], servername?: string) =>
+    keyOf(view('/a', { host: known, headers, servername }))
+  const plain = key('/a')
+
+  it('is not in the key if it is the known host in lower case', () => {
+    expect(spelt('example.com', { host: 'example.com' })).toBe(plain)
+    expect(spelt('example.com', { ':authority': 'example.com' }, 'example.com')).toBe(plain)
+    expect(spelt('example.com:81', { host: 'example.com:81' }, 'example.com')).toBe(
+      keyOf(view('/a', { host: 'example.com:81' })),
+    )
+  })
+
+  it.each([
+    ['another case', 'EXAMPLE.com', { host: 'EXAMPLE.com' }],
+    ['another case over HTTP/2', 'Example.com', { ':authority': 'Example.com' }],
+    ['what Koa takes a host out of', 'example.com', { host: 'evil.test:80@example.com' }],
+    ['a list', 'example.com', { host: 'example.com, evil.test' }],
+    ['the host of a proxy', 'example.com', { host: 'internal', 'x-forwarded-host': 'example.com' }],
+    ['an empty one', 'example.com', { host: '' }],
+    ['a Host beside :authority', 'example.com', { ':authority': 'example.com', host: 'b.test' }],
+  ] as const)('is a variant of its URL: %s', (_what, known, headers) => {
+    expect(spelt(known, headers)).not.toBe(plain)
+    expect(groupOf(spelt(known, headers))).toBe(plain)
+  })
+
+  it('is in the key letter by letter', () => {
+    const asked = [
+      ...['EVIL', 'evil', 'Evil'].map((host) => spelt('example.com', { host })),
+      ...['OTHER', 'other', 'Other'].map((host) =>
+        spelt('example.com', { ':authority': 'example.com', host }),
+      ),
+      ...['example.COM', 'Example.com'].map((host) =>
+        spelt('example.com', { host: 'example.com', 'x-forwarded-host': host }),
+      ),
+      ...['À.test', 'à.test'].map((host) => spelt(host, { host })),
+    ]
+    expect(new Set(asked).size).toBe(asked.length)
+  })
+
+  it('includes the TLS server name, if that differs from the host', () => {
+    const names = ['', 'evil.test', 'example.co', 'com', 'EXAMPLE.com', 'example.com']
+    const keys = names.map((name) => spelt('example.com', { host: 'example.com' }, name))
+    expect(new Set(keys).size).toBe(names.length)
+    expect(keys.at(-1)).toBe(plain)
+    expect(keys.map(groupOf)).toEqual(names.map(() => plain))
+  })
+})
+
 describe('what a client claims of the URL', () => {
   const claim = (headers: Record<string, string>, rest: Partial<RequestView> = {}) =>
     keyOf(view('/a', { headers, ...rest }))
@@ -257,8 +320,26 @@ describe('what a client claims of the URL', () => {
 
   it('is not where it is what is believed anyway', () => {
     const https = { scheme: 'https', host: 'Example.com' }
-    const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'example.COM' }
+    const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'example.com' }
     expect(claim(headers, https)).toBe(claim({}, https))
+  })
+
+  it.each([
+    ['forwarded', 'host=evil.test'],
+    ['x-forwarded-server', 'evil.test'],
+    ['x-forwarded-uri', '/evil'],
+    ['x-forwarded-context', '/evil'],
+    ['x-original-uri', '/evil'],
+    ['x-original-forwarded-host', 'evil.test'],
+    ['x-envoy-original-path', '/evil'],
+    ['x-script-name', '/evil'],
+    ['cf-visitor', '{"scheme":"http"}'],
+    ['cloudfront-forwarded-proto', 'http'],
+    ['x-arr-ssl', '2048|256|CN=evil'],
+  ])('is in the key, whole, for %s too', (name, value) => {
+    expect(claim({ [name]: value })).toBe(
+      `${key('/a')}\u0000f${name.length}:${name}${value.length}:${value}`,
+    )
   })
 
   it('counts as the path does where middlewares have sent it elsewhere', () => {

@@ -27,7 +27,8 @@ export function cacheKey<Native>(
     config.key === undefined
       ? urlKey(request, config.query)
       : customKey(ask('key', config.key, native))
-  let variant = config.key === undefined ? claimsPart(request) + rewrittenPart(request) : ''
+  let variant =
+    config.key === undefined ? hostPart(request) + claimsPart(request) + rewrittenPart(request) : ''
   if (learnedVary.length > 0 || config.vary.length > 0) {
     variant += varyPart(union(config.vary, learnedVary), request.headers)
   }
@@ -77,10 +78,39 @@ function makeUrlKey({ scheme, host, target }: Url, rule: CacheConfig['query']): 
  */
 export const CLAIMS: ReadonlySet<string> = new Set([
   ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
+  ...['x-original-forwarded-host', 'x-forwarded-server', 'forwarded'],
   ...['x-forwarded-proto', 'x-forwarded-protocol', 'x-forwarded-scheme', 'x-forwarded-ssl'],
-  ...['x-url-scheme', 'front-end-https', 'x-forwarded-port'],
-  ...['x-forwarded-prefix', 'x-forwarded-path', 'x-original-url', 'x-rewrite-url'],
+  ...['x-url-scheme', 'front-end-https', 'x-forwarded-port', 'x-arr-ssl'],
+  ...['cf-visitor', 'cloudfront-forwarded-proto'],
+  ...['x-forwarded-prefix', 'x-forwarded-path', 'x-forwarded-uri', 'x-forwarded-context'],
+  ...['x-original-url', 'x-original-uri', 'x-rewrite-url', 'x-envoy-original-path'],
+  'x-script-name',
 ])
+
+/**
+ * The request's own `Host`, `:authority` and TLS server name, where they are not exactly the known
+ * host in lower case. They differ behind a trusted proxy, and if a client spells the host in its
+ * own way. Handlers may read either, so both are in the key.
+ */
+function hostPart({ host, headers, servername }: RequestView): string {
+  const known = host.toLowerCase()
+  const { ':authority': authority, host: said } = headers
+  let part = ''
+  if (authority !== undefined && authority !== known) part += saidPart(':authority', authority)
+  if (said !== undefined && said !== known) part += saidPart('host', said)
+  if (servername !== undefined && !isNameIn(known, servername))
+    part += saidPart('servername', servername)
+  return part
+}
+
+/** `known` may have a port, `name` has none. */
+function isNameIn(known: string, name: string): boolean {
+  return known === name || (known[name.length] === ':' && known.startsWith(name))
+}
+
+function saidPart(name: string, value: string | string[]): string {
+  return `f${field(name)}${field(String(value))}`
+}
 
 /** Without these, one client could have links and redirects to anywhere stored for all. Behind one proxy they are always the same. */
 function claimsPart({ scheme, host, headers }: RequestView): string {
@@ -89,9 +119,9 @@ function claimsPart({ scheme, host, headers }: RequestView): string {
   for (const name of CLAIMS) {
     const value = headers[name] === undefined ? undefined : requestField(headers, name)
     if (value === undefined) continue
-    const isHost = name === 'x-forwarded-host' && value.toLowerCase() === host.toLowerCase()
+    const isHost = name === 'x-forwarded-host' && value === host.toLowerCase()
     const isScheme = name === 'x-forwarded-proto' && value === 'https' && scheme === value
-    if (!isHost && !isScheme) part += `f${field(name)}${field(value)}`
+    if (!isHost && !isScheme) part += saidPart(name, value)
   }
   return part
 }
@@ -142,13 +172,14 @@ function cookiePart(names: readonly string[], headers: RequestView['headers']): 
 const MOST_PARAMETERS = 100
 
 /**
- * The query as received, with parameters sorted by the name a parser reads; those of one name stay in
- * order, because `a=1&%61=2` and `%61=2&a=1` are two different lists. Unsorted where parsers disagree
- * about names: `;` separates in some, and bad escapes fall together in others.
+ * The query as received, with parameters sorted by the name a parser reads; those of one name stay
+ * in order, because `a=1&%61=2` and `%61=2&a=1` are two different lists. Unsorted where parsers
+ * disagree about names: `;` separates in some, and bad escapes fall together in others. Unsorted
+ * too if it has another `?`: some parsers skip a leading `?`, others begin after the last one.
  */
 function queryPart(raw: string, rule: CacheConfig['query']): string {
   const dropsNothing = 'ignore' in rule && rule.ignore.length === 0
-  if (raw === '' || (dropsNothing && !raw.includes('&'))) return raw
+  if (raw === '' || (dropsNothing && !raw.includes('&')) || raw.includes('?')) return raw
   const texts = raw.split('&')
   if (texts.length > MOST_PARAMETERS) return raw
   const kept = dropsNothing ? texts : texts.filter((text) => !isDropped(text, rule))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type HeldEntry, type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { holdSlot, isNewer, L1, type L1Limits, type L1Slot } from './l1.ts'
+import { holdSlot, isNewer, L1, type L1Hold, type L1Limits, type L1Slot, passSlot } from './l1.ts'
 
 const LIMITS = { maxBytes: 100_000, maxEntries: 100, maxEntryBytes: 50_000 }
 
@@ -43,7 +43,7 @@ describe('a write', () => {
     const since = l1.sequence()
     l1.purge('k')
     expect(l1.put('k', hold('5'), since)).toBe(false)
-    expect(l1.put('k', { type: 'pass', until: 9 }, since)).toBe(false)
+    expect(l1.put('k', passSlot(0, 9), since)).toBe(false)
     expect(l1.get('k')).toBeUndefined()
   })
 
@@ -97,6 +97,27 @@ describe('a write', () => {
     expect(fenceIn(l1)).toBe('11')
   })
 
+  it('with an older fence is taken where the newer entry is stale: the store may have lost its data', () => {
+    let now = 0
+    const l1 = new L1(LIMITS, { now: () => now })
+    l1.put('k', hold('7'), l1.sequence())
+    now = 999
+    expect(l1.put('k', hold('6'), l1.sequence())).toBe(false)
+    now = 1_000
+    expect(l1.put('k', hold('6'), l1.sequence())).toBe(true)
+    expect(fenceIn(l1)).toBe('6')
+  })
+
+  it('of another form of a variant leaves it where a purge of its group finds it', () => {
+    const l1 = create(LIMITS)
+    const slot = hold('5') as L1Hold
+    l1.put('k\0de', slot, l1.sequence())
+    l1.recount('k\0de', slot.held.entry.body, 'gzip')
+    expect(fenceIn(l1, 'k\0de')).toBe('5')
+    l1.purge('k')
+    expect(l1.get('k\0de')).toBeUndefined()
+  })
+
   it('without a fence, made while the store was away, replaces what is there, and is replaced', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
@@ -109,7 +130,7 @@ describe('a write', () => {
   it('of a pass mark replaces an entry, and is replaced by one', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
-    expect(l1.put('k', { type: 'pass', until: 9 }, l1.sequence())).toBe(true)
+    expect(l1.put('k', passSlot(0, 9), l1.sequence())).toBe(true)
     expect(fenceIn(l1)).toBe('pass')
     expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
     expect(fenceIn(l1)).toBe('1')

@@ -3,36 +3,42 @@
 
 import { LRUCache } from 'lru-cache'
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
-import { ownBytes } from '../entry/own-memory.ts'
+import { ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import type { Coding } from '../http/content-coding.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
 import { codedBytes, dropCoded } from './coded-bodies.ts'
 import { GroupIndex } from './group-index.ts'
 
-/** Map slot, list links, the objects of an entry without what they name, their numbers, the buffer of its body. */
+/**
+ * Map slot, list links, the objects of an entry without their strings, numbers, the buffer of the
+ * body.
+ */
 const OVERHEAD_BYTES = 600
-/** Not here: before everything. A whole number, as engines keep the other moments. */
+/**
+ * `begunAt` of an entry that another process made: before everything. A whole number, so that
+ * engines keep it unboxed.
+ */
 const LONG_AGO = -(2 ** 30)
 
-/** A place in an array, and an array of a name and a value. */
+/** One element of an array. */
 const REFERENCE_BYTES = 8
-const PAIR_BYTES = 64
-/** Of all keys whose purge is remembered: how long a URL is, is the client's. */
+/** Bounds the remembered purges by bytes: clients choose the length of URLs. */
 const PURGES_BYTES = 2 * 1024 * 1024
-/** Its place in the index of its group, and that group's. */
+/** An element of the group index, and the share of its group. */
 const VARIANT_BYTES = 350
 
 export interface L1Limits {
   readonly maxBytes: number
   readonly maxEntries: number
-  /** An entry larger than this stays in the store only. */
+  /** A larger entry is only in the store. */
   readonly maxEntryBytes: number
 }
 
 /**
- * `hold`: an entry; when its making began, if that was here; from when the store may be asked about a stale one again, and from when
- * a fresh one may be refreshed early; and the version of the purge marks under which it was last found good.
+ * A stored entry. `begunAt`: when its fill began, if that was in this process. `askAgainAt`: when
+ * the store may be asked about a stale entry again. `drawAgainAt`: when a fresh one may be
+ * refreshed early. `judged`: the version of the purge marks under which it was last valid.
  */
 export interface L1Hold {
   readonly type: 'hold'
@@ -43,11 +49,27 @@ export interface L1Hold {
   judged: number
 }
 
-export type L1Slot = L1Hold | { readonly type: 'pass'; readonly until: number }
+interface Purged {
+  readonly last: number
+  readonly hard: number
+}
+
+/**
+ * Hit-for-miss: no request waits for this key before `until`. From `askAgainAt` on, this process
+ * may ask the store for the lease of the one run that may be stored.
+ */
+export interface L1Pass {
+  readonly type: 'pass'
+  readonly until: number
+  askAgainAt: number
+}
+
+export type L1Slot = L1Hold | L1Pass
 
 export class L1 {
   readonly #slots: LRUCache<string, L1Slot> | undefined
-  readonly #purges: LRUCache<string, number>
+  /** By group: the sequence of its last purge, and of its last hard purge. */
+  readonly #purges: LRUCache<string, Purged>
   readonly #groups = new GroupIndex()
   readonly #clock: Pick<Clock, 'now'>
   #sequence = 0
@@ -63,23 +85,23 @@ export class L1 {
         maxSize: maxBytes,
         maxEntrySize: Math.max(1, Math.min(maxEntryBytes, maxBytes)),
         sizeCalculation: sizeOf,
-        // An entry too large to be taken comes here too, without having been in.
+        // Also called for an entry that was too large and never stored.
         dispose: (_slot, key, reason) => {
           if (reason !== 'set') this.#groups.remove(key)
         },
       })
     }
-    this.#purges = new LRUCache<string, number>({
+    this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
       maxSize: PURGES_BYTES,
-      sizeCalculation: (_sequence, key) => stringBytes(key),
-      dispose: (sequence, _key, reason) => {
-        if (reason === 'evict') this.#forgotten = Math.max(this.#forgotten, sequence)
+      sizeCalculation: (_purged, key) => stringBytes(key),
+      dispose: ({ last }, _key, reason) => {
+        if (reason === 'evict') this.#forgotten = Math.max(this.#forgotten, last)
       },
     })
   }
 
-  /** Otherwise nothing is kept. */
+  /** False: nothing is stored. */
   get isOn(): boolean {
     return this.#slots !== undefined
   }
@@ -92,17 +114,17 @@ export class L1 {
     return this.#slots?.get(key)
   }
 
-  /** Take this before reading what will be put. */
+  /** Take this before you read the entry that you will put. */
   sequence(): number {
     return this.#sequence
   }
 
   /**
-   * Refused when the key was purged since `since`, or when a newer fence is here and still fresh. An entry
-   * without a fence was made while the store was away; it replaces what is here.
+   * Refused if the key was purged since `since`, or if L1 has a newer fence that is still fresh. An
+   * entry without a fence was made while the store was away. It replaces any other.
    */
   put(key: string, slot: L1Slot, since: number): boolean {
-    const purgedAt = this.#purges.get(groupOf(key)) ?? 0
+    const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
     if (since < this.#forgotten || purgedAt > since) return false
     const present = this.#slots?.peek(key)
     if (present?.type === 'hold' && slot.type === 'hold' && slot.held.fence !== '') {
@@ -110,10 +132,19 @@ export class L1 {
       if (isFresh && isNewer(present.held.fence, slot.held.fence)) return false
     }
     this.#slots?.set(key, slot)
-    // One that is too large is not taken, and replaces what was there all the same.
+    // An entry that is too large is not stored, but the old one is gone all the same.
     if (this.#slots?.has(key)) this.#groups.add(key)
     else this.#groups.remove(key)
     return true
+  }
+
+  /**
+   * Whether a hard purge may have removed the entry that was read at `since`. A soft purge leaves
+   * it.
+   */
+  wasPurgedSince(key: string, since: number): boolean {
+    const purgedAt = this.#purges.get(groupOf(key))?.hard ?? 0
+    return since < this.#forgotten || purgedAt > since
   }
 
   holds(key: string, body: Uint8Array): boolean {
@@ -121,30 +152,34 @@ export class L1 {
     return slot?.type === 'hold' && slot.held.entry.body === body
   }
 
-  /** This form is now kept beside this body. It goes again, if the entry is too large with it. */
+  /**
+   * Counts the coded form that was added to this body. Drops it again if the entry is too large
+   * with it.
+   */
   recount(key: string, body: Uint8Array, added: Coding): void {
     const slot = this.#slots?.peek(key)
     if (slot === undefined || !this.holds(key, body)) return
     if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body, added)
-    // Of one that it has already it does not ask the size.
+    // A copy: the cache measures an object only once.
     else this.#slots?.set(key, { ...slot })
   }
 
-  /** Forgets one entry; what is being read of it now may still be put. */
+  /** Drops one entry. A lookup in flight may still put it. */
   drop(key: string): void {
     this.#slots?.delete(key)
   }
 
-  /** Forgets a key and its variants, and refuses what was read of them before. */
-  purge(group: string): void {
+  /** Drops a key and its variants, and refuses lookups in flight. */
+  purge(group: string, soft = false): void {
     this.#sequence += 1
-    this.#purges.set(group, this.#sequence)
-    // One that is too long to be remembered is about everything that is being read now.
+    const hard = soft ? (this.#purges.get(group)?.hard ?? 0) : this.#sequence
+    this.#purges.set(group, { last: this.#sequence, hard })
+    // The key is too long to be remembered, so every lookup in flight is refused.
     if (!this.#purges.has(group)) this.#forgotten = this.#sequence
     for (const key of this.#groups.keysOf(group)) this.#slots?.delete(key)
   }
 
-  /** Forgets everything, and refuses what is being read now. */
+  /** Drops everything, and refuses lookups in flight. */
   flush(): void {
     this.#sequence += 1
     this.#forgotten = this.#sequence
@@ -158,16 +193,20 @@ export function isNewer(a: string, b: string): boolean {
 }
 
 export function holdSlot(copy: HeldEntry, begunAt: number = LONG_AGO, askAgainAt = 0): L1Hold {
-  // In one literal: put together from parts, each would have a hidden class of its own, of 300 bytes.
+  // One literal: objects built from parts would each get a hidden class of 300 bytes.
   const body = ownBytes(copy.entry.body)
   const isOwn = body === copy.entry.body
   const held = isOwn ? copy : { ...copy, entry: { ...copy.entry, body } }
   return { type: 'hold', held, begunAt, askAgainAt, drawAgainAt: 0, judged: -1 }
 }
 
+export function passSlot(now: number, forMs: number, quietMs = 0): L1Pass {
+  return { type: 'pass', until: now + forMs, askAgainAt: now + quietMs }
+}
+
 /**
- * What it takes in memory, never less than measured (Node 20, `test/l1-heap.test.ts`): JSON read from a value is not held, and
- * so not counted.
+ * Size in memory, never less than measured (Node 20, `test/l1-heap.test.ts`). Values parsed from
+ * JSON are not held, so they are not counted.
  */
 function sizeOf(slot: L1Slot, key: string): number {
   const bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
@@ -185,9 +224,4 @@ function entryBytes(entry: StoredEntry): number {
     bytes += REFERENCE_BYTES + PAIR_BYTES + stringBytes(name) + stringBytes(value ?? '')
   }
   return bytes
-}
-
-/** One byte a character, or two if one of them is beyond Latin-1; a head, and rounded up to words. */
-function stringBytes(text: string): number {
-  return 24 + (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length
 }

@@ -9,8 +9,8 @@ export interface Renewer {
 }
 
 export interface HoldHooks {
-  /** Extended by its length, counted from before the renewal was sent: on both clocks, since a machine may sleep. */
-  renewed?(sentAt: { readonly monotonic: number; readonly wall: number }): void
+  /** Extended by its length, counted from before the renewal was sent. */
+  renewed?(sentAt: number): void
   /** The store said that it belongs to nobody or to another. */
   lost?(): void
 }
@@ -92,8 +92,8 @@ export class LeaseKeeper {
    */
   async #renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held
-    const sentAt = { monotonic: this.#clock.now(), wall: this.#clock.wallNow() }
-    held.dueAt = sentAt.monotonic + leaseMs / 3
+    const sentAt = this.#clock.now()
+    held.dueAt = sentAt + leaseMs / 3
     try {
       const [reply] = await this.#renewer.renew([grant], leaseMs)
       if (!this.#held.has(held)) return
@@ -106,11 +106,7 @@ export class LeaseKeeper {
   }
 
   /** One holder's mistake is not the others' loss. */
-  #tell(
-    { hooks }: Held,
-    isOurs: boolean,
-    sentAt: Parameters<NonNullable<HoldHooks['renewed']>>[0],
-  ): void {
+  #tell({ hooks }: Held, isOurs: boolean, sentAt: number): void {
     try {
       if (isOurs) hooks.renewed?.(sentAt)
       else hooks.lost?.()

@@ -1,8 +1,8 @@
-// Stage: one round trip that reads the entry and, if it needs filling and nobody is at it, takes the
-// lease. Turns the store's relative times into moments of this process, and promotes into L1.
+// Stage: one round trip that reads the entry and, if it needs a fill, takes the lease. Converts the
+// store's relative times to moments of this process, and promotes the entry into L1.
 
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
-import { decodeFrame, withHead } from '../entry/frame.ts'
+import { decodeFrame, withPatch } from '../entry/frame.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
@@ -11,7 +11,7 @@ import { holdSlot } from './l1.ts'
 import type { Runtime } from './runtime.ts'
 import { afterPurges, goodCopy } from './trust.ts'
 
-/** The reply, with entries decoded. A frame that cannot be read is as if it were not there. */
+/** The reply with its entry decoded. An unreadable frame counts as no entry. */
 export type Found =
   | { readonly status: 'fresh'; readonly held: HeldEntry; readonly grant: Grant | undefined }
   | {
@@ -26,7 +26,7 @@ export type Found =
       readonly previous: HeldEntry | undefined
     }
   | { readonly status: 'busy'; readonly busyForMs: number }
-  | { readonly status: 'pass'; readonly forMs: number }
+  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
   | {
       readonly status: 'failed'
       readonly failure: Failure
@@ -48,12 +48,17 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
       flight.recheck = false
       const since = rt.l1.sequence()
       const { token, policy, early } = flight
-      const request = { token, leaseMs: policy.leaseMs, ...(early && { early: true }) }
+      const like = flight.doubted && flight.first()?.caller.likeness?.()
+      const request = {
+        token,
+        leaseMs: policy.leaseMs,
+        ...(early && { early: true }),
+        ...(like && { like }),
+      }
       const found = await ask(rt, flight.key, request, early)
       granted = 'grant' in found ? found.grant : undefined
-      // A wake-up or purge that overtook the reply: the reply may describe the past. Asking again with
-      // the same token gives the same lease, if it is still ours.
-      // An early refresh is not worth that.
+      // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
+      // token gives the same lease, if it is still ours. An early refresh does not ask again.
       if (!flight.recheck || early !== undefined) return { found, since }
     }
   } catch (error) {
@@ -77,7 +82,7 @@ export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefi
   return found.held
 }
 
-/** `copyOfCaller`: what it has where L1 has none. */
+/** `copyOfCaller`: the caller's copy, used if L1 has none. */
 async function ask(
   rt: Runtime,
   key: string,
@@ -91,7 +96,8 @@ async function ask(
   let reply = await rt.store.lookup(key, { ...request, ...known?.about })
   for (let attempt = 0; ; attempt++) {
     const read = readReply(rt, key, reply, copy, sentAt)
-    // What the store takes for fresh, and is not: it is told so, and asked again.
+    // The entry is fresh for the store, but purged by subject. The store is told so, and asked
+    // again.
     if (read.outdated === undefined || attempt === 2) return keep(rt, key, read.held, reply, since)
     copy = read.outdated.soft ? read.held : undefined
     const about = { outdated: read.outdated, ...(copy && { knownFence: copy.fence }) }
@@ -99,7 +105,7 @@ async function ask(
   }
 }
 
-/** The copy there is, and what the store is to know of it. */
+/** The copy of this process, and what the store is told about it. */
 function knownCopy(
   rt: Runtime,
   key: string,
@@ -122,7 +128,7 @@ interface Read {
   readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
 }
 
-/** The entry in a reply, as the purges that are known leave it. */
+/** The entry in a reply, judged by the known purges. */
 function readReply(
   rt: Runtime,
   key: string,
@@ -139,7 +145,7 @@ function readReply(
   return { held: left, outdated: { fence, soft: left !== undefined } }
 }
 
-/** Into L1, or out of it. */
+/** Puts the entry into L1, or drops the copy there. */
 function keep(
   rt: Runtime,
   key: string,
@@ -149,7 +155,8 @@ function keep(
 ): Found {
   const found = interpret(reply, held, rt.clock.now())
   if (held !== undefined) promote(rt, key, held, found, since)
-  // The store has no such entry any more: a copy of it must not be served on, nor be asked about by each request.
+  // The store has no such entry any more, so the copy must neither be served nor be asked about
+  // again.
   else rt.l1.drop(key)
   return found
 }
@@ -166,9 +173,9 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
   rt.l1.put(key, holdSlot(held, begunAt, askAgainAt), since)
 }
 
-/** Undefined when it cannot be read, or is not what belongs under such a key: then it was not put there by us. */
+/** Undefined if it is unreadable, or of another type than its key: then it is not ours. */
 function readFrame(rt: Runtime, key: string, frame: Uint8Array): StoredEntry | undefined {
-  const entry = decodeFrame(frame, { toKeep: rt.l1.isOn })
+  const entry = decodeFrame(key, frame, { toKeep: rt.l1.isOn })
   return entry !== undefined && (entry.type === 'value') === isDataKey(key) ? entry : undefined
 }
 
@@ -180,9 +187,9 @@ function heldOf(
   sentAt: number,
 ): HeldEntry | undefined {
   const whole = stored.frame === undefined ? copy?.entry : readFrame(rt, key, stored.frame)
-  const entry = whole && stored.patch !== undefined ? withHead(whole, stored.patch) : whole
+  const entry = whole && stored.patch !== undefined ? withPatch(key, whole, stored.patch) : whole
   if (entry === undefined) return undefined
-  // Counted from before the question was sent: never fresher than the store meant.
+  // Counted from before the lookup was sent, so the copy is never fresher than in the store.
   const staleAt = sentAt + stored.freshForMs
   return {
     entry,
@@ -195,7 +202,7 @@ function heldOf(
   }
 }
 
-/** As the store says, but for an entry that is older by a purge than it knows. */
+/** The status in the reply, unless a purge that the store does not know makes the entry older. */
 function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
   switch (reply.status) {
     case 'fresh':

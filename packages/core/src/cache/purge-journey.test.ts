@@ -70,6 +70,50 @@ describe('what was purged', () => {
     await expect(second).rejects.toThrow('the origin is down')
   })
 
+  it('by its key stands in for no error either, however late the handler fails', async () => {
+    await filled(SIE)
+    await clock.advance(11_000)
+    const first = get(a, SIE)
+    const joined = get(a, SIE)
+    await settled()
+    await a.purge({ key: 'k' })
+    const later = get(a, SIE)
+    await clock.advance(7_000)
+    origin.run(1).reject(new Error('the origin is down'))
+    for (const each of [first, joined]) await expect(each).rejects.toThrow('the origin is down')
+    origin.run(2).reject(new Error('the origin is down'))
+    await expect(later).rejects.toThrow('the origin is down')
+  })
+
+  it('by its key, or of which purges may have been missed, is not in time for a soft timeout', async () => {
+    const late = { ...SIE, softTimeoutMs: 8_000 }
+    await filled(late)
+    await clock.advance(11_000)
+    stores.a.confirmed = clock.now()
+    const first = get(a, late)
+    await settled()
+    // So long that the next one gets a fill of its own, and the first one's is not found by its key
+    // any more.
+    await clock.advance(CONFIRMED_FOR_MS + 1)
+    const next = get(a, late)
+    await settled()
+    await a.purge({ key: 'k' })
+    stores.a.confirmed = clock.now()
+    await clock.advance(4_000)
+    for (let run = 1; run < origin.calls; run++) origin.run(run).resolve('new')
+    expect(await Promise.all([first, next])).toEqual(['new', 'new'])
+  })
+
+  it('softly by its key stands in for an error', async () => {
+    await filled(SIE)
+    await clock.advance(11_000)
+    const first = get(a, SIE)
+    await settled()
+    await a.purge({ key: 'k' }, { soft: true })
+    origin.run(1).reject(new Error('the origin is down'))
+    expect(await first).toBe('old')
+  })
+
   it('or may have been, stands in for no error where purges have not been heard of for too long', async () => {
     await filled(SIE)
     await clock.advance(11_000)

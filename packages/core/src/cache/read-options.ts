@@ -46,6 +46,24 @@ export function readCookies(value: unknown): CacheConfig['cookies'] {
   throw optionError(`${WHERE}.cookies.key`, key, "name a cookie, or use cookies: 'ignore'")
 }
 
+export function readAuthorization(value: unknown): CacheConfig['authorization'] {
+  if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
+  const where = `${WHERE}.authorization`
+  const fix = "use 'bypass', 'ignore' or { ignore: ['x-tenant-id'] }"
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw optionError(where, value, fix)
+  const bag = checkNames(where, value, ['ignore'])
+  const names = readStrings(`${where}.ignore`, bag.ignore)
+  if (names.length === 0) throw optionError(`${where}.ignore`, names, 'name a request header')
+  for (const name of names) {
+    if (name === '*' || !FIELD_NAME.test(name))
+      throw optionError(`${where}.ignore`, name, "name request headers: ['x-tenant-id']")
+    if (name.toLowerCase() === 'cookie')
+      throw optionError(`${where}.ignore`, name, "use cookies: 'ignore'")
+  }
+  return { ignore: lowerSorted(names) }
+}
+
 export function readStatuses(value: unknown): ReadonlySet<number> {
   if (value === undefined) return new Set([200, 203, 300, 301, 308])
   const fix = 'use an array of statuses from 200 to 499'

@@ -192,8 +192,12 @@ describe('a fresh entry', () => {
     await settled()
     led.run(1).resolve({ type: 'pass', reason: 'private', remember: true })
     await settled()
-    expect(resolve(a, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-pass' })
-    expect(await resolve(b, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-pass' })
+    const observed = resolve(a, 'k', POLICY, caller)
+    expect(resolve(a, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-miss' })
+    expect(await resolve(b, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-miss' })
+    await settled()
+    led.run(2).resolve({ type: 'pass', reason: 'private', remember: true })
+    await observed
     await clock.advance(10_000)
   })
 
@@ -558,9 +562,13 @@ describe('the time a run takes', () => {
       await clock.advance(200)
       const held = previous()
       if (held === undefined) throw new Error('nothing was there before')
-      led
-        .run(runs)
-        .resolve({ type: 'not-modified', previous: held, entry: held.entry, lifetimes: LIVES })
+      led.run(runs).resolve({
+        type: 'not-modified',
+        previous: held,
+        entry: held.entry,
+        lifetimes: LIVES,
+        bornAt: clock.now(),
+      })
       await settled()
       chance = 0
       expect(took()).toBe(expected)
@@ -618,6 +626,9 @@ const STORE: FillResult = {
     made: UNKNOWN_ORIGIN,
   },
   lifetimes: LIVES,
+  get bornAt() {
+    return clock.now()
+  },
 }
 
 function scripted() {

@@ -5,7 +5,14 @@ import { type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { createStampede, type Stampede, type StampedeOptions } from '../index.ts'
 import { dataKey } from '../ports/key.ts'
 import { runtimeOf } from '../stampede.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import {
+  forgeFrame,
+  keyDigest,
+  ManualClock,
+  ScriptedOrigin,
+  settled,
+  Transcript,
+} from '../testing/index.ts'
 import { FaultyStore, Gate, loseReply, refuse, sharedStores } from '../testing/store-doubles.ts'
 import { resolve } from './resolve.ts'
 import type { Caller, FillResult, Lead, Policy } from './runtime.ts'
@@ -271,20 +278,62 @@ describe('two processes', () => {
     expect(await getA()).toBe('new')
   })
 
-  it('that pass a key on to everybody remember so in both', async () => {
-    const { a, b } = setUpTwo()
+  it('both mark a key hit-for-miss: one run may be stored, and no request waits for it', async () => {
+    const { a, b, storeA, storeB } = setUpTwo()
     const own = scripted()
     const other = scripted()
-    const first = resolve(runtimeOf(a), 'k', POLICY, own.caller)
+    const first = resolve(runtimeOf(a), KEY, POLICY, own.caller)
     await settled()
-    const second = resolve(runtimeOf(b), 'k', POLICY, other.caller)
+    const second = resolve(runtimeOf(b), KEY, POLICY, other.caller)
     await settled()
     own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
     expect(await first).toMatchObject({ type: 'led' })
-    expect(await second).toEqual({ type: 'pass', reason: 'hit-for-pass' })
-    const third = resolve(runtimeOf(b), 'k', POLICY, other.caller)
-    expect(third).toEqual({ type: 'pass', reason: 'hit-for-pass' })
-    expect(other.leads).toEqual([])
+    await settled()
+    // The waiter in b has the lease now. Nobody waits for it, here or there.
+    expect(other.origin.calls).toBe(1)
+    for (const store of [storeA, storeB]) store.calls.length = 0
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    for (let i = 0; i < 3; i++) {
+      expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toEqual(pass)
+      expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toEqual(pass)
+    }
+    expect([storeA.calls, storeB.calls]).toEqual([[`lookup ${KEY}`], []])
+    other.origin.run(0).resolve(STORE)
+    expect(await second).toMatchObject({ type: 'led' })
+    await settled()
+    expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toMatchObject({ type: 'hit' })
+    await clock.advance(100)
+    expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toMatchObject({ type: 'hit' })
+    expect(own.origin.calls).toBe(1)
+  })
+
+  it('spend two store calls on each leased run of a hit-for-miss key', async () => {
+    const { rt, store } = setUp()
+    const { caller, origin } = scripted()
+    for (let run = 0; run < 3; run++) {
+      store.calls.length = 0
+      const led = resolve(rt, 'k', POLICY, caller)
+      await settled()
+      origin.run(run).resolve(PASS)
+      await led
+      await settled()
+      expect(store.calls).toEqual(['lookup k', 'pass k'])
+    }
+  })
+
+  it('run a hit-for-miss key without asking for a lease while the store is away', async () => {
+    const { rt, store } = setUp({ originConcurrency: 1 })
+    const { caller, origin } = scripted()
+    const first = resolve(rt, 'k', POLICY, caller)
+    await settled()
+    origin.run(0).resolve(PASS)
+    await first
+    await settled()
+    store.always = refuse
+    store.calls.length = 0
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    for (let i = 0; i < 3; i++) expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+    expect(store.calls).toEqual(['lookup k'])
   })
 })
 
@@ -550,7 +599,15 @@ const LIVES = {
   keepMs: 0,
   physicalMs: 3_000,
 }
-const STORE: FillResult = { type: 'store', entry, lifetimes: LIVES }
+type Store = Extract<FillResult, { type: 'store' }>
+const STORE: Store = {
+  type: 'store',
+  entry,
+  lifetimes: LIVES,
+  get bornAt() {
+    return clock.now()
+  },
+}
 const PASS: FillResult = { type: 'pass', reason: 'set-cookie', remember: true }
 const FAILURE: FillResult = {
   type: 'failure',
@@ -594,6 +651,34 @@ describe('a fill', () => {
     const types = (await Promise.all(all)).map((resolution) => resolution.type)
     expect(types).toEqual(['led', 'led', 'led', 'pass', 'pass'])
     expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+  })
+
+  it('lets waiters lead one after the other, none in parallel, if each leaving client makes it fail', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const all = [1, 2, 3, 4, 5, 6].map(() => resolve(rt, 'k', POLICY, caller))
+    await settled()
+    for (const run of [0, 1, 2, 3]) {
+      expect(origin.calls).toBe(run + 1)
+      origin.run(run).resolve({ type: 'abandoned', clientLeft: true })
+      await settled()
+    }
+    origin.run(4).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led', 'led', 'led', 'led', 'hit'])
+  })
+
+  it('is not led by a waiter whose client has left', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const gone: Caller = { ...caller, isGone: () => true }
+    const all = [caller, gone, caller].map((each) => resolve(rt, 'k', POLICY, each))
+    await settled()
+    origin.run(0).resolve({ type: 'abandoned', clientLeft: true })
+    await settled()
+    origin.run(1).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'gone', 'led'])
   })
 
   it('that is abandoned while the store is away keeps those who wait for one try to say so', async () => {
@@ -767,6 +852,56 @@ describe('a commit', () => {
     expect(await get({ ttlMs: 5_000 })).toBe('v')
     expect(origin.calls).toBe(1)
   })
+
+  it('leaves 300 ms of a lifetime of 1 s in the store when repeated after 700 ms', async () => {
+    const { get, origin, store } = setUp(NO_L1)
+    let giveUp = () => {}
+    const tooLate = () =>
+      new Promise<never>((_, reject) => {
+        giveUp = () => reject(new Error('no reply'))
+      })
+    store.next('commit', tooLate)
+    const first = get()
+    await settled()
+    origin.run(0).resolve('v')
+    await clock.advance(700)
+    giveUp()
+    expect(await first).toBe('v')
+    await clock.advance(299)
+    expect(await get()).toBe('v')
+    await clock.advance(1)
+    const next = get()
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await next).toBe('new')
+  })
+
+  it.each(['with L1', 'without L1'])(
+    'of an unchanged entry counts from its 304, 600 ms ago, %s',
+    async (which) => {
+      const { rt } = setUp(which === 'with L1' ? {} : NO_L1)
+      const { caller, origin, leads } = scripted()
+      const kept = { ...LIVES, keepMs: 60_000, physicalMs: 62_000 }
+      void resolve(rt, KEY, POLICY, caller)
+      await settled()
+      origin.run(0).resolve({ ...STORE, lifetimes: kept })
+      await clock.advance(1_500)
+      void resolve(rt, KEY, POLICY, caller)
+      await settled()
+      const previous = leads[1]?.previous
+      if (previous === undefined) throw new Error('nothing was kept')
+      const bornAt = clock.now() - 600
+      origin.run(1).resolve({ type: 'not-modified', previous, entry, lifetimes: kept, bornAt })
+      await clock.advance(399)
+      expect(await resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
+      await clock.advance(1)
+      const next = outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller)))
+      await settled()
+      expect(next.now).toBe('pending')
+      origin.run(2).resolve(PASS)
+      await settled()
+    },
+  )
 
   it('that never arrived answers those who wait, and is kept here for 5 s, not for its ttl', async () => {
     const { get, origin, store } = setUp()
@@ -970,12 +1105,20 @@ describe('a purge', () => {
     await settled()
     origin.run(0).resolve(PASS)
     await first
+    await settled()
+    const observed = resolve(rt, KEY, POLICY, caller)
     expect(resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'pass' })
+    await settled()
     await stampede.purge({ key: 'k' })
-    const second = resolve(rt, KEY, POLICY, caller)
+    // Requests after the purge wait again, and the run from before it is not stored.
+    const second = [1, 2].map(() => resolve(rt, KEY, POLICY, caller))
     await settled()
     origin.run(1).resolve(STORE)
-    expect(await second).toMatchObject({ type: 'led' })
+    expect(await observed).toMatchObject({ type: 'led' })
+    await settled()
+    origin.run(2).resolve(STORE)
+    const types = (await Promise.all(second)).map(({ type }) => type)
+    expect(types).toEqual(['led', 'hit'])
   })
 
   it.each(STEPS)(
@@ -1205,9 +1348,8 @@ describe('a stale entry', () => {
     await settled()
     origin.run(1).resolve(PASS)
     await settled()
-    expect(resolve(rt, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-pass' })
-    await clock.advance(10_000)
     const again = resolve(rt, 'k', POLICY, caller)
+    expect(resolve(rt, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-miss' })
     await settled()
     origin.run(2).resolve(STORE)
     expect(await again).toMatchObject({ type: 'led' })
@@ -1251,7 +1393,9 @@ describe('without the store', () => {
     origin.run(0).resolve(PASS)
     await Promise.all(all)
     expect(transcript.take()).toContain('fill.passed set-cookie')
-    expect(resolve(rt, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-pass' })
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+    expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)
   })
 
   it('a fill that is too slow is given up as with the store', async () => {
@@ -1314,7 +1458,10 @@ describe('a copy in L1 of what the store does not have any more', () => {
 describe('what comes from the store', () => {
   it.each([
     ['a frame that cannot be read', Buffer.from('rubbish')],
-    ['a frame of JSON that is none', frameOfJson('{"price":')],
+    [
+      'a frame of JSON that is none',
+      forgeFrame('{"p":0,"d":0,"t":[]}', { kind: 2, body: '{"price":', digest: keyDigest(KEY) }),
+    ],
   ])('%s is a miss, and is replaced', async (_, frame) => {
     const { get, origin, store } = setUp(NO_L1)
     const reply = await store.lookup(KEY, { token: 't', leaseMs: 500 })
@@ -1338,12 +1485,4 @@ describe('what comes from the store', () => {
     expect(await first).toBe('v')
     expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased'])
   })
-
-  function frameOfJson(json: string): Buffer {
-    const frame = Buffer.alloc(12 + json.length)
-    frame.set([0x53, 1, 2, 0])
-    frame.writeUInt32BE(json.length, 8)
-    frame.write(json, 12)
-    return frame
-  }
 })

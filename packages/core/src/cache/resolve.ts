@@ -8,10 +8,13 @@ import { fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight, newToken } from './flight.ts'
 import { giveBack } from './give-back.ts'
+import { HIT_FOR_MISS, passAndTry, passWithoutStore } from './hit-for-miss.ts'
+import type { L1Pass } from './l1.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
 import { answerStale } from './revalidate.ts'
 import type { Caller, LeasedFill, Policy, Resolution, Runtime } from './runtime.ts'
+import { isRepeated, shareFailure } from './second-opinion.ts'
 import { inTime, mayBeLate, spareInMemory, standInFor } from './stand-in.ts'
 import { afterPurges, goodCopy, isConfirmed, trusted } from './trust.ts'
 import { waitForHolder } from './wait.ts'
@@ -27,7 +30,7 @@ export function resolve(
   if (slot === undefined) return coalesce(rt, key, policy, caller)
   const now = rt.clock.now()
   if (slot.type === 'pass') {
-    if (now < slot.until) return { type: 'pass', reason: 'hit-for-pass' }
+    if (now < slot.until) return passOrTry(rt, key, policy, caller, slot)
     return coalesce(rt, key, policy, caller)
   }
   const held = goodCopy(rt, slot)
@@ -46,6 +49,23 @@ export function resolve(
   return hit(rt, key, held, true, 'l1')
 }
 
+/** Hit-for-miss: one request at a time asks the store for the lease. The others run the handler. */
+function passOrTry(
+  rt: Runtime,
+  key: string,
+  policy: Policy,
+  caller: Caller,
+  { askAgainAt }: L1Pass,
+): Resolution | Promise<Resolution> {
+  if (rt.flights.has(key) || rt.clock.now() < askAgainAt) return HIT_FOR_MISS
+  if (caller.hidesFields?.()) return HIT_FOR_MISS
+  const flight = new Flight(key, policy)
+  flight.isPassing = true
+  const resolution = flight.join(rt, caller, policy.waitMs)
+  takeOff(rt, flight, undefined)
+  return resolution
+}
+
 function coalesce(
   rt: Runtime,
   key: string,
@@ -53,6 +73,7 @@ function coalesce(
   caller: Caller,
 ): Resolution | Promise<Resolution> {
   const present = joinable(rt, key)
+  if (present?.isPassing) return HIT_FOR_MISS
   const copy = present && usableCopy(rt, present)
   if (copy !== undefined) return hit(rt, key, copy.held, copy.stale, 'l2')
   if (present !== undefined) {
@@ -130,9 +151,11 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
       holdOff(rt, drawn, flight.key, rt.failureBackoffMs)
       return 'again'
     }
+    if (flight.isPassing) return passWithoutStore(rt, flight.key)
     return fillUncoordinated(rt, flight, refresher)
   }
   const { found, since } = lookup
+  flight.isPassing = found.status === 'pass'
   if (flight.recheck) {
     // Whoever waits asks again under the same name, and has the lease still; nobody else would end it.
     const grant = 'grant' in found ? found.grant : undefined
@@ -159,8 +182,10 @@ async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined):
     case 'fresh':
       if (drawn === undefined) return answerFresh(rt, flight, found.held)
       return refreshEarly(rt, flight, { ...found, drawn, since }, refresher)
-    default:
-      return interpret(rt, flight, found, since)
+    case 'pass':
+      return passAndTry(rt, flight, { ...found, since })
+    case 'failed':
+      return answerFailed(rt, flight, found)
   }
 }
 
@@ -180,24 +205,21 @@ function answerFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   return { type: 'hit', held, stale: false, from: 'l2' }
 }
 
-/** Everybody gets what the store said: a pass mark, a failure. */
-function interpret(
+/** Answers with the failure that the store remembers, or with the stale entry. */
+function answerFailed(
   rt: Runtime,
   flight: Flight,
-  found: Extract<Found, { status: 'pass' | 'failed' }>,
-  since: number,
-): Resolution {
+  { failure, forMs, held }: Extract<Found, { status: 'failed' }>,
+): Shared {
   const { key } = flight
-  if (found.status === 'pass') {
-    rt.l1.put(key, { type: 'pass', until: rt.clock.now() + found.forMs }, since)
-    return { type: 'pass', reason: 'hit-for-pass' }
-  }
-  const { failure, forMs, held } = found
+  const isCovered = held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale'
+  const rest = { retryAfterMs: forMs, error: undefined, previous: held }
+  const failed = { type: 'failed', failure, ...rest } as const
+  const isForAll = isCovered || isRepeated(flight, failed)
+  const shared = isForAll ? failed : shareFailure(flight, failed)
+  if (shared === 'again') return shared
   rt.events.emit({ type: 'failure.shared', key, failure })
-  if (held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale') {
-    return { type: 'hit', held, stale: true, from: 'l2' }
-  }
-  return { type: 'failed', failure, retryAfterMs: forMs, error: undefined, previous: held }
+  return isCovered ? { type: 'hit', held, stale: true, from: 'l2' } : shared
 }
 
 async function fillUnderLease(
@@ -206,6 +228,7 @@ async function fillUnderLease(
   leased: LeasedFill,
   refresher: Caller | undefined,
 ): Promise<Shared> {
+  flight.dropGone()
   const leader = mayBeLate(flight, leased.previous) ? undefined : flight.takeLeader()
   const caller = leader?.caller ?? flight.first()?.caller ?? refresher
   if (caller === undefined) {
@@ -224,6 +247,10 @@ function rejoin(rt: Runtime, flight: Flight): void {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
+  if (present.isPassing) {
+    flight.settleAll(HIT_FOR_MISS)
+    return
+  }
   flight.waitedInVain()
   flight.moveTo(present)
   const copy = usableCopy(rt, present)

@@ -5,15 +5,15 @@ import { contentRange, selectRange } from '../http/byte-range.ts'
 import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
 import { toHeaders } from '../http/fields.ts'
-import { storableHeaders } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
 import {
   type Offer,
   type RequestDirectives,
   requestDirectives,
 } from '../http/request-directives.ts'
-import type { CapturedHead, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
+import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
+import type { Form } from './compression.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
 export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {
@@ -46,7 +46,7 @@ export function replyFrom(
 ): Reply {
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
-  const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
+  const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
   const headers = toHeaders(fields)
   // A client may have another form of it than it would get now.
   const others = config.compress?.fieldsOf(stored, request.headers).map(toHeaders) ?? []
@@ -56,7 +56,7 @@ export function replyFrom(
   if (same !== undefined) {
     return { status: 304, headers: [...headersOf304(same), ...added], body: undefined }
   }
-  const whole = { status: stored.status, headers: [...headers, ...added], body }
+  const whole = { status: stored.status, headers: [...headers, ...added], body, kind }
   return request.method === 'GET' && stored.status === 200
     ? partOf(whole, request, statusField(config, facts))
     : whole
@@ -72,24 +72,13 @@ export function readyFrom(
   now: number,
 ): ReadyReply {
   const { status } = stored
-  const { fields, body } = config.compress?.formOf(stored, request.headers) ?? stored
+  const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const ready = [...fields, 'age', String(ageS)]
   if (config.cacheName !== undefined)
     ready.push('cache-status', cacheStatus(config.cacheName, facts))
   if (status !== 204) ready.push('content-length', String(body.byteLength))
-  return { type: 'ready', status, fields: ready, body }
-}
-
-/** For the client whose request runs the handler: the 304 that the handler, which did not see its condition, cannot give. */
-export function ownNotModified(
-  request: RequestView,
-  { status, headers }: CapturedHead,
-  added: HeaderList,
-): Reply | undefined {
-  const whole = [...storableHeaders(headers), ...added]
-  if (!notModified(request.headers, whole, status)) return undefined
-  return { status: 304, headers: headersOf304(whole, 'cache-status'), body: undefined }
+  return { type: 'ready', status, fields: ready, body, kind }
 }
 
 /** RFC 9110 §15.3.7 and §15.5.17: what a Range makes of a stored 200. */
@@ -101,21 +90,23 @@ function partOf(
   const { headers, body } = whole
   const selected = selectRange(request.headers, headers, body.byteLength)
   if (selected.type === 'whole') return whole
-  const range: HeaderList = [['content-range', contentRange(selected, body.byteLength)]]
-  if (selected.type === 'unsatisfiable') {
-    const detail = `The response has ${body.byteLength} bytes, and none of them is in the range asked for.`
-    return problem(416, 'range-not-satisfiable', 'Range Not Satisfiable', detail, [
-      ...range,
-      ...status,
-    ])
-  }
+  if (selected.type === 'unsatisfiable') return unsatisfiable(body.byteLength, status)
   const { start, end } = selected
   return {
     status: 206,
-    headers: [...headers, ...range],
+    headers: [...headers, ['content-range', contentRange(selected, body.byteLength)]],
     body: body.subarray(start, end),
     part: true,
   }
+}
+
+/** RFC 9110 §15.5.17. */
+export function unsatisfiable(length: number, added: HeaderList): Reply {
+  const detail = `The response has ${length} bytes, and none of them is in the range asked for.`
+  return problem(416, 'range-not-satisfiable', 'Range Not Satisfiable', detail, [
+    ['content-range', contentRange({ type: 'unsatisfiable' }, length)],
+    ...added,
+  ])
 }
 
 /** Another request ran the origin and it failed: the same status, without repeating the attempt. */

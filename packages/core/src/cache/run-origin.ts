@@ -18,7 +18,8 @@ import type { CacheConfig } from './cache-options.ts'
 import { liveSink } from './collapse.ts'
 import { entryOf, refused, resultOf } from './fill-result.ts'
 import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
-import { ownNotModified, statusField } from './respond.ts'
+import { leaderReply } from './leader-reply.ts'
+import { statusField } from './respond.ts'
 import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { staleReply } from './stale-if-error.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
@@ -35,6 +36,8 @@ export interface OriginRun {
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
   /** The answer goes to the client of `request`; a refresh has none. */
   readonly forClient: boolean
+  /** Whether the app's own settings allow an ETag that its handler did not set. */
+  readonly allowsEtag: (natives: Natives | undefined) => boolean
   /** How to run it: on the client's own response, or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
@@ -43,19 +46,15 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
   const run = { ...ordered }
   const { request, lead } = run
   let inner: InnerCache | undefined
-  const asked = ask(rt, lead, request)
+  const asked = ask(lead, request)
   return new Promise((resolve) => {
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
+    let headAt = 0
     const observer: OriginObserver = {
       conditions: asked?.conditions,
       maxBodyBytes: run.config.maxBodyBytes,
-      live: liveOf(
-        rt,
-        run,
-        () => verdict,
-        () => minted,
-      ),
+      live: liveOf(run, () => ({ verdict, minted, headAt })),
       onInner(met) {
         if (met.keyOf(request) === run.plainKey) {
           inner = met
@@ -68,6 +67,7 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
       },
       onHead(head, whole, natives) {
         const { config } = run
+        headAt = rt.clock.now()
         const about = head.status === 304 ? asked : undefined
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
@@ -79,15 +79,15 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
           const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
           return { action: 'replace', reply }
         }
-        minted = mint(run, verdict, head, whole)
-        return decide(rt, run, verdict, head, minted)
+        minted = mint(run, verdict, head, whole, natives)
+        return decide(rt, run, verdict, head, whole, minted)
       },
     }
     const failed = (error: unknown): OriginEnd => ({ type: 'failed', status: 500, error })
     void run
       .start(observer)
       .catch(failed)
-      .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked)))
+      .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked, headAt)))
   })
 }
 
@@ -136,29 +136,31 @@ function mint(
   verdict: Storable | NotStorable,
   head: CapturedHead,
   whole: Uint8Array | undefined,
+  natives: Natives | undefined,
 ): HeaderList {
   const { config, lead } = run
   const tooLarge = whole !== undefined && whole.byteLength > config.maxBodyBytes
   if (!config.mintEtag || tooLarge || !isStored(run, verdict)) return []
+  if (!run.allowsEtag(natives)) return []
   const etag = mintEtag(head, whole, lead.fence)
   return etag === undefined ? [] : [['etag', etag]]
 }
 
-/** What others may be shown of it while it comes. */
-function liveOf(
-  rt: Runtime,
-  run: OriginRun,
-  verdict: () => Storable | NotStorable | undefined,
-  minted: () => HeaderList,
-): LiveSink | undefined {
+interface HeadSeen {
+  readonly verdict: Storable | NotStorable | undefined
+  readonly minted: HeaderList
+  /** Time of the head; age and lifetimes count from here. */
+  readonly headAt: number
+}
+
+/** Where the body goes while it arrives, for clients that read along (`collapse: 'stream'`). */
+function liveOf(run: OriginRun, seen: () => HeadSeen): LiveSink | undefined {
   if (run.config.collapse !== 'stream') return undefined
-  return liveSink(rt, run.lead, run.config.maxBodyBytes, (head) => {
-    const judged = verdict()
-    if (!judged?.store) return undefined
-    return {
-      entry: entryOf(run, judged, head, new Uint8Array(), minted()),
-      freshMs: judged.freshMs,
-    }
+  return liveSink(run.lead, run.config.maxBodyBytes, (head) => {
+    const { verdict, minted, headAt } = seen()
+    if (!verdict?.store) return undefined
+    const entry = entryOf(run, verdict, head, new Uint8Array(), minted)
+    return { entry, freshMs: verdict.freshMs, bornAt: headAt }
   })
 }
 
@@ -167,6 +169,7 @@ function decide(
   run: OriginRun,
   verdict: Storable | NotStorable,
   head: CapturedHead,
+  whole: Uint8Array | undefined,
   minted: HeaderList,
 ): HeadDecision {
   if (!verdict.store && verdict.failure) {
@@ -183,12 +186,9 @@ function decide(
   const varies = verdict.store && run.config.compress?.varies(head)
   const vary: HeaderList = varies ? [['vary', 'Accept-Encoding']] : []
   const add = [...minted, ...vary, ...status]
-  return {
-    action: 'send',
-    capture: verdict.store,
-    add,
-    remove: OWN_FIELDS,
-    notModified:
-      run.forClient && verdict.store ? ownNotModified(run.request, head, add) : undefined,
-  }
+  const seen = { ...head, added: add, cacheStatus: status, whole, wallNow: rt.clock.wallNow() }
+  const instead = run.forClient
+    ? leaderReply(run.request, { ...seen, store: verdict.store })
+    : undefined
+  return { action: 'send', capture: verdict.store, add, remove: OWN_FIELDS, instead }
 }

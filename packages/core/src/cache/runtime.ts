@@ -46,7 +46,10 @@ export interface Lead {
   readonly fence: string
   /** Every purge up to this one was known before the origin was run. */
   readonly asOf: Position
-  /** What was there before: to be answered with if the origin fails, as long as it may be, and to be found unchanged. */
+  /**
+   * What was there before: to be answered with if the origin fails, as long as it may be, and to be
+   * found unchanged. Read it when it is needed: a purge takes it away.
+   */
   readonly previous: HeldEntry | undefined
   /** Aborted when `originTimeoutMs` is over. */
   readonly signal: AbortSignal
@@ -56,13 +59,22 @@ export interface Lead {
 
 /** What came of running the origin, for everybody else. */
 export type FillResult =
-  | { readonly type: 'store'; readonly entry: StoredEntry; readonly lifetimes: Lifetimes }
+  | {
+      readonly type: 'store'
+      readonly entry: StoredEntry
+      readonly lifetimes: Lifetimes
+      /**
+       * Time of the response's head, or of the factory's end. Age and lifetimes count from here.
+       */
+      readonly bornAt: number
+    }
   /** The body is that of `previous`, the rest of `entry` may be new. */
   | {
       readonly type: 'not-modified'
       readonly previous: HeldEntry
       readonly entry: StoredEntry
       readonly lifetimes: Lifetimes
+      readonly bornAt: number
     }
   /**
    * May not be shared: everybody runs their own. Remembered if it is the resource that is so (it sets a cookie, it is
@@ -70,8 +82,11 @@ export type FillResult =
    */
   | { readonly type: 'pass'; readonly reason: string; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
-  /** Nothing came of it, and nothing is known: the next one tries. */
-  | { readonly type: 'abandoned' }
+  /**
+   * No usable result, and nothing is known about the origin: the next waiter runs it. `clientLeft`:
+   * the client of this run left, and many handlers abort their work then.
+   */
+  | { readonly type: 'abandoned'; readonly clientLeft?: true }
 
 /** One request or getOrSet call. Neither function ever rejects. */
 export interface Caller {
@@ -81,6 +96,12 @@ export interface Caller {
   takesStale?(held: HeldEntry): boolean
   /** Nobody hears the answer any more. */
   isGone?(): boolean
+  /**
+   * Digest of the request, equal for requests that a handler cannot tell apart. Absent: all alike.
+   */
+  likeness?(): string
+  /** Whether the request has a condition or a range, which a fill hides from the handler. */
+  hidesFields?(): boolean
   /** Runs the origin and answers this caller with what comes. */
   lead(lead: Lead): Promise<FillResult>
   /** Runs the origin for nobody in particular, behind an answer already given. */

@@ -1,25 +1,25 @@
-// Side path: what is awaited is late, and there is something stale that may stand in for it. Those who wait, and who come, are
-// answered with that; what is late goes on behind them.
+// Side path: a fill or lookup is late, and a stale entry may stand in for it. Waiters and new
+// requests are served stale, and the late work goes on in the background.
 
 import { type HeldEntry, mayCover } from '../entry/entry.ts'
 import type { Flight, Spare } from './flight.ts'
-import type { Caller, Late, Resolution, Runtime } from './runtime.ts'
-import { afterPurges, goodCopy, isConfirmed } from './trust.ts'
+import type { Caller, Late, LeasedFill, Resolution, Runtime } from './runtime.ts'
+import { goodCopy, isConfirmed, leftOf } from './trust.ts'
 
-/** What the store has just answered with. */
-export function spareFrom(rt: Runtime, held: HeldEntry | undefined): Spare | undefined {
-  return held && { held, since: rt.clock.now() }
+/** The spare from a reply of the store. */
+export function spareFrom(rt: Runtime, { previous, since }: LeasedFill): Spare | undefined {
+  return previous && { held: previous, since: rt.clock.now(), sequence: since }
 }
 
-/** What this process has. */
+/** The spare from memory. */
 export function spareInMemory(rt: Runtime, key: string): Spare | undefined {
   const slot = rt.l1.get(key)
   if (slot?.type !== 'hold') return undefined
   const held = goodCopy(rt, slot)
-  return held && { held, since: slot.begunAt }
+  return held && { held, since: slot.begunAt, sequence: rt.l1.sequence() }
 }
 
-/** Waits for `work`; after softTimeoutMs nobody else does who takes the spare. */
+/** Waits for `work`. After softTimeoutMs, requests that accept the spare stop waiting. */
 export function inTime<T>(
   rt: Runtime,
   flight: Flight,
@@ -37,8 +37,8 @@ export function inTime<T>(
 }
 
 /**
- * Whether the first who waits here may have to be answered with this instead: then it does not run the origin for its own answer, which
- * could not be another's any more, but behind it.
+ * Whether the leader may be served this spare. Then its run is in the background from the start,
+ * since its response may be sent before the run has a result.
  */
 export function mayBeLate({ policy, waiters }: Flight, held: HeldEntry | undefined): boolean {
   if (policy.softTimeoutMs === undefined || held === undefined) return false
@@ -46,7 +46,7 @@ export function mayBeLate({ policy, waiters }: Flight, held: HeldEntry | undefin
   return first?.caller.takesStale?.(held) ?? false
 }
 
-/** From now on, until what is late comes. */
+/** Serves the spare from now on, until the late work is done. */
 export function standIn(rt: Runtime, flight: Flight, why: Late): void {
   flight.late = why
   for (const waiter of flight.waiters) {
@@ -55,11 +55,11 @@ export function standIn(rt: Runtime, flight: Flight, why: Late): void {
   }
 }
 
-/** What this one is answered with at once, if something is late here and it takes what there is. */
+/** The spare for this caller, if something is late and the caller accepts it. */
 export function standInFor(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { key, late, spare } = flight
   if (late === undefined || spare === undefined || !isConfirmed(rt, spare.since)) return undefined
-  const held = afterPurges(rt, spare.held)
+  const held = leftOf(rt, key, spare.sequence, spare.held)
   if (held === undefined || !mayCover(held, rt.clock.now()) || !caller.takesStale?.(held)) {
     return undefined
   }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { CREDENTIALS } from '../http/headers.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
 import { type CacheRules, readCacheOptions } from './cache-options.ts'
@@ -196,6 +197,22 @@ describe('what forbids storing', () => {
     expect(reason(headers)).toBe('set-cookie')
     expect(reason(headers, always)).toBe('set-cookie')
     expect(reason([['set-cookie2', '']])).toBe('set-cookie')
+  })
+
+  it.each([...CREDENTIALS])(
+    '%s, even of a public response or with the caller in the key',
+    (name) => {
+      const headers: HeaderList = [...cc('public, max-age=60'), [name, 'x']]
+      expect(reason(headers)).toBe('credentials')
+      expect(reason(headers, always)).toBe('credentials')
+    },
+  )
+
+  it.each([
+    ...['cf-ray', 'x-amz-cf-id', 'x-amz-request-id', 'x-akamai-session-info', 'x-cache', 'nel'],
+    ...['x-served-by', 'x-azure-ref', 'x-vercel-id', 'fly-request-id', 'x-goog-hash', 'report-to'],
+  ])('nothing in %s, which a CDN puts into every response', (name) => {
+    expect(reason([[name, 'x']])).toBe('stored')
   })
 
   it('Content-Range', () => {

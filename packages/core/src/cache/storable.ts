@@ -3,12 +3,13 @@
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
-import { headerValue, headerValues, trimOws } from '../http/headers.ts'
+import { CREDENTIALS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
+import { redirectsToItself } from './self-redirect.ts'
 
 /** Why a response is not kept. */
 export type NotStorableReason =
@@ -16,6 +17,8 @@ export type NotStorableReason =
   | 'method'
   | 'status'
   | 'set-cookie'
+  | 'credentials'
+  | 'self-redirect'
   | 'no-store'
   | 'private'
   | 'no-cache'
@@ -68,7 +71,8 @@ export function judgeHead<Native>(
     statusReason(head.status, explicit !== undefined, config) ??
     headerReason(head.headers, said.cc) ??
     sizeReason(head.headers, config.maxBodyBytes) ??
-    sharingReason(head.headers, vary, config)
+    sharingReason(head.headers, vary, config) ??
+    (redirectsToItself(head, request, config.query) ? 'self-redirect' : undefined)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
 
   const ageMs = initialAgeMs(head.headers, wallNow)
@@ -123,6 +127,7 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   const pragma = cc.present ? [] : headerValues(headers, 'pragma')
   if (parseCacheControl(pragma).noCache) return 'no-cache'
   if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'
+  if (headers.some(([name]) => CREDENTIALS.has(name))) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
 }
@@ -159,8 +164,8 @@ function chosenBy(headers: HeaderList, vary: readonly string[]): readonly string
 }
 
 /**
- * RFC 9111 §4.2: how long fresh, counted from now. The configured lifetime begins when the response is
- * stored; an explicit one began at its first origin, so its Age is taken off.
+ * RFC 9111 §4.2: freshness lifetime from this head on. A configured lifetime begins here. An
+ * explicit one began at the first origin, so the Age is subtracted.
  */
 function lifetimeMs<Native>(
   status: number,

@@ -1,4 +1,5 @@
-// Whether a copy in memory may be answered with: not if it was purged, and not if a purge of it may have been missed.
+// Whether a copy in memory may be served: not if it was purged, or if a purge of it may have been
+// missed.
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { CONFIRMED_FOR_MS } from '../ports/store.ts'
@@ -6,14 +7,15 @@ import type { L1Hold } from './l1.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
- * Whether what was begun at `since` may be used now: either it is that young, or it is that short a time ago that the store
- * was certain to have told of every purge. So no copy outlives a purge by more than CONFIRMED_FOR_MS, whatever is lost.
+ * Whether an entry whose fill began at `since` may be used now. Either `since` is less than
+ * CONFIRMED_FOR_MS ago, or the store's last confirmation is. So no copy is served for longer than
+ * that after a purge, whatever message is lost.
  */
 export function isConfirmed(rt: Runtime, since: number, now: number = rt.clock.now()): boolean {
   return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS
 }
 
-/** What may be answered with of what L1 has under a key, as far as purges go. */
+/** The entry of an L1 slot as the purges leave it; undefined if it cannot be served. */
 export function goodCopy(
   rt: Runtime,
   slot: L1Hold,
@@ -28,19 +30,35 @@ export function goodCopy(
   return held
 }
 
-/** What may stand in for something newer: as the purges leave it, and only while it is certain that none was missed. */
+/** A spare as the purges leave it, and only while it is certain that no purge was missed. */
 export function trusted(rt: Runtime, held: HeldEntry): HeldEntry | undefined {
   return isConfirmed(rt, Number.NEGATIVE_INFINITY) ? afterPurges(rt, held) : undefined
 }
 
-/** The entry as the purges that are known leave it: as it was, stale since then, or not at all. */
+/**
+ * The entry that was read before a fill, as the purges since then leave it. `since` is the sequence
+ * of L1 when it was read: a purge by key leaves no mark.
+ */
+export function leftOf(
+  rt: Runtime,
+  key: string,
+  since: number,
+  previous: HeldEntry | undefined,
+): HeldEntry | undefined {
+  if (previous === undefined || rt.l1.wasPurgedSince(key, since)) return undefined
+  return afterPurges(rt, previous)
+}
+
+/**
+ * The entry as the known purges by subject leave it: unchanged, stale since a purge, or undefined.
+ */
 export function afterPurges(rt: Runtime, held: HeldEntry): HeldEntry | undefined {
   const verdict = rt.marks.judge(held.entry.made)
   if (verdict === 'void') return undefined
   return verdict === 'valid' ? held : staleSince(held, verdict)
 }
 
-/** Every window of it begins then. */
+/** Moves every window of the entry to begin at `at`. */
 function staleSince(held: HeldEntry, at: number): HeldEntry {
   const earlierMs = held.staleAt - at
   if (earlierMs <= 0) return held

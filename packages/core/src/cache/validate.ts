@@ -21,7 +21,6 @@ import type { CacheConfig } from './cache-options.ts'
 import { replyFrom } from './respond.ts'
 import type { Lead, Runtime } from './runtime.ts'
 import type { NotStorable } from './storable.ts'
-import { afterPurges } from './trust.ts'
 
 /** What the app is asked about. */
 export interface Asked {
@@ -35,9 +34,7 @@ export function conditionsOf({ status, fields, minted }: StoredResponse): Header
   return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
 }
 
-export function ask(rt: Runtime, { previous }: Lead, request: RequestView): Asked | undefined {
-  // It may have been purged since it was looked up.
-  const held = previous && afterPurges(rt, previous)
+export function ask({ previous: held }: Lead, request: RequestView): Asked | undefined {
   if (held?.entry.type !== 'response') return undefined
   const { entry } = held
   const conditions = conditionsOf(entry)

@@ -5,7 +5,7 @@ import { resolve } from '../cache/resolve.ts'
 import type { Caller, FillResult, Lead, Resolution, Runtime } from '../cache/runtime.ts'
 import { spareInMemory } from '../cache/stand-in.ts'
 import { tagsOf } from '../cache/tags.ts'
-import { afterPurges, trusted } from '../cache/trust.ts'
+import { trusted } from '../cache/trust.ts'
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -66,7 +66,7 @@ class Call<T, P> implements Caller {
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
-  #previous: HeldEntry | undefined
+  #lead: Lead | undefined
 
   constructor(rt: Runtime, key: string, factory: Factory<T, P>, plan: Plan) {
     this.#rt = rt
@@ -75,18 +75,19 @@ class Call<T, P> implements Caller {
     this.#plan = plan
   }
 
-  async lead({ fence, asOf, signal, previous }: Lead): Promise<FillResult> {
-    this.#previous = previous
+  async lead(lead: Lead): Promise<FillResult> {
+    this.#lead = lead
+    const { fence, asOf, signal, previous: held } = lead
     const where = `getOrSet(${show(this.#key)})`
     try {
-      // It may have been purged since it was looked up.
-      const held = previous && afterPurges(this.#rt, previous)
       const now = this.#rt.clock.now()
       const context = contextOf<P>(where, { fence, signal }, held, now)
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
       if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
       const stored = encodeValue(where, value)
-      return { type: 'store', entry: this.#made(stored, asOf), lifetimes: this.#lifetimes() }
+      const bornAt = this.#rt.clock.now()
+      const entry = this.#made(stored, asOf)
+      return { type: 'store', entry, lifetimes: this.#lifetimes(), bornAt }
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
     }
@@ -103,7 +104,8 @@ class Call<T, P> implements Caller {
   #unchanged(where: string, previous: HeldEntry | undefined, asOf: Position): FillResult {
     if (previous === undefined) throw nothingBefore(where)
     const entry = this.#made(storedValue(previous), asOf)
-    return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes() }
+    const bornAt = this.#rt.clock.now()
+    return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(), bornAt }
   }
 
   async answer(resolution: Resolution): Promise<T> {
@@ -159,7 +161,7 @@ class Call<T, P> implements Caller {
 
   #own(result: FillResult, cause?: StampedeError): T {
     if ('entry' in result) return decodeValue<T>(result.entry as StoredValue)
-    if (result.type === 'failure') return this.#coverOr(this.#previous, result.error)
+    if (result.type === 'failure') return this.#coverOr(this.#lead?.previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
 

@@ -1,6 +1,7 @@
 // What is kept, and for how long it may be used.
 
 import type { Fields } from '../http/fields.ts'
+import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 import type { ParsedValue } from './parsed-value.ts'
 
@@ -26,7 +27,7 @@ export interface StoredResponse {
   readonly status: number
   readonly fields: Fields
   readonly body: Uint8Array
-  /** Age the response had when it was stored (an upstream `Age` header). */
+  /** Age the response had when it was written: an upstream `Age`, and the time since its head (RFC 9111 §4.2.3). */
   readonly initialAgeMs: number
   /** Request header values this response was chosen by; `null` means the header was absent. */
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
@@ -35,6 +36,7 @@ export interface StoredResponse {
   readonly minted?: true
   /** What it said to this cache alone (OWN_FIELD). */
   readonly own?: string
+  readonly kind?: BodyKind
 }
 
 /** A value of getOrSet, as the JSON it was written in, or raw bytes. */

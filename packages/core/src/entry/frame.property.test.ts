@@ -5,9 +5,10 @@ import { toFields, toHeaders } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
 import { decodeKept, encodeKept } from '../idempotency/kept-response.ts'
 import { Seal } from '../idempotency/seal.ts'
+import { forgeFrame, turnBit, withChecksum } from '../testing/frames.ts'
 import { HOSTILE_PIECES, runs } from '../testing/hostile.ts'
 import type { StoredEntry, StoredResponse } from './entry.ts'
-import { decodeFrame, encodeFrame, encodeHead, withHead } from './frame.ts'
+import { decodeFrame, encodeFrame, encodePatch, withPatch } from './frame.ts'
 
 const RESPONSE: StoredResponse = {
   type: 'response',
@@ -18,7 +19,7 @@ const RESPONSE: StoredResponse = {
   initialAgeMs: 3_000,
   vary: [['accept', null]],
 }
-const FRAME = encodeFrame(RESPONSE)
+const FRAME = encodeFrame('k', RESPONSE)
 
 /** What an answer can be made of, whoever wrote it. */
 function expectSound(entry: StoredEntry | undefined): void {
@@ -41,16 +42,6 @@ function expectSound(entry: StoredEntry | undefined): void {
     if (value !== null) validateHeaderValue(name, value)
   }
   expect(lastingHeaders(headers)).toEqual(headers)
-}
-
-/** Correct but for its head. */
-function frameOf(head: string, kind = 1, body = 'x'): Buffer {
-  const [text, rest] = [Buffer.from(head), Buffer.from(body)]
-  const frame = Buffer.alloc(12)
-  frame.set([0x53, 2, kind, 0])
-  frame.writeUInt32BE(text.length, 4)
-  frame.writeUInt32BE(rest.length, 8)
-  return Buffer.concat([frame, text, rest])
 }
 
 const text = fc
@@ -84,7 +75,7 @@ describe('whatever is planted as a frame', () => {
     let read = 0
     fc.assert(
       fc.property(head, fc.constantFrom(1, 2, 3), (each, kind) => {
-        const entry = decodeFrame(frameOf(each, kind, '{"__proto__":{"a":1}}'))
+        const entry = decodeFrame('k', forgeFrame(each, { kind, body: '{"__proto__":{"a":1}}' }))
         if (entry !== undefined) read += 1
         expectSound(entry)
       }),
@@ -96,18 +87,21 @@ describe('whatever is planted as a frame', () => {
 
   it('is sound, or not read: with any bit turned, at any length, and with any part twice or elsewhere', () => {
     for (let bit = 0; bit < FRAME.length * 8; bit++) {
-      const turned = Buffer.from(FRAME)
-      turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7))
-      expectSound(decodeFrame(turned))
+      expect(decodeFrame('k', turnBit(FRAME, bit))).toBeUndefined()
+      expectSound(decodeFrame('k', withChecksum(turnBit(FRAME, bit))))
     }
     const at = fc.nat(FRAME.length)
     fc.assert(
       fc.property(at, at, at, fc.uint8Array({ maxLength: 8 }), (from, to, where, bytes) => {
         const part = FRAME.subarray(Math.min(from, to), Math.max(from, to))
         const rest = FRAME.subarray(where)
-        expectSound(decodeFrame(Buffer.concat([FRAME.subarray(0, where), part, rest])))
-        expectSound(decodeFrame(Buffer.concat([FRAME.subarray(0, where), bytes, rest])))
-        expectSound(decodeFrame(Buffer.concat([FRAME.subarray(0, from), FRAME.subarray(to)])))
+        for (const parts of [
+          [FRAME.subarray(0, where), part, rest],
+          [FRAME.subarray(0, where), bytes, rest],
+          [FRAME.subarray(0, from), FRAME.subarray(to)],
+        ]) {
+          expectSound(decodeFrame('k', withChecksum(Buffer.concat(parts))))
+        }
       }),
       runs(2_000),
     )
@@ -115,11 +109,11 @@ describe('whatever is planted as a frame', () => {
 
   it('is not read when it says that it is longer than it is, and nothing is set aside for it', () => {
     const before = process.memoryUsage().arrayBuffers
-    for (const at of [4, 8]) {
+    for (const at of [8, 12]) {
       for (const length of [0xff_ff_ff_ff, 0x7f_ff_ff_ff, 0x80_00_00_00, FRAME.length]) {
         const frame = Buffer.from(FRAME)
         frame.writeUInt32BE(length, at)
-        expect(decodeFrame(frame)).toBeUndefined()
+        expect(decodeFrame('k', withChecksum(frame))).toBeUndefined()
       }
     }
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16 * 1024 * 1024)
@@ -135,7 +129,7 @@ describe('whatever is planted as a frame', () => {
     'age',
   ])('is not read with a %s, which we never store', (name) => {
     const read = (field: string) =>
-      decodeFrame(frameOf(JSON.stringify({ ...JSON.parse(HEAD), h: [[field, '1']] })))
+      decodeFrame('k', forgeFrame(JSON.stringify({ ...JSON.parse(HEAD), h: [[field, '1']] })))
     expect(read('x-fine')).toBeDefined()
     expect(read(name)).toBeUndefined()
   })
@@ -150,42 +144,41 @@ describe('whatever is planted as a patch', () => {
     fc.assert(
       fc.property(
         fc.oneof(
-          head.map((each) => Buffer.from(each)),
+          head.map((each) => forgeFrame(each, { kind: 4, body: '' })),
           fc.uint8Array(),
         ),
         (bytes) => {
-          expectSound(withHead(RESPONSE, bytes))
-          expectSound(withHead(value as StoredEntry, bytes))
+          expectSound(withPatch('k', RESPONSE, bytes))
+          expectSound(withPatch('k', value as StoredEntry, bytes))
         },
       ),
       runs(2_000),
     )
-    expect(withHead(RESPONSE, encodeHead(RESPONSE))).toEqual(RESPONSE)
+    expect(withPatch('k', RESPONSE, encodePatch('k', RESPONSE))).toEqual(RESPONSE)
   })
 })
 
 describe('whatever is planted as the answer of an idempotency key', () => {
   const { status, fields, body } = RESPONSE
   const headers = toHeaders(fields)
-  const kept = encodeKept({ type: 'response', status, headers, body })
-  const lost = encodeKept({ type: 'not-retained', status: 201, location: '/orders/1' })
+  const kept = encodeKept('k', { type: 'response', status, headers, body })
+  const lost = encodeKept('k', { type: 'not-retained', status: 201, location: '/orders/1' })
 
   it('is sound, or not read', () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 64 }),
-      head.map((each) => Buffer.concat([Buffer.from([1]), frameOf(each)])),
-      head.map((each) => Buffer.from(`\x02${each}`)),
-      fc.json().map((each) => Buffer.from(`\x02${each}`)),
+      head.map((each) => Buffer.concat([Buffer.from([1]), forgeFrame(each)])),
+      fc
+        .oneof(head, fc.json())
+        .map((each) => Buffer.concat([Buffer.from([2]), forgeFrame(each, { kind: 5, body: '' })])),
       fc.tuple(fc.constantFrom(kept, lost), fc.nat(kept.length * 8)).map(([frame, bit]) => {
-        const turned = Buffer.from(frame)
-        const at = (bit >> 3) % turned.length
-        turned[at] = (turned[at] ?? 0) ^ (1 << (bit & 7))
-        return turned
+        const turned = Buffer.from(turnBit(frame, bit % (frame.length * 8)))
+        return Buffer.concat([turned.subarray(0, 1), withChecksum(turned.subarray(1))])
       }),
     )
     fc.assert(
       fc.property(bytes, (each) => {
-        const read = decodeKept(each)
+        const read = decodeKept('k', each)
         if (read?.type === 'value') expectSound(read.stored)
         if (read?.type === 'response') {
           expectSound({ ...RESPONSE, status: read.status, fields: toFields(read.headers) })
@@ -204,14 +197,12 @@ describe('whatever is planted as the answer of an idempotency key', () => {
     expect(seal.open('record', sealed)).toEqual(Buffer.from(kept))
     expect(seal.open('other', sealed)).toBeUndefined()
     for (let bit = 0; bit < sealed.length * 8; bit++) {
-      const turned = Buffer.from(sealed)
-      turned[bit >> 3] = (turned[bit >> 3] ?? 0) ^ (1 << (bit & 7))
-      const opened = seal.open('record', turned)
-      expect(opened === undefined || decodeKept(opened) === undefined, `bit ${bit}`).toBe(true)
+      const opened = seal.open('record', turnBit(sealed, bit))
+      expect(opened === undefined || decodeKept('k', opened) === undefined, `bit ${bit}`).toBe(true)
     }
     for (let length = 0; length < sealed.length; length++) {
       const opened = seal.open('record', sealed.subarray(0, length))
-      expect(opened === undefined || decodeKept(opened) === undefined).toBe(true)
+      expect(opened === undefined || decodeKept('k', opened) === undefined).toBe(true)
     }
   })
 })

@@ -2,8 +2,16 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toFields } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
+import { forgeFrame, keyDigest, turnBit } from '../testing/frames.ts'
 import { type Made, type StoredEntry, type StoredResponse, UNKNOWN_ORIGIN } from './entry.ts'
-import { decodeFrame, encodeFrame } from './frame.ts'
+import {
+  decodeFrame,
+  decodeNote,
+  encodeFrame,
+  encodeNote,
+  encodePatch,
+  withPatch,
+} from './frame.ts'
 
 const response: StoredResponse = {
   type: 'response',
@@ -72,12 +80,7 @@ const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
 
 /** A frame whose head is this JSON, otherwise correct. */
 function frameOf(head: unknown): Buffer {
-  const text = Buffer.from(typeof head === 'string' ? head : JSON.stringify(head))
-  const frame = Buffer.alloc(12 + text.length)
-  frame.set([0x53, 2, 1, 0])
-  frame.writeUInt32BE(text.length, 4)
-  frame.set(text, 12)
-  return frame
+  return forgeFrame(typeof head === 'string' ? head : JSON.stringify(head), { body: '' })
 }
 
 const HEAD = { p: 0, d: 0, t: [], s: 200, h: [], a: 0, v: [] }
@@ -86,7 +89,7 @@ describe('a frame', () => {
   it('is read back as what was written, whatever it was', () => {
     fc.assert(
       fc.property(anyEntry, (entry) => {
-        const read = decodeFrame(encodeFrame(entry))
+        const read = decodeFrame('k', encodeFrame('k', entry))
         expect(comparable(read)).toEqual(comparable(entry))
         if (entry.type !== 'response') return
         expect(read).toMatchObject({ fields: entry.fields, vary: entry.vary })
@@ -95,33 +98,56 @@ describe('a frame', () => {
   })
 
   it('keeps its layout: a change here needs a new version', () => {
-    const frame = encodeFrame({
+    const frame = encodeFrame('k', {
       type: 'value',
       encoding: 'json',
       body: Buffer.from('{}'),
       made: UNKNOWN_ORIGIN,
     })
+    // `printf k | sha256sum`
+    expect(keyDigest('k').toString('hex')).toBe('8254c329a92850f6')
     expect(frame.toString('hex')).toBe(
-      `530202000000001400000002${Buffer.from('{"p":0,"d":0,"t":[]}{}').toString('hex')}`,
+      `53038ea613d5020000000014000000028254c329a92850f6${Buffer.from('{"p":0,"d":0,"t":[]}{}').toString('hex')}`,
     )
-    expect(encodeFrame(response).subarray(12, 45).toString()).toBe(
+    expect(frame).toEqual(forgeFrame('{"p":0,"d":0,"t":[]}', { kind: 2, body: '{}' }))
+    expect(encodeFrame('k', response).subarray(24, 57).toString()).toBe(
       '{"p":7,"d":12,"t":["t=a"],"u":"/p',
     )
   })
 
+  it.each(['json', 'string', 'stream'] as const)(
+    'says that its body was of the kind %s',
+    (kind) => {
+      expect(decodeFrame('k', encodeFrame('k', { ...response, kind }))).toMatchObject({ kind })
+      expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('kind')
+    },
+  )
+
+  it.each(['J', '', 'json', 1, null, {}, ['j'], '__proto__'])(
+    'is read without a kind where that is %j',
+    (k) => {
+      const read = decodeFrame('k', frameOf({ ...HEAD, k }))
+      expect(read).toMatchObject({ status: 200 })
+      expect(read).not.toHaveProperty('kind')
+    },
+  )
+
   it('says whose tag it has, and what was said to this cache alone', () => {
     const entry = { ...response, minted: true as const, own: 'max-age=60' }
-    expect(decodeFrame(encodeFrame(entry))).toMatchObject({ minted: true, own: 'max-age=60' })
-    expect(decodeFrame(encodeFrame(response))).not.toHaveProperty('minted')
-    expect(decodeFrame(encodeFrame(response))).not.toHaveProperty('own')
+    expect(decodeFrame('k', encodeFrame('k', entry))).toMatchObject({
+      minted: true,
+      own: 'max-age=60',
+    })
+    expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('minted')
+    expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('own')
   })
 
   it('is not read when any part of its end is missing, or more was added', () => {
-    const frame = encodeFrame(response)
+    const frame = encodeFrame('k', response)
     for (let length = 0; length < frame.length; length++) {
-      expect(decodeFrame(frame.subarray(0, length)), `${length} bytes`).toBeUndefined()
+      expect(decodeFrame('k', frame.subarray(0, length)), `${length} bytes`).toBeUndefined()
     }
-    expect(decodeFrame(Buffer.concat([frame, Buffer.alloc(1)]))).toBeUndefined()
+    expect(decodeFrame('k', Buffer.concat([frame, Buffer.alloc(1)]))).toBeUndefined()
   })
 
   it('is not read in another version, or with another magic or kind', () => {
@@ -129,56 +155,71 @@ describe('a frame', () => {
       [0, 0x52],
       [1, 0],
       [1, 1],
-      [2, 0],
-      [2, 4],
+      [1, 2],
+      [1, 4],
     ] as const) {
-      const frame = encodeFrame(response)
+      const frame = encodeFrame('k', response)
       frame[at] = byte
-      expect(decodeFrame(frame), `byte ${at} = ${byte}`).toBeUndefined()
+      expect(decodeFrame('k', frame), `byte ${at} = ${byte}`).toBeUndefined()
+    }
+    for (const kind of [0, 4, 5, 6, 255]) {
+      expect(
+        decodeFrame('k', forgeFrame(JSON.stringify(HEAD), { kind })),
+        `${kind}`,
+      ).toBeUndefined()
     }
   })
 
-  it.each(['content-length', 'transfer-encoding', 'connection', 'age', 'set-cookie'])(
-    'is not read with %s: it is never stored, and somebody else put it there',
-    (field) => {
-      expect(decodeFrame(frameOf({ ...HEAD, h: [['x-a', '1']] }))).toBeDefined()
-      expect(
-        decodeFrame(
-          frameOf({
-            ...HEAD,
-            h: [
-              ['x-a', '1'],
-              [field, '1'],
-            ],
-          }),
-        ),
-      ).toBeUndefined()
-    },
-  )
+  it.each([
+    ...['content-length', 'transfer-encoding', 'connection', 'age', 'set-cookie'],
+    ...['authorization', 'authentication-info', 'x-auth-token', 'x-csrf-token', 'clear-site-data'],
+  ])('is not read with %s: it is never stored, and somebody else put it there', (field) => {
+    expect(decodeFrame('k', frameOf({ ...HEAD, h: [['x-a', '1']] }))).toBeDefined()
+    expect(
+      decodeFrame(
+        'k',
+        frameOf({
+          ...HEAD,
+          h: [
+            ['x-a', '1'],
+            [field, '1'],
+          ],
+        }),
+      ),
+    ).toBeUndefined()
+  })
 
   it('made of random bytes is never read, and never throws', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        expect(decodeFrame(bytes)).toBeUndefined()
+        expect(decodeFrame('k', bytes)).toBeUndefined()
       }),
       { numRuns: 1_000 },
     )
   })
 
-  it('with any byte changed is read as something valid, or not at all', () => {
-    const frame = encodeFrame(response)
+  it('is not read with any one bit turned, whatever it is of', () => {
+    const frames = fc.property(anyEntry, (entry) => {
+      const frame = encodeFrame('k', entry)
+      for (let bit = 0; bit < frame.length * 8; bit++) {
+        expect(decodeFrame('k', turnBit(frame, bit)), `bit ${bit}`).toBeUndefined()
+      }
+    })
+    fc.assert(frames, { numRuns: 20 })
+  })
+
+  it('is not read with any other byte, or under any other key', () => {
+    const frame = encodeFrame('k', response)
     fc.assert(
-      fc.property(fc.nat(frame.length - 1), fc.nat(255), (at, byte) => {
+      fc.property(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 }), (at, other) => {
         const changed = Buffer.from(frame)
-        changed[at] = byte
-        const read = decodeFrame(changed)
-        if (read?.type === 'response') {
-          for (const text of read.fields) expect(text).not.toMatch(/[\r\n\0]/)
-          expect(read.status).toBeGreaterThanOrEqual(200)
-        }
+        changed[at] = (changed[at] as number) ^ other
+        expect(decodeFrame('k', changed)).toBeUndefined()
       }),
       { numRuns: 2_000 },
     )
+    const otherKey = fc.string().filter((key) => key !== 'k')
+    fc.assert(fc.property(otherKey, (key) => decodeFrame(key, frame) === undefined))
   })
 
   it.each([
@@ -221,27 +262,55 @@ describe('a frame', () => {
     { ...HEAD, w: 5 },
     { ...HEAD, w: 'max-age=1\r\n' },
   ])('with the head %j is not read', (head) => {
-    expect(decodeFrame(frameOf(head))).toBeUndefined()
+    expect(decodeFrame('k', frameOf(head))).toBeUndefined()
   })
 
   it('is read with the least head there may be', () => {
-    expect(decodeFrame(frameOf(HEAD))).toMatchObject({ status: 200, fields: [], vary: [] })
+    expect(decodeFrame('k', frameOf(HEAD))).toMatchObject({ status: 200, fields: [], vary: [] })
   })
 
   it('does not keep a large read buffer alive for a small body', () => {
-    const frame = encodeFrame(response)
+    const frame = encodeFrame('k', response)
     const socket = Buffer.alloc(64 * 1024)
     frame.copy(socket, 1_000)
-    const read = decodeFrame(socket.subarray(1_000, 1_000 + frame.length))
+    const read = decodeFrame('k', socket.subarray(1_000, 1_000 + frame.length))
     expect(read?.body.buffer.byteLength).toBe(5)
     socket.fill(0)
     expect(String(read?.body)).toBe('hello')
   })
 
   it('is read from any view of bytes', () => {
-    const frame = encodeFrame(response)
+    const frame = encodeFrame('k', response)
     const plain = new Uint8Array(frame.length + 3)
     plain.set(frame, 3)
-    expect(comparable(decodeFrame(plain.subarray(3)))).toEqual(comparable(response))
+    expect(comparable(decodeFrame('k', plain.subarray(3)))).toEqual(comparable(response))
+  })
+})
+
+describe('a patch', () => {
+  const patch = encodePatch('k', { ...response, status: 203 })
+
+  it('is put over the entry of its key, and no other', () => {
+    expect(withPatch('k', response, patch)).toEqual({ ...response, status: 203 })
+    expect(withPatch('other', response, patch)).toBeUndefined()
+  })
+
+  it('is not read with any one bit turned, or cut off', () => {
+    for (let bit = 0; bit < patch.length * 8; bit++) {
+      expect(withPatch('k', response, turnBit(patch, bit)), `bit ${bit}`).toBeUndefined()
+    }
+    for (let length = 0; length < patch.length; length++) {
+      expect(withPatch('k', response, patch.subarray(0, length))).toBeUndefined()
+    }
+  })
+
+  it('is not taken for a frame, nor a frame for a patch, nor a note for either', () => {
+    const note = encodeNote('k', HEAD)
+    const frame = encodeFrame('k', response)
+    for (const each of [patch, note]) expect(decodeFrame('k', each)).toBeUndefined()
+    for (const each of [frame, note]) expect(withPatch('k', response, each)).toBeUndefined()
+    for (const each of [frame, patch]) expect(decodeNote('k', each)).toBeUndefined()
+    expect(decodeNote('k', note)).toEqual(HEAD)
+    expect(decodeNote('other', note)).toBeUndefined()
   })
 })

@@ -1,22 +1,44 @@
-// A stored entry as bytes: magic, layout version, kind, head length, head (JSON), body. What comes back
-// from a shared store is untrusted, so decoding checks everything and answers `undefined`, never throws.
+// A stored entry as bytes. A shared store is not trusted, so decoding checks everything and returns
+// `undefined` instead of throwing.
+//
+// Layout, by offset: 0 magic; 1 version; 2 CRC-32 of the bytes from 6 on; 6 kind; 7 zero; 8 head
+// length; 12 body length; 16 digest of the key (8 bytes); 24 head (JSON), then body. Lengths and
+// CRC have 4 bytes.
+//
+// The checksum finds changed bytes. The digest finds a frame under another key, as after replies
+// that got out of step. Both are against accidents: a client that can write to the store can also
+// make a valid frame.
 
+import { hash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { toFields, toHeaders } from '../http/fields.ts'
-import { lastingHeaders } from '../http/headers.ts'
-import type { HeaderList } from '../ports/exchange.ts'
+import { storableHeaders } from '../http/headers.ts'
+import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { ownBytes } from './own-memory.ts'
 import { parsedFrom } from './parsed-value.ts'
 
 const MAGIC = 0x53
 /** Raised whenever the layout changes; a frame of another version is a miss. */
-const VERSION = 2
-const PREFIX_BYTES = 12
+const VERSION = 3
+const CRC_AT = 2
+const KIND_AT = 6
+const HEAD_LENGTH_AT = 8
+const BODY_LENGTH_AT = 12
+const DIGEST_AT = 16
+const PREFIX_BYTES = 24
 const KIND_RESPONSE = 1
 const KIND_JSON = 2
 const KIND_BYTES = 3
+/** A head without a body; it is put over the head of a frame. */
+const KIND_PATCH = 4
+/** JSON without a body; not an entry. */
+const KIND_NOTE = 5
 
-/** Of everything: position, milliseconds, subjects, path, host. */
+/**
+ * Head of every entry: position of the newest known purge, duration of the fill in ms, subjects,
+ * path, host.
+ */
 interface Head {
   readonly p: number
   readonly d: number
@@ -33,52 +55,111 @@ interface ResponseHead extends Head {
   /** Minted, and own. */
   readonly m?: 1
   readonly w?: string
+  /** Kind of the body. Builds that do not know the member, or a value, take the body for bytes. */
+  readonly k?: string
 }
 
-export function encodeFrame(entry: StoredEntry): Buffer {
-  const head = encodeHead(entry)
-  const frame = Buffer.allocUnsafeSlow(PREFIX_BYTES + head.length + entry.body.length)
-  frame[0] = MAGIC
-  frame[1] = VERSION
-  frame[2] = kindOf(entry)
-  frame[3] = 0
-  frame.writeUInt32BE(head.length, 4)
-  frame.writeUInt32BE(entry.body.length, 8)
-  frame.set(head, PREFIX_BYTES)
-  frame.set(entry.body, PREFIX_BYTES + head.length)
-  return frame
+const KINDS: Readonly<Record<BodyKind, string>> = { json: 'j', string: 's', stream: 'r' }
+
+function kindNamed(letter: unknown): BodyKind | undefined {
+  return (Object.keys(KINDS) as BodyKind[]).find((kind) => KINDS[kind] === letter)
 }
 
-/** The head alone, as it is put over a frame whose body stays as it is. */
-export function encodeHead(entry: StoredEntry): Buffer {
-  return Buffer.from(JSON.stringify(headOf(entry)))
+/** `key`: the key under which the frame is stored. It can be decoded only under this key. */
+export function encodeFrame(key: string, entry: StoredEntry): Buffer {
+  return pack(key, kindOf(entry), headOf(entry), entry.body)
 }
 
-/** `entry` with another head. Undefined if that cannot be read, or is not of such an entry. */
-export function withHead(entry: StoredEntry, bytes: Uint8Array): StoredEntry | undefined {
-  const head = readHead(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
-  const made = head && madeOf(head)
-  if (head === undefined || made === undefined) return undefined
-  return entry.type === 'value' ? { ...entry, made } : readResponse(head, entry.body, made)
+/** The head without the body, for an extension. */
+export function encodePatch(key: string, entry: StoredEntry): Buffer {
+  return pack(key, KIND_PATCH, headOf(entry))
 }
 
-/** What is not `toKeep` may have a body that is a view of the bytes, and keeps all alive that they are a part of. */
+/**
+ * `entry` with the head of a patch. Undefined if the patch is unreadable or of another kind of
+ * entry.
+ */
+export function withPatch(
+  key: string,
+  entry: StoredEntry,
+  bytes: Uint8Array,
+): StoredEntry | undefined {
+  const patch = unpack(key, bytes)
+  if (patch?.kind !== KIND_PATCH) return undefined
+  const made = madeOf(patch.head)
+  if (made === undefined) return undefined
+  return entry.type === 'value' ? { ...entry, made } : readResponse(patch.head, entry.body, made)
+}
+
+/** A small JSON value that is no entry. */
+export function encodeNote(key: string, note: object): Buffer {
+  return pack(key, KIND_NOTE, note)
+}
+
+export function decodeNote(
+  key: string,
+  bytes: Uint8Array,
+): Readonly<Record<string, unknown>> | undefined {
+  const note = unpack(key, bytes)
+  return note?.kind === KIND_NOTE ? note.head : undefined
+}
+
+/** Without `toKeep`, the body may be a view of `bytes`, and then keeps their whole buffer alive. */
 export function decodeFrame(
+  key: string,
   bytes: Uint8Array,
   { toKeep = true }: { readonly toKeep?: boolean } = {},
 ): StoredEntry | undefined {
+  const frame = unpack(key, bytes)
+  const made = frame && madeOf(frame.head)
+  if (frame === undefined || made === undefined) return undefined
+  const { kind, head } = frame
+  const body = toKeep ? ownBytes(frame.body) : frame.body
+  if (kind === KIND_JSON) return readJson(body, made)
+  if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
+  return kind === KIND_RESPONSE ? readResponse(head, body, made) : undefined
+}
+
+function pack(key: string, kind: number, about: object, body: Uint8Array = NO_BODY): Buffer {
+  const head = JSON.stringify(about)
+  const headBytes = Buffer.byteLength(head)
+  const frame = Buffer.allocUnsafeSlow(PREFIX_BYTES + headBytes + body.length)
+  frame[0] = MAGIC
+  frame[1] = VERSION
+  frame[KIND_AT] = kind
+  frame[KIND_AT + 1] = 0
+  frame.writeUInt32BE(headBytes, HEAD_LENGTH_AT)
+  frame.writeUInt32BE(body.length, BODY_LENGTH_AT)
+  frame.write(digestOf(key), DIGEST_AT, 'hex')
+  frame.write(head, PREFIX_BYTES)
+  frame.set(body, PREFIX_BYTES + headBytes)
+  frame.writeUInt32BE(crc32(frame.subarray(KIND_AT)), CRC_AT)
+  return frame
+}
+
+const NO_BODY = new Uint8Array()
+
+interface Unpacked {
+  readonly kind: number
+  readonly head: Untrusted
+  readonly body: Buffer
+}
+
+function unpack(key: string, bytes: Uint8Array): Unpacked | undefined {
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
-  const headEnd = PREFIX_BYTES + frame.readUInt32BE(4)
-  if (headEnd + frame.readUInt32BE(8) !== frame.length) return undefined
+  const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
+  if (headEnd + frame.readUInt32BE(BODY_LENGTH_AT) !== frame.length) return undefined
+  if (crc32(frame.subarray(KIND_AT)) !== frame.readUInt32BE(CRC_AT)) return undefined
+  if (frame.toString('hex', DIGEST_AT, PREFIX_BYTES) !== digestOf(key)) return undefined
   const head = readHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
-  const made = head && madeOf(head)
-  if (head === undefined || made === undefined) return undefined
-  const part = frame.subarray(headEnd)
-  const body = toKeep ? ownBytes(part) : part
-  if (frame[2] === KIND_JSON) return readJson(body, made)
-  if (frame[2] === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
-  return frame[2] === KIND_RESPONSE ? readResponse(head, body, made) : undefined
+  const kind = frame[KIND_AT] as number
+  return head && { kind, head, body: frame.subarray(headEnd) }
+}
+
+/** 8 bytes of the SHA-256 of the key, as hex: the form that `hash` returns fastest. */
+function digestOf(key: string): string {
+  return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
 
 function readJson(body: Uint8Array, made: Made): StoredValue | undefined {
@@ -104,7 +185,7 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     ...(host !== undefined && { o: host }),
   }
   if (entry.type === 'value') return head
-  const { status, fields, initialAgeMs, vary, minted, own } = entry
+  const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
   return {
     ...head,
     s: status,
@@ -113,6 +194,7 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     v: vary,
     ...(minted && { m: 1 }),
     ...(own !== undefined && { w: own }),
+    ...(kind && { k: KINDS[kind] }),
   }
 }
 
@@ -136,19 +218,20 @@ function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
   return { asOf: p, tookMs: d, subjects: t, ...place }
 }
 
-/** JSON has room for numbers that are as good as infinite, and 1e999 is. */
+/** JSON can hold 1e999, which is infinite. */
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER
 
 function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResponse | undefined {
-  const { s, h, a, v, m, w } = head
+  const { s, h, a, v, m, w, k } = head
   if (!Number.isInteger(s) || (s as number) < 200 || (s as number) > 599) return undefined
   if (!isCount(a)) return undefined
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
   if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
-  // A cookie of somebody, the framing of another answer: it was not put there by us.
-  if (lastingHeaders(headers).length !== headers.length) return undefined
+  // A header that this process would not have stored: a cookie or token of one caller, or framing.
+  if (storableHeaders(headers).length !== headers.length) return undefined
+  const kind = k === undefined ? undefined : kindNamed(k)
   return {
     type: 'response',
     status: s as number,
@@ -159,6 +242,7 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
     made,
     ...(m === 1 && { minted: true as const }),
     ...(w !== undefined && { own: w as string }),
+    ...(kind && { kind }),
   }
 }
 

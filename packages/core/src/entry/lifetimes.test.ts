@@ -1,13 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LONGEST_MS } from '../options.ts'
-import { spread } from './lifetimes.ts'
+import { isSpent, remaining, spread } from './lifetimes.ts'
 
 const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
 
 describe('lifetimes', () => {
   it('without jitter are what was decided, and a margin', () => {
     expect(spread(windows, 0, () => 0.9)).toEqual({ ...windows, physicalMs: 16_000 })
+  })
+
+  it('are never nothing: what is fresh for 0 ms could not be told from what never was', () => {
+    expect(spread({ ...windows, freshMs: 0 }, 0, () => 0).freshMs).toBe(1)
+    expect(spread({ ...windows, freshMs: 1 }, 0.9, () => 1).freshMs).toBe(1)
   })
 
   it('are shortened by up to the jitter, and dropped that much later', () => {
@@ -58,5 +63,34 @@ describe('lifetimes', () => {
         },
       ),
     )
+  })
+})
+
+describe('remaining', () => {
+  const lifetimes = { ...windows, keepMs: 1_000, physicalMs: 16_000 }
+
+  it('takes time that has passed off the freshness first', () => {
+    expect(remaining(lifetimes, 4_000)).toEqual({
+      ...lifetimes,
+      freshMs: 6_000,
+      physicalMs: 12_000,
+    })
+  })
+
+  it('takes what is beyond the freshness off every window after it', () => {
+    expect(remaining(lifetimes, 11_500)).toEqual({
+      freshMs: 0,
+      staleWhileRevalidateMs: 500,
+      staleIfErrorMs: 3_500,
+      keepMs: 0,
+      physicalMs: 4_500,
+    })
+  })
+
+  it.each([
+    [14_999, false],
+    [15_000, true],
+  ])('is nothing any more when the longest window is over: after %i ms', (elapsedMs, spent) => {
+    expect(isSpent(remaining(lifetimes, elapsedMs))).toBe(spent)
   })
 })

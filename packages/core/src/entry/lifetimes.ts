@@ -13,6 +13,25 @@ export interface Windows {
   readonly keepMs: number
 }
 
+/** What is left of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
+export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
+  const overdueMs = Math.max(0, elapsedMs - lifetimes.freshMs)
+  const left = (windowMs: number) => Math.max(0, windowMs - overdueMs)
+  return {
+    freshMs: Math.max(0, lifetimes.freshMs - elapsedMs),
+    staleWhileRevalidateMs: left(lifetimes.staleWhileRevalidateMs),
+    staleIfErrorMs: left(lifetimes.staleIfErrorMs),
+    keepMs: left(lifetimes.keepMs),
+    physicalMs: Math.max(1, lifetimes.physicalMs - elapsedMs),
+  }
+}
+
+/** Neither fresh, nor in a window after that: of no use to anybody who comes later. */
+export function isSpent(lifetimes: Lifetimes): boolean {
+  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs } = lifetimes
+  return Math.max(freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs) <= 0
+}
+
 /**
  * The logical TTL is shortened by up to `jitter` of itself (never lengthened: an explicit max-age is a
  * promise to others). The physical TTL covers the longest stale window and is lengthened by up to

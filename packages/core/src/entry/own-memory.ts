@@ -1,10 +1,14 @@
-// Entries that keep nothing alive but themselves. A view of bytes holds the whole buffer it is of, a part of a string may hold
-// the whole string: little that is kept for long would hold much that nobody counts.
+// Copies that keep no other memory alive. A view of bytes holds its whole buffer, and a part of a
+// string may hold the whole string. Long-lived small parts would hold much memory that is not
+// counted.
 
 import { shared, toFields, toHeaders } from '../http/fields.ts'
 import type { Made, StoredEntry } from './entry.ts'
 
-/** Node gives small buffers out of one of 8 KiB, and Redis replies out of what the socket read; what is nearly whole stays. */
+/**
+ * A copy of `view`, or `view` itself if it is nearly its whole buffer. Node allots small buffers
+ * from one of 8 KiB, and Redis replies are views of what the socket read.
+ */
 export function ownBytes(view: Uint8Array): Uint8Array {
   const rest = view.buffer.byteLength - view.byteLength
   if (rest <= Math.max(64, view.byteLength / 32)) return view
@@ -39,6 +43,15 @@ function ownMade({ asOf, tookMs, subjects, path, host }: Made): Made {
   }
 }
 
-function copied<T>(part: T): T {
+/** A copy whose strings are no parts of others. For plain data. */
+export function copied<T>(part: T): T {
   return JSON.parse(JSON.stringify(part)) as T
+}
+
+/** An array of a name and a value, without their text. */
+export const PAIR_BYTES = 64
+
+/** What a string takes: one byte a character, or two if one of them is beyond Latin-1, and a header of its own. */
+export function stringBytes(text: string): number {
+  return 24 + (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length
 }

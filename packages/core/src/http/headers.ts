@@ -67,9 +67,35 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
 
 const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-ratelimit-']
 
+/**
+ * Response fields for one caller, by exact name. As with Set-Cookie, a response that has one is not
+ * stored. CDNs and proxies add none of them to every response.
+ */
+export const CREDENTIALS: ReadonlySet<string> = new Set([
+  // RFC 9110 §11.6 and §11.7: Negotiate and Digest put a reply to the caller in them, also on a
+  // 200.
+  ...['authentication-info', 'proxy-authentication-info', 'www-authenticate'],
+  // Credentials that the server issues or renews.
+  ...['authorization', 'x-authorization', 'access-token', 'x-access-token', 'refresh-token'],
+  ...['x-refresh-token', 'auth-token', 'x-auth-token', 'id-token', 'x-id-token'],
+  ...['token', 'x-token', 'session-token', 'x-session-token', 'session-id', 'x-session-id'],
+  ...['jwt', 'x-jwt', 'x-jwt-token', 'x-user-token', 'x-subject-token', 'private-token'],
+  ...['x-vault-token', 'x-amz-security-token', 'api-key', 'x-api-key'],
+  // CSRF tokens and nonces (RFC 9449 §8.2, RFC 8555 §6.5.1).
+  ...['csrf-token', 'x-csrf-token', 'x-csrftoken', 'xsrf-token', 'x-xsrf-token'],
+  ...['dpop-nonce', 'replay-nonce'],
+  // Device-bound sessions.
+  ...['sec-session-registration', 'sec-session-challenge'],
+  ...['secure-session-registration', 'secure-session-challenge'],
+  // Commands to one caller's browser.
+  ...['clear-site-data', 'set-login'],
+])
+
 /** RFC 9111 §3.1: the fields kept with an entry. `Date` stays, `Age` counts from it. */
 export function storableHeaders(headers: HeaderList): HeaderList {
-  return lastingHeaders(headers).filter(([name]) => !OWN_FIELDS.includes(name))
+  return lastingHeaders(headers).filter(
+    ([name]) => !OWN_FIELDS.includes(name) && !CREDENTIALS.has(name),
+  )
 }
 
 /** The fields that may be given to another request than the one they were made for. */

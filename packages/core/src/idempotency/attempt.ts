@@ -59,11 +59,15 @@ export function direct(
     said.verdict = verdict
   }
   const underWay = new Map<string, Promise<unknown>>()
+  const never = new AbortController().signal
   const attempt: Attempt = {
     attempt: running?.attempt ?? 1,
     isRecovery: running?.isRecovery ?? false,
     fence: BigInt(running?.grant.fence ?? 0),
-    signal: running?.signal ?? new AbortController().signal,
+    // Read anew each time: after a suspension the clock knows that the lease is over before any timer does.
+    get signal() {
+      return running?.signal ?? never
+    },
     childKey: (name) => rt.names.childKey(key, readName('childKey', name)),
     step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
       const known = underWay.get(readName('step', name))

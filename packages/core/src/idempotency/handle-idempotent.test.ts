@@ -201,7 +201,7 @@ describe('without the store', () => {
     expect(here.events.take()).toEqual(['store.failed begin', 'answered in-progress'])
     here.store.heal()
     await first.answer()
-    await clock.advance(30_000)
+    await clock.advance(90_000)
     expect(clock.timers).toBe(0)
   })
 

@@ -59,9 +59,10 @@ export function createIdempotencyRuntime(
     onSettled: (key) => void onSettled(rt, key),
     onGap: () => {
       rt.replays.clear()
-      rt.unstored.retryNow()
+      rt.unstored.storeIsBack()
       rt.waiters.wakeAll()
     },
+    onBack: () => rt.unstored.storeIsBack(),
     onLost: () => rt.waiters.wakeAll(),
     onError: (operation, error) => events.emit({ type: 'store.failed', key: '', operation, error }),
   })
@@ -92,6 +93,7 @@ export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
   for (const running of rt.running.values()) running.abandon('the Stampede was closed')
   rt.keeper.stop()
   rt.unstored.stop()
+  rt.replays.clear()
   rt.waiters.wakeAll()
   await rt.store.close()
 }

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import type { HeaderList } from '../ports/exchange.ts'
+import { forgeFrame, turnBit } from '../testing/frames.ts'
 import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
 
 const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
@@ -25,9 +26,9 @@ function plain(kept: Kept | undefined): unknown {
   return kept
 }
 
-const returned = (kept: Kept): unknown => plain(decodeKept(encodeKept(kept)))
+const returned = (kept: Kept): unknown => plain(decodeKept('k', encodeKept('k', kept)))
 const json = (value: unknown): Uint8Array =>
-  Buffer.concat([Buffer.from([2]), Buffer.from(JSON.stringify(value))])
+  Buffer.concat([Buffer.from([2]), forgeFrame(JSON.stringify(value), { kind: 5, body: '' })])
 
 describe('a kept result', () => {
   it.each<[string, Kept]>([
@@ -67,7 +68,8 @@ describe('a kept result', () => {
   it('has the value read', () => {
     const body = Buffer.from('{"a":[1]}')
     const kept = decodeKept(
-      encodeKept({
+      'k',
+      encodeKept('k', {
         type: 'value',
         stored: { type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN },
       }),
@@ -94,7 +96,7 @@ describe('a kept result', () => {
 
 describe('what a store gives back', () => {
   const frame = (status: number, headers: unknown): Uint8Array =>
-    encodeKept(response({ status, headers: headers as HeaderList }))
+    encodeKept('k', response({ status, headers: headers as HeaderList }))
 
   it.each([
     ['nothing', Buffer.alloc(0)],
@@ -102,7 +104,7 @@ describe('what a store gives back', () => {
     ['a kind alone', Buffer.from([1])],
     [
       'a bare frame',
-      encodeFrame({
+      encodeFrame('k', {
         type: 'value',
         encoding: 'bytes',
         body: Buffer.from('a'),
@@ -112,8 +114,12 @@ describe('what a store gives back', () => {
     ['a status that is none', frame(99, [])],
     ['a header of two lines', frame(200, [['x-a', 'b\r\nset-cookie: c']])],
     ['a name that is none', frame(200, [['X A', 'b']])],
-    ['headers that are none', encodeKept(response()).map((byte) => (byte === 0x68 ? 0x69 : byte))],
-    ['no JSON', Buffer.from([2, 0x7b])],
+    [
+      'headers that are none',
+      encodeKept('k', response()).map((byte) => (byte === 0x68 ? 0x69 : byte)),
+    ],
+    ['no JSON', Buffer.concat([Buffer.from([2]), forgeFrame('{', { kind: 5, body: '' })])],
+    ['JSON alone, as before frames had a checksum', Buffer.from('\x02{"s":200}')],
     ['null', json(null)],
     ['a list', json([])],
     ['no status', json({ l: '/' })],
@@ -122,31 +128,36 @@ describe('what a store gives back', () => {
     ['a location of two lines', json({ s: 201, l: '/\r\nx: y' })],
     ['a location that is no text', json({ s: 201, l: null })],
   ])('is refused: %s', (_, bytes) => {
-    expect(decodeKept(bytes)).toBeUndefined()
+    expect(decodeKept('k', bytes)).toBeUndefined()
   })
 
-  it('never throws, cut off or changed anywhere', () => {
+  it('is refused under another name', () => {
+    const lost: Kept = { type: 'not-retained', status: 201, location: '/a' }
+    for (const kept of [response(), lost]) {
+      expect(decodeKept('other', encodeKept('k', kept))).toBeUndefined()
+    }
+  })
+
+  it('is refused, cut off or changed anywhere', () => {
     const frames = [
-      encodeKept(response()),
-      encodeKept({ type: 'not-retained', status: 201, location: '/a' }),
-      encodeKept({
+      encodeKept('k', response()),
+      encodeKept('k', { type: 'not-retained', status: 201, location: '/a' }),
+      encodeKept('k', {
         type: 'value',
         stored: { type: 'value', encoding: 'json', body: Buffer.from('[1]'), made: UNKNOWN_ORIGIN },
       }),
     ]
     for (const whole of frames) {
       for (let at = 0; at < whole.length; at++) {
-        if (whole[0] !== 2 || at > 0) expect(decodeKept(whole.subarray(0, at))).toBeUndefined()
-        for (const flip of [1, 0x80, 0xff]) {
-          const changed = Uint8Array.from(whole)
-          changed[at] = (changed[at] as number) ^ flip
-          decodeKept(changed)
-        }
+        expect(decodeKept('k', whole.subarray(0, at))).toBeUndefined()
+      }
+      for (let bit = 0; bit < whole.length * 8; bit++) {
+        expect(decodeKept('k', turnBit(whole, bit)), `bit ${bit}`).toBeUndefined()
       }
     }
     const any = fc.property(fc.uint8Array(), fc.constantFrom(1, 2), (rest, kind) => {
-      decodeKept(Uint8Array.from([kind, ...rest]))
-      decodeKept(rest)
+      decodeKept('k', Uint8Array.from([kind, ...rest]))
+      decodeKept('k', rest)
     })
     fc.assert(any, { seed: 7, numRuns: 1_000 })
   })

@@ -1,9 +1,11 @@
-// What a completed attempt left, as bytes: one byte for the kind, then a frame as the cache keeps its
-// entries in, or JSON. What comes back from a store is untrusted: decoding checks everything, never throws.
+// The stored result of a completed attempt, as bytes: one byte for the kind, then a frame as in the
+// cache, or a note in JSON. The store is not trusted: decoding checks everything and never throws.
 
 import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { decodeFrame, encodeFrame } from '../entry/frame.ts'
+import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
+import { copied, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
+import { headerValue } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
 export type Kept =
@@ -13,39 +15,73 @@ export type Kept =
       readonly headers: HeaderList
       readonly body: Uint8Array
     }
-  /** It was answered, and the answer could not be kept. */
+  /** The handler responded, and the response could not be stored. */
   | {
       readonly type: 'not-retained'
       readonly status: number
       readonly location: string | undefined
     }
-  /** What a job returned. */
+  /** The value that a job returned. */
   | { readonly type: 'value'; readonly stored: StoredValue }
+
+/** The work was done; the response is unknown. */
+export type NotRetained = Extract<Kept, { type: 'not-retained' }>
+
+export function withoutBody(kept: Kept): NotRetained {
+  if (kept.type === 'not-retained') return kept
+  const { status, headers } = kept.type === 'value' ? { status: 200, headers: [] } : kept
+  return { type: 'not-retained', status, location: headerValue(headers, 'location') }
+}
+
+/**
+ * A copy for memory that keeps no larger buffer or string alive. Node allots small buffers from one
+ * of 8 KiB.
+ */
+export function ownKept(kept: Kept): Kept {
+  if (kept.type === 'not-retained') return copied(kept)
+  if (kept.type === 'response') {
+    const { type, status, headers, body } = kept
+    return { type, status, headers: copied(headers), body: ownBytes(body) }
+  }
+  return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
+}
+
+/** Its bytes in memory, without its objects. */
+export function bytesOf(kept: Kept): number {
+  if (kept.type === 'not-retained') return stringBytes(kept.location ?? '')
+  if (kept.type === 'value') return kept.stored.body.buffer.byteLength
+  let bytes = kept.body.buffer.byteLength
+  for (const [name, value] of kept.headers) {
+    bytes += PAIR_BYTES + stringBytes(name) + stringBytes(value)
+  }
+  return bytes
+}
 
 // A sealed frame begins otherwise (seal.ts), so a change of the layout is a new kind.
 const KIND_FRAME = 1
 const KIND_NOT_RETAINED = 2
 
-export function encodeKept(kept: Kept): Uint8Array {
+/** `name`: of the record, or of a step in it. It can be decoded only under the same name. */
+export function encodeKept(name: string, kept: Kept): Uint8Array {
   if (kept.type === 'not-retained') {
     const { status, location } = kept
-    return withKind(KIND_NOT_RETAINED, Buffer.from(JSON.stringify({ s: status, l: location })))
+    return withKind(KIND_NOT_RETAINED, encodeNote(name, { s: status, l: location }))
   }
-  if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(kept.stored))
+  if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(name, kept.stored))
   const { type, status, headers, body } = kept
   const about = { initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }
   return withKind(
     KIND_FRAME,
-    encodeFrame({ type, status, fields: toFields(headers), body, ...about }),
+    encodeFrame(name, { type, status, fields: toFields(headers), body, ...about }),
   )
 }
 
-/** `undefined`: of a newer version, or not ours. */
-export function decodeKept(frame: Uint8Array): Kept | undefined {
+/** `undefined` if it is of another version or name, damaged, or not ours. */
+export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
   const rest = frame.subarray(1)
-  if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(rest)
+  if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(decodeNote(name, rest))
   if (frame[0] !== KIND_FRAME) return undefined
-  const entry = decodeFrame(rest)
+  const entry = decodeFrame(name, rest)
   if (entry === undefined) return undefined
   if (entry.type === 'value') return { type: 'value', stored: entry }
   const { status, fields, body } = entry
@@ -59,15 +95,8 @@ function withKind(kind: number, rest: Uint8Array): Uint8Array {
   return frame
 }
 
-function readNotRetained(json: Uint8Array): Kept | undefined {
-  let head: { s?: unknown; l?: unknown } | null
-  try {
-    head = JSON.parse(Buffer.from(json).toString())
-  } catch {
-    return undefined
-  }
-  if (typeof head !== 'object' || head === null) return undefined
-  const { s: status, l: location } = head
+function readNotRetained(note: ReturnType<typeof decodeNote>): Kept | undefined {
+  const { s: status, l: location } = note ?? {}
   if (!isStatus(status) || !(location === undefined || isFieldValue(location))) return undefined
   return { type: 'not-retained', status, location }
 }

@@ -1,7 +1,7 @@
 // From a key to the right to run it: what this process knows, one question to the store, waiting.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
+import { type BenchOptions, IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
 import { Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -308,5 +308,48 @@ describe('no more than maxWaiters', () => {
     const first = await ask()
     expect(statuses(await many(3, ask))).toEqual([undefined, undefined, 409])
     await first.answer()
+  })
+})
+
+describe('a process that is cut off from the store after its client got the answer', () => {
+  /** The client of `there` has its 201, and the store has no word of it. */
+  async function answeredWithout(options: BenchOptions) {
+    const first = await there.route(options)()
+    there.store.always = refuse
+    await first.answer({ status: 201, body: 'order 1' })
+    expect(first.got).toMatchObject({ status: 201, body: 'order 1' })
+  }
+
+  it('for longer than its lease has another process run the handler again, which is told so', async () => {
+    await answeredWithout({})
+    expect((await here.route()()).got?.status).toBe(409)
+    await clock.advance(30_001)
+    const second = await here.route()()
+    expect(second.isRunning).toBe(true)
+    expect(second.attempt).toMatchObject({ attempt: 2, isRecovery: true })
+    await second.answer({ status: 201, body: 'order 2' })
+    there.store.heal()
+    await clock.advance(10_000)
+    expect(there.left).toEqual(NOTHING_LEFT)
+    expect((await there.route()()).got?.body).toBe('order 2')
+  })
+
+  it("for longer than its lease has no handler run with onLeaseExpired: 'uncertain', and the answer counts", async () => {
+    const options = { onLeaseExpired: 'uncertain' } as const
+    await answeredWithout(options)
+    await clock.advance(30_001)
+    const second = await here.route(options)()
+    expect(second).toMatchObject({ isRunning: false, got: { by: 'core', status: 409 } })
+    there.store.heal()
+    await clock.advance(10_000)
+    expect((await here.route(options)()).got).toMatchObject({ status: 201, body: 'order 1' })
+  })
+
+  it('for less than its lease has the answer stored, and the handler not run', async () => {
+    await answeredWithout({})
+    await clock.advance(20_000)
+    there.store.heal()
+    await clock.advance(5_000)
+    expect((await here.route()()).got).toMatchObject({ status: 201, body: 'order 1' })
   })
 })

@@ -156,7 +156,7 @@ function read(
   if (reply.status === 'busy') return { obtained: { type: 'busy' }, forMs: reply.forMs }
   if (reply.status !== 'completed') return { obtained: { type: reply.status }, forMs: 0 }
   const frame = rt.seal.open(key, reply.frame)
-  const kept = frame && decodeKept(frame)
+  const kept = frame && decodeKept(key, frame)
   if (kept === undefined) return { obtained: { type: 'unreadable' }, forMs: 0 }
   rt.replays.add(key, { kept, fingerprints }, reply.forMs)
   return { obtained: { type: 'done', kept, from: 'store' }, forMs: 0 }

@@ -90,7 +90,7 @@ export function createOperator(made: () => IdempotencyRuntime): IdempotencyOpera
         ref,
         (rt, record) => ({
           as: 'completed',
-          frame: rt.seal.seal(record, encodeKept(keptOf(ref, answer))),
+          frame: rt.seal.seal(record, encodeKept(record, keptOf(ref, answer))),
           keepMs: RESOLVED_MS,
         }),
         options,
@@ -126,7 +126,7 @@ async function inspect(
   if (found === undefined) return undefined
   const { frame, fence, ...known } = found
   const opened = frame && rt.seal.open(record, frame)
-  return { ...known, fence: BigInt(fence), ...shown(opened && decodeKept(opened)) }
+  return { ...known, fence: BigInt(fence), ...shown(opened && decodeKept(record, opened)) }
 }
 
 function shown(kept: Kept | undefined): Pick<IdempotencyRecord, 'response' | 'value'> {

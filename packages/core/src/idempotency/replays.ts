@@ -1,62 +1,107 @@
-// Completed records this process has seen. They never change, but for an operator's word, which is heard; so a
-// replay from here asks the store nothing. Bounded in bytes and in time.
+// Completed records that this process has seen, so that a replay needs no store. A record changes
+// only when an operator settles it, and that is published. Bounded in bytes and time.
 
-import { LRUCache } from 'lru-cache'
-import type { Clock } from '../ports/clock.ts'
+import { stringBytes } from '../entry/own-memory.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { Kept } from './kept-response.ts'
+import { bytesOf, type Kept, ownKept } from './kept-response.ts'
 
-/** An operator's word that was not heard is known after this long. */
+/** Longest time for which a missed settlement goes unnoticed. */
 const LONGEST_MS = 60_000
+/** Least time between sweeps. One timer serves all records. */
+const SWEEP_MS = 1_000
 const MAX_BYTES = 16 * 1024 * 1024
-const RECORD_BYTES = 500
+const MAX_ENTRY_BYTES = MAX_BYTES / 16
+/** Map slot, the objects of an entry and its buffer, without the text: measured by `test/heap.test.ts`. */
+const RECORD_BYTES = 450
 
 export interface Replay {
   readonly kept: Kept
   readonly fingerprints: Fingerprints
 }
 
+interface Known extends Replay {
+  readonly until: number
+  readonly bytes: number
+}
+
 export class Replays {
   readonly #clock: Clock
   readonly #mayTrust: () => boolean
-  readonly #records = new LRUCache<string, Replay & { readonly until: number }>({
-    maxSize: MAX_BYTES,
-    maxEntrySize: MAX_BYTES / 16,
-    sizeCalculation: ({ kept }) => RECORD_BYTES + sizeOf(kept),
-  })
+  /** The oldest first. Nearly all expire in this order. */
+  readonly #records = new Map<string, Known>()
+  #bytes = 0
+  #timer: Timer | undefined
 
-  /** `mayTrust`: whether an operator's word would be heard now. */
+  /** `mayTrust`: whether this process would hear of a settlement now. */
   constructor(clock: Clock, mayTrust: () => boolean) {
     this.#clock = clock
     this.#mayTrust = mayTrust
   }
 
+  get size(): { entries: number; bytes: number } {
+    return { entries: this.#records.size, bytes: this.#bytes }
+  }
+
   get(key: string): Replay | undefined {
     const found = this.#records.get(key)
     if (found === undefined || !this.#mayTrust()) return undefined
-    if (this.#clock.now() < found.until) return found
-    this.#records.delete(key)
-    return undefined
+    return this.#clock.now() < found.until ? found : undefined
   }
 
-  /** `forMs`: how long the store keeps it. */
-  add(key: string, replay: Replay, forMs: number): void {
+  /** `forMs`: how long the store still keeps the record. */
+  add(key: string, { kept, fingerprints }: Replay, forMs: number): void {
+    this.delete(key)
+    const own = ownKept(kept)
+    const { exact, canonical } = fingerprints
+    const bytes = RECORD_BYTES + [key, exact, canonical].map(stringBytes).reduce(sum) + bytesOf(own)
+    if (bytes > MAX_ENTRY_BYTES) return
     const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
-    this.#records.set(key, { ...replay, until })
+    this.#records.set(key, { kept: own, fingerprints, until, bytes })
+    this.#bytes += bytes
+    for (const oldest of this.#records.keys()) {
+      if (this.#bytes <= MAX_BYTES) break
+      this.delete(oldest)
+    }
+    this.#sweepLater()
   }
 
   delete(key: string): void {
+    const known = this.#records.get(key)
+    if (known === undefined) return
     this.#records.delete(key)
+    this.#bytes -= known.bytes
   }
 
   clear(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
     this.#records.clear()
+    this.#bytes = 0
+  }
+
+  /**
+   * Deletes expired records, up to the first that is valid. Behind it there may be shorter
+   * retentions; they wait for it.
+   */
+  #sweep(): void {
+    const now = this.#clock.now()
+    for (const [key, { until }] of this.#records) {
+      if (now < until) break
+      this.delete(key)
+    }
+    this.#sweepLater()
+  }
+
+  #sweepLater(): void {
+    const [oldest] = this.#records.values()
+    if (oldest === undefined || this.#timer !== undefined) return
+    const leftMs = Math.max(SWEEP_MS, oldest.until - this.#clock.now())
+    this.#timer = this.#clock.setTimer(leftMs, () => {
+      this.#timer = undefined
+      this.#sweep()
+    })
   }
 }
 
-export function sizeOf(kept: Kept): number {
-  if (kept.type === 'not-retained') return 0
-  if (kept.type === 'value') return kept.stored.body.byteLength
-  const heads = kept.headers.reduce((sum, [name, value]) => sum + name.length + value.length, 0)
-  return kept.body.byteLength + heads
-}
+const sum = (a: number, b: number): number => a + b

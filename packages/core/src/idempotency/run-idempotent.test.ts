@@ -15,7 +15,7 @@ beforeEach(() => {
 })
 afterEach(async () => {
   bench.store.heal()
-  await bench.clock.advance(60_000)
+  await bench.clock.advance(130_000)
   expect(bench.left).toEqual(NOTHING_LEFT)
   expect(bench.clock.timers).toBe(0)
   await bench.stampede.close()

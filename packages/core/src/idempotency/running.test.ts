@@ -14,7 +14,7 @@ beforeEach(() => {
 })
 afterEach(async () => {
   bench.store.heal()
-  await bench.clock.advance(60_000)
+  await bench.clock.advance(130_000)
   expect(bench.left).toEqual(NOTHING_LEFT)
   expect(bench.clock.timers).toBe(0)
   await bench.stampede.close()
@@ -81,6 +81,14 @@ describe('the lease of an attempt', () => {
     await bench.clock.advance(30_000)
     expect(request).toMatchObject({ isRunning: false, got: { status: 409 } })
     expect(bench.left).toEqual(NOTHING_LEFT)
+  })
+
+  it('is over for a handler that asks after a suspension, before any timer has run', async () => {
+    const request = await ask()
+    expect(request.attempt.signal.aborted).toBe(false)
+    bench.clock.stall(30_000)
+    expect(request.attempt.signal.aborted).toBe(true)
+    await request.answer()
   })
 
   it('is over by our own clock when it could not be renewed, and duplicates may ask again', async () => {
@@ -205,12 +213,13 @@ describe('when the store is away at the end', () => {
     const second = await ask({ key: 'k-2' })
     bench.store.always = refuse
     await second.answer({ status: 201, body: large })
-    expect((await ask()).got?.body).toHaveLength(large.length)
-    expect((await ask({ key: 'k-2' })).got).toMatchObject({ by: 'core', status: 409 })
+    expect((await ask({ key: 'k-2' })).got?.body).toHaveLength(large.length)
+    expect((await ask()).got).toMatchObject({ by: 'core', status: 409 })
     bench.store.heal()
     await bench.clock.advance(10_000)
     expect(bench.stampede.stats().idempotency.unstored).toBe(0)
-    expect((await ask({ key: 'k-2' })).got).toMatchObject({ by: 'core', status: 409 })
+    expect((await ask()).got).toMatchObject({ by: 'core', status: 409 })
+    expect(await state()).toBe('completed')
   })
 
   it('a client is kept for a second at most', async () => {
@@ -244,6 +253,17 @@ describe('when the store is away at the end', () => {
     await settled()
     expect(bench.store.take()).toEqual(['finish completed'])
     expect(bench.left).toEqual(NOTHING_LEFT)
+    expect(await state()).toBe('completed')
+  })
+
+  it('it is tried again at once when commands can be sent again', async () => {
+    await finishWithout()
+    await bench.clock.advance(10_000)
+    bench.store.heal()
+    bench.store.take()
+    bench.store.hooks.onBack()
+    await settled()
+    expect(bench.store.take()).toEqual(['finish completed'])
     expect(await state()).toBe('completed')
   })
 

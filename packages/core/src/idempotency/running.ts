@@ -1,8 +1,8 @@
-// One attempt at work in this process: its lease with the renewal, the signal that tells of its loss, and its end.
+// One attempt of this process: its lease with the renewal, the signal that reports its loss, and
+// its end.
 
 import type { Hold, HoldHooks } from '../cache/lease-keeper.ts'
 import { leaseLost } from '../errors.ts'
-import { headerValue } from '../http/headers.ts'
 import type { Timer } from '../ports/clock.ts'
 import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Fingerprints, Finish, FinishReply } from '../ports/idempotency-store.ts'
@@ -12,27 +12,20 @@ import type { Claim } from './obtain.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
-/** What an attempt came to. `completed` is immutable from then on. */
+/** How an attempt ended. `completed` is final. */
 export type Outcome =
   | { readonly as: 'completed'; readonly kept: Kept }
   | { readonly as: 'released' }
   | { readonly as: 'uncertain' }
 
-/** An uncertain record waits for a human: over a weekend and some. */
+/** An uncertain record waits for an operator: a week. */
 export const KEEP_UNCERTAIN_MS: number = 7 * 24 * 3600 * 1000
-/** A store has its own budget; one that has none does not keep a client for longer. */
+/** A client waits no longer than this for the store, also if the store has no budget of its own. */
 const FINISH_WITHIN_MS = 1_000
 /** 1 % for clocks that run at different speeds, and 2 ms for rounding. */
 const driftMs = (leaseMs: number): number => leaseMs * 0.01 + 2
 const NOT_OURS = 'another attempt has it, or the store lost it'
-
-/** That it was done must not be forgotten for want of room. */
-function withoutBody({ kept }: Outcome & { readonly as: 'completed' }): Outcome {
-  const isResponse = kept.type === 'response'
-  const status = kept.type === 'value' ? 200 : kept.status
-  const location = isResponse ? headerValue(kept.headers, 'location') : undefined
-  return { as: 'completed', kept: { type: 'not-retained', status, location } }
-}
+const LATE = 'it was not renewed in time'
 
 export class Running {
   readonly grant: Grant
@@ -44,10 +37,11 @@ export class Running {
   readonly #abort = new AbortController()
   readonly #hold: Hold
   readonly #longest: Timer
+  #leaseEndsAt = 0
   #leaseEnd: Timer | undefined
   #isOver = false
 
-  /** `sentAt`: before the store was asked, from when the lease counts. */
+  /** `sentAt`: when the command was sent. The lease counts from then. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
     this.#rt = rt
     this.#claim = claim
@@ -57,7 +51,7 @@ export class Running {
     this.steps = begun.steps
     const { leaseMs, maxHoldMs } = claim.policy
     const hooks: HoldHooks = {
-      renewed: ({ monotonic }) => this.#watch(monotonic),
+      renewed: (sentAt) => this.#watch(sentAt),
       lost: () => this.#lost(NOT_OURS),
     }
     const leftMs = Math.max(0, sentAt + leaseMs - rt.clock.now())
@@ -71,63 +65,64 @@ export class Running {
     return this.#claim.fingerprints
   }
 
-  /** Aborted when the lease is lost, or was not renewed in time: another attempt may begin. */
+  /** Aborted if the lease is lost or was not renewed in time: another attempt may begin. */
   get signal(): AbortSignal {
+    // Timers are late after a suspended machine or a blocked event loop. The clock is not.
+    if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lost(LATE)
     return this.#abort.signal
   }
 
-  /** Whether work may begin. An attempt that has lost its lease by then is handed back: another may be at it. */
+  /**
+   * Whether the work may begin. If the lease is already lost, the attempt is released, since
+   * another may run.
+   */
   async mayStart(): Promise<boolean> {
     if (!this.signal.aborted) return true
     await this.finish({ as: 'released' })
     return false
   }
 
-  /** Lets the lease run out: nobody here knows what came of it. */
+  /** Lets the lease run out: the outcome is unknown. */
   abandon(why: string): void {
     this.#lost(why)
     this.#over()
   }
 
-  /** Asks whether it is still ours: somebody may have settled it. */
+  /** Asks the store whether the lease is still ours: an operator may have settled the key. */
   async verify(): Promise<void> {
     const asked = this.#rt.store.renew([this.grant], this.#claim.policy.leaseMs)
     const replies = await asked.catch(() => undefined)
     if (replies?.[0] === false) this.#lost(NOT_OURS)
   }
 
-  /** `false` when nothing here may be relied on: the attempt is another's by now. Never rejects; bounded. */
+  /**
+   * False if another attempt has the key by now, so the result does not count. Never rejects;
+   * bounded in time.
+   */
   async finish(outcome: Outcome): Promise<boolean> {
     this.#longest.cancel()
     const reply = await this.#tell(this.#encode(outcome))
     if (reply !== undefined) return this.#accept(outcome, reply)
-    // What came after it is what counts.
+    // A newer attempt of this process decides.
     if (this.#isTakenOver()) return this.#accept(outcome, 'stale')
     this.#finishLater(outcome)
     return true
   }
 
-  /** The lease goes on being renewed until the store knows. */
-  #finishLater(whole: Outcome): void {
-    const fits = whole.as !== 'completed' || this.#rt.unstored.fits(whole.kept)
-    const outcome = fits ? whole : withoutBody(whole)
-    const finish = this.#encode(outcome)
+  /** The lease is renewed until the result is stored. */
+  #finishLater(outcome: Outcome): void {
     const { key, policy, fingerprints } = this.#claim
     const kept = outcome.as === 'completed' ? outcome.kept : undefined
-    this.#rt.unstored.add(
-      key,
-      {
-        kept,
-        fingerprints,
-        retry: async () => {
-          const late = await this.#tell(finish)
-          if (late !== undefined) this.#accept(outcome, late)
-          return late !== undefined
-        },
-        giveUp: () => this.#over(),
-      },
-      policy.retentionMs,
-    )
+    // `retry` holds neither the outcome nor its frame: each would be another copy of the body.
+    const bare = outcome.as === 'completed' ? undefined : outcome
+    const retry = async (left: Kept | undefined) => {
+      const ending = bare ?? { as: 'completed', kept: left as Kept }
+      const late = await this.#tell(this.#encode(ending))
+      if (late !== undefined) this.#accept(ending, late)
+      return late !== undefined
+    }
+    const giveUp = () => this.#over()
+    this.#rt.unstored.add(key, { kept, fingerprints, retry, giveUp }, policy.retentionMs)
     this.#notRunning()
     this.#report(outcome, 'late')
   }
@@ -135,11 +130,12 @@ export class Running {
   #encode(outcome: Outcome): Finish {
     const keepMs = outcome.as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.#claim.policy.retentionMs
     if (outcome.as !== 'completed') return { as: outcome.as, keepMs }
-    const frame = this.#rt.seal.seal(this.#claim.key, encodeKept(outcome.kept))
+    const { key } = this.#claim
+    const frame = this.#rt.seal.seal(key, encodeKept(key, outcome.kept))
     return { as: 'completed', frame, keepMs }
   }
 
-  /** Undefined: the store did not say. */
+  /** Undefined if the store did not reply. */
   async #tell(finish: Finish): Promise<FinishReply | undefined> {
     const { store, clock, events } = this.#rt
     const { key, fingerprints } = this.#claim
@@ -165,7 +161,7 @@ export class Running {
     return reply !== 'stale'
   }
 
-  /** By an attempt of this process, which is at work or has completed. */
+  /** Whether another attempt of this process runs or has completed. */
   #isTakenOver(): boolean {
     const { running, replays } = this.#rt
     const { key } = this.#claim
@@ -178,12 +174,13 @@ export class Running {
     this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply })
   }
 
-  /** Our own clock says when the lease is over; no reply is needed for that. */
+  /** Our own clock ends the lease; no reply is needed. */
   #watch(from: number): void {
     const { leaseMs } = this.#claim.policy
-    const endsInMs = from + leaseMs - driftMs(leaseMs) - this.#rt.clock.now()
+    this.#leaseEndsAt = from + leaseMs - driftMs(leaseMs)
+    const endsInMs = this.#leaseEndsAt - this.#rt.clock.now()
     this.#leaseEnd?.cancel()
-    const end = () => this.#lost('it was not renewed in time')
+    const end = () => this.#lost(LATE)
     if (endsInMs <= 0) end()
     else this.#leaseEnd = this.#rt.clock.setTimer(endsInMs, end)
   }

@@ -5,7 +5,7 @@ import { Seal } from './seal.ts'
 const OLD = 'the key of last year, 32 characters'
 const NEW = 'the key of this year, 32 characters'
 const RECORD = 'n1bQ'
-const frame: Uint8Array = encodeKept({
+const frame: Uint8Array = encodeKept('k', {
   type: 'response',
   status: 201,
   headers: [['x-secret', 'header-of-alice']],

@@ -123,6 +123,14 @@ describe('a step of an attempt that is late', () => {
     await expect(step).rejects.toBe(late.attempt.signal.reason)
   })
 
+  it('is not begun when the machine was suspended past its lease, before any timer ran', async () => {
+    const late = await ask()
+    bench.store.always = refuse
+    bench.clock.stall(30_000)
+    await expect(late.attempt.step('charge', never)).rejects.toMatchObject({ code })
+    expect(late.attempt.signal.aborted).toBe(true)
+  })
+
   it('rejects when another attempt has taken over meanwhile', async () => {
     const { a, b } = sharedStores()
     const { clock } = bench

@@ -1,4 +1,4 @@
-// A part of the work that is done once over all attempts: its result is kept in the record.
+// A step of the work, done once over all attempts: its result is stored in the record.
 
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { attemptOver, StampedeError, show, valueError } from '../errors.ts'
@@ -8,7 +8,7 @@ import type { Running } from './running.ts'
 
 const MAX_STEP_BYTES = 64 * 1024
 
-/** Rejects with `ERR_STAMPEDE_VALUE` when the result is not one that can be kept. */
+/** Rejects with `ERR_STAMPEDE_VALUE` if the result cannot be stored. */
 export async function runStep<T>(
   rt: IdempotencyRuntime,
   key: string,
@@ -19,15 +19,17 @@ export async function runStep<T>(
   const where = `attempt.step(${show(name)})`
   const stored = running?.steps.get(name)
   if (stored !== undefined) {
-    const opened = rt.seal.open(sealName(key, name), stored)
-    const kept = opened && decodeKept(opened)
-    // Running it again would do it twice; the attempt must not go on as if it had not been done.
+    const record = stepRecord(key, name)
+    const opened = rt.seal.open(record, stored)
+    const kept = opened && decodeKept(record, opened)
+    // The step was done but its result is unreadable. Running it again would do it twice, so the
+    // attempt fails.
     if (kept?.type !== 'value')
       throw valueError(where, 'its result cannot be read by this version or key')
     return decodeValue<T>(kept.stored)
   }
   if (running?.signal.aborted === true) throw running.signal.reason
-  // Most parts return nothing, which JSON has no form for.
+  // Most steps return undefined, which JSON cannot encode.
   const value = encodeValue(where, (await work()) ?? null)
   if (value.body.byteLength > MAX_STEP_BYTES) {
     throw valueError(
@@ -36,13 +38,17 @@ export async function runStep<T>(
     )
   }
   if (running !== undefined) {
-    const frame = rt.seal.seal(sealName(key, name), encodeKept({ type: 'value', stored: value }))
-    await keep(rt, running, name, frame)
+    const record = stepRecord(key, name)
+    const kept = encodeKept(record, { type: 'value', stored: value })
+    await keep(rt, running, name, rt.seal.seal(record, kept))
   }
   return decodeValue<T>(value)
 }
 
-/** A store that is away does not undo the step: it goes on, and says so. One that has another attempt ends it. */
+/**
+ * If the store is away, the step still counts, and an event reports it. If another attempt has the
+ * record, this one ends.
+ */
 async function keep(
   rt: IdempotencyRuntime,
   running: Running,
@@ -58,4 +64,4 @@ async function keep(
   }
 }
 
-const sealName = (key: string, name: string): string => `${key} ${name}`
+const stepRecord = (key: string, name: string): string => `${key} ${name}`

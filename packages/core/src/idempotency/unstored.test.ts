@@ -17,21 +17,23 @@ function setUp() {
   const unstored = new Unstored(clock)
   const log: string[] = []
   const replies: Array<(stored: boolean) => void> = []
+  const tried: Array<Kept | undefined> = []
   const add = (name: string, { key = name, bytes = 0 } = {}) =>
     unstored.add(
       key,
       {
         kept: keptOf(bytes),
         fingerprints: print,
-        retry: () => {
+        retry: (kept) => {
           log.push(`retry ${name}`)
+          tried.push(kept)
           return new Promise((resolve) => replies.push(resolve))
         },
         giveUp: () => log.push(`give up ${name}`),
       },
       3_600_000,
     )
-  return { clock, unstored, log, replies, add }
+  return { clock, unstored, log, replies, tried, add }
 }
 
 describe('unstored results', () => {
@@ -42,41 +44,80 @@ describe('unstored results', () => {
     unstored.retryNow()
     unstored.retryNow()
     await settled()
-    expect(log).toEqual(['retry b'])
+    expect(log).toEqual(['retry a'])
     replies.shift()?.(false)
     await settled()
-    expect(log).toEqual(['retry b', 'retry a'])
+    expect(log).toEqual(['retry a', 'retry b'])
     replies.shift()?.(true)
     await settled()
     expect(unstored.size).toBe(1)
     expect(clock.timers).toBe(1)
     unstored.stop()
-    expect(log).toEqual(['retry b', 'retry a', 'give up b'])
+    expect(log).toEqual(['retry a', 'retry b', 'give up a'])
     expect(clock.timers).toBe(0)
   })
 
-  it('that are more than may be held are given up, the oldest first', () => {
-    const { unstored, log, add } = setUp()
+  it('that are more than may be held lose their bodies, the oldest first, and are still stored', async () => {
+    const { unstored, log, replies, tried, add } = setUp()
     for (const name of ['a', 'b', 'c']) add(name, { bytes: 30 * MIB })
-    expect(log).toEqual(['give up a'])
+    expect(log).toEqual([])
+    expect(unstored.size).toBe(3)
+    expect(unstored.bytes).toBeLessThan(64 * MIB)
+    const types = () => ['a', 'b', 'c'].map((key) => unstored.get(key)?.kept.type)
+    expect(types()).toEqual(['not-retained', 'response', 'response'])
+    unstored.retryNow()
+    await settled()
+    expect(tried).toEqual([{ type: 'not-retained', status: 200, location: undefined }])
+    replies.shift()?.(true)
+    await settled()
     unstored.stop()
   })
 
-  it('have room for so much, beside what is held', () => {
-    const { unstored, add } = setUp()
-    expect(unstored.fits(keptOf(40 * MIB))).toBe(true)
-    add('a', { bytes: 40 * MIB })
-    expect(unstored.fits(keptOf(40 * MIB))).toBe(false)
-    expect(unstored.fits(keptOf(20 * MIB))).toBe(true)
-    unstored.stop()
-  })
-
-  it('that are too large to be held at all do not keep their lease for ever', () => {
-    const { clock, unstored, log, add } = setUp()
+  it('of which one alone is too large to be held is stored without its body', () => {
+    const { unstored, log, add } = setUp()
     add('a', { bytes: 65 * MIB })
-    expect(log).toEqual(['give up a'])
-    expect(unstored.size).toBe(0)
-    expect(clock.timers).toBe(0)
+    expect(log).toEqual([])
+    expect(unstored.get('a')?.kept.type).toBe('not-retained')
+    unstored.stop()
+  })
+
+  it('are given up, the oldest first, only when not even their names fit', () => {
+    const { unstored, log, add } = setUp()
+    for (let i = 0; i < 40_000; i++) add(String(i))
+    expect(log[0]).toBe('give up 0')
+    expect(log).toHaveLength(40_000 - unstored.size)
+    expect(unstored.bytes).toBeGreaterThan(63 * MIB)
+    unstored.stop()
+    expect(unstored.bytes).toBe(0)
+  })
+
+  it('are counted down when they are stored or replaced', async () => {
+    const { unstored, replies, add } = setUp()
+    add('a', { bytes: MIB })
+    add('a', { bytes: 10 })
+    expect(unstored.bytes).toBeLessThan(MIB)
+    unstored.retryNow()
+    await settled()
+    replies.shift()?.(true)
+    await settled()
+    expect([unstored.size, unstored.bytes]).toEqual([0, 0])
+  })
+
+  it('are tried at short intervals again once the store is back', async () => {
+    const { clock, unstored, log, replies, add } = setUp()
+    add('a')
+    const fail = async (ms: number) => {
+      await clock.advance(ms)
+      replies.shift()?.(false)
+      await settled()
+    }
+    for (const ms of [100, 200, 400, 800, 1_600, 3_200]) await fail(ms)
+    expect(log.splice(0)).toHaveLength(6)
+    unstored.storeIsBack()
+    await fail(0)
+    await fail(100)
+    expect(log).toEqual(['retry a', 'retry a'])
+    unstored.stop()
   })
 
   it('of one key: the later one counts, also while the earlier is being stored', async () => {
@@ -95,6 +136,19 @@ describe('unstored results', () => {
     replies.shift()?.(true)
     await settled()
     expect(unstored.size).toBe(0)
+  })
+
+  it('that were replaced while others were tried are not tried', async () => {
+    const { unstored, log, replies, add } = setUp()
+    add('a')
+    add('old', { key: 'k' })
+    unstored.retryNow()
+    await settled()
+    add('new', { key: 'k' })
+    replies.shift()?.(true)
+    await settled()
+    expect(log).toEqual(['retry a', 'give up old'])
+    unstored.stop()
   })
 
   it('that come after the end are not begun with', () => {

@@ -1,37 +1,44 @@
-// Attempts that ended while the store could not be told. What they did must not be done again, so the result is
-// held here, answers duplicates that reach this process, and is stored as soon as that is possible; the lease is
-// renewed meanwhile, so that nobody else begins.
+// Attempts that ended while the store could not be reached. Their work must not be done again. So
+// this process holds the result, replies to duplicates with it, and stores it as soon as it can.
+// Meanwhile it renews the lease, so that no other attempt begins.
 
-import { LRUCache } from 'lru-cache'
+import { stringBytes } from '../entry/own-memory.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { Kept } from './kept-response.ts'
-import { type Replay, sizeOf } from './replays.ts'
+import { bytesOf, type Kept, ownKept, withoutBody } from './kept-response.ts'
+import type { Replay } from './replays.ts'
 
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
 const MAX_BYTES = 64 * 1024 * 1024
-const RECORD_BYTES = 500
+/**
+ * An attempt with its lease, timers and claim, without its body: measured by `test/heap.test.ts`.
+ */
+const RECORD_BYTES = 2_300
 
 export interface Unfinished {
-  /** Undefined for a release: then there is nothing to answer with. */
+  /** Undefined for a release: there is no response. */
   readonly kept: Kept | undefined
   readonly fingerprints: Fingerprints
-  /** Tries once more; false: still not. Never rejects. */
-  retry(): Promise<boolean>
-  /** It will not be stored by this process. */
+  /** Tries to store it once more, with the present `kept`. False: not stored. Never rejects. */
+  retry(kept: Kept | undefined): Promise<boolean>
+  /** This process will not store it. */
   giveUp(): void
+}
+
+interface Entry extends Unfinished {
+  kept: Kept | undefined
+  bytes: number
+  readonly until: number
 }
 
 export class Unstored {
   readonly #clock: Clock
-  readonly #waiting = new LRUCache<string, Unfinished & { readonly until: number }>({
-    maxSize: MAX_BYTES,
-    sizeCalculation: ({ kept }) => RECORD_BYTES + (kept === undefined ? 0 : sizeOf(kept)),
-    dispose: (unfinished, _, reason) => {
-      if (reason !== 'delete') unfinished.giveUp()
-    },
-  })
+  /** The oldest first. */
+  readonly #waiting = new Map<string, Entry>()
+  /** Entries that may have a body, the oldest first. */
+  readonly #whole = new Set<string>()
+  #bytes = 0
   #timer: Timer | undefined
   #delayMs = FIRST_RETRY_MS
   #retrying: Promise<void> | undefined
@@ -45,6 +52,10 @@ export class Unstored {
     return this.#waiting.size
   }
 
+  get bytes(): number {
+    return this.#bytes
+  }
+
   get(key: string): Replay | undefined {
     const found = this.#waiting.get(key)
     return found?.kept === undefined
@@ -52,21 +63,35 @@ export class Unstored {
       : { kept: found.kept, fingerprints: found.fingerprints }
   }
 
-  /** Whether there is room for the whole of it; if not, only that it was done can be held. */
-  fits(kept: Kept): boolean {
-    return this.#waiting.calculatedSize + RECORD_BYTES + sizeOf(kept) <= MAX_BYTES
-  }
-
+  /**
+   * Beyond the bound, the oldest bodies are dropped. That those attempts completed is still stored.
+   */
   add(key: string, unfinished: Unfinished, forMs: number): void {
+    if (this.#stopped) {
+      unfinished.giveUp()
+      return
+    }
+    this.#waiting.get(key)?.giveUp()
+    this.#delete(key)
+    const kept = unfinished.kept && ownKept(unfinished.kept)
+    const { retry, giveUp, fingerprints } = unfinished
     const until = this.#clock.now() + forMs
-    if (!this.#stopped) this.#waiting.set(key, { ...unfinished, until })
-    // Too late.
-    if (!this.#waiting.has(key)) unfinished.giveUp()
+    const entry: Entry = { kept, fingerprints, retry, giveUp, until, bytes: 0 }
+    entry.bytes = sizeOf(key, entry)
+    this.#waiting.set(key, entry)
+    this.#whole.add(key)
+    this.#bytes += entry.bytes
+    this.#bound()
     this.#delayMs = FIRST_RETRY_MS
     this.#schedule()
   }
 
-  /** The store may be back. */
+  /** The store can be reached again: retries start at once, with short delays. */
+  storeIsBack(): void {
+    this.#delayMs = FIRST_RETRY_MS
+    this.retryNow()
+  }
+
   retryNow(): void {
     if (this.#waiting.size === 0) return
     this.#timer?.cancel()
@@ -82,6 +107,33 @@ export class Unstored {
     this.#timer?.cancel()
     for (const each of this.#waiting.values()) each.giveUp()
     this.#waiting.clear()
+    this.#whole.clear()
+    this.#bytes = 0
+  }
+
+  #delete(key: string): void {
+    this.#bytes -= this.#waiting.get(key)?.bytes ?? 0
+    this.#waiting.delete(key)
+    this.#whole.delete(key)
+  }
+
+  #bound(): void {
+    for (const key of this.#whole) {
+      if (this.#bytes <= MAX_BYTES) return
+      this.#whole.delete(key)
+      const entry = this.#waiting.get(key)
+      if (entry?.kept === undefined) continue
+      this.#bytes -= entry.bytes
+      entry.kept = withoutBody(entry.kept)
+      entry.bytes = sizeOf(key, entry)
+      this.#bytes += entry.bytes
+    }
+    // Reached only if the names of the attempts alone exceed the bound.
+    for (const [key, entry] of this.#waiting) {
+      if (this.#bytes <= MAX_BYTES) return
+      this.#delete(key)
+      entry.giveUp()
+    }
   }
 
   #schedule(): void {
@@ -91,12 +143,19 @@ export class Unstored {
   }
 
   async #retryAll(): Promise<void> {
-    // One after the other: a store that is just coming back is not to be met by everything at once.
+    // One after the other, so that a store that is just back is not flooded.
     for (const [key, unfinished] of [...this.#waiting.entries()]) {
+      // Dropped, replaced or given up meanwhile.
+      if (this.#waiting.get(key) !== unfinished) continue
       if (this.#clock.now() >= unfinished.until) unfinished.giveUp()
-      else if (!(await unfinished.retry())) continue
-      // Not what came after it.
-      if (this.#waiting.peek(key) === unfinished) this.#waiting.delete(key)
+      else if (!(await unfinished.retry(unfinished.kept))) continue
+      // Only this entry, not one that replaced it meanwhile.
+      if (this.#waiting.get(key) === unfinished) this.#delete(key)
     }
   }
+}
+
+function sizeOf(key: string, { kept, fingerprints: { exact, canonical } }: Entry): number {
+  const names = stringBytes(key) + stringBytes(exact) + stringBytes(canonical)
+  return RECORD_BYTES + names + (kept === undefined ? 0 : bytesOf(kept))
 }

@@ -12,10 +12,11 @@ function setUp() {
   const store = new MemoryIdempotency()
   const ignore = () => {}
   const hooks = { onWake: ignore, onSettled: ignore, onGap: ignore, onLost: ignore }
-  store.attach({ ...hooks, clock, onError: ignore })
-  const begin = async (key: string) => {
-    const reply = await store.begin(key, {
-      token: key,
+  store.attach({ ...hooks, clock, onBack: ignore, onError: ignore })
+  let asked = 0
+  const ask = (key: string) =>
+    store.begin(key, {
+      token: `${key} ${asked++}`,
       fingerprints: FINGERPRINTS,
       leaseMs: 1_000,
       retentionMs: 60_000,
@@ -24,12 +25,14 @@ function setUp() {
       keepUncertainMs: 60_000,
       wait: false,
     })
+  const begin = async (key: string) => {
+    const reply = await ask(key)
     if (reply.status !== 'begun') throw new Error(reply.status)
     return reply.grant
   }
   const complete = async (key: string, frame: Uint8Array) =>
     store.finish(await begin(key), { as: 'completed', frame, keepMs: 60_000 }, FINGERPRINTS)
-  return { clock, store, begin, complete }
+  return { clock, store, ask, begin, complete }
 }
 
 describe('what is remembered in this process', () => {
@@ -56,5 +59,74 @@ describe('what is remembered in this process', () => {
     await expect(begin('b')).rejects.toThrow('bytes are remembered')
     await store.settle('a', { as: 'released', keepMs: 60_000 }, { force: true })
     expect(await begin('b')).toMatchObject({ key: 'b' })
+  })
+
+  it('is counted no longer once it has expired, whoever asks for it again', async () => {
+    const { clock, store, begin, complete } = setUp()
+    await complete('a', new Uint8Array(0))
+    const { bytes } = store.size
+    await complete('b', new Uint8Array(MIB))
+    await clock.advance(60_000)
+    await begin('b')
+    await begin('a')
+    expect(store.size).toEqual({ entries: 2, bytes: 2 * bytes })
+  })
+
+  it('is a completed answer until its very end, and then as if it had never been', async () => {
+    const { clock, begin, complete } = setUp()
+    await complete('a', new Uint8Array(1))
+    await clock.advance(59_999)
+    await expect(begin('a')).rejects.toThrow('completed')
+    await clock.advance(1)
+    expect(await begin('a')).toMatchObject({ key: 'a' })
+  })
+
+  it('is a lapsed attempt for a minute after a lease that was renewed', async () => {
+    const { clock, store, begin } = setUp()
+    const grant = await begin('a')
+    for (let i = 0; i < 100; i++) {
+      await clock.advance(900)
+      expect(await store.renew([grant], 1_000)).toEqual([true])
+    }
+    await clock.advance(60_999)
+    expect(await store.inspect('a')).toMatchObject({ state: 'lapsed', keepForMs: 1 })
+    await clock.advance(1)
+    expect(await store.inspect('a')).toBeUndefined()
+  })
+
+  it('is no recovery after an operator settled it, and the count of lost leases begins anew', async () => {
+    const { clock, store, ask } = setUp()
+    for (let i = 0; i < 2; i++) {
+      await ask('a')
+      await clock.advance(1_000)
+    }
+    expect(await ask('a')).toMatchObject({ status: 'begun', isRecovery: true })
+    await store.settle('a', { as: 'released', keepMs: 60_000 }, { force: true })
+    for (const isRecovery of [false, true, true]) {
+      expect(await ask('a')).toMatchObject({ status: 'begun', isRecovery })
+      await clock.advance(1_000)
+    }
+    expect(await ask('a')).toMatchObject({ status: 'uncertain' })
+  })
+
+  it('counts lost leases on over an attempt that was taken back, and not over one that was released', async () => {
+    const { clock, store, ask } = setUp()
+    const end = async (key: string, fence?: string) => {
+      const reply = await ask(key)
+      if (reply.status !== 'begun') throw new Error(reply.status)
+      const grant = { ...reply.grant, ...(fence && { fence }) }
+      return store.finish(grant, { as: 'released', keepMs: 60_000 }, FINGERPRINTS)
+    }
+    const lose = async (key: string) => {
+      const { status } = await ask(key)
+      await clock.advance(1_000)
+      return status
+    }
+    for (const key of ['taken back', 'released']) for (let i = 0; i < 2; i++) await lose(key)
+    expect(await end('taken back', '*')).toBe('finished')
+    expect(await end('released')).toBe('finished')
+    for (const key of ['taken back', 'released']) expect(await lose(key)).toBe('begun')
+    expect(await lose('taken back')).toBe('uncertain')
+    expect(await lose('released')).toBe('begun')
   })
 })

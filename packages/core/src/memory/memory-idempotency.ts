@@ -1,6 +1,8 @@
-// Idempotency records in one process: the protocol of lua/*-record-1.lua on a Map. A key is a promise, so records
-// are never evicted for newer ones: they expire, and when there are too many, nothing new begins.
+// Idempotency records in one process: the protocol of lua/*-record-1.lua on a Map. Records are
+// never evicted for newer ones, since a key is a promise. They expire. If there are too many, no
+// new key begins.
 
+import { ownBytes, stringBytes } from '../entry/own-memory.ts'
 import { storeInUse, storeUnavailable } from '../errors.ts'
 import type { Grant } from '../ports/grant.ts'
 import type {
@@ -20,7 +22,7 @@ import { ExpiringMap } from './expiring-map.ts'
 interface Record {
   state: 'running' | 'completed' | 'released' | 'uncertain'
   readonly fingerprints: Fingerprints
-  /** Of the attempt that has it; '' if none. */
+  /** Token of the attempt that runs; '' if none does. */
   token: string
   until: number
   fence: string
@@ -29,27 +31,34 @@ interface Record {
   lost: number
   /** The lease of some earlier attempt ran out. */
   recovery: boolean
-  /** Of the attempt that ended it; '' if none did. */
+  /** Token of the attempt that ended it; '' if none did. */
   ended: string
   readonly createdAt: number
   expiresAt: number
   waiting: boolean
   frame: Uint8Array | undefined
   readonly steps: Map<string, Uint8Array>
-  /** As it is counted. */
+  /** Its size as counted. */
   bytes: number
 }
 
+/** Map slot, the objects of a record, its key and fingerprints (hashes): measured by `test/heap.test.ts`. */
+const RECORD_BYTES = 850
+/** Map slot and the objects of a buffer. */
+const STEP_BYTES = 250
+
 function bytesOf({ frame, steps }: Record): number {
-  let bytes = frame?.byteLength ?? 0
-  for (const value of steps.values()) bytes += value.byteLength
+  let bytes = RECORD_BYTES + (frame?.buffer.byteLength ?? 0)
+  for (const [name, value] of steps) {
+    bytes += STEP_BYTES + stringBytes(name) + value.buffer.byteLength
+  }
   return bytes
 }
 
 const MOST_RECORDS = 100_000
 const MOST_BYTES = 256 * 1024 * 1024
 const FULL = `${MOST_RECORDS} keys or ${MOST_BYTES} bytes are remembered, and none may be forgotten yet; use Redis for more`
-/** A record outlives a lease that was renewed by this much, as in Redis. */
+/** A record outlives a renewed lease by this much, as in Redis. */
 const KEEP_MS = 60_000
 const ANY_FENCE = '*'
 
@@ -59,10 +68,14 @@ export class MemoryIdempotency implements IdempotencyStore {
     () => this.#now(),
     (record) => this.#count(record, 0),
   )
-  /** Of all answers and results of steps. */
   #bytes = 0
   #hooks: IdempotencyHooks | undefined
   #lastFence = 0
+
+  /** Expired records count until they are swept. */
+  get size(): { entries: number; bytes: number } {
+    return { entries: this.#records.size, bytes: this.#bytes }
+  }
 
   attach(hooks: IdempotencyHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('idempotency')
@@ -87,6 +100,7 @@ export class MemoryIdempotency implements IdempotencyStore {
       throw storeUnavailable(this.name, 'begin', new Error(FULL))
     }
     this.#records.set(key, record)
+    this.#count(record)
     record.state = 'running'
     record.token = request.token
     record.ended = ''
@@ -124,7 +138,7 @@ export class MemoryIdempotency implements IdempotencyStore {
 
   async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
     const record = this.#ours(grant)
-    record?.steps.set(name, value)
+    record?.steps.set(name, ownBytes(value))
     if (record !== undefined) this.#count(record)
     return record === undefined ? 'stale' : 'kept'
   }
@@ -169,12 +183,12 @@ export class MemoryIdempotency implements IdempotencyStore {
     this.#bytes = 0
   }
 
-  /** Its lease is over, and somebody else wants it. */
+  /** The lease has run out, and another request begins. */
   #lapse(record: Record, request: BeginRequest): void {
     record.lost += 1
     record.recovery = true
     if (request.onLeaseExpired === 'takeover' && record.lost < request.maxAttempts) return
-    // The token stays: its holder may come back and tell how it ended.
+    // The token stays: its holder may still come back and finish.
     record.state = 'uncertain'
     record.expiresAt = this.#now() + request.keepUncertainMs
   }
@@ -182,7 +196,7 @@ export class MemoryIdempotency implements IdempotencyStore {
   #end(key: string, record: Record, finish: Finish): void {
     record.state = finish.as
     record.token = ''
-    record.frame = finish.as === 'completed' ? finish.frame : undefined
+    record.frame = finish.as === 'completed' ? ownBytes(finish.frame) : undefined
     record.expiresAt = this.#now() + finish.keepMs
     this.#count(record)
     if (record.waiting) queueMicrotask(() => this.#hooks?.onWake(key))
@@ -201,7 +215,7 @@ export class MemoryIdempotency implements IdempotencyStore {
     return 'resurrected'
   }
 
-  /** The record of an attempt that nobody took over and nobody ended. */
+  /** The record, if this attempt neither ended nor was taken over. */
   #ours({ key, token, fence }: Grant): Record | undefined {
     const record = this.#records.get(key)
     const isOurs = token !== '' && record?.token === token && isFence(record, fence)
@@ -219,7 +233,7 @@ export class MemoryIdempotency implements IdempotencyStore {
 
   #nextFence(): string {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
-    // Rises over what was forgotten, too.
+    // Also rises over records that were forgotten.
     this.#lastFence = Math.max(this.#lastFence + 1, clock)
     return String(this.#lastFence)
   }

@@ -3,6 +3,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { GroupIndex } from '../cache/group-index.ts'
+import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
 import { checkNames, readNumber } from '../options.ts'
 import type { IdempotencyStore } from '../ports/idempotency-store.ts'
@@ -21,7 +22,8 @@ import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
 import {
   bytesOf,
-  clearMarks,
+  clearFailure,
+  endOf,
   grantOf,
   isGrantOf,
   type MemoryEntry,
@@ -36,12 +38,13 @@ export interface MemoryStoreOptions {
   maxBytes?: number
 }
 
-const RECORD_BYTES = 300
+/** Records that each write checks for expiry, the least recently used first. */
+const SWEPT_AT_ONCE = 4
 
 /** A store in this process, for one process, tests and development. */
 export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
   const bag = checkNames('memoryStore', options, ['maxBytes'])
-  // Less would not hold the leases of the keys that are being filled.
+  // A smaller store could not hold the leases of keys that are being filled.
   const range = { min: 1_024, max: 2 ** 40, unit: 'bytes' }
   return new MemoryStore(readNumber('memoryStore', bag, 'maxBytes', range) ?? 128 * 1024 * 1024)
 }
@@ -50,10 +53,11 @@ class MemoryStore implements StampedeStore {
   readonly locks: LockStore = new MemoryLocks()
   readonly idempotency: IdempotencyStore = new MemoryIdempotency()
   readonly name = 'memory'
-  /** There is nobody to miss a purge of. */
+  /** One process cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
   readonly #records: LRUCache<string, MemoryRecord>
   readonly #groups = new GroupIndex()
+  #cursor: Iterator<string> | undefined
   #lastFence = 0
   #position = 0
   #hooks: StoreHooks | undefined
@@ -61,7 +65,7 @@ class MemoryStore implements StampedeStore {
   constructor(maxBytes: number) {
     this.#records = new LRUCache<string, MemoryRecord>({
       maxSize: maxBytes,
-      sizeCalculation: (record, key) => RECORD_BYTES + key.length * 2 + bytesOf(record),
+      sizeCalculation: (record, key) => bytesOf(key, record),
       dispose: (_record, key, reason) => {
         if (reason !== 'set') this.#groups.remove(key)
       },
@@ -73,7 +77,12 @@ class MemoryStore implements StampedeStore {
     this.#hooks = hooks
   }
 
-  /** The newest purge by subject; the purges of keys have no need of one here. */
+  /** Expired records count until they are swept. */
+  get size(): { entries: number; bytes: number } {
+    return { entries: this.#records.size, bytes: this.#records.calculatedSize }
+  }
+
+  /** Position of the newest purge by subject. Purges by key need none here. */
   get position(): number {
     return this.#position
   }
@@ -89,17 +98,15 @@ class MemoryStore implements StampedeStore {
       if (!request.early || isHeld) return { status: 'fresh', stored }
       return { status: 'fresh', stored, grant: this.#grant(key, record, request, now) }
     }
-    if (now < record.passUntil) return { status: 'pass', forMs: record.passUntil - now }
-    if (record.failure && now < record.retryAt) {
-      const shared = {
-        status: 'failed',
-        failure: record.failure,
-        forMs: record.retryAt - now,
-      } as const
+    const mayLease = request.leaseMs > 0 && (!isHeld || record.token === request.token)
+    const isPassing = now < record.passUntil
+    if (isPassing && !mayLease) return { status: 'pass', forMs: record.passUntil - now }
+    if (!isPassing && record.failure && now < record.retryAt && !isOther(record.failure, request)) {
+      const { failure, retryAt } = record
+      const shared = { status: 'failed', failure, forMs: retryAt - now } as const
       return stored ? { ...shared, stored } : shared
     }
     const stale = entry && now < entry.freshUntil + entry.lifetimes.staleWhileRevalidateMs
-    const mayLease = request.leaseMs > 0 && (!isHeld || record.token === request.token)
     if (!mayLease) {
       if (request.leaseMs > 0) record.waiting = true
       const busyForMs = request.leaseMs > 0 ? Math.max(0, record.leaseUntil - now) : 0
@@ -108,17 +115,20 @@ class MemoryStore implements StampedeStore {
         : { status: 'busy', busyForMs }
     }
     const grant = isHeld ? grantOf(key, record) : this.#grant(key, record, request, now)
+    if (isPassing) return { status: 'pass', forMs: record.passUntil - now, grant }
     if (stale && stored) return { status: 'stale', stored, grant, busyForMs: 0 }
     return stored ? { status: 'leased', grant, stored } : { status: 'leased', grant }
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
     const { fence } = grant
-    return this.#write(grant, lifetimes, () => ({ frame, stored: fence, patch: undefined }))
+    const own = ownBytes(frame)
+    return this.#write(grant, lifetimes, () => ({ frame: own, stored: fence, patch: undefined }))
   }
 
   async extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    return this.#write(grant, lifetimes, ({ frame, stored }) => ({ frame, stored, patch }))
+    const own = ownBytes(patch)
+    return this.#write(grant, lifetimes, ({ frame, stored }) => ({ frame, stored, patch: own }))
   }
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -169,7 +179,7 @@ class MemoryStore implements StampedeStore {
     this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
   }
 
-  /** What `how` makes of the entry there is; an extension needs one. */
+  /** Writes the entry that `how` returns. An extension needs an entry to extend. */
   #write(
     grant: Grant,
     lifetimes: Lifetimes,
@@ -180,10 +190,15 @@ class MemoryStore implements StampedeStore {
     const { entry } = record
     if (record.token !== grant.token) return entry?.fence === grant.fence ? 'committed' : 'fenced'
     const written = how(entry ?? NO_ENTRY)
-    if (written.frame === NO_ENTRY.frame) return 'fenced'
+    if (written.frame === NO_ENTRY.frame) {
+      this.#endLease(grant.key, record)
+      return 'fenced'
+    }
     const now = this.#now()
     const freshUntil = now + lifetimes.freshMs
     record.entry = { ...written, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
+    record.passUntil = 0
+    clearFailure(record)
     this.#endLease(grant.key, record)
     return 'committed'
   }
@@ -192,6 +207,7 @@ class MemoryStore implements StampedeStore {
     if (soft && record.entry !== undefined) {
       record.fence = this.#nextFence(record)
       record.entry.freshUntil = Math.min(record.entry.freshUntil, this.#now())
+      clearFailure(record)
       this.#endLease(key, record)
     } else {
       this.#records.delete(key)
@@ -202,16 +218,15 @@ class MemoryStore implements StampedeStore {
   #end(grant: Grant, how: (record: MemoryRecord, now: number) => void): CommitReply {
     const record = this.#records.get(grant.key)
     if (record === undefined || !isGrantOf(record, grant)) return 'fenced'
-    clearMarks(record)
+    clearFailure(record)
     how(record, this.#now())
-    this.#endLease(grant.key, record, false)
+    this.#endLease(grant.key, record)
     return 'committed'
   }
 
-  #endLease(key: string, record: MemoryRecord, clear = true): void {
+  #endLease(key: string, record: MemoryRecord): void {
     record.token = ''
     record.leaseUntil = 0
-    if (clear) clearMarks(record)
     const { waiting } = record
     record.waiting = false
     this.#keep(key, record)
@@ -222,19 +237,34 @@ class MemoryStore implements StampedeStore {
     record.fence = this.#nextFence(record)
     record.token = request.token
     record.leaseUntil = now + request.leaseMs
-    clearMarks(record)
+    clearFailure(record)
     this.#keep(key, record)
     return grantOf(key, record)
   }
 
-  /** A copy: the LRU measures what it is given anew only if it is another object. */
+  /** A copy: the LRU measures an object only once. */
   #keep(key: string, record: MemoryRecord): void {
+    this.#sweepSome()
     this.#records.set(key, { ...record })
     if (this.#records.has(key)) this.#groups.add(key)
     else this.#groups.remove(key)
   }
 
-  /** Rises over a purge too, which forgets the record within the same millisecond. */
+  #sweepSome(): void {
+    const now = this.#now()
+    for (let i = 0; i < SWEPT_AT_ONCE; i++) {
+      this.#cursor ??= this.#records.rkeys()
+      const { done, value: swept } = this.#cursor.next()
+      if (done === true) {
+        this.#cursor = undefined
+        return
+      }
+      const record = this.#records.peek(swept)
+      if (record !== undefined && now >= endOf(record)) this.#records.delete(swept)
+    }
+  }
+
+  /** Also rises over a purge that forgets the record within the same millisecond. */
   #nextFence(record: MemoryRecord): number {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
     this.#lastFence = Math.max(record.fence + 1, this.#lastFence + 1, clock)
@@ -251,6 +281,11 @@ class MemoryStore implements StampedeStore {
 }
 
 const NO_ENTRY = { frame: new Uint8Array() } as MemoryEntry
+
+/** A failure may be caused by its request, so an unlike request does not share it. */
+function isOther({ like }: Failure, request: LookupRequest): boolean {
+  return like !== undefined && request.like !== undefined && request.like !== like
+}
 
 function outdate(
   record: MemoryRecord,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { systemClock } from './clock.ts'
+import { steadyClock, systemClock } from './clock.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -41,7 +41,93 @@ describe('a timer', () => {
   })
 })
 
-describe('now', () => {
+describe('the time', () => {
+  function setUp() {
+    const clocks = { monotonic: 5_000.25, wall: 1_700_000_000_000, readings: 0 }
+    const now = steadyClock(
+      () => clocks.monotonic,
+      () => {
+        clocks.readings += 1
+        return clocks.wall
+      },
+    )
+    /** Both go on, and the wall clock by `more`. */
+    const pass = (ms: number, more = 0) => {
+      clocks.monotonic += ms
+      clocks.wall += ms + more
+    }
+    return { clocks, now, pass }
+  }
+
+  it('is whole milliseconds of the monotonic clock', () => {
+    const { now, pass } = setUp()
+    expect(now()).toBe(5_000)
+    pass(1.5)
+    expect(now()).toBe(5_001)
+  })
+
+  it('goes on while the machine is suspended, by the wall clock', () => {
+    const { now, pass } = setUp()
+    now()
+    pass(3, 20_000)
+    expect(now()).toBe(25_003)
+    pass(2)
+    expect(now()).toBe(25_005)
+    pass(1, 500)
+    expect(now()).toBe(25_506)
+  })
+
+  it('does not go back when the wall clock is set back', () => {
+    const { now, pass } = setUp()
+    now()
+    pass(3, -3_600_000)
+    expect(now()).toBe(5_003)
+    pass(2)
+    expect(now()).toBe(5_005)
+    pass(1, 20_000)
+    expect(now()).toBe(25_006)
+  })
+
+  it('does not add up what is only rounding', () => {
+    const { now, pass } = setUp()
+    for (let i = 0; i < 1_000; i++) pass(1, i % 2 === 0 ? 9 : -9)
+    expect(now()).toBe(6_000)
+    for (let i = 0; i < 1_000; i++) {
+      pass(1, i % 2 === 0 ? 9 : -9)
+      now()
+    }
+    expect(now()).toBe(7_000)
+  })
+
+  it('goes on by nothing when the process is interrupted between the readings of both clocks', () => {
+    const clocks = { at: 0, interruptions: 0 }
+    const read = () => clocks.at
+    const wall = () => {
+      if (clocks.interruptions > 0) {
+        clocks.interruptions -= 1
+        clocks.at += 300
+      }
+      return clocks.at
+    }
+    const now = steadyClock(read, wall)
+    for (let i = 0; i < 20; i++) {
+      clocks.at += 1
+      clocks.interruptions = 1
+      expect(now()).toBeLessThanOrEqual(clocks.at)
+    }
+    expect(now()).toBe(clocks.at)
+  })
+
+  it('reads the wall clock once a millisecond', () => {
+    const { clocks, now, pass } = setUp()
+    clocks.readings = 0
+    for (let i = 0; i < 100; i++) now()
+    expect(clocks.readings).toBe(1)
+    pass(1)
+    now()
+    expect(clocks.readings).toBe(2)
+  })
+
   it('never goes back', () => {
     vi.useRealTimers()
     let last = systemClock.now()

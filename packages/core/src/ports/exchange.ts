@@ -17,6 +17,12 @@ export const OWN_FIELDS: readonly string[] = [OWN_FIELD, 'surrogate-key', 'cache
 /** Request and response as the framework calls them: what the user's own callbacks are given. */
 export type Natives = readonly [request: unknown, response: unknown]
 
+/**
+ * Type of the body that the handler gave its framework, where layers in front can see it: a value
+ * sent as JSON, a string, or a stream. Undefined: bytes, or not known.
+ */
+export type BodyKind = 'json' | 'string' | 'stream'
+
 /** Status and headers of a response as its handler made them. */
 export interface CapturedHead {
   readonly status: number
@@ -35,6 +41,17 @@ export interface RequestView {
   /** Where middlewares in front of the cache have sent it instead; what they went by may be in no key. */
   readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Over HTTP/2: whether a body follows the head. Undefined: the fields tell. */
+  readonly hasBody?: boolean | undefined
+  /** The client sent a TLS certificate, valid or not. */
+  readonly hasClientCertificate?: boolean | undefined
+  /** This request or an earlier one logged in the whole connection (NTLM, Negotiate). */
+  readonly hasLogin?: boolean | undefined
+  /**
+   * Server name that the client sent in the TLS handshake (SNI, RFC 6066 §3). Empty: it sent none.
+   * Undefined: no TLS.
+   */
+  readonly servername?: string | undefined
 }
 
 /** What core wants done with a response whose head was just seen. */
@@ -48,11 +65,21 @@ export type HeadDecision =
       readonly capture: boolean
       readonly add: HeaderList
       readonly remove: readonly string[]
-      /** What the client is answered with, who has this response already; its body is captured all the same. */
-      readonly notModified?: Reply | undefined
+      /** 304, 416 or 206 for this client in place of the 200. `capture` still holds for the 200. */
+      readonly instead?: Reply | PartOfBody | undefined
     }
   /** Discard it, and answer with this instead: stale-if-error, or what a 304 stands for. */
   | { readonly action: 'replace'; readonly reply: Reply }
+
+/** A 206, cut from the body while it arrives (RFC 9110 §15.3.7). */
+export interface PartOfBody {
+  readonly status: 206
+  /** First byte of the part. `end` is the byte after the last one. */
+  readonly start: number
+  readonly end: number
+  /** Replace the fields of the same names in the head of the 200. Sent besides `add`. */
+  readonly fields: HeaderList
+}
 
 /** Told of a head in whose making core has no part. */
 export type HeadWatch = (head: CapturedHead, natives?: Natives) => void
@@ -93,7 +120,12 @@ export interface OriginObserver {
 /** How a run of the origin ended. */
 export type OriginEnd =
   /** The whole body was seen, and it is as long as its Content-Length said. */
-  | { readonly type: 'complete'; readonly head: CapturedHead; readonly body: Uint8Array }
+  | {
+      readonly type: 'complete'
+      readonly head: CapturedHead
+      readonly body: Uint8Array
+      readonly kind?: BodyKind | undefined
+    }
   /** `onHead` answered with something else, which has left without a Set-Cookie; `head` is what the app had said. */
   | { readonly type: 'replaced'; readonly head: CapturedHead }
   /** Answered, but the body was not kept: `capture: false`, too large, cut off, written around us. */
@@ -109,6 +141,8 @@ export interface Reply {
   readonly status: number
   readonly headers: HeaderList
   readonly body: Uint8Array | undefined
+  /** Kind of a whole stored body. Bytes from a shared store may not be of that kind: check them. */
+  readonly kind?: BodyKind | undefined
   /**
    * The body is a part, cut from a whole as it is: what lies further out must not code it anew, so `no-transform` goes into
    * its Cache-Control, whoever made that.
@@ -123,6 +157,8 @@ export interface ReadyReply {
   /** Name, value, name, value; Content-Length among them. */
   readonly fields: readonly string[]
   readonly body: Uint8Array
+  /** As in Reply. */
+  readonly kind?: BodyKind | undefined
 }
 
 /** What was read of a request since `watchReads`. Names of headers are lower-case. */
@@ -136,7 +172,10 @@ export interface ReadLog {
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
-  /** The client went away. */
+  /**
+   * Whether the client left. If its request runs the handler: whether it left before the response
+   * ended.
+   */
   isGone?(): boolean
   /**
    * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them. `onHead` is told once how the
@@ -148,6 +187,11 @@ export interface Exchange<Native = unknown> {
    * are hidden from it. Never rejects. An error of the app still reaches the framework.
    */
   runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  /**
+   * Whether the app's settings allow an ETag that its handler did not set. Called for a run that is
+   * stored, never on a hit, with the request of that run. Absent: they do.
+   */
+  allowsEtag?(native: Native): boolean
   /** For `audit`: from now on remembers what the app reads of the request. */
   watchReads?(): ReadLog
   /** Answers the client; nothing was sent before. Returns what the adapter must return. */

@@ -103,6 +103,8 @@ export interface IdempotencyHooks {
   onSettled(key: string): void
   /** Messages may have been lost, or the server was away and is back. */
   onGap(): void
+  /** Commands can be sent again, or to another server. What could not be stored is tried at once. */
+  onBack(): void
   onLost(): void
   onError(operation: string, error: unknown): void
 }

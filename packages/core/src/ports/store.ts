@@ -43,6 +43,11 @@ export interface Failure {
   /** HTTP status to answer with, 500 to 599. */
   readonly status: number
   readonly message: string
+  /**
+   * Digest of the request whose run failed: at most 64 characters `A-Za-z0-9_-`. The failure is
+   * shared with requests of the same digest only. Absent: it is shared with all.
+   */
+  readonly like?: string
 }
 
 export interface LookupRequest {
@@ -56,6 +61,8 @@ export interface LookupRequest {
    * and answers as if it were not there; `soft` makes it stale instead.
    */
   readonly outdated?: { readonly fence: string; readonly soft: boolean }
+  /** Digest of the request that would run. The store disregards a failure with another `like`. */
+  readonly like?: string
   /** Wants the lease of a fresh entry too, to refresh it before its time; nobody is made to wait for that. */
   readonly early?: boolean
 }
@@ -65,7 +72,8 @@ export interface LookupRequest {
  * - `stale`: inside its stale-while-revalidate window; with a `grant` the caller is the one to refresh it.
  * - `leased`: fill it. `stored` is an entry past that window: for stale-if-error, or to be compared with what the origin has.
  * - `busy`: another holds the lease; this process is registered and will be woken.
- * - `pass`: known not to be shareable for `forMs`: everybody runs their own origin.
+ * - `pass`: hit-for-miss for `forMs`: requests do not wait. With a `grant` the caller's run may be
+ *   stored, which ends the mark. Without one, another run holds the lease.
  * - `failed`: the last fill failed, and others waited for it; no new attempt for `forMs`.
  */
 export type LookupReply =
@@ -79,7 +87,7 @@ export type LookupReply =
     }
   | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: StoredFrame }
   | { readonly status: 'busy'; readonly busyForMs: number }
-  | { readonly status: 'pass'; readonly forMs: number }
+  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
   | {
       readonly status: 'failed'
       readonly forMs: number
@@ -162,15 +170,20 @@ export interface StampedeStore {
   /** Writes, ends the lease and wakes those who wait, in one step. One round trip. */
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
   /**
-   * The entry is as it was: ends the lease, gives the entry new lifetimes and puts `patch` (small, and in place of an earlier one)
-   * over its frame, which is neither sent nor read. One round trip. `fenced` also when there is no such entry.
+   * The entry is as it was: ends the lease, gives the entry new lifetimes and puts `patch` (small,
+   * and in place of an earlier one) over its frame, which is neither sent nor read. One round trip.
+   * `fenced` also when there is no such entry: then the lease is over too, and whoever waits looks
+   * up again.
    */
   extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
-  /** Remembers the key as hit-for-pass, drops its entry, ends the lease and wakes those who wait. */
+  /**
+   * Marks the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
+   */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
-   * Ends the lease and wakes those who wait. With a failure that somebody waited for, no new attempt for `backoffMs`: a process that was
-   * told `busy`, or, as `awaited` says, somebody in the holder's own. Else the next one tries at once.
+   * Ends the lease and wakes the waiters. A hit-for-miss mark stays. The failure is remembered for
+   * `backoffMs` if anyone waited for it: a process that got `busy`, or (`awaited`) a caller in the
+   * holder's process. Otherwise the next lookup gets the lease at once.
    */
   fail(
     grant: Grant,

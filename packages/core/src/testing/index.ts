@@ -1,5 +1,6 @@
 // @stampede/core/testing: time, origins and events under a test's control. No test runner inside.
 
+export { type Forged, forgeFrame, keyDigest, turnBit, withChecksum } from './frames.ts'
 export { HOSTILE_PIECES, LONG, repeated, runs } from './hostile.ts'
 export { ManualClock, settled } from './manual-clock.ts'
 export { type Run, ScriptedOrigin } from './scripted-origin.ts'

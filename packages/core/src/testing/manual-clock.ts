@@ -10,16 +10,18 @@ interface Pending {
 }
 
 export class ManualClock implements Clock {
+  /** What timers go by. */
   #now = 1_000
+  #stalledMs = 0
   #order = 0
   readonly #pending = new Set<Pending>()
 
   now(): number {
-    return this.#now
+    return this.#now + this.#stalledMs
   }
 
   wallNow(): number {
-    return 1_700_000_000_000 + this.#now
+    return 1_700_000_000_000 + this.now()
   }
 
   get timers(): number {
@@ -48,6 +50,11 @@ export class ManualClock implements Clock {
     }
     this.#now = end
     await settled()
+  }
+
+  /** Time passes and no timer runs: the event loop is blocked, or the machine is suspended. */
+  stall(ms: number): void {
+    this.#stalledMs += ms
   }
 
   #next(end: number): Pending | undefined {

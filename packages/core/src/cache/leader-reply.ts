@@ -1,0 +1,126 @@
+// The reply to the client whose request runs the handler. The handler does not see the conditions
+// and the range of that client, so the cache answers them: 304, 206 or 416 in place of the
+// handler's 200.
+
+import { contentRange, selectRange } from '../http/byte-range.ts'
+import { headersOf304, notModified } from '../http/conditional.ts'
+import { headerValue, headerValues, storableHeaders, trimOws } from '../http/headers.ts'
+import {
+  type CapturedHead,
+  type HeaderList,
+  OWN_FIELDS,
+  type PartOfBody,
+  type Reply,
+  type RequestView,
+} from '../ports/exchange.ts'
+import { unsatisfiable } from './respond.ts'
+
+export interface LeaderHead extends CapturedHead {
+  /**
+   * Whether the response may be stored. If not, its client gets what the handler would have sent.
+   */
+  readonly store: boolean
+  /** Fields that the cache adds: a minted ETag, Vary, Cache-Status. */
+  readonly added: HeaderList
+  /** The Cache-Status among `added`. */
+  readonly cacheStatus: HeaderList
+  /** The body, if the handler gave all of it at once. */
+  readonly whole: Uint8Array | undefined
+  /** Unix time in ms; stands in for a missing `Date`. */
+  readonly wallNow: number
+}
+
+const HIDDEN = ['if-none-match', 'if-modified-since', 'range']
+
+/** Undefined: the client gets the 200. */
+export function leaderReply(
+  request: RequestView,
+  head: LeaderHead,
+): Reply | PartOfBody | undefined {
+  const isPlain = HIDDEN.every((name) => request.headers[name] === undefined)
+  if (isPlain || request.method !== 'GET' || head.status !== 200) return undefined
+  return unchanged(request, head) ?? partOf(request, head)
+}
+
+/** The 304, if the client's copy is still valid (RFC 9110 §13.2.2). */
+function unchanged(
+  request: RequestView,
+  { status, headers, ...head }: LeaderHead,
+): Reply | undefined {
+  if (head.store) {
+    const whole = [...storableHeaders(headers), ...head.added]
+    if (!notModified(request.headers, whole, status)) return undefined
+    return { status: 304, headers: headersOf304(whole, 'cache-status'), body: undefined }
+  }
+  // `notModified` falls back to Date, as caches do. A handler's own check does not: Date is left
+  // out.
+  const validators = headers.filter(([name]) => name === 'etag' || name === 'last-modified')
+  if (!notModified(request.headers, validators, status)) return undefined
+  // The response is for this client alone, so the 304 keeps its cookies and other fields.
+  const own = headers.filter(([name]) => !NOT_IN_304.has(name))
+  return { status: 304, headers: [...own, ...head.added], body: undefined }
+}
+
+/** Fields that describe the body, that the cache replaces, or that are for caches only. */
+const NOT_IN_304: ReadonlySet<string> = new Set([
+  'content-length',
+  'content-type',
+  'transfer-encoding',
+  'cache-status',
+  ...OWN_FIELDS,
+])
+
+/**
+ * The 206 or 416 (RFC 9110 §14.2). A response that is not stored is cut only if its handler sends
+ * `Accept-Ranges: bytes`, as file servers do: it would have answered the range itself.
+ */
+function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | undefined {
+  const { headers, store, added, whole, wallNow } = head
+  const length = lengthOf(headers, whole)
+  if (length === undefined || (!store && !offersRanges(headers))) return undefined
+  const selected = selectRange(request.headers, dated([...headers, ...added], wallNow), length)
+  if (selected.type === 'whole') return undefined
+  if (selected.type === 'unsatisfiable') {
+    const cookies = store ? [] : headers.filter(([name]) => name === 'set-cookie')
+    return unsatisfiable(length, [...cookies, ...head.cacheStatus])
+  }
+  const { start, end } = selected
+  const fields: HeaderList = [
+    ['content-range', contentRange(selected, length)],
+    ['content-length', String(end - start)],
+    ['cache-control', untransformed(headerValues(headers, 'cache-control').join(', '))],
+  ]
+  return { status: 206, start, end, fields }
+}
+
+/**
+ * Undefined if the length is not known before the body ends, or if the response is a part already.
+ */
+function lengthOf(headers: HeaderList, whole: Uint8Array | undefined): number | undefined {
+  const isFramed = headers.some(
+    ([name]) => name === 'transfer-encoding' || name === 'content-range',
+  )
+  if (isFramed) return undefined
+  const declared = headerValue(headers, 'content-length')
+  if (declared === undefined) return whole?.byteLength
+  const length = /^\d+$/.test(declared) ? Number(declared) : undefined
+  return whole === undefined || whole.byteLength === length ? length : undefined
+}
+
+function offersRanges(headers: HeaderList): boolean {
+  const units = headerValues(headers, 'accept-ranges').join(',').split(',')
+  return units.some((unit) => trimOws(unit).toLowerCase() === 'bytes')
+}
+
+function dated(headers: HeaderList, wallNow: number): HeaderList {
+  if (headerValue(headers, 'date') !== undefined) return headers
+  return [...headers, ['date', new Date(wallNow).toUTCString()]]
+}
+
+/**
+ * Adds `no-transform`: a compressor in front of the cache must not compress a part (RFC 9110 §7.7).
+ */
+function untransformed(cacheControl: string): string {
+  if (/no-transform/i.test(cacheControl)) return cacheControl
+  return cacheControl === '' ? 'no-transform' : `${cacheControl}, no-transform`
+}

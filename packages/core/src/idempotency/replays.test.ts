@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import { ManualClock } from '../testing/index.ts'
+import type { Kept } from './kept-response.ts'
+import { Replays } from './replays.ts'
+
+const fingerprints = { exact: 'e', canonical: '' }
+const keptOf = (body: Uint8Array): Kept => ({ type: 'response', status: 200, headers: [], body })
+const MIB = 1024 * 1024
+
+function setUp() {
+  const clock = new ManualClock()
+  const replays = new Replays(clock, () => true)
+  const add = (key: string, body: Uint8Array = Buffer.from('x'), forMs = 3_600_000) =>
+    replays.add(key, { kept: keptOf(body), fingerprints }, forMs)
+  return { clock, replays, add }
+}
+
+describe('replays held in memory', () => {
+  it('leave when their time is over, without being asked for, by one timer', async () => {
+    const { clock, replays, add } = setUp()
+    for (let i = 0; i < 100; i++) add(`a${i}`)
+    add('short', undefined, 5_000)
+    await clock.advance(30_000)
+    expect(replays.get('short')).toBeUndefined()
+    add('later')
+    expect(clock.timers).toBe(1)
+    await clock.advance(30_000)
+    expect(replays.size.entries).toBe(1)
+    await clock.advance(30_000)
+    expect(replays.size).toEqual({ entries: 0, bytes: 0 })
+    expect(clock.timers).toBe(0)
+  })
+
+  it('are good until their time is over, and not at it', async () => {
+    const { clock, replays, add } = setUp()
+    add('first')
+    await clock.advance(500)
+    add('a')
+    await clock.advance(59_999)
+    expect(replays.get('a')).toBeDefined()
+    await clock.advance(1)
+    // Not swept yet: the timer of the first runs once a second at most.
+    expect(replays.size.entries).toBe(1)
+    expect(replays.get('a')).toBeUndefined()
+  })
+
+  it('hold a buffer of their own, not the one that a small body is a view of', () => {
+    const { replays, add } = setUp()
+    const pool = new Uint8Array(8_192)
+    add('a', pool.subarray(100, 120))
+    const kept = replays.get('a')?.kept
+    expect(kept?.type === 'response' && kept.body.buffer.byteLength).toBe(20)
+  })
+
+  it('drop the oldest when there is no room, and refuse one that takes a sixteenth of it', () => {
+    const { replays, add } = setUp()
+    add('huge', Buffer.allocUnsafeSlow(MIB))
+    expect(replays.size).toEqual({ entries: 0, bytes: 0 })
+    const body = Buffer.allocUnsafeSlow(512 * 1024)
+    for (let i = 0; i < 40; i++) add(`a${i}`, body)
+    expect(replays.size.bytes).toBeLessThanOrEqual(16 * MIB)
+    expect(replays.size.entries).toBe(31)
+    expect(replays.get('a8')).toBeUndefined()
+    expect(replays.get('a9')).toBeDefined()
+  })
+
+  it('are counted once if added twice, and not at all when deleted or cleared', () => {
+    const { clock, replays, add } = setUp()
+    add('a')
+    const { bytes } = replays.size
+    add('a')
+    expect(replays.size).toEqual({ entries: 1, bytes })
+    replays.delete('a')
+    replays.delete('a')
+    expect(replays.size).toEqual({ entries: 0, bytes: 0 })
+    add('b')
+    replays.clear()
+    expect(replays.size).toEqual({ entries: 0, bytes: 0 })
+    expect(clock.timers).toBe(0)
+  })
+})

@@ -1,0 +1,84 @@
+// Bodies of hits as layers in front see them: of the kind that the handler set, with the same
+// bytes.
+
+import { Readable } from 'node:stream'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { bodyOfKind, isStableJson } from './koa-body.ts'
+
+const jsonOf = (value: unknown) => Buffer.from(JSON.stringify(value))
+
+describe('the body of a JSON hit', () => {
+  test('is sent with the bytes of the miss, whatever the handler set', () => {
+    const odd = fc.constantFrom(-0, 1e21, 1e-7, 2 ** 53 + 2, '\ud800', '\udfff"', '__proto__', '')
+    const keys = fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('__proto__', '10', 'a'))
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof(fc.jsonValue({ noUnicodeString: false }), odd, tie('array'), tie('object')),
+      array: fc.array(tie('any'), { maxLength: 4 }),
+      object: fc.array(fc.tuple(keys, tie('any')), { maxLength: 4 }).map((entries) => {
+        const object = {}
+        for (const [key, member] of entries) {
+          const own = { value: member, enumerable: true, configurable: true, writable: true }
+          Object.defineProperty(object, key, own)
+        }
+        return object
+      }),
+    })).object
+    fc.assert(
+      fc.property(value, (object) => {
+        const bytes = jsonOf(object)
+        expect(isStableJson(bytes)).toBe(true)
+        const body = bodyOfKind(bytes, 'json')
+        expect(Buffer.isBuffer(body)).toBe(false)
+        expect(jsonOf(body)).toEqual(bytes)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('is a new value each time', () => {
+    const bytes = jsonOf({ list: [1] })
+    const first = bodyOfKind(bytes, 'json') as { list: number[] }
+    first.list.push(2)
+    expect(bodyOfKind(bytes, 'json')).toEqual({ list: [1] })
+  })
+
+  test('has no member of a prototype that its text names', () => {
+    const body = bodyOfKind(Buffer.from('{"__proto__":{"admin":true}}'), 'json')
+    expect(Reflect.get(body as object, 'admin')).toBeUndefined()
+  })
+
+  test.each(['{"a":', '', '"text"', 'null', '\xff'])('is a Buffer for %j from a store', (text) => {
+    const bytes = Buffer.from(text, 'latin1')
+    expect(bodyOfKind(bytes, 'json')).toEqual(bytes)
+  })
+
+  test('is not stored as JSON if a number would change', () => {
+    expect(isStableJson(Buffer.from('{"id":12345678901234567890}'))).toBe(false)
+    expect(isStableJson(Buffer.from('{"a":1.0}'))).toBe(false)
+  })
+})
+
+describe('the body of a hit', () => {
+  test('is a string of the same bytes, or a Buffer if they are not UTF-8', () => {
+    for (const text of ['', '\ufeffé<p>', '\0'])
+      expect(bodyOfKind(Buffer.from(text), 'string')).toBe(text)
+    const bytes = Buffer.from([0x61, 0xff])
+    expect(bodyOfKind(bytes, 'string')).toEqual(bytes)
+  })
+
+  test('is a stream of a copy', async () => {
+    const bytes = Buffer.from('abc')
+    const stream = bodyOfKind(bytes, 'stream') as Readable
+    expect(stream).toBeInstanceOf(Readable)
+    for await (const chunk of stream) chunk.fill(0)
+    expect(bytes.toString()).toBe('abc')
+    expect(await (bodyOfKind(Buffer.alloc(0), 'stream') as Readable).toArray()).toEqual([])
+  })
+
+  test('is a copy if the kind is not known', () => {
+    const bytes = Buffer.from('abc')
+    expect(bodyOfKind(bytes, undefined)).toEqual(bytes)
+    expect(bodyOfKind(bytes, undefined)).not.toBe(bytes)
+  })
+})

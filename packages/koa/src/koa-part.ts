@@ -1,0 +1,27 @@
+// Sending a part (206) of the body in ctx to the client whose request runs the handler.
+
+import type { PartOfBody } from '@stampede/core'
+import { applyFields, type BodyCut, cutStream } from '@stampede/node-http'
+import type { Context } from 'koa'
+import { onErrorOf, type SendableBody } from './koa-body.ts'
+
+/**
+ * Replaces the body with a part of it. `cut` is for a stream that is not captured. The capture has
+ * replaced any other stream with its part already.
+ */
+export function sendPart(
+  ctx: Context,
+  body: SendableBody,
+  { status, start, end, fields }: PartOfBody,
+  cut: BodyCut | undefined,
+): void {
+  const type = body.kind === 'bytes' && body.type ? body.type : ctx.res.getHeader('Content-Type')
+  ctx.status = status
+  if (body.kind === 'bytes') ctx.body = Buffer.from(body.bytes.subarray(start, end))
+  else if (body.kind === 'blob') ctx.body = body.blob.slice(start, end)
+  else if (cut !== undefined) ctx.body = cutStream(body.source, cut, onErrorOf(ctx))
+  // Koa has guessed a type for the new body.
+  if (type === undefined) ctx.res.removeHeader('Content-Type')
+  else ctx.res.setHeader('Content-Type', type)
+  applyFields(ctx.res, fields)
+}

@@ -1,0 +1,24 @@
+import { once } from 'node:events'
+import { connect, createServer, type Http2ServerResponse } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { PassThrough } from 'node:stream'
+import { expect, test } from 'vitest'
+import type { LiveFeed } from './live-feed.ts'
+import { shield } from './read-on.ts'
+
+test('a source that others read survives that its client leaves over HTTP/2', async () => {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, resolve))
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const request = client.request({ ':path': '/' }).on('error', () => {})
+  const [, res]: Http2ServerResponse[] = await once(server, 'request')
+  const source = new PassThrough()
+  // The objects of HTTP/2 have what is used of those of HTTP/1.
+  shield(source, res as never, { watched: true } as LiveFeed)
+  request.close(8)
+  if (res !== undefined) await once(res.stream, 'close')
+  source.destroy()
+  expect(source.destroyed).toBe(false)
+  client.destroy()
+  await new Promise((resolve) => server.close(resolve))
+})

@@ -1,0 +1,82 @@
+// Denial of service by one client: it leaves, sends an odd header, gets a personal response, or
+// makes up variants. All others must still get the page.
+import { request } from 'node:http'
+import { setTimeout as after } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { waitUntil } from '../harness/wait-until.ts'
+import { type Attacked, describeAttacks, get } from './setting.ts'
+
+/** A GET whose client can leave. */
+function visit(url: string, path: string): { leave(): void } {
+  const sent = request(`${url}${path}`, { agent: false, headers: { host: 'shop.test' } })
+  sent.on('error', () => {}).end()
+  return { leave: () => sent.destroy() }
+}
+
+const reached = (target: Attacked, runs: number): Promise<void> =>
+  waitUntil(`${runs} runs`, async () => (await target.runs()) >= runs)
+
+describeAttacks('a client', ({ open }) => {
+  it('fails no waiter by leaving while the handler aborts on close', async () => {
+    await using target = await open('aborts on close')
+    const attacker = visit(target.attacker, '/')
+    await reached(target, 1)
+    const victims = [target.attacker, target.victim, target.victim].map((url) => get(url, '/'))
+    await after(100)
+    attacker.leave()
+    for (const { status, body } of await Promise.all(victims)) {
+      expect([status, body]).toEqual([200, 'page'])
+    }
+    expect(await target.runs()).toBe(2)
+  })
+
+  it('fails no request with another header by a header that makes the handler throw', async () => {
+    await using target = await open('formats for a language')
+    const odd = Array.from({ length: 3 }, () => get(target.attacker, '/', 'Accept-Language: x_x'))
+    await reached(target, 1)
+    const asking = (url: string) => get(url, '/', 'Accept-Language: en')
+    const victims = [target.attacker, target.victim, target.victim].map(asking)
+    for (const { status, body } of await Promise.all(victims)) {
+      expect([status, body]).toEqual([200, 'for en'])
+    }
+    for (const { status } of await Promise.all(odd)) expect(status).toBe(500)
+    expect(await target.runs()).toBe(2)
+  })
+
+  it('fails no later request with another header by an earlier failure', async () => {
+    await using target = await open('formats for a language')
+    const asking = (url: string, language: string) => get(url, '/', `Accept-Language: ${language}`)
+    const odd = [target.attacker, target.attacker, target.victim]
+    for (const { status } of await Promise.all(odd.map((url) => asking(url, 'x_x')))) {
+      expect(status).toBe(500)
+    }
+    // Still within the back-off of the failure.
+    expect(await asking(target.victim, 'en')).toMatchObject({ status: 200, body: 'for en' })
+    expect(await asking(target.attacker, 'x_x')).toMatchObject({ status: 200, body: 'for en' })
+    expect(await target.runs()).toBe(2)
+  })
+
+  it('does not switch the cache off for others by getting a cookie', async () => {
+    await using target = await open('sets a cookie for X-Start')
+    const personal = await get(target.attacker, '/', 'X-Start: yes')
+    expect(personal.headers['set-cookie']).toBe('session=1')
+    const first = await get(target.victim, '/')
+    expect(first.headers).not.toHaveProperty('set-cookie')
+    // A client may have its response before the store has it.
+    const statusOf = async () => (await get(target.victim, '/')).headers['cache-status']
+    await expect.poll(statusOf).toContain('hit')
+    expect((await get(target.attacker, '/')).headers['cache-status']).toContain('hit')
+    expect(await target.runs()).toBe(2)
+  })
+
+  it('keeps no real variant out of the cache by making up values of a varying header', async () => {
+    await using target = await open('varies by X-Made-Up')
+    for (let i = 0; i < 80; i++) await get(target.attacker, '/', `X-Made-Up: ${i}`)
+    for (const _ of [1, 2]) {
+      expect((await get(target.attacker, '/', 'X-Made-Up: real')).body).toBe('for real')
+    }
+    const again = await get(target.victim, '/', 'X-Made-Up: real')
+    expect(again.headers['cache-status']).toContain('hit')
+    expect(await target.runs()).toBe(81)
+  })
+})

@@ -1,0 +1,147 @@
+// Test harness for attacks: runs each case on every framework, with the memory store in one process
+// and with Redis in two. There the attacker talks to one process and the victim to the other.
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { createStampede } from '@stampede/core'
+import { afterAll, beforeAll, describe } from 'vitest'
+import { assertCleanExit, type Fleet, startFleet } from '../harness/fleet.ts'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { FRAMEWORKS, listenerOf } from './apps.mjs'
+import { runs, targetOf } from './targets.mjs'
+
+export interface Attacked extends AsyncDisposable {
+  /** URL for the attacker's requests. */
+  readonly attacker: string
+  /** URL for the victim's requests: of another process, if there are two. */
+  readonly victim: string
+  /** How often the handler ran since this was opened. */
+  runs(): Promise<number>
+}
+
+export interface Setting {
+  readonly framework: (typeof FRAMEWORKS)[number]
+  readonly isKoa: boolean
+  /** A fresh cache and the target that has this name in targets.mjs. */
+  open(target: string): Promise<Attacked>
+}
+
+/** Declares `cases` once for each framework and store. */
+export function describeAttacks(title: string, cases: (setting: Setting) => void): void {
+  describe.each([...FRAMEWORKS])(`${title}: %s`, (framework) => {
+    const isKoa = framework.startsWith('koa')
+    describe('in memory', () =>
+      cases({ framework, isKoa, open: (name) => inMemory(framework, name) }))
+    describe('in Redis, two processes', () => {
+      let fleet: Fleet
+      let redis: RedisServer
+      beforeAll(async () => {
+        redis = await startRedis()
+        const entry = new URL('./member.mjs', import.meta.url)
+        const env = { FRAMEWORK: framework, REDIS_URL: redis.url }
+        fleet = await startFleet({ size: 2, entry, env })
+      })
+      afterAll(async () => {
+        await Promise.all(fleet.members.map((member) => assertCleanExit(member)))
+        await redis.stop()
+      })
+      cases({ framework, isKoa, open: (name) => inRedis(fleet, name) })
+    })
+  })
+}
+
+async function inMemory(framework: string, name: string): Promise<Attacked> {
+  const stampede = createStampede()
+  const before = runs.get(name) ?? 0
+  const server = createServer(listenerOf(framework, targetOf(name), stampede))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    attacker: url,
+    victim: url,
+    runs: async () => (runs.get(name) ?? 0) - before,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      await stampede.close()
+    },
+  }
+}
+
+let opened = 0
+
+async function inRedis({ members }: Fleet, name: string): Promise<Attacked> {
+  const prefix = `attack-${++opened}`
+  const count = async (): Promise<number> => {
+    const each = members.map((member) => member.ask<number>({ type: 'runs', target: name }))
+    return (await Promise.all(each)).reduce((sum, n) => sum + n, 0)
+  }
+  const before = await count()
+  const ports = await Promise.all(
+    members.map((member) => member.ask<AddressInfo>({ type: 'open', target: name, prefix })),
+  )
+  const [attacker = '', victim = ''] = ports.map(({ port }) => `http://127.0.0.1:${port}`)
+  return {
+    attacker,
+    victim,
+    runs: async () => (await count()) - before,
+    // The member closes what it opened when it ends.
+    async [Symbol.asyncDispose]() {},
+  }
+}
+
+export interface RawResponse {
+  readonly status: number
+  /** Names in lower case; lines of one name joined by `, `. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+/**
+ * Sends a GET with exactly these header lines on its own connection. Adds `Host: shop.test` if they
+ * have no Host.
+ */
+export function get(url: string, path: string, ...lines: readonly string[]): Promise<RawResponse> {
+  const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: shop.test']
+  return raw(url, [`GET ${path} HTTP/1.1`, ...host, ...lines, 'Connection: close', '', ''])
+}
+
+/** Writes `lines` as they are, and reads until the server closes the connection. */
+export function raw(url: string, lines: readonly string[]): Promise<RawResponse> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  const chunks: Buffer[] = []
+  return new Promise((resolve, reject) => {
+    socket.on('error', reject)
+    socket.on('data', (chunk) => void chunks.push(chunk))
+    socket.on('close', () => resolve(read(Buffer.concat(chunks))))
+    socket.write(lines.join('\r\n'), 'latin1')
+  })
+}
+
+function read(bytes: Buffer): RawResponse {
+  const end = bytes.indexOf('\r\n\r\n')
+  if (end === -1) throw new Error(`No head in ${JSON.stringify(bytes.toString('latin1'))}`)
+  const [statusLine = '', ...lines] = bytes.toString('latin1', 0, end).split('\r\n')
+  const headers: Record<string, string> = {}
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, colon).toLowerCase()
+    const value = line.slice(colon + 1).trim()
+    headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`
+  }
+  const rest = bytes.subarray(end + 4)
+  const isChunked = headers['transfer-encoding'] === 'chunked'
+  const body = isChunked ? unchunked(rest) : rest
+  return { status: Number(statusLine.split(' ')[1]), headers, body: body.toString() }
+}
+
+function unchunked(bytes: Buffer): Buffer {
+  const chunks: Buffer[] = []
+  for (let at = 0; ; ) {
+    const lineEnd = bytes.indexOf('\r\n', at)
+    const size = Number.parseInt(bytes.toString('latin1', at, lineEnd), 16)
+    if (lineEnd === -1 || Number.isNaN(size)) throw new Error('The chunked body is cut short')
+    if (size === 0) return Buffer.concat(chunks)
+    chunks.push(bytes.subarray(lineEnd + 2, lineEnd + 2 + size))
+    at = lineEnd + 2 + size + 2
+  }
+}

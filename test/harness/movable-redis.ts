@@ -1,0 +1,64 @@
+// A Redis whose wall clock a test sets while it runs: TIME and the expiry of keys move, this process's clocks do not.
+// Needs Linux, a C compiler and a redis-server on the PATH. Without them its tests are skipped aloud; in CI that is an error.
+
+import { execFile } from 'node:child_process'
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { inject } from 'vitest'
+import { type RedisServer, startRedis } from './redis-server.ts'
+
+const SOURCE = fileURLToPath(new URL('./clock-offset.c', import.meta.url))
+
+export interface MovableRedis extends RedisServer {
+  /** From now on the server's clock is this far from the machine's. */
+  setClockBy(ms: number): Promise<void>
+}
+
+/** Why no server with a movable clock can be had here; undefined if one can. Prints the reason, and throws it in CI. */
+export async function whyClockStandsStill(): Promise<string | undefined> {
+  const why = await missing()
+  if (why === undefined) return undefined
+  const message = `The server's clock cannot be moved here: ${why}`
+  if (process.env.CI) throw new Error(message)
+  console.warn(`SKIPPED: ${message}`)
+  return message
+}
+
+async function missing(): Promise<string | undefined> {
+  if (process.platform !== 'linux') return `LD_PRELOAD needs Linux, this is ${process.platform}`
+  const { kind } = inject('redisSource')
+  if (kind !== 'binary') return 'the Redis of the tests runs in Docker; install redis-server'
+  try {
+    await promisify(execFile)('cc', ['--version'])
+  } catch {
+    return 'there is no C compiler; install cc'
+  }
+  return undefined
+}
+
+/** Call only if `whyClockStandsStill` said nothing. */
+export async function startMovableRedis(): Promise<MovableRedis> {
+  const folder = await mkdtemp(join(tmpdir(), 'stampede-clock-'))
+  const [library, offset] = [join(folder, 'clock-offset.so'), join(folder, 'offset')]
+  await promisify(execFile)('cc', ['-shared', '-fPIC', '-O2', '-o', library, SOURCE])
+  const file = await open(offset, 'w+')
+  const setClockBy = async (ms: number) => {
+    const micros = Buffer.alloc(8)
+    micros.writeBigInt64LE(BigInt(Math.round(ms)) * 1_000n)
+    // In place, and all 8 bytes at once: the server has the page mapped.
+    await file.write(micros, 0, 8, 0)
+  }
+  await setClockBy(0)
+  const server = await startRedis({
+    env: { LD_PRELOAD: library, STAMPEDE_CLOCK_OFFSET: offset },
+  })
+  const stop = async () => {
+    await server.stop()
+    await file.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { ...server, setClockBy, stop, [Symbol.asyncDispose]: stop }
+}

@@ -1,0 +1,184 @@
+// What each structure that holds bytes counts, and what it really takes: bodies of 20 B, 2 kB and 200 kB, made as an
+// application or a socket makes them. Run with --expose-gc; prints one line of JSON.
+// @ts-check
+import { createStampede, memoryStore } from '@stampede/core'
+import { encodeFrame } from '../../../packages/core/dist/entry/frame.js'
+import { Replays } from '../../../packages/core/dist/idempotency/replays.js'
+import { Seal } from '../../../packages/core/dist/idempotency/seal.js'
+import { MemoryIdempotency } from '../../../packages/core/dist/memory/memory-idempotency.js'
+import { systemClock } from '../../../packages/core/dist/ports/clock.js'
+import { idempotencyOf } from '../../../packages/core/dist/stampede.js'
+import { Awaited } from '../../../packages/redis/dist/awaited.js'
+
+/** Enough of each that it is more than what the rest of the process takes meanwhile. */
+const AT_LEAST = 6 * 1024 * 1024
+const ignore = () => {}
+
+/** Text that nothing else holds. @param {number} length */
+function text(length) {
+  let made = ''
+  while (made.length < length) made += Math.random().toString(36).slice(2)
+  return Buffer.from(made.slice(0, length), 'latin1').toString('latin1')
+}
+
+/** A part of a longer text holds the whole of it. @param {number} length */
+const part = (length) => text(length + 2_000).slice(1_000, 1_000 + length)
+const hash = () => text(43)
+
+/** Small ones are views of a buffer of 8 KiB. @param {number} size */
+const body = (size) => Buffer.from(text(size))
+
+/** What a socket has read: each reply is a view of it. @param {Uint8Array} bytes */
+function read(bytes) {
+  const chunk = Buffer.allocUnsafeSlow(bytes.byteLength + 60_000)
+  chunk.set(bytes, 30_000)
+  return chunk.subarray(30_000, 30_000 + bytes.byteLength)
+}
+
+/** @param {number} size */
+const kept = (size) => ({
+  type: /** @type {const} */ ('response'),
+  status: 201,
+  headers: /** @type {[string, string][]} */ ([['location', part(40)]]),
+  body: body(size),
+})
+const fingerprints = () => ({ exact: hash(), canonical: hash() })
+const made = { asOf: 1, tookMs: 1, subjects: [] }
+
+/** @typedef {{ add(): unknown, bytes(): number, most?: number, close?(): unknown }} Filled */
+
+/** @type {Record<string, (size: number) => Filled>} */
+const STRUCTURES = {
+  replays(size) {
+    const replays = new Replays(systemClock, () => true)
+    return {
+      add: () => replays.add(hash(), { kept: kept(size), fingerprints: fingerprints() }, 60_000),
+      bytes: () => replays.size.bytes,
+    }
+  },
+
+  'results that could not be stored'(size) {
+    const store = memoryStore()
+    const { idempotency } = store
+    idempotency.finish = async () => {
+      throw new Error('away')
+    }
+    const stampede = createStampede({ store })
+    const { unstored } = idempotencyOf(stampede)
+    // The memory store has a record of each, too, which is counted there.
+    const records = /** @type {MemoryIdempotency} */ (idempotency)
+    return {
+      add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
+      bytes: () => unstored.bytes + records.size.bytes,
+      close: () => stampede.close(),
+    }
+  },
+
+  'the memory store'(size) {
+    const store = memoryStore()
+    const hooks = { onWake: ignore, onPurge: ignore, onMark: ignore, onExtend: ignore }
+    const more = { onGap: ignore, onForget: ignore, onLost: ignore, onError: ignore }
+    store.attach({ clock: systemClock, ...hooks, ...more })
+    const lives = { freshMs: 60_000, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
+    return {
+      async add() {
+        const key = hash()
+        const reply = await store.lookup(key, { token: hash(), leaseMs: 1_000 })
+        if (reply.status !== 'leased') throw new Error(reply.status)
+        const entry = { type: /** @type {const} */ ('value'), body: body(size), made }
+        const frame = encodeFrame(key, { ...entry, encoding: 'bytes' })
+        await store.commit(reply.grant, frame, { ...lives, physicalMs: 60_000 })
+      },
+      bytes: () =>
+        /** @type {{ size: { bytes: number } }} */ (/** @type {unknown} */ (store)).size.bytes,
+    }
+  },
+
+  'idempotency keys in memory'(size) {
+    const store = new MemoryIdempotency()
+    const seal = new Seal(['k'.repeat(32)])
+    const hooks = { onWake: ignore, onSettled: ignore, onGap: ignore, onBack: ignore }
+    store.attach({ clock: systemClock, ...hooks, onLost: ignore, onError: ignore })
+    const rules = { leaseMs: 1_000, retentionMs: 60_000, maxAttempts: 3, keepUncertainMs: 60_000 }
+    return {
+      async add() {
+        const key = hash()
+        const prints = fingerprints()
+        const request = { token: hash(), fingerprints: prints, wait: false, ...rules }
+        const reply = await store.begin(key, { ...request, onLeaseExpired: 'takeover' })
+        if (reply.status !== 'begun') throw new Error(reply.status)
+        // What is sealed is small, and made from a buffer that others share.
+        await store.keepStep(reply.grant, 'charge', seal.seal(key, body(20)))
+        const frame = seal.seal(key, body(size))
+        await store.finish(reply.grant, { as: 'completed', frame, keepMs: 60_000 }, prints)
+      },
+      bytes: () => store.size.bytes,
+    }
+  },
+
+  'entries delivered with a wake-up'(size) {
+    const awaited = new Awaited()
+    const times = { staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
+    return {
+      add() {
+        const [key, token] = [text(1_000), hash()]
+        awaited.add(key, token, '1')
+        const frame = read(body(size))
+        // Both parts of a message.
+        const [told, by] = [key, token].map((each) => Buffer.from(each).toString())
+        awaited.fill({
+          key: String(told),
+          token: String(by),
+          fence: '1',
+          frame,
+          at: 1,
+          freshMs: 1,
+          ...times,
+        })
+      },
+      bytes: () => awaited.bytes,
+      most: 450,
+    }
+  },
+}
+
+/** The least of several readings, each just after a collection: what timers do in between is garbage. */
+async function used() {
+  let least = Number.POSITIVE_INFINITY
+  // V8 frees buffers on another thread, which may come late on a busy machine.
+  for (let sameFor = 0, i = 0; sameFor < 8 && i < 200; i++) {
+    globalThis.gc?.()
+    const { heapUsed, external } = process.memoryUsage()
+    sameFor = heapUsed + external < least - 50_000 ? 0 : sameFor + 1
+    least = Math.min(least, heapUsed + external)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  return least
+}
+
+/** @param {(size: number) => Filled} make @param {number} size */
+async function measure(make, size) {
+  const warm = make(size)
+  for (let i = 0; i < 200; i++) await warm.add()
+  await warm.close?.()
+  const { add, bytes, most = Number.POSITIVE_INFINITY, close } = make(size)
+  const before = await used()
+  let entries = 0
+  for (; bytes() < AT_LEAST && entries < most; entries++) await add()
+  const grown = (await used()) - before
+  const counted = bytes()
+  await close?.()
+  return { entries, counted, grown }
+}
+
+/** @type {Record<string, unknown>} */
+const measured = {}
+const only = process.argv[2] ?? ''
+for (const [name, make] of Object.entries(STRUCTURES)) {
+  if (!name.includes(only)) continue
+  for (const size of [20, 2_000, 200_000]) {
+    measured[`${name}, ${size} bytes`] = await measure(make, size)
+  }
+}
+console.log(JSON.stringify(measured))
+process.exit(0)

@@ -1,0 +1,428 @@
+// The records of the cache on the simulated server: lua/lookup-or-lease-2.lua, commit-2, extend-2, renew-2, end-lease-1 and purge-1 on a
+// Map, line by line. A record expires by the server's own clock, as a key of Redis does.
+
+/** A moment, and when it was set: before that it is void. */
+interface Moment {
+  readonly at: number
+  readonly set: number
+}
+
+interface Life {
+  /** The fence it was stored with, and that of its last extension. */
+  readonly stored: number
+  readonly entry: number
+  readonly made: number
+  fresh: number
+  readonly swr: number
+  readonly sie: number
+  readonly keep: number
+}
+
+export interface ServerRecord {
+  fence: number
+  token: string | undefined
+  until: Moment | undefined
+  pass: Moment | undefined
+  retry: Moment | undefined
+  failure: string
+  life: Life | undefined
+  frame: Uint8Array | undefined
+  patch: Uint8Array | undefined
+  /** Of a group: variants with a lower fence are gone, those up to `softened` are stale. */
+  variants: number | undefined
+  softened: number
+  softenedAt: number
+  /** The newest fence of its variants. */
+  top: number
+  /** By process: the name by which it asked, if it is told what was made. */
+  waiters: Map<string, string>
+  expiresAt: number
+}
+
+type Reply = readonly unknown[]
+
+export interface Telling {
+  readonly key: string
+  /** What those who asked to be told are sent, after their name. */
+  readonly made?: Buffer | undefined
+}
+
+export class ServerRecords {
+  /** Whoever was woken by the command that was executed last. */
+  woken: string[] = []
+  /** What the purge that was executed last found. */
+  purged: ServerRecord | undefined
+  /** By record and fence, on the server's clock: until when it is fresh, if nothing is purged. */
+  readonly freshUntil = new Map<string, number>()
+  /** A replica, or a master that is cut off: what would write is refused. */
+  refusal: Error | undefined
+  readonly #all = new Map<string, ServerRecord>()
+  readonly #now: () => number
+  readonly #micros: () => number
+  readonly #wake: (process: string, word: Buffer) => void
+
+  constructor(
+    now: () => number,
+    micros: () => number,
+    wake: (process: string, word: Buffer) => void,
+  ) {
+    this.#now = now
+    this.#micros = micros
+    this.#wake = wake
+  }
+
+  /** Undefined: there is none, or it expired. */
+  get(key: string): ServerRecord | undefined {
+    const known = this.#all.get(key)
+    if (known === undefined || this.#now() < known.expiresAt) return known
+    this.#all.delete(key)
+    return undefined
+  }
+
+  get groups(): string[] {
+    return [...this.#all].flatMap(([key, { variants }]) => (variants === undefined ? [] : [key]))
+  }
+
+  get keys(): string[] {
+    return [...this.#all.keys()]
+  }
+
+  evict(key: string): void {
+    this.#all.delete(key)
+  }
+
+  lookup(key: string, group: string, args: readonly string[]): Reply {
+    const [token = '', lease, process = '', known = '', outdated = '', soft, early] = args
+    const [notAfter, keepMs, isTold, like = ''] = args.slice(7)
+    const leaseMs = Number(lease)
+    const now = this.#now()
+    if (Number(notAfter) > 0 && now > Number(notAfter)) return ['LATE', now]
+    const stamps =
+      group === key ? { variants: 0, softened: 0, softenedAt: 0, top: 0 } : this.get(group)
+    const oldest = stamps?.variants ?? Number.POSITIVE_INFINITY
+    const { softened = 0, softenedAt = 0, top = 0 } = stamps ?? {}
+    let record = this.get(key)
+    const newest = record?.fence ?? 0
+    if (newest > 0 && newest < oldest) {
+      this.#write()
+      this.#all.delete(key)
+      record = undefined
+    }
+    const ms = (moment: Moment | undefined) =>
+      moment !== undefined && now >= moment.set ? moment.at : 0
+    const [leaseUntil, pass, retry] = [ms(record?.until), ms(record?.pass), ms(record?.retry)]
+    const failure = record?.failure ?? ''
+    let life = record?.life
+    if (life !== undefined && life.stored < oldest) life = undefined
+    let fresh = life?.fresh ?? 0
+    if (life !== undefined && life.entry <= softened) fresh = Math.min(fresh, now, softenedAt)
+    const isOutdated = life !== undefined && text(life.entry) === outdated
+    if (
+      record !== undefined &&
+      life !== undefined &&
+      (now < life.made || (isOutdated && soft !== '1'))
+    ) {
+      this.#write()
+      dropEntry(record)
+      life = undefined
+    } else if (life !== undefined && isOutdated && now < fresh) {
+      this.#write()
+      fresh = now
+      life.fresh = now
+    }
+    const reply = (status: string, grant: string, forMs: number): Reply => {
+      const lasts = life && Math.max(life.swr, life.sie, status === 'LEASED' ? life.keep : 0)
+      if (life === undefined || lasts === undefined || now >= fresh + lasts) {
+        return [status, now, grant, forMs, '', 0, 0, 0, 0, 0, failure, null, null]
+      }
+      const { stored, entry, made, swr, sie, keep } = life
+      const hasIt = known === text(stored) || known === text(entry)
+      const frame = hasIt ? null : (record?.frame ?? Buffer.alloc(0))
+      const isPatched = entry !== stored && known !== text(entry)
+      const patch = isPatched ? (record?.patch ?? Buffer.alloc(0)) : null
+      const head = [status, now, grant, forMs, text(entry), now - made, fresh - now]
+      return [...head, swr, sie, keep, failure, frame, patch]
+    }
+    const held = record?.token !== undefined && now < leaseUntil && newest > softened
+    const busy = held && record?.token !== token
+    const isFresh = life !== undefined && now < fresh
+    if (isFresh && (early !== '1' || leaseMs === 0 || busy || now < retry))
+      return reply('FRESH', '', 0)
+    if (now < pass && (busy || leaseMs === 0)) return ['PASS', now, '', pass - now]
+    const failedLike = like !== '' ? (/"like":"([\w-]+)"/.exec(failure)?.[1] ?? like) : like
+    if (now >= pass && now < retry && failure !== '' && failedLike === like) {
+      return reply('FAILED', '', retry - now)
+    }
+    const usable = life !== undefined && now < fresh + life.swr
+    if (leaseMs === 0) return usable ? reply('STALE', '', 0) : ['BUSY', now, '', 0]
+    this.#write()
+    if (busy && record !== undefined) {
+      record.waiters.set(process, !usable && isTold === '1' ? token : '')
+      if (usable) return reply('STALE', '', leaseUntil - now)
+      return ['BUSY', now, '', leaseUntil - now, text(newest)]
+    }
+    const least = [newest + 1, Number.isFinite(oldest) ? oldest : 0, softened + 1, top + 1]
+    const fence = held ? newest : Math.max(...least, this.#micros())
+    if (!held) this.#grant(key, group, { token, fence, leaseMs, keepMs: Number(keepMs), now, pass })
+    if (now < pass) return ['PASS', now, text(fence), pass - now]
+    return reply(isFresh ? 'FRESH' : usable ? 'STALE' : 'LEASED', text(fence), 0)
+  }
+
+  commit(
+    key: string,
+    group: string,
+    args: readonly string[],
+    frame: Uint8Array,
+    telling: Telling,
+  ): string {
+    this.#write()
+    const [token, fenceText, , fresh, swr, sie, keep, physical] = args
+    const fence = Number(fenceText)
+    const record = this.get(key)
+    if (record === undefined || record.fence !== fence) return 'FENCED'
+    if (!this.#isAfterPurges(key, group, fence)) return 'FENCED'
+    if (record.token !== token) return record.life?.stored === fence ? 'COMMITTED' : 'FENCED'
+    const now = this.#now()
+    record.life = {
+      stored: fence,
+      entry: fence,
+      made: now,
+      fresh: now + Number(fresh),
+      swr: Number(swr),
+      sie: Number(sie),
+      keep: Number(keep),
+    }
+    record.frame = frame
+    record.patch = undefined
+    this.freshUntil.set(`${key} ${fenceText}`, record.life.fresh)
+    this.#endWritten(key, group, record, Number(physical))
+    this.#wakeAll(record, telling)
+    return 'COMMITTED'
+  }
+
+  extend(
+    key: string,
+    group: string,
+    args: readonly string[],
+    patch: Uint8Array,
+    telling: Telling,
+  ): string {
+    this.#write()
+    const [token, fenceText, , fresh, swr, sie, keep, physical] = args
+    const fence = Number(fenceText)
+    const record = this.get(key)
+    if (record === undefined || record.fence !== fence) return 'FENCED'
+    if (!this.#isAfterPurges(key, group, fence)) return 'FENCED'
+    const { life } = record
+    if (record.token !== token) {
+      return life !== undefined && life.stored !== fence && life.entry === fence
+        ? 'EXTENDED'
+        : 'FENCED'
+    }
+    const now = this.#now()
+    const oldest = group === key ? 0 : (this.get(group)?.variants ?? Number.POSITIVE_INFINITY)
+    const isKnown = life !== undefined && life.stored >= oldest
+    if (isKnown) {
+      const times = { swr: Number(swr), sie: Number(sie), keep: Number(keep) }
+      record.life = {
+        stored: life.stored,
+        entry: fence,
+        made: now,
+        fresh: now + Number(fresh),
+        ...times,
+      }
+      record.patch = patch
+      this.freshUntil.set(`${key} ${fenceText}`, record.life.fresh)
+      this.#endWritten(key, group, record, Number(physical))
+    }
+    endLease(record)
+    record.pass = undefined
+    this.#wakeAll(record, telling)
+    return isKnown ? 'EXTENDED' : 'FENCED'
+  }
+
+  renew(key: string, group: string, [token, fence, leaseMs, keepMs]: readonly string[]): string {
+    this.#write()
+    const record = this.get(key)
+    if (record === undefined || text(record.fence) !== fence || record.token !== token)
+      return 'LOST'
+    const now = this.#now()
+    this.#lengthen(key, Number(leaseMs) + Number(keepMs))
+    if (group !== key) this.#lengthen(group, Number(leaseMs) + Number(keepMs))
+    record.until = { at: now + Number(leaseMs), set: now }
+    return 'RENEWED'
+  }
+
+  endLease(key: string, args: readonly string[], telling: Telling): string {
+    this.#write()
+    const [token, fence, pass, backoff, failure = '', , , isAwaited] = args
+    const record = this.get(key)
+    if (record === undefined || record.token !== token) return 'FENCED'
+    if (fence !== '*' && text(record.fence) !== fence) return 'FENCED'
+    endLease(record)
+    const [passMs, backoffMs, now] = [Number(pass), Number(backoff), this.#now()]
+    if (passMs > 0) {
+      dropEntry(record)
+      record.pass = { at: now + passMs, set: now }
+    } else if (backoffMs > 0 && (isAwaited === '1' || record.waiters.size > 0)) {
+      record.retry = { at: now + backoffMs, set: now }
+      record.failure = failure
+    }
+    this.#lengthen(key, Math.max(passMs, backoffMs) + 1_000)
+    this.#wakeAll(record, telling)
+    return 'ENDED'
+  }
+
+  purge(key: string, soft: boolean, telling: Telling): string {
+    this.#write()
+    const record = this.get(key)
+    this.purged = record
+    if (record === undefined) return 'PURGED'
+    const { fence, variants, softened, top, expiresAt } = record
+    const now = this.#now()
+    const stamp = Math.max(fence + 1, (variants ?? 0) + 1, softened + 1, top + 1, this.#micros())
+    const { waiters } = record
+    if (soft && (fence > 0 || variants !== undefined)) {
+      if (record.life !== undefined) record.life.fresh = Math.min(record.life.fresh, now)
+      Object.assign(record, { fence: stamp, softened: stamp, softenedAt: now })
+      endLease(record)
+    } else if (!soft) {
+      this.#all.delete(key)
+      if (variants !== undefined) {
+        this.#all.set(key, { ...newRecord(), variants: stamp, fence: stamp, expiresAt })
+      }
+    }
+    this.#wakeAll({ ...record, waiters }, telling)
+    return 'PURGED'
+  }
+
+  /** HMGET: null for what there is not. */
+  read(key: string, names: readonly string[]): Array<Buffer | null> {
+    const record = this.get(key)
+    const values: Record<string, Uint8Array | string | undefined> = {
+      life: record?.life && lifeOf(record.life),
+      frame: record?.frame,
+      patch: record?.patch,
+      variants: record?.variants === undefined ? undefined : text(record.variants),
+      softened: record?.softened ? text(record.softened) : undefined,
+    }
+    return names.map((name) => {
+      const value = values[name]
+      if (value === undefined) return null
+      return typeof value === 'string' ? Buffer.from(value) : Buffer.from(value)
+    })
+  }
+
+  #write(): void {
+    if (this.refusal !== undefined) throw this.refusal
+  }
+
+  #grant(
+    key: string,
+    group: string,
+    given: Record<'fence' | 'leaseMs' | 'keepMs' | 'now' | 'pass', number> & { token: string },
+  ): void {
+    const { token, fence, leaseMs, keepMs, now, pass } = given
+    const record = this.get(key) ?? newRecord()
+    this.#all.set(key, record)
+    record.token = token
+    record.fence = fence
+    record.until = { at: now + leaseMs, set: now }
+    record.retry = undefined
+    record.failure = ''
+    if (now >= pass) record.pass = undefined
+    if (group !== key) {
+      const home = this.get(group) ?? newRecord()
+      this.#all.set(group, home)
+      home.top = fence
+      home.variants ??= fence
+      this.#lengthen(group, leaseMs + keepMs)
+    }
+    this.#lengthen(key, leaseMs + keepMs)
+  }
+
+  /** No purge of the group came after the grant, and none was lost with its record. */
+  #isAfterPurges(key: string, group: string, fence: number): boolean {
+    if (group === key) return true
+    const home = this.get(group)
+    return fence >= (home?.variants ?? Number.POSITIVE_INFINITY) && fence > (home?.softened ?? 0)
+  }
+
+  /** A record with variants lives as long as the longest of them. */
+  #endWritten(key: string, group: string, record: ServerRecord, physicalMs: number): void {
+    endLease(record)
+    record.pass = undefined
+    if (record.variants !== undefined) this.#lengthen(key, physicalMs)
+    else record.expiresAt = this.#now() + physicalMs
+    if (group !== key) this.#lengthen(group, physicalMs)
+  }
+
+  #lengthen(key: string, ms: number): void {
+    const record = this.get(key)
+    if (record === undefined) return
+    const until = this.#now() + ms
+    if (record.expiresAt === Number.POSITIVE_INFINITY || record.expiresAt < until)
+      record.expiresAt = until
+  }
+
+  #wakeAll({ waiters }: ServerRecord, { key, made }: Telling): void {
+    for (const [process, name] of [...waiters]) {
+      waiters.delete(process)
+      const isTold = made !== undefined && name !== ''
+      this.#wake(
+        process,
+        isTold ? Buffer.concat([Buffer.from(`\0${name}`), made]) : Buffer.from(key),
+      )
+      this.woken.push(process)
+    }
+  }
+}
+
+function newRecord(): ServerRecord {
+  return {
+    fence: 0,
+    token: undefined,
+    until: undefined,
+    pass: undefined,
+    retry: undefined,
+    failure: '',
+    life: undefined,
+    frame: undefined,
+    patch: undefined,
+    variants: undefined,
+    softened: 0,
+    softenedAt: 0,
+    top: 0,
+    waiters: new Map(),
+    expiresAt: Number.POSITIVE_INFINITY,
+  }
+}
+
+function endLease(record: ServerRecord): void {
+  Object.assign(record, { token: undefined, until: undefined, retry: undefined, failure: '' })
+}
+
+function dropEntry(record: ServerRecord): void {
+  Object.assign(record, { life: undefined, frame: undefined, patch: undefined })
+}
+
+function lifeOf({ stored, entry, made, fresh, swr, sie, keep }: Life): string {
+  return [stored, entry, made, fresh, swr, sie, keep].map(text).join(' ')
+}
+
+/** Lua's `%.0f`. */
+function text(number: number): string {
+  return number.toFixed(0)
+}
+
+/** What lua/commit-2.lua tells those who wait, but for the name by which each asked; undefined: it is too long. */
+export function toldOf(
+  now: number,
+  args: readonly string[],
+  frame: Uint8Array,
+): Buffer | undefined {
+  const [, fence, , fresh, swr, sie, keep, , key = '', , longest] = args
+  if (frame.byteLength > Number(longest)) return undefined
+  const head = ['', fence, now, fresh, swr, sie, keep, Buffer.byteLength(key)].join(' ')
+  return Buffer.concat([Buffer.from(`${head}\n${key}`), frame])
+}
