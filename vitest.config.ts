@@ -1,6 +1,6 @@
-// Four projects. `npm test` runs three of them: `unit` (beside the sources, no server), and of test/ `redis` (fleets that measure
-// time or count commands: one file at a time) and `pairs` (files that bear company: two at a time). `npm run test:soak` runs the
-// fourth: storms, leaks, long fuzzing and the simulation.
+// Four projects. `npm test` runs `unit` (beside the sources, no server), `redis` (fleets that measure time or count
+// commands: one file at a time) and `pairs` (two files at a time). `npm run test:soak` runs `soak`. The folder of a
+// test decides which project it belongs to (test/README.md).
 // In-process tests run the sources: the workspaces' exports map `stampede:source` to ./src. Fleet
 // members are separate processes and run the build, so that tier is started through `npm test`.
 import { defineConfig } from 'vitest/config'
@@ -13,21 +13,14 @@ const shared = {
   ssr: { resolve: { conditions } },
 }
 
-const inTest = (name: string): string => `test/${name}.test.ts`
+const inFolders = (...folders: string[]): string[] =>
+  folders.map((folder) => `test/${folder}/**/*.test.ts`)
 
-/** Minutes long together, and not what a single change breaks first. Two at a time. */
-const SOAK = [
-  ...['evicted-groups', 'flood', 'forked-history', 'heap', 'l1-heap', 'leak-fuzz', 'leaks'],
-  ...['purge-many', 'regexes', 'short-way', 'shutdown', 'simulation', 'staleness', 'storm'],
-  'worker',
-].map(inTest)
+/** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
+const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
-/** Long, and either at work all the time and in no hurry, or waiting most of it. */
-const PAIRS = [
-  ...['attacks/*', 'cluster', 'freshness-differential', 'hostile-input', 'hostile-redis'],
-  ...['http-contract', 'idempotency-adapters', 'idempotency-stores', 'layouts'],
-  ...['middleware-orders', 'purge-log', 'quorum', 'two-layers'],
-].map(inTest)
+/** Files that do not measure time. Two at a time. */
+const PAIRS = inFolders('attacks', 'contracts', 'http', 'protocol')
 
 const common = {
   pool: 'forks' as const,

@@ -1,11 +1,11 @@
 // @ts-check
-// Writes lua/*.lua into packages/redis/src/scripts.generated.ts. With --check it only tells, by its exit
+// Writes lua/*.lua into packages/redis/src/protocol/scripts.generated.ts. With --check it only tells, by its exit
 // code, whether that file is what it would write.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 const here = new URL('.', import.meta.url)
-const target = new URL('../packages/redis/src/scripts.generated.ts', here)
+const target = new URL('../packages/redis/src/protocol/scripts.generated.ts', here)
 
 const scripts = readdirSync(here)
   .filter((file) => file.endsWith('.lua'))
@@ -39,7 +39,9 @@ ${scripts.join('\n')}`
 if (process.argv.includes('--check')) {
   const present = readFileSync(target, 'utf8')
   if (present !== text) {
-    console.error('packages/redis/src/scripts.generated.ts is not what lua/ says: run npm run lua')
+    console.error(
+      'packages/redis/src/protocol/scripts.generated.ts is not what lua/ says: run npm run lua',
+    )
     process.exit(1)
   }
 } else {

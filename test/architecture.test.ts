@@ -16,7 +16,7 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   encoding: 'utf8',
 })
   .split('\n')
-  .filter((path) => path !== '' && path !== 'packages/redis/src/scripts.generated.ts')
+  .filter((path) => path !== '' && path !== 'packages/redis/src/protocol/scripts.generated.ts')
 
 const isTest = (path: string): boolean => /\.test\.ts$/.test(path)
 const isMapped = (path: string): boolean =>
@@ -109,13 +109,14 @@ describe('packages', () => {
 describe('core', () => {
   /** Higher numbers may import lower ones, and their own. */
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
-    [/^packages\/core\/src\/testing\//, 6],
-    [/^packages\/core\/src\/(index|http-cache|http-idempotency)\.ts$/, 5],
-    [/^packages\/core\/src\/stampede\.ts$/, 4],
-    [/^packages\/core\/src\/(data|memory|idempotency)\/|^packages\/core\/src\/stampede-options/, 3],
-    [/^packages\/core\/src\/cache\//, 2],
+    [/^packages\/core\/src\/testing\//, 7],
+    [/^packages\/core\/src\/(index|http-cache|http-idempotency)\.ts$/, 6],
+    [/^packages\/core\/src\/stampede\.ts$/, 5],
+    [/^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/stampede-options/, 4],
+    [/^packages\/core\/src\/(cache|compress|flight|l1|stream)\//, 3],
+    [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
-    [/^packages\/core\/src\/(ports\/|errors|events|options)/, 0],
+    [/^packages\/core\/src\/(ports\/|errors|events|options|tags)/, 0],
   ]
   const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 

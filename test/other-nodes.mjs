@@ -11,8 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa'],
-  redis: ['test/adapters'],
-  pairs: ['test/http-contract', 'test/middleware-orders'],
+  redis: ['test/contracts/adapters'],
+  pairs: ['test/contracts/http-contract', 'test/contracts/middleware-orders'],
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'stampede-nodes-'))

@@ -3,7 +3,7 @@
 import { type StampedeStore, type StoreHooks, systemClock } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { names } from '../../packages/redis/src/keys.ts'
+import { names } from '../../packages/redis/src/protocol/keys.ts'
 import type { RedisServer } from './redis-server.ts'
 
 const PREFIX = 't'

@@ -5,7 +5,9 @@ import type { Redis } from 'ioredis'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 const filesIn = (folder: string) =>
-  readdirSync(new URL(`../../${folder}`, import.meta.url)).map((name) => `${folder}/${name}`)
+  readdirSync(new URL(`../../${folder}`, import.meta.url), { recursive: true, encoding: 'utf8' })
+    .map((name) => `${folder}/${name}`)
+    .filter((path) => /\.(ts|lua)$/.test(path))
 
 const LINES = read('docs/guide/redis.md').match(/^ACL SETUSER .+$/gm) ?? []
 const RULES = LINES.map((line) => line.split(' ').slice(3))

@@ -2,7 +2,7 @@
 // versions or vandals; and what a script left of them.
 
 import { expect } from 'vitest'
-import type { Script } from '../../packages/redis/src/scripts.generated.ts'
+import type { Script } from '../../packages/redis/src/protocol/scripts.generated.ts'
 import {
   type Arguments,
   allHeard,

@@ -1,6 +1,6 @@
 // Chance of its own for each call, fault and process of an episode, so that leaving one out changes nothing for the others.
 
-import { type Random, randomFrom } from '../leak-fuzz/random.ts'
+import { type Random, randomFrom } from '../fuzz/leaks/random.ts'
 
 /** The same for the same three, whatever else there is. */
 export function chanceOf(

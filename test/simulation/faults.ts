@@ -1,6 +1,6 @@
 // What goes wrong: each fault begins, and most of them end some time later.
 
-import type { Random } from '../leak-fuzz/random.ts'
+import type { Random } from '../fuzz/leaks/random.ts'
 import { exponential } from './chance.ts'
 import type { Link } from './link.ts'
 import type { World } from './world.ts'

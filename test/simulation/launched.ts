@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Edit } from '../leak-fuzz/mutation.ts'
+import type { Edit } from '../fuzz/leaks/mutation.ts'
 
 const LAUNCH = join(process.cwd(), 'test', 'leak-fuzz', 'launch.mjs')
 

@@ -1,7 +1,7 @@
 // What connects a process and the server, and how a command is written on it.
 
-import * as scripts from '../../packages/redis/src/scripts.generated.ts'
-import type { Random } from '../leak-fuzz/random.ts'
+import * as scripts from '../../packages/redis/src/protocol/scripts.generated.ts'
+import type { Random } from '../fuzz/leaks/random.ts'
 import type { Figures } from './figures.ts'
 import type { Kernel } from './kernel.ts'
 import type { Command, SimRedis } from './sim-redis.ts'

@@ -2,7 +2,7 @@
 // Exit status 1 if one was not noticed.
 
 import { parseArgs } from 'node:util'
-import type { Mutation } from '../leak-fuzz/mutation.ts'
+import type { Mutation } from '../fuzz/leaks/mutation.ts'
 import { reported } from './launched.ts'
 import { MUTATIONS } from './mutations.ts'
 import { writeInto } from './page.ts'

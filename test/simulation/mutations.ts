@@ -1,19 +1,19 @@
 // Parts of the protocol, each with a way to break it. The simulation has to notice every one.
 
-import type { Edit, Mutation } from '../leak-fuzz/mutation.ts'
-import { STORING } from '../leak-fuzz/mutations-storing.ts'
+import type { Edit, Mutation } from '../fuzz/leaks/mutation.ts'
+import { STORING } from '../fuzz/leaks/mutations-storing.ts'
 
 /** The scripts of lua/, as the simulated server has them. */
 const RECORDS = 'simulation/server-records.ts'
 const LOCKS = 'simulation/server-locks.ts'
 const PURGES = 'simulation/server-purges.ts'
 const JOBS = 'core/src/memory/memory-idempotency.ts'
-const MARKS = 'core/src/cache/purge-marks.ts'
+const MARKS = 'core/src/l1/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
-const WAIT = 'core/src/cache/wait.ts'
-const AWAITED = 'redis/src/awaited.ts'
-const READ_FIRST = 'redis/src/read-first.ts'
-const TRUST = 'core/src/cache/trust.ts'
+const WAIT = 'core/src/flight/wait.ts'
+const AWAITED = 'redis/src/stores/awaited.ts'
+const READ_FIRST = 'redis/src/protocol/read-first.ts'
+const TRUST = 'core/src/l1/trust.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -101,12 +101,12 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'when the history of purges was lost, copies and what was made before are used on',
     edits: [
       { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
-      { file: 'core/src/cache/hints.ts', from: 'rt.l1.flush()', to: '' },
+      { file: 'core/src/l1/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
   drop(
     'a fill says that it knows every purge there will be',
-    'core/src/cache/fill.ts',
+    'core/src/flight/fill.ts',
     'Math.max(rt.store.position, rt.marks.newest)',
     'Number.MAX_SAFE_INTEGER',
   ),
@@ -118,7 +118,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'what was read before a purge is kept after it',
-    'core/src/cache/l1.ts',
+    'core/src/l1/l1.ts',
     'if (since < this.#forgotten || purgedAt > since) return false',
     'void purgedAt',
   ),
@@ -131,7 +131,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'those who ask for a key that is being filled fill it, too',
-    'core/src/cache/resolve.ts',
+    'core/src/flight/resolve.ts',
     'const present = joinable(rt, key)',
     'const present = undefined as Flight | undefined',
   ),
@@ -192,7 +192,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'a server that only reads confirms that no purge was missed',
-    'redis/src/purge-commands.ts',
+    'redis/src/stores/purge-commands.ts',
     "this.#link.ask('PERSIST', meta)",
     'Promise.resolve(meta)',
   ),
@@ -208,7 +208,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'a lease of which nobody heard is not given back',
-    'redis/src/redis-lookups.ts',
+    'redis/src/stores/redis-lookups.ts',
     'this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))',
     'void [ending, token]',
   ),
@@ -233,7 +233,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'the time of the server is asked for once, and never again',
-    'redis/src/turn.ts',
+    'redis/src/connection/turn.ts',
     'turns.delete(stream)',
   ),
   drop(
@@ -288,7 +288,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'a call waits without a limit',
-    'core/src/cache/flight.ts',
+    'core/src/flight/flight.ts',
     'if (this.counting) startClock(rt, waiter)',
     'void rt',
   ),

@@ -1,7 +1,7 @@
 // What an episode's applications are like: their keys, how they ask for values, and how slow their origin is.
 
 import type { GetOrSetOptions } from '@stampede/core'
-import type { Random } from '../leak-fuzz/random.ts'
+import type { Random } from '../fuzz/leaks/random.ts'
 
 export interface Value {
   readonly key: string

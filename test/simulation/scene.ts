@@ -1,6 +1,6 @@
 // Where one call of an application happens.
 
-import type { Random } from '../leak-fuzz/random.ts'
+import type { Random } from '../fuzz/leaks/random.ts'
 import type { Member } from './member.ts'
 import type { Plan } from './plan.ts'
 import type { World } from './world.ts'

@@ -2,7 +2,7 @@
 // record, or the script. Seen from outside: by what was sent meanwhile. And the rule that is about all three: what is said to be fresh is.
 
 import type { LookupReply, LookupRequest, StampedeStore } from '@stampede/core'
-import { names } from '../../packages/redis/src/keys.ts'
+import { names } from '../../packages/redis/src/protocol/keys.ts'
 import type { Net } from './link.ts'
 import type { Command } from './sim-redis.ts'
 

@@ -1,7 +1,7 @@
 // What the applications do: values asked for, data changed and purged, locks held, jobs run; at random times in random processes.
 
 import type { Attempt, FactoryContext, PurgeTarget } from '@stampede/core'
-import type { Random } from '../leak-fuzz/random.ts'
+import type { Random } from '../fuzz/leaks/random.ts'
 import {
   type CallKind,
   LONGEST_ORIGIN_MS,

@@ -2,8 +2,6 @@
 
 // For adapters
 export type { Begun } from './cache/begin.ts'
-export { type Hold, LeaseKeeper } from './cache/lease-keeper.ts'
-export type { PurgeOptions, PurgeTarget } from './cache/purge.ts'
 export { strict } from './cache/strict.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
 export type { GetOrSetOptions } from './data/get-or-set-options.ts'
@@ -38,6 +36,8 @@ export type {
   IdempotencyRecord,
 } from './idempotency/operator.ts'
 export type { IdempotentOptions } from './idempotency/run-idempotent.ts'
+export type { PurgeOptions, PurgeTarget } from './l1/purge.ts'
+export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
 export { type MemoryStoreOptions, memoryStore } from './memory/memory-store.ts'
 export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'

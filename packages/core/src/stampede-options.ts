@@ -1,8 +1,8 @@
 // The options of createStampede: their types, defaults and checks.
 
-import type { L1Limits } from './cache/l1.ts'
 import { optionError } from './errors.ts'
 import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
+import type { L1Limits } from './l1/l1.ts'
 import { memoryStore } from './memory/memory-store.ts'
 import { checkNames, readBytes, readDurationMs, readFunction, readNumber } from './options.ts'
 import { type Clock, systemClock } from './ports/clock.ts'

@@ -1,12 +1,5 @@
 // createStampede: one cache for one process, wired to a store. Everything else is given it.
 
-import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './cache/hints.ts'
-import { L1 } from './cache/l1.ts'
-import { LeaseKeeper } from './cache/lease-keeper.ts'
-import { Places } from './cache/places.ts'
-import { type PurgeOptions, type PurgeTarget, purge } from './cache/purge.ts'
-import { PurgeMarks } from './cache/purge-marks.ts'
-import type { Runtime } from './cache/runtime.ts'
 import type { Factory } from './data/factory-context.ts'
 import { getOrSet } from './data/get-or-set.ts'
 import type { GetOrSetOptions } from './data/get-or-set-options.ts'
@@ -18,6 +11,8 @@ import {
   type StampedeEvent,
   type StampedeEventType,
 } from './events.ts'
+import { Places } from './flight/origin-slots.ts'
+import type { Runtime } from './flight/runtime.ts'
 import type { Attempt } from './idempotency/attempt.ts'
 import {
   closeIdempotency,
@@ -27,6 +22,11 @@ import {
 } from './idempotency/idempotency-runtime.ts'
 import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
+import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './l1/hints.ts'
+import { L1 } from './l1/l1.ts'
+import { type PurgeOptions, type PurgeTarget, purge } from './l1/purge.ts'
+import { PurgeMarks } from './l1/purge-marks.ts'
+import { LeaseKeeper } from './lease/lease-keeper.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 
 export interface StampedeStats {

@@ -1,7 +1,7 @@
 // The address of a request that no framework has seen: what its connection and its own head say, and no proxy.
 
 import type { IncomingMessage } from 'node:http'
-import type { RequestAddress } from './read-request.ts'
+import type { RequestAddress } from './request/read-request.ts'
 
 export function addressOf(req: IncomingMessage): RequestAddress {
   const { socket, headers, url: target = '/' } = req

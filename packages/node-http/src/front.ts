@@ -4,10 +4,10 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import { inspect } from 'node:util'
 import { type CacheOptions, createHttpCache, optionError } from '@stampede/core'
-import { hasLeft } from './client-gone.ts'
 import { addressOf } from './front-address.ts'
-import { breakOff } from './live-stream.ts'
 import { createNodeCache } from './node-exchange.ts'
+import { hasLeft } from './request/client-gone.ts'
+import { breakOff } from './response/live-stream.ts'
 
 /** An Express app, `app.callback()` of Koa, a listener of one's own. What it returns may be a promise. */
 export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, res: Res) => unknown

@@ -11,18 +11,18 @@ import {
   OWN_FIELDS,
   type RequestView,
 } from '@stampede/core'
-import { openCapture } from './capture-response.ts'
-import { hasLeft, watchLeft } from './client-gone.ts'
-import { hideConditionals } from './hide-conditionals.ts'
-import { withNatives } from './judge-head.ts'
-import { canBreakOff, writeLive } from './live-stream.ts'
-import { enterOrigin, isInsideOrigin, isTakenOn } from './origin-scope.ts'
-import { type RequestAddress, readRequest, rememberPeer } from './read-request.ts'
-import { type Dispatch, redispatch, takeRevalidation } from './revalidation.ts'
-import { watchHead } from './watch-head.ts'
-import { watchReads } from './watch-reads.ts'
-import { addAtHead } from './write-head.ts'
-import { writeReady, writeReply } from './write-response.ts'
+import { hasLeft, watchLeft } from './request/client-gone.ts'
+import { hideConditionals } from './request/hide-conditionals.ts'
+import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
+import { watchReads } from './request/watch-reads.ts'
+import { openCapture } from './response/capture-response.ts'
+import { withNatives } from './response/judge-head.ts'
+import { canBreakOff, writeLive } from './response/live-stream.ts'
+import { watchHead } from './response/watch-head.ts'
+import { addAtHead } from './response/write-head.ts'
+import { writeReady, writeReply } from './response/write-response.ts'
+import { enterOrigin, isInsideOrigin, isTakenOn } from './revalidation/origin-scope.ts'
+import { type Dispatch, redispatch, takeRevalidation } from './revalidation/revalidation.ts'
 
 /** A request on its way through a framework. */
 export interface NodeVisit<Native> {

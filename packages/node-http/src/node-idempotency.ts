@@ -2,13 +2,13 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { Attempt, AttemptObserver, HttpIdempotency, IdempotentExchange } from '@stampede/core'
-import { watchAttempt } from './attempt-watch.ts'
 import type { NodeVisit } from './node-exchange.ts'
-import type { ParsedRequest } from './parsed-body.ts'
-import { readRequest } from './read-request.ts'
-import { discardRequestBody, readRequestBody } from './request-body.ts'
-import { addAtHead } from './write-head.ts'
-import { writeReply } from './write-response.ts'
+import type { ParsedRequest } from './request/parsed-body.ts'
+import { readRequest } from './request/read-request.ts'
+import { discardRequestBody, readRequestBody } from './request/request-body.ts'
+import { watchAttempt } from './response/attempt-watch.ts'
+import { addAtHead } from './response/write-head.ts'
+import { writeReply } from './response/write-response.ts'
 
 /** A request on its way through a framework, with a body and a handler to be told of its attempt. */
 export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispatch'> {

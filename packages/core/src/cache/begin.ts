@@ -1,10 +1,10 @@
 // What is known of a request before anything is looked up: whether it takes part, and under which key.
 
+import type { Runtime } from '../flight/runtime.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
-import type { Runtime } from './runtime.ts'
 
 export interface Begun {
   readonly type: 'begun'

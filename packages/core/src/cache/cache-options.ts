@@ -1,6 +1,8 @@
 // The options of stampedeCache: their types, defaults and checks. The result is frozen and complete,
 // so that no stage has to ask what was meant.
 
+import type { Compression } from '../compress/compression.ts'
+import { readCompression } from '../compress/read-compression.ts'
 import {
   checkNames,
   readBoolean,
@@ -10,8 +12,7 @@ import {
   readFunction,
   readNumber,
 } from '../options.ts'
-import type { Compression } from './compression.ts'
-import { readCompression } from './read-compression.ts'
+import { readTags, type TagsRule } from '../tags.ts'
 import {
   readAuthorization,
   readCacheName,
@@ -23,7 +24,6 @@ import {
   readVary,
   WHERE,
 } from './read-options.ts'
-import { readTags, type TagsRule } from './tags.ts'
 
 /**
  * Options of `stampedeCache`, but for which Stampede to use. Durations are milliseconds. `Native` is what callbacks receive: an Express

@@ -3,6 +3,7 @@
 
 import type { Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
+import type { FillResult, Runtime } from '../flight/runtime.ts'
 import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
@@ -16,7 +17,6 @@ import {
 } from '../ports/exchange.ts'
 import type { Lifetimes } from '../ports/store.ts'
 import type { OriginRun } from './run-origin.ts'
-import type { FillResult, Runtime } from './runtime.ts'
 import type { NotStorable, Storable } from './storable.ts'
 import { type Asked, conditionsOf, meantBy } from './validate.ts'
 

@@ -2,21 +2,22 @@
 // respond. Each stage is a file of that name.
 
 import { freshnessAt } from '../entry/entry.ts'
+import { peek } from '../flight/lookup-or-lease.ts'
+import { resolve } from '../flight/resolve.ts'
+import type { Caller, FillResult, Lead, Resolution, Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
+import { sendLive, takesLive } from '../stream/live-answer.ts'
 import { audited } from './audit.ts'
 import { type Begun, begin } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { asksForWhole, isPlain } from './hit-at-once.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
-import { sendLive, takesLive } from './live-answer.ts'
-import { peek } from './lookup-or-lease.ts'
 import { watchRefresh } from './refresh-warning.ts'
-import { resolve } from './resolve.ts'
 import {
   notCached,
   offerOf,
@@ -28,7 +29,6 @@ import {
   wishOf,
 } from './respond.ts'
 import { type OriginRun, runOrigin } from './run-origin.ts'
-import type { Caller, FillResult, Lead, Resolution, Runtime } from './runtime.ts'
 import { staleReply } from './stale-if-error.ts'
 import type { VaryIndex } from './vary-index.ts'
 

@@ -2,14 +2,14 @@
 // array. Whatever is not that plain goes the long way, which decides all of it anew. `freshCopy` is the same for data.
 
 import type { HeldEntry } from '../entry/entry.ts'
+import type { Policy, Runtime } from '../flight/runtime.ts'
 import { sameSelection } from '../http/vary.ts'
+import { goodCopy } from '../l1/trust.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
 import type { Begun } from './begin.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 import { readyFrom } from './respond.ts'
-import type { Policy, Runtime } from './runtime.ts'
-import { goodCopy } from './trust.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 export function hitAtOnce<Native>(

@@ -2,14 +2,14 @@
 // origin that its answer names; the groups that it names (RFC 9875 §3), and the tags of the option. Started when the head of that answer is seen, before it leaves: whoever asks
 // this process afterwards asks a store that was told before.
 
+import type { Runtime } from '../flight/runtime.ts'
 import { headerValue } from '../http/headers.ts'
 import { invalidatedGroups } from '../http/response-tags.ts'
+import { forget, onPurge } from '../l1/hints.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { CacheConfig } from './cache-options.ts'
-import { forget, onPurge } from './hints.ts'
 import { customKey, urlKey } from './key.ts'
-import type { Runtime } from './runtime.ts'
 import { askForTags, originOf } from './subjects.ts'
 
 /** RFC 9110 §9.2.1. Of any other method it is not known, and that counts as unsafe. */

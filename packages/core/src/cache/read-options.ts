@@ -4,9 +4,9 @@
 import { optionError } from '../errors.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
+import { readTags } from '../tags.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { NEVER_STORED } from './storable.ts'
-import { readTags } from './tags.ts'
 
 export const WHERE = 'stampedeCache'
 

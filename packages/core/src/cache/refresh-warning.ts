@@ -2,11 +2,11 @@
 // without a warning the failure would go unnoticed.
 
 import { messageOf } from '../errors.ts'
+import type { FillResult, Lead } from '../flight/runtime.ts'
 import type { CapturedHead, Exchange, OriginEnd, OriginObserver } from '../ports/exchange.ts'
 import { ownText } from '../recent.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { LEFT_TO_INNER } from './inner-cache.ts'
-import type { FillResult, Lead } from './runtime.ts'
 
 /** One fault of a handler on `/products/:id` fails on thousands of paths. */
 const MOST_PATHS_PER_CACHE = 10

@@ -1,5 +1,6 @@
 // Stage: an entry becomes an answer: Age, Cache-Status, 304 where the client has it already, 206 where it wants a part.
 
+import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
@@ -13,7 +14,6 @@ import {
 } from '../http/request-directives.ts'
 import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
-import type { Form } from './compression.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
 export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {

@@ -1,6 +1,7 @@
 // Stage: runs the app for one request, judges the head of its answer before it leaves, and says what came
 // of it for everybody else. Those who wait are released as soon as the head says that it is not for them.
 
+import type { FillResult, Lead, Runtime } from '../flight/runtime.ts'
 import { mintEtag } from '../http/mint-etag.ts'
 import {
   type CapturedHead,
@@ -14,13 +15,12 @@ import {
   type RequestView,
 } from '../ports/exchange.ts'
 import type { LiveSink } from '../ports/live.ts'
+import { liveSink } from '../stream/collapse.ts'
 import type { CacheConfig } from './cache-options.ts'
-import { liveSink } from './collapse.ts'
 import { entryOf, refused, resultOf } from './fill-result.ts'
 import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
 import { statusField } from './respond.ts'
-import type { FillResult, Lead, Runtime } from './runtime.ts'
 import { staleReply } from './stale-if-error.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'

@@ -1,13 +1,13 @@
 // Stage: an older answer stands in for an error (RFC 5861 §4).
 
 import { type HeldEntry, mayCover } from '../entry/entry.ts'
+import type { Late, Runtime } from '../flight/runtime.ts'
 import { isWelcomeOnError } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
+import { trusted } from '../l1/trust.ts'
 import type { Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { offerOf, replyFrom, wishOf } from './respond.ts'
-import type { Late, Runtime } from './runtime.ts'
-import { trusted } from './trust.ts'
 
 /** RFC 5861 §4: the answers that count as an error an older response may stand in for. */
 const COVERED = new Set([500, 502, 503, 504])

@@ -8,10 +8,10 @@ import {
   readEarlyRefresh,
   readJitter,
 } from '../cache/cache-options.ts'
-import type { Policy } from '../cache/runtime.ts'
-import { readTags, type TagsRule } from '../cache/tags.ts'
 import { optionError } from '../errors.ts'
+import type { Policy } from '../flight/runtime.ts'
 import { type Bag, checkNames, readDurationMs } from '../options.ts'
+import { readTags, type TagsRule } from '../tags.ts'
 
 /** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
 export interface GetOrSetOptions<T = unknown> {

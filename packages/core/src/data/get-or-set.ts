@@ -1,11 +1,6 @@
 // The same journey for data: a key, a factory, and the value for everybody.
 
 import { freshCopy } from '../cache/hit-at-once.ts'
-import { resolve } from '../cache/resolve.ts'
-import type { Caller, FillResult, Lead, Resolution, Runtime } from '../cache/runtime.ts'
-import { spareInMemory } from '../cache/stand-in.ts'
-import { tagsOf } from '../cache/tags.ts'
-import { trusted } from '../cache/trust.ts'
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -19,9 +14,14 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
+import { resolve } from '../flight/resolve.ts'
+import type { Caller, FillResult, Lead, Resolution, Runtime } from '../flight/runtime.ts'
+import { spareInMemory } from '../flight/soft-timeout.ts'
+import { trusted } from '../l1/trust.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
+import { tagsOf } from '../tags.ts'
 import { contextOf, type Factory, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type GetOrSetOptions, type Plan, readPlan, WHERE } from './get-or-set-options.ts'
 import { decodeValue, encodeValue } from './value.ts'

@@ -1,7 +1,7 @@
 // What every stage of an idempotent request or job works with.
 
-import { LeaseKeeper } from '../cache/lease-keeper.ts'
 import type { Events } from '../events.ts'
+import { LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { BeginReply, IdempotencyStore } from '../ports/idempotency-store.ts'
 import { KeyedHash } from './keyed-hash.ts'

@@ -12,7 +12,7 @@ const LONGEST_MS = 60_000
 const SWEEP_MS = 1_000
 const MAX_BYTES = 16 * 1024 * 1024
 const MAX_ENTRY_BYTES = MAX_BYTES / 16
-/** Map slot, the objects of an entry and its buffer, without the text: measured by `test/heap.test.ts`. */
+/** Map slot, the objects of an entry and its buffer, without the text: measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 450
 
 export interface Replay {

@@ -1,8 +1,8 @@
 // One attempt of this process: its lease with the renewal, the signal that reports its loss, and
 // its end.
 
-import type { Hold, HoldHooks } from '../cache/lease-keeper.ts'
 import { leaseLost } from '../errors.ts'
+import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
 import type { Timer } from '../ports/clock.ts'
 import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Fingerprints, Finish, FinishReply } from '../ports/idempotency-store.ts'

@@ -1,4 +1,4 @@
-// What one process alone has to mind: memory. The contract is run by test/idempotency-stores.test.ts.
+// What one process alone has to mind: memory. The contract is run by test/contracts/idempotency-stores.test.ts.
 
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../testing/index.ts'

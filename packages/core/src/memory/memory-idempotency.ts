@@ -42,7 +42,7 @@ interface Record {
   bytes: number
 }
 
-/** Map slot, the objects of a record, its key and fingerprints (hashes): measured by `test/heap.test.ts`. */
+/** Map slot, the objects of a record, its key and fingerprints (hashes): measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 850
 /** Map slot and the objects of a buffer. */
 const STEP_BYTES = 250

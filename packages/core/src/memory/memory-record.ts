@@ -55,7 +55,7 @@ export function isGrantOf(record: MemoryRecord | undefined, { fence, token }: Gr
   return record !== undefined && String(record.fence) === fence && record.token === token
 }
 
-/** Map slot, list links, the objects of a record: measured by `test/heap.test.ts`. */
+/** Map slot, list links, the objects of a record: measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 600
 /** The objects of an entry and its buffer. */
 const ENTRY_BYTES = 480

@@ -2,9 +2,9 @@
 // LRU, and time is the runtime's clock.
 
 import { LRUCache } from 'lru-cache'
-import { GroupIndex } from '../cache/group-index.ts'
 import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
+import { GroupIndex } from '../l1/group-index.ts'
 import { checkNames, readNumber } from '../options.ts'
 import type { IdempotencyStore } from '../ports/idempotency-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'

@@ -1,0 +1,79 @@
+// The option `compress` of stampedeCache: checked, and turned into a rule.
+
+import { WHERE } from '../cache/read-options.ts'
+import { optionError } from '../errors.ts'
+import type { Coding } from '../http/content-coding.ts'
+import { checkNames, readBytes, readStrings } from '../options.ts'
+import { CODINGS } from './coded-bodies.ts'
+import { Compression } from './compression.ts'
+
+const OPTION = `${WHERE}.compress`
+const DEFAULT_MIN_BYTES = 1024
+/** What formats that are compressed already do not have. */
+const DEFAULT_TYPES: readonly string[] = [
+  ...['text/*', '*/*+json', '*/*+xml', '*/*+text', 'application/json', 'application/xml'],
+  ...['application/javascript', 'application/ecmascript', 'application/x-javascript'],
+  ...['application/x-ndjson', 'application/graphql', 'application/wasm', 'application/x-yaml'],
+  ...['font/ttf', 'font/otf', 'application/vnd.ms-fontobject', 'image/bmp', 'image/x-icon'],
+]
+
+export function readCompression(
+  value: unknown,
+  available: readonly Coding[] = CODINGS,
+): Compression | undefined {
+  if (value === undefined || value === false) return undefined
+  if (typeof value === 'string' || Array.isArray(value)) {
+    throw optionError(OPTION, value, "use true, or { codings: ['br'] }")
+  }
+  const bag = value === true ? {} : checkNames(OPTION, value, ['minBytes', 'types', 'codings'])
+  return new Compression({
+    minBytes: readBytes(OPTION, bag, 'minBytes') ?? DEFAULT_MIN_BYTES,
+    codings: readCodings(bag.codings, available),
+    matches: readTypes(bag.types),
+  })
+}
+
+function readSome(option: string, value: unknown): readonly string[] {
+  const names = readStrings(option, value)
+  if (names.length > 0) return names
+  throw optionError(option, value, 'name at least one, or leave `compress` out')
+}
+
+/** One that this Node cannot make is left out: the same options serve Node 20 and 22. */
+function readCodings(value: unknown, available: readonly Coding[]): readonly Coding[] {
+  if (value === undefined) return available
+  const where = `${OPTION}.codings`
+  const names = readSome(where, value)
+  for (const [i, name] of names.entries()) {
+    if (name !== 'br' && name !== 'zstd' && name !== 'gzip')
+      throw optionError(`${where}[${i}]`, name, "name codings: ['br', 'gzip']")
+    if (names.indexOf(name) < i)
+      throw optionError(`${where}[${i}]`, name, 'it is named before; name it once')
+  }
+  const made = available.filter((name) => names.includes(name))
+  if (made.length === 0) throw optionError(where, names.join(), NO_ZSTD)
+  return (names as readonly Coding[]).filter((name) => made.includes(name))
+}
+
+const NO_ZSTD = "zstd needs Node 22.15, or newer; name another besides: ['zstd', 'br']"
+
+const TYPE = /^(?:[!#$&\-^_.+a-z0-9]+|\*)\/(?:\*\+)?(?:[!#$&\-^_.+a-z0-9]+|\*)$/i
+
+function readTypes(value: unknown): (type: string) => boolean {
+  const types = value === undefined ? DEFAULT_TYPES : readSome(`${OPTION}.types`, value)
+  for (const type of types) {
+    if (TYPE.test(type)) continue
+    throw optionError(`${OPTION}.types`, type, "name media types: ['text/*', 'application/json']")
+  }
+  const patterns = types.map((type) => type.toLowerCase().split('/'))
+  return (type) => {
+    const [main = '', sub = ''] = type.split('/')
+    return patterns.some(([mains = '', subs = '']) => isOf(main, mains) && isOf(sub, subs))
+  }
+}
+
+/** `*`, `*+json`, or itself. */
+function isOf(part: string, pattern: string): boolean {
+  if (part === '' || !pattern.startsWith('*')) return part !== '' && part === pattern
+  return part.endsWith(pattern.slice(1))
+}

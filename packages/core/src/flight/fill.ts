@@ -1,0 +1,114 @@
+// Stage: runs the origin under a lease and a deadline. The deadline is for everybody else: the leader's
+// own client goes on waiting for its handler.
+
+import type { HeldEntry } from '../entry/entry.ts'
+import { messageOf, originTimeout } from '../errors.ts'
+import { leftOf } from '../l1/trust.ts'
+import { shownKey } from '../ports/key.ts'
+import { type Live, publish } from '../stream/collapse.ts'
+import { commit, type Shared } from './commit.ts'
+import { type Flight, newToken } from './flight.ts'
+import type { Caller, FillResult, Lead, LeasedFill, Runtime } from './runtime.ts'
+import { attributed } from './shared-failure.ts'
+import { inTime, spareFrom } from './soft-timeout.ts'
+
+export interface Runner {
+  readonly caller: Caller
+  /** Nobody waits for this run: the stale answer went out already. */
+  readonly behind: boolean
+  /** Told when the caller's own run ends, however late. */
+  readonly onOwnEnd: (result: FillResult) => void
+}
+
+export interface Run extends Runner {
+  readonly key: string
+  readonly originTimeoutMs: number
+  /** Empty when there is no lease. */
+  readonly fence: string
+  readonly previous: HeldEntry | undefined
+  /** L1's sequence when that was read. */
+  readonly since: number
+  readonly publish: (live: Live) => boolean
+}
+
+export function fillAndCommit(
+  rt: Runtime,
+  flight: Flight,
+  leased: LeasedFill,
+  runner: Runner,
+): Promise<Shared> {
+  const spare = spareFrom(rt, leased)
+  return inTime(rt, flight, spare, () => fillThenCommit(rt, flight, leased, runner))
+}
+
+async function fillThenCommit(
+  rt: Runtime,
+  flight: Flight,
+  leased: LeasedFill,
+  runner: Runner,
+): Promise<Shared> {
+  const { key, policy } = flight
+  const { grant, since, previous } = leased
+  const { leaseMs, originTimeoutMs } = policy
+  rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
+  let isLost = false
+  const lost = () => {
+    isLost = true
+    rt.events.emit({ type: 'lease.lost', key, fence: grant.fence })
+  }
+  const hold = rt.keeper.hold(grant, leaseMs, { lost })
+  const startedAt = rt.clock.now()
+  flight.beginFill(rt)
+  const ran = await fill(rt, {
+    ...runner,
+    key,
+    originTimeoutMs,
+    fence: grant.fence,
+    previous,
+    since,
+    // What was lost will be refused: those who wait look again.
+    publish: (live) => !isLost && publish(rt, flight, live),
+  })
+  const result = attributed(flight, runner.caller, ran)
+  // From here on the lease is ended by the commit itself.
+  hold.end()
+  const shared = await commit(rt, flight, leased, result, startedAt)
+  flight.token = newToken()
+  return shared
+}
+
+export function fill(rt: Runtime, run: Run): Promise<FillResult> {
+  const { key, fence, originTimeoutMs, behind, caller } = run
+  rt.events.emit({ type: 'fill.started', key, behind, leased: fence !== '' })
+  return new Promise((resolve) => {
+    const deadline = new AbortController()
+    const timer = rt.clock.setTimer(originTimeoutMs, () => {
+      const error = originTimeout(shownKey(key), originTimeoutMs)
+      deadline.abort(error)
+      resolve({ type: 'failure', failure: { status: 504, message: error.message }, error })
+    })
+    // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
+    const shown = behind ? undefined : run.publish
+    const asOf = Math.max(rt.store.position, rt.marks.newest)
+    const lead: Lead = {
+      ...{ fence, asOf, signal: deadline.signal, publish: shown },
+      get previous() {
+        return leftOf(rt, key, run.since, run.previous)
+      },
+    }
+    void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
+      timer.cancel()
+      resolve(result)
+      run.onOwnEnd(result)
+    })
+  })
+}
+
+/** Callers do not reject; one that does all the same has failed, and takes nobody with it. */
+async function runSafely(run: () => Promise<FillResult>): Promise<FillResult> {
+  try {
+    return await run()
+  } catch (error) {
+    return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
+  }
+}

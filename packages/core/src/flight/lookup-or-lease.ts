@@ -1,0 +1,229 @@
+// Stage: one round trip that reads the entry and, if it needs a fill, takes the lease. Converts the
+// store's relative times to moments of this process, and promotes the entry into L1.
+
+import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
+import { decodeFrame, withPatch } from '../entry/frame.ts'
+import { holdSlot } from '../l1/l1.ts'
+import { afterPurges, goodCopy } from '../l1/trust.ts'
+import { isDataKey } from '../ports/key.ts'
+import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
+import type { Flight } from './flight.ts'
+import { giveBack } from './give-back.ts'
+import type { Runtime } from './runtime.ts'
+
+/** The reply with its entry decoded. An unreadable frame counts as no entry. */
+export type Found =
+  | { readonly status: 'fresh'; readonly held: HeldEntry; readonly grant: Grant | undefined }
+  | {
+      readonly status: 'stale'
+      readonly held: HeldEntry
+      readonly grant: Grant | undefined
+      readonly busyForMs: number
+    }
+  | {
+      readonly status: 'leased'
+      readonly grant: Grant
+      readonly previous: HeldEntry | undefined
+    }
+  | { readonly status: 'busy'; readonly busyForMs: number }
+  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
+  | {
+      readonly status: 'failed'
+      readonly failure: Failure
+      readonly forMs: number
+      readonly held: HeldEntry | undefined
+    }
+
+export interface Lookup {
+  readonly found: Found
+  /** L1's sequence before the lookup was sent. */
+  readonly since: number
+}
+
+/** Undefined when the store cannot be reached; a lease that an earlier reply gave is then given back. */
+export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup | undefined> {
+  let granted: Grant | undefined
+  try {
+    for (;;) {
+      flight.recheck = false
+      const since = rt.l1.sequence()
+      const { token, policy, early } = flight
+      const like = flight.doubted && flight.first()?.caller.likeness?.()
+      const request = {
+        token,
+        leaseMs: policy.leaseMs,
+        ...(early && { early: true }),
+        ...(like && { like }),
+      }
+      const found = await ask(rt, flight.key, request, early)
+      granted = 'grant' in found ? found.grant : undefined
+      // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
+      // token gives the same lease, if it is still ours. An early refresh does not ask again.
+      if (!flight.recheck || early !== undefined) return { found, since }
+    }
+  } catch (error) {
+    if (granted !== undefined) void giveBack(rt, granted)
+    rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
+    return undefined
+  }
+}
+
+/** Reads without taking the lease: for HEAD, which cannot fill. */
+export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
+  const slot = rt.l1.get(key)
+  const copy = slot?.type === 'hold' ? goodCopy(rt, slot) : undefined
+  if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
+    rt.events.hit(key, 'l1', false)
+    return copy
+  }
+  const found = await ask(rt, key, { token: '', leaseMs: 0 })
+  if (found.status !== 'fresh' && found.status !== 'stale') return undefined
+  rt.events.hit(key, 'l2', found.status === 'stale')
+  return found.held
+}
+
+/** `copyOfCaller`: the caller's copy, used if L1 has none. */
+async function ask(
+  rt: Runtime,
+  key: string,
+  request: LookupRequest,
+  copyOfCaller?: HeldEntry,
+): Promise<Found> {
+  const known = knownCopy(rt, key, copyOfCaller)
+  const since = rt.l1.sequence()
+  const sentAt = rt.clock.now()
+  let copy = known?.held
+  let reply = await rt.store.lookup(key, { ...request, ...known?.about })
+  for (let attempt = 0; ; attempt++) {
+    const read = readReply(rt, key, reply, copy, sentAt)
+    // The entry is fresh for the store, but purged by subject. The store is told so, and asked
+    // again.
+    if (read.outdated === undefined || attempt === 2) return keep(rt, key, read.held, reply, since)
+    copy = read.outdated.soft ? read.held : undefined
+    const about = { outdated: read.outdated, ...(copy && { knownFence: copy.fence }) }
+    reply = await rt.store.lookup(key, { ...request, ...about })
+  }
+}
+
+/** The copy of this process, and what the store is told about it. */
+function knownCopy(
+  rt: Runtime,
+  key: string,
+  copyOfCaller: HeldEntry | undefined,
+): { held: HeldEntry | undefined; about: Partial<LookupRequest> } | undefined {
+  const slot = rt.l1.get(key)
+  const held = slot?.type === 'hold' ? slot.held : copyOfCaller
+  if (held === undefined) return undefined
+  const left = afterPurges(rt, held)
+  if (left === undefined) {
+    return { held: undefined, about: { outdated: { fence: held.fence, soft: false } } }
+  }
+  const about = { knownFence: held.fence }
+  if (left === held && rt.marks.judge(held.entry.made) === 'valid') return { held, about }
+  return { held, about: { ...about, outdated: { fence: held.fence, soft: true } } }
+}
+
+interface Read {
+  readonly held: HeldEntry | undefined
+  readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
+}
+
+/** The entry in a reply, judged by the known purges. */
+function readReply(
+  rt: Runtime,
+  key: string,
+  reply: LookupReply,
+  copy: HeldEntry | undefined,
+  sentAt: number,
+): Read {
+  const stored = 'stored' in reply ? reply.stored : undefined
+  if (stored === undefined) return { held: undefined }
+  const { fence } = stored
+  const held = heldOf(rt, key, stored, copy, sentAt)
+  const left = held && afterPurges(rt, held)
+  if (reply.status !== 'fresh' || (held !== undefined && left === held)) return { held: left }
+  return { held: left, outdated: { fence, soft: left !== undefined } }
+}
+
+/** Puts the entry into L1, or drops the copy there. */
+function keep(
+  rt: Runtime,
+  key: string,
+  held: HeldEntry | undefined,
+  reply: LookupReply,
+  since: number,
+): Found {
+  const found = interpret(reply, held, rt.clock.now())
+  if (held !== undefined) promote(rt, key, held, found, since)
+  // The store has no such entry any more, so the copy must neither be served nor be asked about
+  // again.
+  else rt.l1.drop(key)
+  return found
+}
+
+function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since: number): void {
+  if (!rt.l1.isOn) return
+  let quietMs = 0
+  if (found.status === 'stale' && found.grant === undefined) quietMs = found.busyForMs
+  if (found.status === 'failed') quietMs = found.forMs
+  const slot = rt.l1.get(key)
+  const ours = slot?.type === 'hold' && slot.held.fence === held.fence
+  const begunAt = ours ? slot.begunAt : undefined
+  const askAgainAt = rt.clock.now() + quietMs
+  rt.l1.put(key, holdSlot(held, begunAt, askAgainAt), since)
+}
+
+/** Undefined if it is unreadable, or of another type than its key: then it is not ours. */
+function readFrame(rt: Runtime, key: string, frame: Uint8Array): StoredEntry | undefined {
+  const entry = decodeFrame(key, frame, { toKeep: rt.l1.isOn })
+  return entry !== undefined && (entry.type === 'value') === isDataKey(key) ? entry : undefined
+}
+
+function heldOf(
+  rt: Runtime,
+  key: string,
+  stored: StoredFrame,
+  copy: HeldEntry | undefined,
+  sentAt: number,
+): HeldEntry | undefined {
+  const whole = stored.frame === undefined ? copy?.entry : readFrame(rt, key, stored.frame)
+  const entry = whole && stored.patch !== undefined ? withPatch(key, whole, stored.patch) : whole
+  if (entry === undefined) return undefined
+  // Counted from before the lookup was sent, so the copy is never fresher than in the store.
+  const staleAt = sentAt + stored.freshForMs
+  return {
+    entry,
+    fence: stored.fence,
+    bornAt: sentAt - stored.ageMs,
+    staleAt,
+    revalidateUntil: staleAt + stored.staleWhileRevalidateMs,
+    errorUntil: staleAt + stored.staleIfErrorMs,
+    keepUntil: staleAt + stored.keepMs,
+  }
+}
+
+/** The status in the reply, unless a purge that the store does not know makes the entry older. */
+function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
+  switch (reply.status) {
+    case 'fresh':
+      if (held !== undefined) return { status: 'fresh', held, grant: reply.grant }
+      return reply.grant === undefined
+        ? { status: 'busy', busyForMs: 0 }
+        : { status: 'leased', grant: reply.grant, previous: undefined }
+    case 'stale': {
+      const { grant, busyForMs } = reply
+      if (held !== undefined && freshnessAt(held, now) === 'stale') {
+        return { status: 'stale', held, grant, busyForMs }
+      }
+      return grant === undefined
+        ? { status: 'busy', busyForMs }
+        : { status: 'leased', grant, previous: held }
+    }
+    case 'leased':
+      return { status: 'leased', grant: reply.grant, previous: held }
+    case 'failed':
+      return { status: 'failed', failure: reply.failure, forMs: reply.forMs, held }
+    default:
+      return reply
+  }
+}

@@ -1,0 +1,239 @@
+// Runs that no lease stands for: no more at a time than originConcurrency, in the order of who came, and every place is given back.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createStampede, type Stampede } from '../index.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import { FaultyStore, refuse } from '../testing/store-doubles.ts'
+import { Places } from './origin-slots.ts'
+
+let clock: ManualClock
+let store: FaultyStore
+let stampede: Stampede
+let events: Transcript
+let origin: ScriptedOrigin<unknown>
+
+beforeEach(() => {
+  clock = new ManualClock()
+  store = new FaultyStore()
+  store.always = refuse
+  stampede = createStampede({ store, clock, random: () => 0, originConcurrency: 2 })
+  events = new Transcript().record(stampede)
+  origin = new ScriptedOrigin()
+})
+
+/** Whatever a test did: no place is taken, nobody queues, and no timer runs. */
+afterEach(async () => {
+  await clock.advance(120_000)
+  expect(stampede.stats()).toMatchObject({
+    active: { flights: 0, leases: 0 },
+    unleased: { running: 0, queued: 0 },
+  })
+  expect(clock.timers).toBe(0)
+  await stampede.close()
+})
+
+interface Box {
+  now: unknown
+}
+
+/** What becomes of a call, without waiting for it. */
+function get(key: string, options = {}): Box {
+  const box: Box = { now: 'pending' }
+  stampede.getOrSet(key, origin.factory, { ttlMs: 1_000, jitter: 0, ...options }).then(
+    (value) => {
+      box.now = value
+    },
+    (error) => {
+      box.now = error.code ?? error.message
+    },
+  )
+  return box
+}
+
+const unleased = () => stampede.stats().unleased
+
+describe('while the store is away', () => {
+  it('keys beyond the bound wait for a place, and get it in the order in which they came', async () => {
+    const all = ['a', 'b', 'c', 'd', 'c'].map((key) => get(key))
+    await settled()
+    expect(origin.calls).toBe(2)
+    expect(unleased()).toEqual({ running: 2, queued: 2 })
+    origin.run(1).resolve('for b')
+    await settled()
+    origin.run(2).resolve('for c')
+    await settled()
+    origin.run(0).resolve('for a')
+    origin.run(3).resolve('for d')
+    await settled()
+    expect(all.map(({ now }) => now)).toEqual(['for a', 'for b', 'for c', 'for d', 'for c'])
+    expect(origin.calls).toBe(4)
+    expect(events.take().filter((line) => line === 'fill.queued')).toHaveLength(2)
+  })
+
+  it('a place is given back by a run that throws, and by one that does not end', async () => {
+    const options = { originTimeoutMs: 500 }
+    const all = ['a', 'b', 'c', 'd'].map((key) => get(key, options))
+    await settled()
+    origin.run(0).reject(new Error('down'))
+    await settled()
+    expect(origin.calls).toBe(3)
+    await clock.advance(500)
+    expect(origin.calls).toBe(4)
+    origin.run(3).resolve('for d')
+    await settled()
+    const late = 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
+    expect(all.map(({ now }) => now)).toEqual(['down', late, late, 'for d'])
+    // What comes after it was given up gives no place back a second time.
+    origin.run(1).resolve('late')
+    await settled()
+    expect(unleased()).toEqual({ running: 0, queued: 0 })
+  })
+
+  it('whoever waits longer than waitMs gets an error that says why, and is out of the queue', async () => {
+    get('a')
+    get('b')
+    const [patient, hasty] = [get('c', { waitMs: 5_000 }), get('d', { waitMs: 100 })]
+    await clock.advance(100)
+    expect(hasty.now).toBe('ERR_STAMPEDE_WAIT_TIMEOUT')
+    expect(unleased().queued).toBe(1)
+    origin.run(0).resolve('for a')
+    await settled()
+    origin.run(2).resolve('for c')
+    await settled()
+    expect(patient.now).toBe('for c')
+    expect(origin.calls).toBe(3)
+  })
+
+  it('what is stale comes first, as long as it is certain that it was not purged', async () => {
+    store.always = undefined
+    const sie = { staleIfErrorMs: 60_000 }
+    get('c', sie)
+    await settled()
+    origin.run(0).resolve('old')
+    await clock.advance(1_500)
+    store.always = refuse
+    get('a')
+    get('b')
+    await settled()
+    store.confirmed = clock.now()
+    const covered = get('c', sie)
+    await settled()
+    expect(covered.now).toBe('old')
+    expect(events.take()).toContain('stood-in')
+    expect(unleased().queued).toBe(0)
+    await clock.advance(5_000)
+    const uncovered = get('c', sie)
+    await settled()
+    expect(uncovered.now).toBe('pending')
+  })
+
+  it('a refresh behind a stale value does not queue, and is not tried again at once', async () => {
+    store.always = undefined
+    const swr = { staleWhileRevalidateMs: 60_000 }
+    get('c', swr)
+    await settled()
+    origin.run(0).resolve('old')
+    await clock.advance(1_500)
+    store.always = refuse
+    get('a')
+    get('b')
+    await settled()
+    const [one, two] = [get('c', swr), get('c', swr)]
+    await settled()
+    expect([one.now, two.now]).toEqual(['old', 'old'])
+    expect(unleased()).toEqual({ running: 2, queued: 0 })
+    store.calls.length = 0
+    get('c', swr)
+    await settled()
+    expect(store.calls).toEqual([])
+  })
+
+  it('whoever queues asks the store again when it may be back', async () => {
+    const all = ['a', 'b', 'c'].map((key) => get(key))
+    await settled()
+    store.always = undefined
+    store.hooks.onGap()
+    await settled()
+    expect(unleased()).toEqual({ running: 2, queued: 0 })
+    origin.run(2).resolve('for c')
+    await settled()
+    expect(all[2]?.now).toBe('for c')
+    expect(events.take()).toContain('lease.granted')
+  })
+
+  it('closing ends every wait in bounded time', async () => {
+    const all = ['a', 'b', 'c', 'd'].map((key) => get(key, { originTimeoutMs: 60_000 }))
+    await settled()
+    const closed = stampede.close()
+    await clock.advance(2_010)
+    await closed
+    expect(unleased().queued).toBe(0)
+    expect(stampede.stats().active.flights).toBe(2)
+    for (const run of origin.runs) run.resolve('v')
+    await settled()
+    expect(all.map(({ now }) => now)).toEqual(['v', 'v', 'v', 'v'])
+  })
+})
+
+describe('with the store', () => {
+  it('calls whose waitMs is spent run on their own as far as there are places', async () => {
+    store.always = undefined
+    const all = [1, 2, 3, 4].map(() => get('a', { waitMs: 100, originTimeoutMs: 1_000 }))
+    await clock.advance(100)
+    expect(origin.calls).toBe(3)
+    expect(all[3]?.now).toBe('ERR_STAMPEDE_WAIT_TIMEOUT')
+    // A run of one's own is given up as well.
+    await clock.advance(1_000)
+    expect(all[2]?.now).toBe('ERR_STAMPEDE_ORIGIN_TIMEOUT')
+    expect(unleased().running).toBe(0)
+  })
+
+  it('runs under a lease are not counted', async () => {
+    store.always = undefined
+    for (const key of ['a', 'b', 'c', 'd']) get(key)
+    await settled()
+    expect(origin.calls).toBe(4)
+    expect(unleased()).toEqual({ running: 0, queued: 0 })
+  })
+})
+
+describe('places', () => {
+  it('are never handed out twice, whatever is given back how often', () => {
+    const places = new Places(1)
+    const leave = places.enter()
+    const turns: string[] = []
+    const [one, two] = ['one', 'two'].map((name) =>
+      places.queue((next) => {
+        turns.push(name)
+        next()
+        next()
+      }),
+    )
+    one?.()
+    leave?.()
+    leave?.()
+    two?.()
+    expect(turns).toEqual(['two'])
+    expect([places.taken, places.queued]).toEqual([0, 0])
+  })
+
+  it('that are free are not taken by newcomers while somebody queues', () => {
+    const places = new Places(1)
+    const leave = places.enter()
+    places.queue(() => {})
+    leave?.()
+    expect(places.enter()).toBeUndefined()
+  })
+
+  it('of runs that cannot wait count too, until their time is over', async () => {
+    const places = new Places(1)
+    const leave = places.force(clock, 100)
+    places.force(clock, 100)
+    expect(places.taken).toBe(2)
+    expect(places.enter()).toBeUndefined()
+    leave()
+    await clock.advance(100)
+    leave()
+    expect(places.taken).toBe(0)
+  })
+})

@@ -1,0 +1,140 @@
+// stampede.purge: what is to be forgotten, by its key, its path, its route or a tag; checked, and told to the store.
+
+import { customKey } from '../cache/key.ts'
+import { optionError } from '../errors.ts'
+import type { Runtime } from '../flight/runtime.ts'
+import { canonicalPath, patternProblem } from '../http/route-pattern.ts'
+import { checkNames, readBoolean } from '../options.ts'
+import { dataKey } from '../ports/key.ts'
+import { ALL, pathSubject, routeSubject, tagSubject } from '../ports/subject.ts'
+import { onPurge } from './hints.ts'
+
+/** Exactly one of them, with nothing of another. */
+export type PurgeTarget = Only<Target>
+
+type Target =
+  /** Of getOrSet, or of a route with the `key` option. */
+  | { key: string }
+  /** A path with every query and variant, on one host or on all. Case, encoding and a slash at the end do not matter. */
+  | { path: string; host?: string }
+  /** Every path of a pattern: `/products/:id`, `/files/*rest`; whole paths, as clients send them. */
+  | { route: string }
+  /** Everything that was given this tag. */
+  | { tag: string }
+  | { all: true }
+
+type Only<T, All = T> = T extends unknown ? T & { [name in NameOf<All, T>]?: undefined } : never
+/** The names of all of them that this one has not. */
+type NameOf<All, T> = Exclude<All extends unknown ? keyof All : never, keyof T>
+
+export interface PurgeOptions {
+  /** Makes it stale instead of void. Default false. */
+  soft?: boolean
+}
+
+const WHERE = 'purge'
+const TARGETS = ['key', 'path', 'route', 'tag', 'all'] as const
+
+/** Throws `ERR_STAMPEDE_OPTION`. */
+export async function purge(
+  rt: Runtime,
+  target: PurgeTarget,
+  options?: PurgeOptions,
+): Promise<void> {
+  if (typeof target !== 'object' || target === null) throw targetError(target)
+  if ('soft' in target) throw optionError(`${WHERE}.soft`, target.soft, SOFT_APART)
+  const bag = checkNames(WHERE, target, [...TARGETS, 'host'])
+  const soft = readBoolean(WHERE, checkNames(WHERE, options, ['soft']), 'soft') ?? false
+  const named = TARGETS.filter((name) => bag[name] !== undefined)
+  const [kind] = named
+  if (kind === undefined || named.length > 1 || (bag.host !== undefined && kind !== 'path')) {
+    throw targetError(target)
+  }
+  if (kind === 'key') return purgeKey(rt, text(kind, bag.key), soft)
+  await rt.store.mark(subjectOf(kind, bag), { soft })
+}
+
+function subjectOf(
+  kind: Exclude<(typeof TARGETS)[number], 'key'>,
+  bag: Readonly<Record<string, unknown>>,
+): string {
+  switch (kind) {
+    case 'tag':
+      return tagSubject(text(kind, bag.tag))
+    case 'path':
+      return pathSubject(
+        readPath(bag.path),
+        bag.host === undefined ? undefined : readHost(bag.host),
+      )
+    case 'route':
+      return routeSubject(readRoute(bag.route))
+    case 'all':
+      if (bag.all === true) return ALL
+      throw optionError(`${WHERE}.all`, bag.all, 'say { all: true } to purge everything')
+  }
+}
+
+function readPath(value: unknown): string {
+  const path = text('path', value)
+  if (path.startsWith('/') && !/[?#]/.test(path)) return canonicalPath(path)
+  throw optionError(
+    `${WHERE}.path`,
+    path,
+    "give the path alone, from its first / and without a query: '/products/42'",
+  )
+}
+
+function readHost(value: unknown): string {
+  const host = text('host', value)
+  if (!host.includes('/')) return host
+  throw optionError(`${WHERE}.host`, host, `give the host alone: ${EXAMPLES.host}`)
+}
+
+function readRoute(value: unknown): string {
+  const route = text('route', value)
+  const problem = patternProblem(route)
+  if (problem === undefined) return route
+  throw optionError(`${WHERE}.route`, route, problem)
+}
+
+function text(name: keyof typeof EXAMPLES, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value
+  const fix = `use a string that is not empty: ${EXAMPLES[name]}`
+  const each = Array.isArray(value) ? '; of several, purge each' : ''
+  throw optionError(`${WHERE}.${name}`, value, `${fix}${each}`)
+}
+
+const EXAMPLES = {
+  key: "{ key: 'rates:eur' }",
+  tag: "{ tag: 'product:42' }",
+  path: "{ path: '/products/42' }",
+  host: "{ path: '/products/42', host: 'shop.test:8080' }",
+  route: "{ route: '/products/:id' }",
+}
+
+const SOFT_APART = 'it is an option, not a part of what to purge: purge({ tag }, { soft: true })'
+
+function targetError(target: unknown): Error {
+  const { tag, path, route, key, host } = EXAMPLES
+  const names = typeof target === 'object' && target !== null ? namesIn(target) : undefined
+  const named = names === undefined ? '' : `it names ${names.join(' and ') || 'nothing'}; `
+  const fix =
+    names?.includes('host') && !names.includes('path')
+      ? `a host goes with a path: ${host}`
+      : `name one thing: ${[tag, path, route, key].join(', ')} or { all: true }`
+  return optionError(WHERE, target, named + fix)
+}
+
+function namesIn(target: object): string[] {
+  const given = Object.entries(target).filter(([, value]) => value !== undefined)
+  return given.map(([name]) => name)
+}
+
+/** Under one name there may be a value of getOrSet and the response of a route with the `key` option. */
+async function purgeKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
+  // The store first: a reader that missed L1 in between must not find the old value there.
+  const keys = [dataKey(key), customKey(key)]
+  const told = await Promise.allSettled(keys.map((each) => rt.store.purge(each, { soft })))
+  for (const each of keys) onPurge(rt, each, soft)
+  for (const result of told) if (result.status === 'rejected') throw result.reason
+}

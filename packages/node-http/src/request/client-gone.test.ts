@@ -1,0 +1,205 @@
+// A client that leaves does not end a fill; a response that nobody will end does.
+
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import { PassThrough, pipeline, Readable } from 'node:stream'
+import type { CapturedHead, OriginEnd } from '@stampede/core'
+import { afterEach, expect, test, vi } from 'vitest'
+import { captureResponse } from '../response/capture-response.ts'
+import { serve, startRequest } from '../testing/raw-client.ts'
+import { ANSWER_WITHIN_MS, WRITE_WITHIN_MS } from './client-gone.ts'
+
+const onHeaders: (res: ServerResponse, listener: () => void) => void = createRequire(
+  import.meta.url,
+)('on-headers')
+
+afterEach(() => void vi.useRealTimers())
+
+interface Abandoned {
+  res: ServerResponse
+  end: Promise<OriginEnd>
+  heads: CapturedHead[]
+  /** Resolves when the server knows that the client left. */
+  leave(how?: 'fin' | 'rst'): Promise<void>
+}
+
+/** A request that has come into the handler, and a client that can be made to leave. */
+async function open(use: (opened: Abandoned) => Promise<void>): Promise<void> {
+  const heads: CapturedHead[] = []
+  let arrived: (at: { res: ServerResponse; end: Promise<OriginEnd> }) => void = () => {}
+  const arrival = new Promise<{ res: ServerResponse; end: Promise<OriginEnd> }>((resolve) => {
+    arrived = resolve
+  })
+  await using server = await serve((_req, res) => {
+    const end = captureResponse(res, {
+      maxBodyBytes: 1024,
+      onHead(head) {
+        heads.push(head)
+        return { action: 'send', capture: true, add: [], remove: [] }
+      },
+    })
+    arrived({ res, end })
+  })
+  const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+  const { res, end } = await arrival
+  const leave = async (how: 'fin' | 'rst' = 'fin'): Promise<void> => {
+    const closed = once(res, 'close')
+    if (how === 'fin') client.destroy()
+    else client.resetAndDestroy()
+    await closed
+  }
+  await use({ res, end, heads, leave })
+  client.destroy()
+}
+
+const LATE_ANSWERS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown]> = [
+  ['end', (res) => res.setHeader('X-A', '1').end('hello')],
+  ['write and end', (res) => [res.setHeader('X-A', '1').write('hel'), res.end('lo')]],
+  ['writeHead and end', (res) => res.writeHead(200, { 'X-A': '1' }).end('hello')],
+  ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res.setHeader('X-A', '1'))],
+]
+
+test.each(LATE_ANSWERS)('an answer given by %s after the client left is complete', (_, answer) =>
+  open(async ({ res, end, heads, leave }) => {
+    await leave()
+    answer(res)
+    const ended = await end
+    if (ended.type !== 'complete') throw new Error(JSON.stringify(ended))
+    expect(Buffer.from(ended.body).toString()).toBe('hello')
+    expect(ended.head.headers).toContainEqual(['x-a', '1'])
+    expect(heads).toHaveLength(1)
+  }),
+)
+
+test.each(LATE_ANSWERS)(
+  'an answer given by %s is complete, also if the client left before the handler began',
+  async (_, answer) => {
+    let ended: (end: OriginEnd) => void = () => {}
+    const end = new Promise<OriginEnd>((resolve) => {
+      ended = resolve
+    })
+    await using server = await serve((_req, res) => {
+      // As while the store is asked: there will be no `close` any more.
+      res.once('close', () => {
+        setImmediate(() => {
+          const onHead = () => ({ action: 'send', capture: true, add: [], remove: [] }) as const
+          captureResponse(res, { maxBodyBytes: 1024, onHead }).then(ended)
+          answer(res)
+        })
+      })
+      client.destroy()
+    })
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    const came = await end
+    if (came.type !== 'complete') throw new Error(JSON.stringify(came))
+    expect(Buffer.from(came.body).toString()).toBe('hello')
+  },
+)
+
+test('an answer given after a reset connection is complete', () =>
+  open(async ({ res, end, leave }) => {
+    await leave('rst')
+    res.end('hello')
+    expect((await end).type).toBe('complete')
+  }))
+
+test('the cookie of an inner session is seen even when nobody reads the answer', () =>
+  open(async ({ res, end, heads, leave }) => {
+    onHeaders(res, () => void res.setHeader('Set-Cookie', 'sid=1'))
+    await leave()
+    res.end('for one')
+    await end
+    expect(heads[0]?.headers).toContainEqual(['set-cookie', 'sid=1'])
+  }))
+
+test('a handler that goes on writing without its client comes to a complete end', () =>
+  open(async ({ res, end, leave }) => {
+    res.write('one ')
+    await leave()
+    res.write('two ')
+    await new Promise(setImmediate)
+    res.end('three')
+    const ended = await end
+    expect(ended.type === 'complete' && Buffer.from(ended.body).toString()).toBe('one two three')
+  }))
+
+const PIPES: ReadonlyArray<
+  readonly [string, (source: PassThrough, res: ServerResponse) => unknown]
+> = [
+  ['pipe', (source, res) => source.pipe(res)],
+  ['pipeline', (source, res) => pipeline(source, res, () => {})],
+]
+
+test.each(PIPES)('a source in a %s is given up with the client', (_, start) =>
+  open(async ({ res, end, leave }) => {
+    const source = new PassThrough()
+    start(source, res)
+    source.write('some')
+    await leave()
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  }),
+)
+
+test.each([
+  ['before', (source: PassThrough, res: ServerResponse) => source.destroy() && source.pipe(res)],
+  // As `send` does for res.sendFile() and express.static().
+  ['after', (source: PassThrough, res: ServerResponse) => source.pipe(res) && source.destroy()],
+])(
+  'a source that is destroyed %s it is piped to a client that left gives up at once',
+  (_, answer) =>
+    open(async ({ res, end, leave }) => {
+      await leave()
+      answer(new PassThrough(), res)
+      expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+    }),
+)
+
+const DESTROYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown]> = [
+  ['res.destroy()', (res) => res.destroy()],
+  ['res.destroy(error)', (res) => res.destroy(new Error('broken'))],
+  ['destroying the socket', (res) => res.req.socket.destroy()],
+]
+
+test.each(DESTROYS)('%s by the app gives up at once', (_, destroy) =>
+  open(async ({ res, end }) => {
+    res.write('some')
+    destroy(res)
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  }),
+)
+
+test('a source that fails in a pipeline gives up at once', () =>
+  open(async ({ res, end }) => {
+    const source = new PassThrough()
+    pipeline(source, res, () => {})
+    source.destroy(new Error('disk'))
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  }))
+
+test('a silent handler is given up some time after its client left', () =>
+  open(async ({ end, leave }) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    await leave()
+    const settled = vi.fn()
+    void end.then(settled)
+    await vi.advanceTimersByTimeAsync(ANSWER_WITHIN_MS - 1)
+    expect(settled).not.toHaveBeenCalled()
+    await vi.advanceTimersByTimeAsync(1)
+    expect(settled).toHaveBeenCalledWith({ type: 'not-captured', reason: 'incomplete' })
+  }))
+
+test('a body that comes to a halt is given up sooner', () =>
+  open(async ({ res, end, leave }) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    res.write('one ')
+    await leave()
+    await vi.advanceTimersByTimeAsync(WRITE_WITHIN_MS - 1)
+    res.write('two ')
+    const settled = vi.fn()
+    void end.then(settled)
+    await vi.advanceTimersByTimeAsync(WRITE_WITHIN_MS - 1)
+    expect(settled).not.toHaveBeenCalled()
+    await vi.advanceTimersByTimeAsync(1)
+    expect(settled).toHaveBeenCalledWith({ type: 'not-captured', reason: 'incomplete' })
+  }))

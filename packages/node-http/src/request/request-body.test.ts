@@ -1,0 +1,550 @@
+// What is seen of a body, and that whoever reads it next gets the very same bytes.
+
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { connect, createServer } from 'node:http2'
+import { createRequire } from 'node:module'
+import type { AddressInfo, Socket } from 'node:net'
+import { PassThrough } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { RequestBody } from '@stampede/core'
+import { describe, expect, test } from 'vitest'
+import { serve, startRequest } from '../testing/raw-client.ts'
+import { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
+
+type Parser = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
+interface BodyParser {
+  json(options?: object): Parser
+  raw(options?: object): Parser
+  text(options?: object): Parser
+  urlencoded(options?: object): Parser
+}
+
+const require = createRequire(import.meta.url)
+const PARSERS: ReadonlyArray<readonly [string, BodyParser]> = [
+  ['body-parser 1', createRequire(require.resolve('express4'))('body-parser')],
+  ['body-parser 2', require('body-parser')],
+]
+const LIMIT = 100_000
+
+function parse(parser: Parser, req: IncomingMessage): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    parser(req, {} as ServerResponse, (error) => {
+      if (error) reject(error)
+      else resolve(bodyOf(req))
+    })
+  })
+}
+
+function bodyOf(req: IncomingMessage): unknown {
+  return Reflect.get(req, 'body')
+}
+
+/** The ways in which something behind us may read. */
+const READERS: ReadonlyArray<readonly [string, (req: IncomingMessage) => Promise<Uint8Array>]> = [
+  [
+    'data events',
+    (req) =>
+      new Promise((resolve, reject) => {
+        const chunks: Buffer[] = []
+        req.on('data', (chunk: Buffer) => chunks.push(chunk))
+        req.on('end', () => resolve(Buffer.concat(chunks))).on('error', reject)
+      }),
+  ],
+  [
+    'readable events',
+    (req) =>
+      new Promise((resolve) => {
+        const chunks: Buffer[] = []
+        req.on('readable', () => {
+          for (let chunk = req.read(7); chunk !== null; chunk = req.read()) chunks.push(chunk)
+        })
+        req.on('end', () => resolve(Buffer.concat(chunks)))
+      }),
+  ],
+  ['for await', (req) => buffer(req)],
+  ['pipe', (req) => buffer(req.pipe(new PassThrough()))],
+  ...PARSERS.map(
+    ([name, parser]) =>
+      [
+        name,
+        async (req: IncomingMessage) => {
+          const body = await parse(parser.raw({ type: () => true, limit: '1mb' }), req)
+          return body instanceof Uint8Array ? body : Buffer.alloc(0)
+        },
+      ] as const,
+  ),
+  [
+    'a later turn',
+    async (req) => {
+      for (let i = 0; i < 3; i += 1) await turn()
+      return buffer(req)
+    },
+  ],
+]
+
+const BODY = '{"sum":7,"for":"Zoë"}'
+const LONG = 'stampede '.repeat(10_000)
+const chunked = (...parts: string[]): string[] => [
+  ...parts.map((part) => `${Buffer.byteLength(part).toString(16)}\r\n${part}\r\n`),
+  '0\r\n\r\n',
+]
+
+/** Fields, and what is written after the head; each part in a packet of its own. */
+const FRAMINGS: ReadonlyArray<readonly [string, string[], string[], string]> = [
+  ['a length', [`Content-Length: ${Buffer.byteLength(BODY)}`], [BODY], BODY],
+  ['a length, in parts', ['Content-Length: 9'], ['{"a"', ':', '"b"}'], '{"a":"b"}'],
+  ['a length, long', [`Content-Length: ${LONG.length}`], [LONG], LONG],
+  ['chunks', ['Transfer-Encoding: chunked'], [chunked('{"a":', '"b"}').join('')], '{"a":"b"}'],
+  ['chunks, in parts', ['Transfer-Encoding: chunked'], chunked('{"a":', '"b"}'), '{"a":"b"}'],
+  ['chunks, long', ['Transfer-Encoding: chunked'], chunked(LONG.slice(9), 'stampede '), LONG],
+  ['no chunks', ['Transfer-Encoding: chunked'], ['0\r\n\r\n'], ''],
+  ['no chunks, late', ['Transfer-Encoding: chunked'], ['0', '\r\n\r\n'], ''],
+  ['a length of 0', ['Content-Length: 0'], [], ''],
+  ['nothing', [], [], ''],
+]
+
+interface Seen {
+  body: RequestBody
+  after: Uint8Array
+}
+
+/** One request whose parts are written one by one, each when the one before has arrived, or all at once. */
+async function send(
+  framing: readonly [string, string[], string[], string],
+  how: 'at once' | 'slowly',
+  reader: (req: IncomingMessage) => Promise<Uint8Array>,
+): Promise<{ seen: Seen[]; answers: string }> {
+  const [, fields, parts] = framing
+  const seen: Seen[] = []
+  await using server = await serve(async (req, res) => {
+    const body = await readRequestBody(req, LIMIT, { body: bodyOf(req) })
+    seen.push({ body, after: await reader(req) })
+    res.end('done')
+  })
+  const client = startRequest(server.port, ['POST / HTTP/1.1', 'Host: a', ...fields])
+  client.setNoDelay(true)
+  const answers = collect(client)
+  for (const part of parts) {
+    if (how === 'slowly') for (let i = 0; i < 20; i += 1) await turn()
+    client.write(part)
+  }
+  // The connection must be good for another request.
+  await answers.until(1)
+  client.write(`POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}`)
+  await answers.until(2)
+  return { seen, answers: answers.text() }
+}
+
+function collect(client: Socket): { text(): string; until(answers: number): Promise<void> } {
+  let text = ''
+  client.setEncoding('latin1').on('data', (data: string) => {
+    text += data
+  })
+  const count = (): number => text.split('HTTP/1.1 200').length - 1
+  return {
+    text: () => text,
+    async until(answers) {
+      while (count() < answers) await once(client, 'data')
+    },
+  }
+}
+
+describe.each(READERS)('read by %s', (_, reader) => {
+  test.each(FRAMINGS.flatMap((f) => [[...f, 'at once'] as const, [...f, 'slowly'] as const]))(
+    '%s: seen and left as it was (%#)',
+    async (name, fields, parts, text, how) => {
+      const { seen } = await send([name, fields, parts, text], how, reader)
+      const bytes = Buffer.from(text)
+      expect(seen[0]?.body).toEqual(
+        text === '' ? { type: 'none' } : { type: 'bytes', bytes: expect.anything() },
+      )
+      if (seen[0]?.body.type === 'bytes') expect(bytes.equals(seen[0].body.bytes)).toBe(true)
+      expect(bytes.equals(seen[0]?.after ?? Buffer.from('?'))).toBe(true)
+      expect(Buffer.from(seen[1]?.after ?? []).toString()).toBe('{}')
+    },
+  )
+})
+
+/** Calls `use` with each request, and gives back what it returned for the first. */
+async function withRequest<T>(
+  use: (req: IncomingMessage, res: ServerResponse) => Promise<T>,
+  fields: readonly string[],
+  body: string,
+): Promise<T> {
+  let result: Promise<T> | undefined
+  await using server = await serve((req, res) => {
+    result = use(req, res)
+    result.then(
+      () => res.end(),
+      () => res.end(),
+    )
+  })
+  const client = startRequest(server.port, [
+    'POST / HTTP/1.1',
+    'Host: a',
+    'Connection: close',
+    ...fields,
+  ])
+  client.write(body)
+  client.resume()
+  await once(client, 'close')
+  return await (result as Promise<T>)
+}
+
+const lengthOf = (body: string): string => `Content-Length: ${Buffer.byteLength(body)}`
+const JSON_TYPE = 'Content-Type: application/json'
+
+describe('a body that is too large', () => {
+  test('by its length is not begun to read', async () => {
+    const body = await withRequest(
+      async (req) => [await readRequestBody(req, 3, { body: undefined }), req.readableDidRead],
+      ['Content-Length: 4'],
+      'four',
+    )
+    expect(body).toEqual([{ type: 'too-large' }, false])
+  })
+
+  test('in chunks is left as it was, and the rest to come', async () => {
+    const text = await withRequest(
+      async (req) => {
+        const body = await readRequestBody(req, 1000, { body: undefined })
+        return [body.type, (await buffer(req)).toString()]
+      },
+      ['Transfer-Encoding: chunked'],
+      chunked(LONG, LONG).join(''),
+    )
+    expect(text).toEqual(['too-large', LONG + LONG])
+  })
+
+  test('in chunks can be discarded, and the connection used again', async () => {
+    await using server = await serve(async (req, res) => {
+      const body = await readRequestBody(req, 1000, { body: undefined })
+      res.end(body.type)
+      discardRequestBody(req)
+    })
+    const client = startRequest(server.port, [
+      'POST / HTTP/1.1',
+      'Host: a',
+      'Transfer-Encoding: chunked',
+    ])
+    const answers = collect(client)
+    for (let i = 0; i < 20; i += 1) client.write(`${LONG.length.toString(16)}\r\n${LONG}\r\n`)
+    await answers.until(1)
+    client.write('0\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1')
+    await answers.until(2)
+    expect(answers.text()).toMatch(/too-large[\s\S]*bytes/)
+    client.destroy()
+  })
+})
+
+test('the client is told to continue, and then read', async () => {
+  await using server = await serve(async (req, res) => {
+    const body = await readRequestBody(req, LIMIT, { body: undefined })
+    res.end(`${body.type} ${await buffer(req)}`)
+  })
+  const client = startRequest(server.port, [
+    'POST / HTTP/1.1',
+    'Host: a',
+    'Expect: 100-continue',
+    'Content-Length: 4',
+  ])
+  const answers = collect(client)
+  await once(client, 'data')
+  expect(answers.text()).toBe('HTTP/1.1 100 Continue\r\n\r\n')
+  client.write('body')
+  await answers.until(1)
+  expect(answers.text()).toContain('bytes body')
+  client.destroy()
+})
+
+test('two requests in one packet are each read', async () => {
+  await using server = await serve(async (req, res) => {
+    const body = await readRequestBody(req, LIMIT, { body: undefined })
+    res.end(`[${body.type} ${await buffer(req)}]`)
+  })
+  const request = (text: string) => `POST / HTTP/1.1\r\nHost: a\r\n${lengthOf(text)}\r\n\r\n${text}`
+  const client = startRequest(server.port, ['POST / HTTP/1.1', 'Host: a', 'Content-Length: 0'])
+  const answers = collect(client)
+  client.write(request('one') + request('two'))
+  await answers.until(3)
+  expect(answers.text()).toMatch(/\[none \][\s\S]*\[bytes one\][\s\S]*\[bytes two\]/)
+  client.destroy()
+})
+
+describe('a client that leaves in the middle of its body', () => {
+  test.each([
+    ['with a length', ['Content-Length: 10'], 'half'],
+    ['in chunks', ['Transfer-Encoding: chunked'], '4\r\nhalf\r\n'],
+  ])('%s: nothing hangs, and the handler does not run', async (_, fields, sent) => {
+    let seen: ((body: RequestBody) => void) | undefined
+    const body = new Promise<RequestBody>((resolve) => {
+      seen = resolve
+    })
+    let arrived = (): void => {}
+    const arrival = new Promise<void>((resolve) => {
+      arrived = resolve
+    })
+    await using server = await serve((req) => {
+      readRequestBody(req, LIMIT, { body: undefined }).then(seen)
+      req.once('readable', arrived)
+    })
+    const client = startRequest(server.port, ['POST / HTTP/1.1', 'Host: a', ...fields])
+    client.write(sent)
+    await arrival
+    client.destroy()
+    expect(await body).toEqual({ type: 'incomplete' })
+  })
+
+  test('before it is read', async () => {
+    let body: Promise<RequestBody> | undefined
+    let done = (): void => {}
+    const finished = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    await using server = await serve((req) => {
+      req.once('close', () => {
+        body = readRequestBody(req, LIMIT, { body: undefined })
+        done()
+      })
+      client.destroy()
+    })
+    const client = startRequest(server.port, ['POST / HTTP/1.1', 'Host: a', 'Content-Length: 10'])
+    await finished
+    expect(await body).toEqual({ type: 'incomplete' })
+  })
+})
+
+describe.each(PARSERS)('behind %s', (_, parser) => {
+  const behind = (use: Parser, fields: string[], body: string) =>
+    withRequest(
+      async (req) => {
+        await parse(use, req)
+        return readRequestBody(req, LIMIT, { body: bodyOf(req) })
+      },
+      [...fields, lengthOf(body)],
+      body,
+    )
+
+  test.each([
+    ['an object', '{"a":1}', { a: 1 }],
+    ['an array', '[]', []],
+    ['an empty object', '{}', {}],
+  ])('json, %s, is what it made of it', async (_name, text, value) => {
+    expect(await behind(parser.json(), [JSON_TYPE], text)).toEqual({ type: 'parsed', value })
+  })
+
+  test.each([
+    ['null', null],
+    ['7', 7],
+    ['false', false],
+    ['""', ''],
+  ])('json that is not strict, %s', async (text, value) => {
+    const body = await behind(parser.json({ strict: false }), [JSON_TYPE], text)
+    expect(body).toEqual({ type: 'parsed', value })
+  })
+
+  test('json that remembers the raw body is bytes', async () => {
+    const body = await behind(parser.json({ verify: rememberRawBody }), [JSON_TYPE], ' {"a":1} ')
+    expect(body).toEqual({ type: 'bytes', bytes: Buffer.from(' {"a":1} ') })
+  })
+
+  test('raw is bytes', async () => {
+    const body = await behind(parser.raw({ type: () => true }), [], 'abc')
+    expect(body).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
+  })
+
+  test('text and urlencoded are what they made of it', async () => {
+    const text = await behind(parser.text(), ['Content-Type: text/plain'], 'abc')
+    expect(text).toEqual({ type: 'parsed', value: 'abc' })
+    const type = 'Content-Type: application/x-www-form-urlencoded'
+    const form = await behind(parser.urlencoded({ extended: false }), [type], 'a=1&a=2')
+    expect(form.type === 'parsed' && { ...(form.value as object) }).toEqual({ a: ['1', '2'] })
+  })
+
+  test('a type that it does not parse is read, and left to read', async () => {
+    const seen = await withRequest(
+      async (req) => {
+        await parse(parser.json(), req)
+        const body = await readRequestBody(req, LIMIT, { body: bodyOf(req) })
+        return [body, (await buffer(req)).toString()]
+      },
+      ['Content-Type: text/csv', 'Content-Length: 3'],
+      'a,b',
+    )
+    expect(seen).toEqual([{ type: 'bytes', bytes: Buffer.from('a,b') }, 'a,b'])
+  })
+
+  test('a body that somebody else has read is unseen', async () => {
+    const read = async (req: IncomingMessage) => {
+      await parse(parser.json(), req)
+      await buffer(req)
+      return readRequestBody(req, LIMIT, { body: bodyOf(req) })
+    }
+    const fields = ['Content-Type: text/csv', 'Content-Length: 3']
+    expect(await withRequest(read, fields, 'a,b')).toEqual({ type: 'unseen' })
+  })
+
+  test('chunks without data were no body', async () => {
+    const body = await withRequest(
+      async (req) => {
+        await parse(parser.json(), req)
+        return readRequestBody(req, LIMIT, { body: bodyOf(req) })
+      },
+      [JSON_TYPE, 'Transfer-Encoding: chunked'],
+      '0\r\n\r\n',
+    )
+    expect(body).toEqual({ type: 'none' })
+  })
+})
+
+describe('what others have left', () => {
+  const left = (what: object, body: unknown = {}, more: object = {}) =>
+    withRequest(
+      async (req) => {
+        await buffer(req)
+        Object.assign(req, what)
+        return readRequestBody(req, 10, { body, ...more })
+      },
+      ['Content-Length: 3'],
+      'abc',
+    )
+  const file = { fieldname: 'f', originalname: 'a.txt', mimetype: 'text/plain' }
+  const inMemory = { ...file, buffer: Buffer.from('A') }
+
+  test.each([
+    ['a raw body', { rawBody: Buffer.from('abc') }],
+    ['a raw body as a string', { rawBody: 'abc' }],
+  ])('%s is bytes', async (_, what) => {
+    expect(await left(what)).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
+  })
+
+  test('a raw body may be too large', async () => {
+    expect(await left({ rawBody: 'more than ten' })).toEqual({ type: 'too-large' })
+    expect(await left({}, Buffer.from('more than ten'))).toEqual({ type: 'too-large' })
+  })
+
+  test.each([
+    ['a file', { file: inMemory }],
+    ['an array of files', { files: [inMemory] }],
+    ['files by field', { files: { f: [inMemory] } }],
+  ])('%s in memory belongs to the body', async (_, what) => {
+    const value = { body: { a: '1' }, files: [inMemory] }
+    expect(await left(what, { a: '1' })).toEqual({ type: 'parsed', value })
+  })
+
+  test('files on disk are not seen', async () => {
+    expect(await left({ files: [inMemory, { ...file, path: '/tmp/a' }] })).toEqual({
+      type: 'unseen',
+    })
+  })
+
+  test.each([
+    ['in memory', inMemory, { type: 'parsed', value: { body: { a: '1' }, files: [inMemory] } }],
+    ['on disk', { ...file, path: '/tmp/a' }, { type: 'unseen' }],
+  ])('files where the framework has them, %s', async (_, one, expected) => {
+    const files = { f: [one] }
+    expect(await left({}, { a: '1' }, { files })).toEqual(expected)
+    // Named twice, it is still one.
+    expect(await left({ files }, { a: '1' }, { files })).toEqual(expected)
+  })
+
+  test('an empty object of more bytes is the body only where parsers leave nothing else behind', async () => {
+    const type = (value: string) => ({ headers: { 'content-length': '3', 'content-type': value } })
+    const json = type('Application/JSON; charset=utf-8')
+    expect(await left(json, {})).toEqual({ type: 'unseen' })
+    for (const what of [json, type('text/x+json'), type('application/x-www-form-urlencoded')]) {
+      expect(await left(what, {}, { leavesNothing: true })).toEqual({ type: 'parsed', value: {} })
+    }
+    expect(await left(type('text/csv'), {}, { leavesNothing: true })).toEqual({ type: 'unseen' })
+  })
+
+  test('an upload without files is its fields', async () => {
+    expect(await left({ files: [] }, { a: '1' })).toEqual({ type: 'parsed', value: { a: '1' } })
+  })
+})
+
+test('an encoding that somebody has set is kept', async () => {
+  const text = await withRequest(
+    async (req) => {
+      req.setEncoding('utf8')
+      const body = await readRequestBody(req, LIMIT, { body: undefined })
+      let after = ''
+      for await (const chunk of req) after += chunk
+      return [body, after]
+    },
+    [lengthOf('Zoë')],
+    'Zoë',
+  )
+  expect(text).toEqual([{ type: 'bytes', bytes: Buffer.from('Zoë') }, 'Zoë'])
+})
+
+test('somebody who reads already takes it away', async () => {
+  const body = await withRequest(
+    (req) =>
+      readRequestBody(
+        req.on('data', () => {}),
+        LIMIT,
+        { body: undefined },
+      ),
+    ['Content-Length: 1'],
+    'a',
+  )
+  expect(body).toEqual({ type: 'unseen' })
+})
+
+describe('HTTP/2', () => {
+  async function exchange(sent: readonly string[] | 'no body' | 'leaves'): Promise<unknown[]> {
+    let done: (seen: unknown[]) => void = () => {}
+    const seen = new Promise<unknown[]>((resolve) => {
+      done = resolve
+    })
+    const server = createServer(async (request, response) => {
+      // The compatibility objects are what the adapters get.
+      const req = request as unknown as IncomingMessage
+      const body = await readRequestBody(req, LIMIT, { body: undefined })
+      const after = sent === 'leaves' ? '' : (await buffer(req)).toString()
+      done([body, after])
+      response.end()
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    client.on('error', () => {})
+    const head = { ':method': 'POST' }
+    const stream = client.request(head, { endStream: sent === 'no body' })
+    stream.on('error', () => {})
+    if (sent === 'leaves') {
+      server.once('stream', (arrived) => arrived.once('data', () => client.destroy()))
+      stream.write('half')
+    } else if (sent !== 'no body') {
+      for (const part of sent) {
+        stream.write(part)
+        await turn()
+      }
+      stream.end()
+    }
+    const result = await seen
+    client.destroy()
+    server.close()
+    return result
+  }
+
+  test('a body is seen, and left as it was', async () => {
+    expect(await exchange(['ab', 'cd'])).toEqual([
+      { type: 'bytes', bytes: Buffer.from('abcd') },
+      'abcd',
+    ])
+    expect(await exchange([LONG.slice(9), 'stampede '])).toMatchObject([{ type: 'bytes' }, LONG])
+  })
+
+  test('none is none, however that is said', async () => {
+    expect(await exchange('no body')).toEqual([{ type: 'none' }, ''])
+    expect(await exchange([])).toEqual([{ type: 'none' }, ''])
+  })
+
+  test('a client that leaves', async () => {
+    expect(await exchange('leaves')).toEqual([{ type: 'incomplete' }, ''])
+  })
+})

@@ -1,0 +1,587 @@
+// The end of a response waits for core, and nobody can tell: not the app, not the layers around, not the client.
+
+import { once } from 'node:events'
+import type { RequestListener, ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import { gunzipSync } from 'node:zlib'
+import type { AttemptEnd } from '@stampede/core'
+import { describe, expect, test, vi } from 'vitest'
+import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
+import { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
+
+type Layer = (req: unknown, res: ServerResponse, next: () => void) => void
+type Handler = (res: ServerResponse, ...rest: Parameters<RequestListener>) => unknown
+
+const require = createRequire(import.meta.url)
+const onHeaders: (res: ServerResponse, listener: (this: ServerResponse) => void) => void =
+  require('on-headers')
+const compression: (options?: object) => Layer = require('compression')
+
+interface Held {
+  readonly res: ServerResponse
+  readonly client: Socket
+  /** What core was told, in order. */
+  readonly ends: AttemptEnd[]
+  /** Resolves when core is told. */
+  readonly told: Promise<AttemptEnd>
+  readonly watch: AttemptWatch
+  received(): string
+  /** Lets the end go, and waits for the client to have it. */
+  release(): Promise<string>
+  letGo(): void
+}
+
+interface Setup {
+  outer?: Layer
+  inner?: Layer
+  maxBodyBytes?: number
+  patienceMs?: number
+  fields?: readonly string[]
+}
+
+/** One request whose handler has begun. */
+async function hold(
+  handler: Handler,
+  use: (held: Held) => Promise<void>,
+  setup: Setup = {},
+): Promise<void> {
+  const ends: AttemptEnd[] = []
+  let letGo = (): void => {}
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let tell: (end: AttemptEnd) => void = () => {}
+  const told = new Promise<AttemptEnd>((resolve) => {
+    tell = resolve
+  })
+  let arrive: (at: { res: ServerResponse; watch: AttemptWatch }) => void = () => {}
+  const arrival = new Promise<{ res: ServerResponse; watch: AttemptWatch }>((resolve) => {
+    arrive = resolve
+  })
+  const pass: Layer = (_req, _res, next) => next()
+  await using server = await serve((req, res) => {
+    const { outer = pass, inner = pass } = setup
+    outer(req, res, () => {
+      const watch = watchAttempt(res, {
+        maxBodyBytes: setup.maxBodyBytes ?? 1024,
+        patienceMs: setup.patienceMs ?? 60_000,
+        onEnd(end) {
+          ends.push(end)
+          tell(end)
+          return gate
+        },
+      })
+      inner(req, res, () => {
+        handler(res, req, res)
+        arrive({ res, watch })
+      })
+    })
+  })
+  const client = startRequest(server.port, [
+    'POST / HTTP/1.1',
+    'Host: shop.test:8080',
+    'Connection: close',
+    ...(setup.fields ?? []),
+  ])
+  let text = ''
+  client.setEncoding('latin1').on('data', (data: string) => {
+    text += data
+  })
+  const closed = once(client, 'close')
+  const release = async (): Promise<string> => {
+    letGo()
+    await closed
+    return text
+  }
+  await use({ ...(await arrival), client, ends, told, received: () => text, release, letGo })
+  letGo()
+  client.destroy()
+}
+
+function textOf(end: AttemptEnd | undefined): string {
+  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  return Buffer.from(end.body).toString()
+}
+
+function statusOf(end: AttemptEnd | undefined): number | undefined {
+  return end?.type === 'answered' || end?.type === 'not-retained' ? end.head.status : undefined
+}
+
+const withoutDate = (text: string): string => text.replace(/^date:.*\r\n/im, '')
+
+/** Enough for anything that is not held to have come. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await turn()
+}
+
+const WAYS: ReadonlyArray<readonly [string, Handler, string]> = [
+  ['end', (res) => res.end('hello'), 'hello'],
+  ['end with a buffer', (res) => res.end(Buffer.from([0, 255])), Buffer.from([0, 255]).toString()],
+  ['end with an encoding', (res) => res.end('68656c6c6f', 'hex'), 'hello'],
+  ['end alone', (res) => res.end(), ''],
+  ['end with a callback', (res) => res.end(() => {}), ''],
+  ['204', (res) => res.writeHead(204).end(), ''],
+  ['fields and end', (res) => res.setHeader('X-A', ['1', '2']).end('hello'), 'hello'],
+  ['writeHead', (res) => res.writeHead(201, { 'X-A': '1' }).end('hello'), 'hello'],
+  ['writeHead with a reason', (res) => res.writeHead(201, 'Well', { 'X-A': '1' }).end('a'), 'a'],
+  ['writeHead, flat', (res) => res.writeHead(201, ['X-A', '1', 'X-A', '2']).end('a'), 'a'],
+  [
+    'a status and a message',
+    (res) => Object.assign(res, { statusCode: 422, statusMessage: 'No' }).end('a'),
+    'a',
+  ],
+  ['write and end', (res) => [res.write('hel'), res.write('lo'), res.end('!')], 'hello!'],
+  ['flushHeaders', (res) => [res.flushHeaders(), res.end('hello')], 'hello'],
+  ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res), 'hello'],
+  ['a length', (res) => res.setHeader('Content-Length', 5).end('hello'), 'hello'],
+]
+
+describe('what the client gets', () => {
+  test.each(WAYS)(
+    'by %s is what he would have got, after core was told',
+    async (_, handler, body) => {
+      await using bare = await serve((req, res) => void handler(res, req, res))
+      const plain = await rawRequest(bare.port, '/', [], 'POST')
+      await hold(handler, async ({ told, release, ends, received }) => {
+        expect(textOf(await told)).toBe(body)
+        await settle()
+        expect(received()).not.toMatch(/\r\n0\r\n\r\n$/)
+        const text = withoutDate(await release())
+        expect(text).toBe([plain.head.join('\r\n'), plain.body].join('\r\n\r\n'))
+        expect(ends).toHaveLength(1)
+      })
+    },
+  )
+
+  test('of a whole answer is nothing, until core was told', () =>
+    hold(
+      (res) => res.end('hello'),
+      async ({ told, received, release }) => {
+        await told
+        await settle()
+        expect(received()).toBe('')
+        expect(await release()).toMatch(/hello$/)
+      },
+    ))
+
+  test('of a stream is all but its end', () =>
+    hold(
+      (res) => [res.write('hel'), res.write('lo'), res.end()],
+      async ({ told, received, client, release }) => {
+        await told
+        while (!received().includes('lo')) await once(client, 'data')
+        await settle()
+        expect(received()).toMatch(/3\r\nhel\r\n2\r\nlo\r\n$/)
+        expect(await release()).toMatch(/2\r\nlo\r\n0\r\n\r\n$/)
+      },
+    ))
+
+  test('is what the buffer held when it was given', () => {
+    const buffer = Buffer.from('hello')
+    return hold(
+      (res) => {
+        res.end(buffer)
+        buffer.fill('x')
+      },
+      async ({ release }) => expect(await release()).toMatch(/hello$/),
+    )
+  })
+})
+
+describe('while the end is held', () => {
+  test('the response looks ended, and afterwards is itself again', () =>
+    hold(
+      (res) => res.setHeader('X-A', '1').end('hello'),
+      async ({ res, told, release }) => {
+        await told
+        const look = () => [res.headersSent, res.writableEnded, res.finished]
+        expect(look()).toEqual([true, true, true])
+        expect(res.writableFinished).toBe(false)
+        await release()
+        expect(look()).toEqual([true, true, true])
+        expect(res.writableFinished).toBe(true)
+        for (const name of ['headersSent', 'writableEnded', 'writableFinished', 'setHeader'])
+          expect(Object.hasOwn(res, name), name).toBe(false)
+      },
+    ))
+
+  test.each<[string, (res: ServerResponse) => unknown]>([
+    ['setHeader', (res) => res.setHeader('X-A', '2')],
+    ['appendHeader', (res) => res.appendHeader('X-A', '2')],
+    ['removeHeader', (res) => res.removeHeader('X-A')],
+    ['writeHead', (res) => res.writeHead(500)],
+  ])('%s throws as it does after an end', (_, change) =>
+    hold(
+      (res) => res.setHeader('X-A', '1').end('hello'),
+      async ({ res, told, release }) => {
+        await told
+        expect(() => change(res)).toThrow(
+          expect.objectContaining({ code: 'ERR_HTTP_HEADERS_SENT' }),
+        )
+        expect(await release()).toMatch(/^HTTP\/1\.1 200 OK\r\nX-A: 1\r\n[\s\S]*hello$/)
+      },
+    ),
+  )
+
+  test('a second answer goes nowhere, and does not hang', () =>
+    hold(
+      (res) => res.setHeader('Content-Length', 5).end('hello'),
+      async ({ res, told, release, ends }) => {
+        await told
+        res.statusCode = 500
+        res.statusMessage = 'Oh'
+        res.flushHeaders()
+        expect(res.write('another')).toBe(true)
+        await new Promise<void>((resolve) => res.end('another', resolve))
+        await new Promise((resolve) =>
+          Readable.from(['x']).pipe(res, { end: false }).once('unpipe', resolve),
+        )
+        expect(await release()).toMatch(/^HTTP\/1\.1 200[\s\S]*\r\n\r\nhello$/)
+        expect(ends).toHaveLength(1)
+      },
+    ))
+
+  test('a second status reaches no layer outside', () => {
+    const statuses: number[] = []
+    const outer: Layer = (_req, res, next) => {
+      const { end } = res
+      const own = (...args: unknown[]): unknown => {
+        statuses.push(res.statusCode)
+        return Reflect.apply(end, res, args)
+      }
+      Object.assign(res, { end: own })
+      next()
+    }
+    return hold(
+      (res) => Object.assign(res, { statusCode: 201 }).end('hello'),
+      async ({ res, told, release }) => {
+        await told
+        res.statusCode = 500
+        expect(await release()).toMatch(/^HTTP\/1\.1 201/)
+        expect(statuses).toEqual([201])
+      },
+      { outer },
+    )
+  })
+
+  test('who destroys without a reason does it after the end', () =>
+    hold(
+      (res, req) => {
+        res.end('hello')
+        // What finalhandler does with an error that comes after the answer.
+        req.socket.destroy()
+      },
+      async ({ release, res }) => {
+        expect(await release()).toMatch(/hello$/)
+        expect(res.destroyed).toBe(true)
+      },
+    ))
+
+  test('who destroys with a reason does it now', () =>
+    hold(
+      (res) => [res.end('hello'), res.destroy(new Error('now'))],
+      async ({ client, received, told }) => {
+        expect(textOf(await told)).toBe('hello')
+        if (!client.closed) await once(client, 'close')
+        expect(received()).toBe('')
+      },
+    ))
+
+  test('the client may leave', () =>
+    hold(
+      (res) => res.end('hello'),
+      async ({ res, told, client, letGo, watch, ends }) => {
+        await told
+        client.resetAndDestroy()
+        await once(res, 'close')
+        letGo()
+        await watch.ended
+        expect(ends.map(textOf)).toEqual(['hello'])
+      },
+    ))
+
+  test('an outer layer that fails afterwards takes the response with it, and nothing else', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const outer: Layer = (_req, res, next) => {
+      onHeaders(res, () => {
+        throw new Error('outer')
+      })
+      next()
+    }
+    await hold(
+      (res) => res.end('hello'),
+      async ({ release }) => expect(await release()).toBe(''),
+      {
+        outer,
+      },
+    )
+    expect(warn).toHaveBeenCalledWith(expect.objectContaining({ message: 'outer' }))
+    warn.mockRestore()
+  })
+})
+
+/** What express-session does: the end waits until the session is saved, and the head carries a cookie. */
+const session: Layer = (_req, res, next) => {
+  const { end } = res
+  onHeaders(res, function () {
+    this.setHeader('Set-Cookie', 'sid=1')
+  })
+  const later = (...args: unknown[]): unknown => {
+    setImmediate(() => Reflect.apply(end, res, args))
+    return res
+  }
+  Object.assign(res, { end: later })
+  next()
+}
+
+describe('with other layers', () => {
+  const TEXT = 'stampede '.repeat(50)
+  const zip = { fields: ['Accept-Encoding: gzip'] }
+  const answer: Handler = (res) => res.setHeader('Content-Type', 'text/plain').end(TEXT)
+  const unzip = (text: string): string => {
+    const [, body = ''] = text.split(/\r\n\r\n(.*)/s)
+    const chunks = body.matchAll(/([0-9a-f]+)\r\n/g)
+    const out: string[] = []
+    for (let at = 0; ; ) {
+      const size = chunks.next().value?.[1] ?? ''
+      at = body.indexOf('\r\n', at) + 2
+      if (size === '' || Number.parseInt(size, 16) === 0) break
+      out.push(body.slice(at, at + Number.parseInt(size, 16)))
+      at += Number.parseInt(size, 16) + 2
+    }
+    return gunzipSync(Buffer.from(out.join(''), 'latin1')).toString()
+  }
+
+  test('compression outside: core is told the plain body', () =>
+    hold(
+      answer,
+      async ({ told, received, release }) => {
+        const end = await told
+        expect(textOf(end)).toBe(TEXT)
+        expect(JSON.stringify(end)).not.toMatch(/content-encoding/)
+        await settle()
+        expect(received()).toBe('')
+        expect(unzip(await release())).toBe(TEXT)
+      },
+      { ...zip, outer: compression({ threshold: 0 }) },
+    ))
+
+  test('compression inside: core is told what is sent', () =>
+    hold(
+      answer,
+      async ({ told, release }) => {
+        const end = await told
+        if (end.type !== 'answered') throw new Error(end.type)
+        expect(end.head.headers).toContainEqual(['content-encoding', 'gzip'])
+        expect(gunzipSync(end.body).toString()).toBe(TEXT)
+        expect(unzip(await release())).toBe(TEXT)
+      },
+      { ...zip, inner: compression({ threshold: 0 }) },
+    ))
+
+  test.each(['end', 'write'] as const)(
+    'a session outside adds its cookie, which core is not told (%s)',
+    (way) =>
+      hold(
+        (res) => (way === 'end' ? res.end('hello') : [res.write('hel'), res.end('lo')]),
+        async ({ told, release }) => {
+          const end = await told
+          expect(textOf(end)).toBe('hello')
+          expect(JSON.stringify(end)).not.toMatch(/cookie/)
+          expect(await release()).toMatch(/Set-Cookie: sid=1\r\n[\s\S]*lo/)
+        },
+        { outer: session },
+      ),
+  )
+
+  test('fields that were set outside are not the answer', () =>
+    hold(
+      (res) => res.setHeader('X-Own', '1').end('hello'),
+      async ({ told, release }) => {
+        const end = await told
+        expect(JSON.stringify(end)).toMatch(/x-own/)
+        expect(JSON.stringify(end)).not.toMatch(/x-outer/)
+        expect(await release()).toMatch(/X-Outer: 1/)
+      },
+      {
+        outer: (_req, res, next) => {
+          res.setHeader('X-Outer', '1')
+          next()
+        },
+      },
+    ))
+})
+
+describe('what is not held', () => {
+  test.each<[string, Handler]>([
+    ['at once', (res) => res.end('x'.repeat(2000))],
+    ['in pieces', (res) => [res.write('x'.repeat(1000)), res.end('x'.repeat(1000))]],
+    ['with a length', (res) => res.setHeader('Content-Length', 2000).end('x'.repeat(2000))],
+  ])('a body that is too large, %s', (_, handler) =>
+    hold(
+      (res, ...rest) => handler(Object.assign(res, { statusCode: 201 }), ...rest),
+      async ({ told, client, received, ends }) => {
+        if (!client.closed) await once(client, 'close')
+        expect(received().match(/x/g)).toHaveLength(2000)
+        expect([(await told).type, statusOf(ends[0])]).toEqual(['not-retained', 201])
+        expect(ends).toHaveLength(1)
+      },
+    ),
+  )
+
+  test('a body that is shorter than it says', () =>
+    hold(
+      (res) => res.setHeader('Content-Length', 9).end('hello'),
+      async ({ told }) => expect((await told).type).toBe('not-retained'),
+    ))
+
+  test('an end around us', () =>
+    hold(
+      (res) => Object.getPrototypeOf(res).end.call(res, 'hello'),
+      async ({ told, received, client }) => {
+        if (!client.closed) await once(client, 'close')
+        expect(received()).toMatch(/hello/)
+        expect((await told).type).toBe('not-retained')
+      },
+    ))
+
+  test('the hints before the answer', () =>
+    hold(
+      (res) => {
+        res.writeEarlyHints({ link: '</a.css>; rel=preload' })
+        res.end('hello')
+      },
+      async ({ client, received, told, release }) => {
+        while (!received().includes('\r\n\r\n')) await once(client, 'data')
+        expect(received()).toMatch(/^HTTP\/1\.1 103 Early Hints\r\n/)
+        expect(statusOf(await told)).toBe(200)
+        expect(await release()).toMatch(/HTTP\/1\.1 200 OK[\s\S]*hello$/)
+      },
+    ))
+})
+
+describe('an answer that Node refuses is refused while its handler listens, and the next one counts', () => {
+  test.each<[string, Handler]>([
+    ['a status', (res) => Object.assign(res, { statusCode: 9999 }).end('hello')],
+    ['a reason', (res) => Object.assign(res, { statusMessage: 'a\nb' }).end('hello')],
+    ['a chunk', (res) => res.end(5 as never)],
+    ['a chunk of a stream', (res) => res.write(5 as never)],
+    ['a field', (res) => res.writeHead(200, { 'X-A': 'a\nb' }).end('hello')],
+  ])('%s', (_, refused) =>
+    hold(
+      (res, ...rest) => {
+        expect(() => refused(res, ...rest)).toThrow()
+        Object.assign(res, { statusCode: 500, statusMessage: '' }).end('sorry')
+      },
+      async ({ told, release }) => {
+        expect([statusOf(await told), textOf(await told)]).toEqual([500, 'sorry'])
+        expect(await release()).toMatch(/^HTTP\/1\.1 500[\s\S]*sorry/)
+      },
+    ),
+  )
+})
+
+describe('a client that leaves', () => {
+  const leave = async ({ client, res }: Held): Promise<void> => {
+    client.destroy()
+    await once(res, 'close')
+  }
+
+  test.each(WAYS)('before the answer (by %s) changes nothing of it', (_, handler, body) =>
+    hold(
+      () => {},
+      async (held) => {
+        await leave(held)
+        handler(held.res, held.res.req, held.res)
+        expect(textOf(await held.told)).toBe(body)
+      },
+    ),
+  )
+
+  test('before the answer is waited for as long as core says', () =>
+    hold(
+      () => {},
+      async (held) => {
+        await leave(held)
+        expect(await held.told).toEqual({ type: 'unanswered' })
+      },
+      { patienceMs: 5 },
+    ))
+
+  // server.setTimeout() destroys it from this side, and so does what comes behind the request and cannot be read.
+  test.each<[string, (held: Held) => unknown]>([
+    ['a timeout of the server', ({ res }) => res.req.socket.setTimeout(1)],
+    ['bytes that are no request', ({ client }) => client.write('nonsense\r\n\r\n')],
+  ])('because of %s changes nothing of the answer', (_, cut) =>
+    hold(
+      () => {},
+      async (held) => {
+        const closed = once(held.res, 'close')
+        cut(held)
+        await closed
+        await settle()
+        expect(held.ends).toEqual([])
+        held.res.end('hello')
+        expect(textOf(await held.told)).toBe('hello')
+      },
+    ),
+  )
+
+  test('in the middle of the answer does not stop its handler', () =>
+    hold(
+      (res) => res.write('hel'),
+      async (held) => {
+        await leave(held)
+        await new Promise((resolve) => setTimeout(resolve, 2_100))
+        held.res.end('lo')
+        expect(textOf(await held.told)).toBe('hello')
+      },
+    ))
+
+  test('in the middle of a piped answer ends it: it is not kept', () =>
+    hold(
+      (res) => new Readable({ read() {} }).pipe(Object.assign(res, { statusCode: 201 })),
+      async (held) => {
+        await leave(held)
+        expect([(await held.told).type, statusOf(await held.told)]).toEqual(['not-retained', 201])
+      },
+    ))
+
+  test('of events that were flushed is not waited for longer', () =>
+    hold(
+      (res) => res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders(),
+      async (held) => {
+        while (!held.received().includes('\r\n\r\n')) await once(held.client, 'data')
+        held.res.write('data: 1\n\n')
+        await leave(held)
+        expect((await held.told).type).toBe('not-retained')
+      },
+      { patienceMs: 5 },
+    ))
+
+  test('has left before the handler began', async () => {
+    let told: Promise<AttemptEnd> | undefined
+    await using server = await serve(async (_req, res) => {
+      client.destroy()
+      await once(res, 'close')
+      told = new Promise((resolve) => {
+        watchAttempt(res, {
+          maxBodyBytes: 9,
+          patienceMs: 5,
+          onEnd: async (end) => resolve(end),
+        })
+      })
+      left()
+    })
+    let left = (): void => {}
+    const gone = new Promise<void>((resolve) => {
+      left = resolve
+    })
+    const client = startRequest(server.port, ['POST / HTTP/1.1', 'Host: a'])
+    await gone
+    expect(await told).toEqual({ type: 'unanswered' })
+  })
+})

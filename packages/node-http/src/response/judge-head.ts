@@ -1,0 +1,136 @@
+// The two moments of a capture at which something is decided: the head, by core, before it leaves; and
+// the end, by the bytes that were seen.
+
+import type { ServerResponse } from 'node:http'
+import {
+  type CapturedHead,
+  type HeaderList,
+  type Natives,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELDS,
+  type PartOfBody,
+  type Reply,
+} from '@stampede/core'
+import { clearReason } from '../request/http2.ts'
+import type { BodyCollector } from './body.ts'
+import { BodyCut } from './body-cut.ts'
+import {
+  applyFields,
+  type FieldMap,
+  groupFields,
+  missingDate,
+  restoreFields,
+  storedHead,
+  toHeaderList,
+} from './header-fields.ts'
+import { editWriteHead, readWriteHead } from './write-head.ts'
+import { framedHeaders, hasBody, isSendable } from './write-response.ts'
+
+export interface JudgedHead {
+  /** What writeHead is to be called with, as core wants it. */
+  readonly args: readonly unknown[]
+  /** What a hit replays. */
+  readonly stored: CapturedHead
+  /** Whether the body is wanted. */
+  readonly keep: boolean
+  readonly cookie: boolean
+  /** Set if the client does not get the whole body. */
+  readonly cut: BodyCut | undefined
+}
+
+export const NO_HEAD: JudgedHead = {
+  args: [],
+  stored: { status: 0, headers: [] },
+  keep: false,
+  cookie: false,
+  cut: undefined,
+}
+
+/** What core would answer with cannot be sent. */
+const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
+
+/** The same observer, told whose response it judges. */
+export function withNatives(observer: OriginObserver, natives: Natives): OriginObserver {
+  return { ...observer, onHead: (head, whole) => observer.onHead(head, whole, natives) }
+}
+
+/** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
+export function judgeHead(
+  res: ServerResponse,
+  args: readonly unknown[],
+  observer: OriginObserver,
+  outer: FieldMap,
+  whole: Uint8Array | undefined,
+): JudgedHead | { readonly replacement: Reply; readonly of: CapturedHead } {
+  const { status, fields } = readWriteHead(res, args)
+  const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
+  if (decision.action === 'replace' && isSendable(decision.reply)) {
+    return { replacement: decision.reply, of: storedHead(status, fields, outer) }
+  }
+  const { capture, add, remove, instead } = decision.action === 'send' ? decision : UNANSWERED
+  const dated = capture && res.sendDate ? missingDate(fields) : []
+  const kept = new Map([...fields, ...groupFields(dated)])
+  const judged = {
+    stored: storedHead(status, kept, outer),
+    keep: capture,
+    cookie: fields.has('set-cookie'),
+  }
+  const all = [...add, ...dated]
+  if (instead === undefined || ('headers' in instead && !isSendable(instead)))
+    return { ...judged, args: editWriteHead(res, args, all, remove), cut: undefined }
+  if ('headers' in instead)
+    return {
+      ...judged,
+      args: headInstead(res, instead, outer),
+      cut: new BodyCut(0, 0, instead.body),
+    }
+  const { start, end } = instead
+  return {
+    ...judged,
+    args: headOfPart(res, args, instead, all, remove),
+    cut: new BodyCut(start, end),
+  }
+}
+
+/** Puts the head of a 304 or 416 in the place of the handler's. */
+function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readonly unknown[] {
+  restoreFields(res, outer)
+  for (const name of OWN_FIELDS) res.removeHeader(name)
+  applyFields(res, framedHeaders(reply, res.req.method))
+  return withStatus(res, reply.status, [])
+}
+
+/** The handler's head, as that of a part. */
+function headOfPart(
+  res: ServerResponse,
+  args: readonly unknown[],
+  { status, fields }: PartOfBody,
+  add: HeaderList,
+  remove: readonly string[],
+): readonly unknown[] {
+  const replaced = fields.map(([name]) => name)
+  const edited = editWriteHead(res, args, [...add, ...fields], [...remove, ...replaced])
+  return withStatus(res, status, edited.slice(1))
+}
+
+function withStatus(res: ServerResponse, status: number, args: readonly unknown[]): unknown[] {
+  clearReason(res)
+  // For a head that is written later by another layer, too.
+  res.statusCode = status
+  return [status, ...args.filter((arg) => typeof arg !== 'string')]
+}
+
+/** Complete, unless it was too large, or fewer or more bytes were written than declared. */
+export function endOf(
+  head: CapturedHead,
+  body: BodyCollector,
+  method: string | undefined,
+): OriginEnd {
+  if (!body.fits) return { type: 'not-captured', reason: 'too-large' }
+  if (!hasBody(head.status, method)) return { type: 'complete', head, body: new Uint8Array() }
+  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
+  return declared === undefined || Number(declared) === body.bytes
+    ? { type: 'complete', head, body: body.take() }
+    : { type: 'not-captured', reason: 'incomplete' }
+}

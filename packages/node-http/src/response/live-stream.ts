@@ -1,0 +1,85 @@
+// A follower's side of a shared stream: the answer of another request, written as it comes and at this client's own
+// pace. Cut short, it must look broken and never whole.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { constants } from 'node:http2'
+import { Readable } from 'node:stream'
+import { type HeaderList, type LiveChunks, type LiveReply, OWN_FIELDS } from '@stampede/core'
+import { hasLeft } from '../request/client-gone.ts'
+import { clearReason, isHttp2 } from '../request/http2.ts'
+import { applyFields } from './header-fields.ts'
+import { chunkFor, framedHeaders, isSendable } from './write-response.ts'
+
+/** HTTP/1.0 knows no chunks: there, the end of the connection is the end of the body, however it came about. */
+export function canBreakOff(req: IncomingMessage): boolean {
+  return req.httpVersionMajor > 1 || req.httpVersionMinor >= 1
+}
+
+/** False when it cannot be sent as it is: the response is untouched then, and the request should go to the app. */
+export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
+  const headers = liveHeaders(res, reply)
+  if (headers === undefined) return hasLeft(res) || res.headersSent
+  clearReason(res)
+  applyFields(res, headers)
+  res.writeHead(reply.status)
+  liveStream(res, reply.body).pipe(res)
+  return true
+}
+
+/** Undefined when nothing can be sent, and the chunks have been given back. */
+export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList | undefined {
+  const { status, headers, length, body } = reply
+  const isOver = hasLeft(res) || res.headersSent || res.writableEnded
+  if (isOver || !isSendable({ status, headers, body: undefined })) {
+    body.return()
+    return undefined
+  }
+  for (const name of OWN_FIELDS) res.removeHeader(name)
+  const fields = framedHeaders({ status, headers, body: undefined }, 'HEAD').filter(
+    ([name]) => name !== 'content-length',
+  )
+  return length === undefined ? fields : [...fields, ['content-length', String(length)]]
+}
+
+/**
+ * A stream of the chunks. It stops reading them when the client leaves, and breaks the response off
+ * when they break off. Other clients and the entry share the chunks. So the stream has copies if a
+ * layer could change them: if `write` is wrapped, or with `copies`.
+ */
+export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = false): Readable {
+  const stream: Readable = new Readable({
+    read() {
+      chunks.next().then(
+        ({ value }) => stream.push(chunkFor(copies ? undefined : res.write, value) ?? null),
+        () =>
+          inOwnTurn(res, () => {
+            breakOff(res)
+            // Not with the error: it was told of where it happened, and is not this request's.
+            stream.destroy()
+          }),
+      )
+    },
+    destroy(error, done) {
+      chunks.return()
+      done(error)
+    },
+  })
+  res.once('close', () => stream.destroy())
+  return stream
+}
+
+/**
+ * The reset of the leader's HTTP/2 stream can break off this one. If a second stream is reset in the
+ * callback for the first reset, node:http2 (Node 20.20) never returns, and the process hangs.
+ */
+function inOwnTurn(res: ServerResponse, act: () => void): void {
+  if (isHttp2(res)) setImmediate(act)
+  else act()
+}
+
+export function breakOff(res: ServerResponse): void {
+  const stream: unknown = Reflect.get(res, 'stream')
+  if (isHttp2(res) && stream instanceof Object && 'close' in stream)
+    Reflect.apply(stream.close as () => void, stream, [constants.NGHTTP2_INTERNAL_ERROR])
+  else res.destroy()
+}

@@ -1,0 +1,246 @@
+// Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
+
+import type { ServerResponse } from 'node:http'
+import type { CapturedHead, OriginEnd, Reply } from '@stampede/core'
+import { type Departure, watchDeparture } from '../request/client-gone.ts'
+import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
+import { setsCookie } from './head-sent.ts'
+import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
+import { type CaptureObserver, EndHold } from './hold-end.ts'
+import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
+import { LiveFeed } from './live-feed.ts'
+import { readersOf } from './read-on.ts'
+import { type Method, WrappedMethods } from './wrapped-methods.ts'
+import { chunkFor, discardWrite, writeReply } from './write-response.ts'
+
+export class ResponseLayer {
+  readonly #res: ServerResponse
+  readonly #observer: CaptureObserver
+  readonly #resolve: (end: OriginEnd) => void
+  readonly #methods: WrappedMethods
+  /** Fields set by middlewares outside us; a hit gets them from there again. */
+  readonly #outer: FieldMap
+  readonly #body: BodyCollector
+  readonly #departure: Departure
+  readonly #hold: EndHold
+  readonly #live: LiveFeed
+  /** `judged`: core has seen the head, and the layers outside us have not. */
+  #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
+  #head: JudgedHead = NO_HEAD
+  /** The body, if nothing was written before the end. */
+  #whole: Uint8Array | undefined
+  #probing = false
+  #ended = false
+
+  constructor(res: ServerResponse, observer: CaptureObserver, resolve: (end: OriginEnd) => void) {
+    this.#res = res
+    this.#observer = observer
+    this.#hold = new EndHold(res, observer)
+    this.#resolve = resolve
+    this.#methods = new WrappedMethods(res)
+    this.#outer = fieldsOf(res.getHeaders())
+    const live = new LiveFeed(observer.live)
+    this.#live = live
+    this.#body = createBodyCollector(observer.maxBodyBytes, live)
+    const on = {
+      ...readersOf(live, res, () => this.decline('incomplete')),
+      closed: () => this.#closed(),
+      givenUp: (piped: boolean) => {
+        // Its body had begun to come, though not a byte of it was written.
+        if (piped && this.#hold.wanted && this.#phase === 'head') this.#judge([res.statusCode])
+        this.decline(res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
+      },
+    }
+    this.#departure = watchDeparture(res, on, observer.patienceMs)
+  }
+
+  install(): void {
+    Object.assign(this.#res, {
+      writeHead: this.#ownWriteHead,
+      write: (...args: unknown[]) => this.#write(args),
+      end: (...args: unknown[]) => this.#end(args),
+      flushHeaders: (...args: unknown[]) => this.#flushHeaders(args),
+      destroy: (...args: unknown[]) => {
+        this.#departure.destroyedByApp()
+        return this.#pass('destroy', args)
+      },
+    })
+  }
+
+  readonly #ownWriteHead = (...args: unknown[]): unknown => {
+    // Without headers of their own, the layers outside us mean the head that was judged.
+    if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#head.args)
+    if (this.#phase !== 'head' || this.#res.headersSent) return this.#pass('writeHead', args)
+    return this.#judge(args) && !this.#probing ? this.#sendHead(this.#head.args) : this.#res
+  }
+
+  /** False when core answers with something else, which has been sent then. */
+  #judge(args: readonly unknown[]): boolean {
+    const judged = judgeHead(this.#res, args, this.#observer, this.#outer, this.#whole)
+    if ('replacement' in judged) {
+      this.#replace(judged.replacement, judged.of)
+      return false
+    }
+    this.#phase = 'judged'
+    this.#head = judged
+    if (judged.cut) this.#methods.cut(judged.cut)
+    return true
+  }
+
+  #sendHead(args: readonly unknown[]): unknown {
+    this.#phase = 'body'
+    let returned: unknown
+    try {
+      returned = this.#pass('writeHead', args)
+    } catch (error) {
+      // A head that Node refuses never leaves; what the app answers next is not what was judged.
+      if (this.#hold.wanted) this.#phase = 'head'
+      else this.decline('declined')
+      throw error
+    }
+    // Sessions outside us set their cookie while the head is written: then it is one client's answer.
+    const shared = this.#hold.wanted || this.#head.cookie || !setsCookie(this.#res)
+    if (!this.#head.keep || !shared) this.decline('declined')
+    else if (this.#ended) this.#finish()
+    else this.#live.open(this.#head.stored)
+    return returned
+  }
+
+  // Has an implied head judged before the layers outside us are entered, so that another answer can still go through them
+  // from their start. The hooks of layers inside us run now, as in writeHead. Of a closed response Node would write none.
+  #openHead(whole?: Uint8Array): void {
+    if (this.#phase !== 'head' || this.#res.headersSent) return
+    this.#probing = !this.#departure.gone
+    this.#whole = whole
+    try {
+      this.#res.writeHead(this.#res.statusCode)
+    } finally {
+      this.#probing = false
+      this.#whole = undefined
+    }
+  }
+
+  #write(args: readonly unknown[]): unknown {
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('write', args)
+    this.#departure.wrote()
+    this.#openHead()
+    if (this.#isShut()) return discardWrite(args, true)
+    const more = this.#through('write', this.#outward('write', args))
+    this.#keep(args)
+    // While the body is kept, the handler is not slowed down by its client: others wait for the end, and one who does not
+    // read must not hold them up; one who left sends no `drain` at all. Bounded by maxBodyBytes, then as ever.
+    return this.#phase === 'body' ? true : more
+  }
+
+  #end(args: readonly unknown[]): unknown {
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('end', args)
+    this.#openHead(this.#phase === 'head' ? wholeBody(args) : undefined)
+    if (this.#isShut()) return discardWrite(args, this.#res)
+    if (this.#hold.takes(args, this.#head.args)) return this.#endWhenTold(args)
+    const returned = this.#through('end', this.#outward('end', args))
+    this.#keep(args)
+    this.#ended = true
+    // Koa 3, seeing that its client is gone, ends without the body it has.
+    if (this.#departure.gone && this.#body.bytes === 0) this.decline('incomplete')
+    // A layer outside us may put off the real end (a session that is saved first), and the head with it.
+    if (this.#phase === 'body') this.#finish()
+    return returned
+  }
+
+  /** Nothing is kept any more; those who are shown it go on reading. */
+  #beyond(method: 'write' | 'end', args: readonly unknown[]): unknown {
+    if (this.#methods.inside || !this.#live.active) return this.#pass(method, args)
+    this.#departure.wrote()
+    const returned = this.#methods.through(method, this.#outward(method, args))
+    this.#body.add(args[0], args[1])
+    if (method === 'end') this.#live.end(true)
+    if (!this.#live.active) this.#departure.stop()
+    return method === 'write' && this.#departure.gone ? true : returned
+  }
+
+  #endWhenTold(args: readonly unknown[]): unknown {
+    this.#body.add(args[0], args[1])
+    this.#ended = true
+    this.#departure.stop()
+    const end = endOf(this.#head.stored, this.#body, this.#res.req.method)
+    this.#hold.end(end, args, (own) => {
+      this.#through('end', own)
+      this.#settle(end)
+    })
+    return this.#res
+  }
+
+  #flushHeaders(args: readonly unknown[]): unknown {
+    if (!this.#methods.inside) this.#openHead()
+    return this.#isShut() ? undefined : this.#through('flushHeaders', args)
+  }
+
+  #isShut = (): boolean => this.#phase === 'replaced' || this.#hold.active
+  #pass = (method: Method, args: readonly unknown[]): unknown => this.#methods.pass(method, args)
+
+  /**
+   * A copy where a layer outside us may change the chunk in place: the entry keeps the handler's
+   * bytes.
+   */
+  #outward(method: 'write' | 'end', args: readonly unknown[]): readonly unknown[] {
+    const chunk = chunkFor(this.#methods.original[method], args[0])
+    return chunk === args[0] ? args : [chunk, ...args.slice(1)]
+  }
+
+  #through(method: Method, args: readonly unknown[]): unknown {
+    const ownHead = this.#phase === 'judged' ? this.#ownWriteHead : undefined
+    try {
+      return this.#methods.through(method, args, ownHead)
+    } catch (error) {
+      // Nothing left: what is answered instead has a head of its own.
+      if (this.#hold.wanted && this.#phase === 'judged') this.#phase = 'head'
+      throw error
+    }
+  }
+
+  /** If the app ended the response before it was closed, only its head may be missing. */
+  #closed(): void {
+    if (!this.#ended) return
+    this.#openHead()
+    if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#head.args)
+    this.decline('detached')
+  }
+
+  #keep([chunk, encoding]: readonly unknown[]): void {
+    if (this.#phase === 'settled' || this.#phase === 'replaced') return
+    if (!this.#body.add(chunk, encoding)) this.decline('too-large')
+  }
+
+  #finish = (): void => this.#settle(endOf(this.#head.stored, this.#body, this.#res.req.method))
+  decline(reason: 'declined' | 'too-large' | 'incomplete' | 'detached'): void {
+    this.#settle({ type: 'not-captured', reason })
+  }
+
+  #replace(reply: Reply, head: CapturedHead): void {
+    this.#phase = 'replaced'
+    restoreFields(this.#res, this.#outer)
+    let end: OriginEnd = { type: 'not-captured', reason: 'declined' }
+    try {
+      writeReply(this.#res, reply, this.#methods.original)
+      // As with an answer of the app's own: a cookie that a layer outside sets makes it one client's.
+      if (!setsCookie(this.#res)) end = { type: 'replaced', head }
+    } finally {
+      this.#live.settle(end)
+      this.#tell(end)
+    }
+  }
+
+  #settle(end: OriginEnd): void {
+    this.#live.settle(end)
+    if (this.#phase === 'settled' || this.#phase === 'replaced') return
+    this.#phase = 'settled'
+    this.#tell(end)
+    if (end.type === 'not-captured' && !this.#live.active) this.#methods.release()
+  }
+
+  #tell(end: OriginEnd): void {
+    if (!this.#live.active) this.#departure.stop()
+    this.#body.drop()
+    this.#resolve(end)
+  }
+}

@@ -1,0 +1,154 @@
+// Replies as they arrive at a client, and those that must not be sent.
+
+import type { ServerResponse } from 'node:http'
+import type { ReadyReply, Reply } from '@stampede/core'
+import { describe, expect, test } from 'vitest'
+import { fieldOf, type RawResponse, rawRequest, serve } from '../testing/raw-client.ts'
+import { writeReady, writeReply } from './write-response.ts'
+
+const REPLY: Reply = {
+  status: 200,
+  headers: [
+    ['content-type', 'text/plain'],
+    ['content-length', '999'],
+    ['transfer-encoding', 'chunked'],
+    ['x-tag', 'a'],
+    ['x-tag', 'b'],
+    ['cache-status', 'Stampede; hit'],
+    ['vary', 'Accept-Encoding'],
+  ],
+  body: Buffer.from('hello'),
+}
+
+async function send(
+  reply: Reply,
+  use: { before?: (res: ServerResponse) => void; method?: string } = {},
+): Promise<RawResponse & { sent: boolean }> {
+  let sent = false
+  await using server = await serve((_req, res) => {
+    use.before?.(res)
+    sent = writeReply(res, reply)
+    if (!sent) res.end(`fallback ${res.statusCode} ${res.getHeaderNames().join()}`)
+  })
+  const response = await rawRequest(server.port, '/', [], use.method)
+  return { ...response, sent }
+}
+
+describe.each([
+  ['a bare response', undefined],
+  ['a response with headers', (res: ServerResponse) => void res.setHeader('X-Request-Id', '7')],
+] as const)('on %s', (_, before) => {
+  const use = before ? { before } : {}
+
+  test('status, repeated fields and body are sent with the one right length', async () => {
+    const response = await send(REPLY, use)
+    expect(response.head[0]).toBe('HTTP/1.1 200 OK')
+    expect(response.body).toBe('hello')
+    expect(fieldOf(response, 'content-length')).toEqual(['5'])
+    expect(fieldOf(response, 'transfer-encoding')).toEqual([])
+    expect(fieldOf(response, 'x-tag')).toEqual(['a', 'b'])
+  })
+
+  test('HEAD is answered with the length and no body', async () => {
+    const response = await send(REPLY, { ...use, method: 'HEAD' })
+    expect(fieldOf(response, 'content-length')).toEqual(['5'])
+    expect(response.body).toBe('')
+  })
+
+  test.each([204, 304])('%d is answered without length and body', async (status) => {
+    const response = await send({ ...REPLY, status }, use)
+    expect(fieldOf(response, 'content-length')).toEqual([])
+    expect(response.body).toBe('')
+  })
+
+  test('a reply without a body has length 0', async () => {
+    const response = await send({ status: 503, headers: [], body: undefined }, use)
+    expect(fieldOf(response, 'content-length')).toEqual(['0'])
+  })
+
+  test.each<readonly [string, Reply]>([
+    ['a value with a line break', { ...REPLY, headers: [['x-a', 'b\r\nset-cookie: c']] }],
+    ['a value outside latin1', { ...REPLY, headers: [['x-a', '\u{1f4a5}']] }],
+    ['a name with a space', { ...REPLY, headers: [['x a', 'b']] }],
+    ['a status out of range', { ...REPLY, status: 99 }],
+  ])('%s is refused, and the response left untouched', async (_name, reply) => {
+    const response = await send(reply, use)
+    expect(response.sent).toBe(false)
+    expect(response.body).toContain(`fallback 200 ${before ? 'x-request-id' : ''}`)
+  })
+})
+
+test('Cache-Status is appended, Vary merged, anything else replaced', async () => {
+  const response = await send(REPLY, {
+    before(res) {
+      res.setHeader('Cache-Status', 'Outer; fwd=miss')
+      res.setHeader('Vary', 'Origin, accept-encoding')
+      res.setHeader('Content-Type', 'text/html')
+    },
+  })
+  expect(fieldOf(response, 'cache-status')).toEqual(['Outer; fwd=miss, Stampede; hit'])
+  expect(fieldOf(response, 'vary')).toEqual(['Origin, accept-encoding'])
+  expect(fieldOf(response, 'content-type')).toEqual(['text/plain'])
+})
+
+test('a response that was answered before is left alone', async () => {
+  const response = await send(REPLY, { before: (res) => void res.end('timed out') })
+  expect(response.sent).toBe(true)
+  expect(response.body).toBe('timed out')
+})
+
+describe('a layer further out that has wrapped writeHead', () => {
+  /** As on-headers did before 1.1: it takes an array for one of pairs, and gives on what it has set. */
+  const pairsOnly = (res: ServerResponse): void => {
+    const { writeHead } = res
+    const own = (status: number, fields?: ReadonlyArray<readonly [string, string]>) => {
+      for (const [name, value] of fields ?? []) res.setHeader(name, value)
+      return writeHead.call(res, status)
+    }
+    Object.assign(res, { writeHead: own })
+  }
+  /** A session: Node 20 then keeps one field of each name in an array. */
+  const addsCookie = (res: ServerResponse): void => {
+    const { writeHead } = res
+    const own = (...args: unknown[]): unknown => {
+      res.setHeader('Set-Cookie', 'session=1')
+      return Reflect.apply(writeHead, res, args)
+    }
+    Object.assign(res, { writeHead: own })
+  }
+  const ready = (tags: readonly string[]): ReadyReply => {
+    const repeated = tags.flatMap((tag) => ['x-tag', tag])
+    const fields = ['content-type', 'text/plain', ...repeated, 'content-length', '5']
+    return { type: 'ready', status: 200, fields, body: Buffer.from('hello') }
+  }
+
+  test.each([
+    ['beside nothing', undefined, ['a', 'b']],
+    // Of repeated names it would not be sent at once.
+    ['beside a field of others', 'X-Powered-By', ['a']],
+  ] as const)('is told what is sent in words that every one knows, %s', async (_, outer, tags) => {
+    const reply = { ...REPLY, headers: tags.map((tag) => ['x-tag', tag] as const) }
+    for (const wrap of [pairsOnly, addsCookie]) {
+      for (const send of [
+        (res: ServerResponse) => writeReady(res, ready(tags)),
+        (res: ServerResponse) => writeReply(res, reply),
+      ]) {
+        await using server = await serve((_req, res) => {
+          if (outer !== undefined) res.setHeader(outer, 'Someone')
+          wrap(res)
+          try {
+            send(res)
+          } catch {
+            res.destroy()
+          }
+        })
+        const response = await rawRequest(server.port)
+        expect(response.head[0]).toBe('HTTP/1.1 200 OK')
+        expect(fieldOf(response, 'x-tag')).toEqual(tags)
+        expect(fieldOf(response, 'content-length')).toEqual(['5'])
+        expect(response.body).toBe('hello')
+        expect(fieldOf(response, 'set-cookie')).toHaveLength(wrap === addsCookie ? 1 : 0)
+      }
+    }
+  })
+})

@@ -1,0 +1,130 @@
+// Sending a complete answer of core's on a ServerResponse. Its header fields may come out of a store
+// that others write to, so they are checked before the response is touched.
+
+import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
+import { Http2ServerResponse } from 'node:http2'
+import { type HeaderList, OWN_FIELDS, type ReadyReply, type Reply, toHeaders } from '@stampede/core'
+import { clearReason } from '../request/http2.ts'
+import { applyFields, forbidTransform } from './header-fields.ts'
+
+/** The methods to send with; a capturing layer passes those it wraps. */
+export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
+
+const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
+
+/**
+ * Layers that wrap it understand one status, or an object; few read an array as Node does (on-headers only since 1.1), and once one of
+ * them has set a field, Node 20 keeps one line of each name in it.
+ */
+const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
+const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
+
+/** Node's own methods leave a chunk as it is. A layer that wraps them may change it in place. */
+const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
+
+function leavesChunks(method: unknown): boolean {
+  // First the method of nearly every response: cheaper than the lookup.
+  return method === nodeEnd || NODES_OWN.has(method)
+}
+
+/** Whether a layer further out wraps `end`, and so may change the body. */
+export function isWrapped(res: ServerResponse): boolean {
+  return !leavesChunks(res.end)
+}
+
+/**
+ * The chunk, or a copy if a layer wraps `method`: the chunk belongs to an entry or to other
+ * clients.
+ */
+export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
+  return !leavesChunks(method) && chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
+}
+
+/**
+ * Sends the reply. False when it cannot be sent as it is (a field that is no valid header): the response
+ * is untouched then, and the request should go to the app. True if an answer had left before.
+ */
+export function writeReply(res: ServerResponse, reply: Reply, methods: SendMethods = res): boolean {
+  if (res.headersSent || res.writableEnded) return true
+  if (!isSendable(reply)) return false
+  const headers = framedHeaders(reply, res.req.method)
+  clearReason(res)
+  for (const name of OWN_FIELDS) res.removeHeader(name)
+  const isBare = methods.writeHead === takesArray && res.getHeaderNames().length === 0
+  if (isBare && !reply.part) {
+    Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
+  } else {
+    applyFields(res, headers)
+    if (reply.part) forbidTransform(res)
+    Reflect.apply(methods.writeHead, res, [reply.status])
+  }
+  const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
+  Reflect.apply(methods.end, res, send ? [chunkFor(methods.end, reply.body)] : [])
+  return true
+}
+
+/** Of layers further out: what is added to, or is not for clients. */
+const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIELDS])
+const isMerged = (name: string): boolean => MERGED.has(name)
+
+/** Where one name is there twice, and setting it is not adding it: as Node does beside fields of others. */
+export function hasRepeats(fields: readonly string[]): boolean {
+  for (let i = 2; i < fields.length; i += 2) {
+    for (let j = 0; j < i; j += 2) if (fields[i] === fields[j]) return true
+  }
+  return false
+}
+
+/** As writeReply. Each access to a response counts here: frameworks change its prototype, and then engines forget its shape. */
+export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
+  const { status, fields, body } = ready
+  const outer = res.getHeaderNames()
+  const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
+  // HTTP/2 has one of its own.
+  const isTaken = res.writeHead !== takesArray || res.headersSent || res.statusMessage
+  if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
+  res.writeHead(status, fields as string[])
+  const end: (chunk: Uint8Array) => unknown = res.end
+  end.call(res, chunkFor(end, body))
+  return true
+}
+
+/** The same in the form that everything else has. */
+export function replyOf({ status, fields, body, kind }: ReadyReply): Reply {
+  return { status, headers: toHeaders(fields), body, kind }
+}
+
+/** Whether Node would accept status and fields. */
+export function isSendable(reply: Reply): boolean {
+  if (!Number.isInteger(reply.status) || reply.status < 200 || reply.status > 599) return false
+  try {
+    for (const [name, value] of reply.headers) {
+      validateHeaderName(name)
+      validateHeaderValue(name, value)
+    }
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The reply's fields with the one framing that fits its body. */
+export function framedHeaders(reply: Reply, method: string | undefined): HeaderList {
+  const fields = reply.headers.filter(([name]) => !FRAMING.has(name))
+  if (reply.status === 204 || reply.status === 304) return fields
+  const declared = reply.headers.find(([name]) => name === 'content-length')
+  if (reply.body === undefined && method === 'HEAD')
+    return declared ? [...fields, declared] : fields
+  return [...fields, ['content-length', String(reply.body?.byteLength ?? 0)]]
+}
+
+export function hasBody(status: number, method: string | undefined): boolean {
+  return method !== 'HEAD' && status !== 204 && status !== 304
+}
+
+/** Stands in for a write or an end that goes nowhere, in a way that lets streams run dry. */
+export function discardWrite<T>(args: readonly unknown[], returned: T): T {
+  const callback = args.findLast((arg) => typeof arg === 'function')
+  if (typeof callback === 'function') process.nextTick(callback)
+  return returned
+}

@@ -1,0 +1,173 @@
+// Apps answer a detached request as they answer a real one. Each app is run once without a client, with
+// a capture on the detached response, and compared with what a real client gets.
+
+import { once } from 'node:events'
+import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import type { OriginEnd } from '@stampede/core'
+import type { Express, RequestHandler } from 'express'
+import type Koa from 'koa'
+import { describe, expect, test } from 'vitest'
+import { rememberPeer } from '../request/read-request.ts'
+import { captureResponse } from '../response/capture-response.ts'
+import { rawRequest, serve } from '../testing/raw-client.ts'
+import { createDetachedPair } from './detached-exchange.ts'
+
+const require = createRequire(import.meta.url)
+const compression: () => RequestHandler = require('compression')
+const EXPRESS: ReadonlyArray<readonly [string, () => Express]> = [
+  ['Express 4', require('express4')],
+  ['Express 5', require('express')],
+]
+const KOA: ReadonlyArray<readonly [string, typeof Koa]> = [
+  ['Koa 2', require('koa2')],
+  ['Koa 3', require('koa')],
+]
+const bodyParser: { json(): RequestHandler } = require('body-parser')
+const FILE = fileURLToPath(import.meta.url)
+const LARGE = 'stampede '.repeat(20_000)
+
+/** Serves one real request, and hands it over after its client has got an answer and left. */
+async function realRequest(fields: readonly string[] = []): Promise<IncomingMessage> {
+  let seen: IncomingMessage | undefined
+  await using server = await serve((req, res) => {
+    seen = req
+    rememberPeer(req)
+    res.end()
+  })
+  await rawRequest(server.port, '/shop?x=1', fields)
+  if (seen === undefined) throw new Error('no request came')
+  return seen
+}
+
+/** The whole outcome of a listener that is run without a client. */
+async function runDetached(listener: RequestListener, target = '/'): Promise<OriginEnd> {
+  const { req, res } = createDetachedPair(await realRequest(), target)
+  const end = captureResponse(res, {
+    maxBodyBytes: 10_000_000,
+    onHead: () => ({ action: 'send', capture: true, add: [], remove: [] }),
+  })
+  const finished = once(res, 'finish')
+  listener(req, res)
+  await finished
+  return end
+}
+
+function textOf(end: OriginEnd): string {
+  if (end.type !== 'complete') throw new Error(JSON.stringify(end))
+  return Buffer.from(end.body).toString()
+}
+
+const HANDLERS: ReadonlyArray<readonly [string, RequestHandler]> = [
+  ['json', (_req, res) => void res.json({ hello: 'world' })],
+  ['send', (_req, res) => void res.send('hello')],
+  ['write and end', (_req, res) => void [res.write(LARGE), res.end('!')]],
+  ['a piped stream', (_req, res) => void Readable.from([LARGE, LARGE]).pipe(res)],
+  ['sendFile', (_req, res) => void res.sendFile(FILE)],
+  ['redirect', (_req, res) => void res.redirect('/elsewhere')],
+  ['status alone', (_req, res) => void res.sendStatus(404)],
+]
+
+describe.each(EXPRESS)('%s', (_, express) => {
+  test.each(HANDLERS)('answers a detached request with %s', async (_name, handler) => {
+    const app = express()
+    app.get('/', handler)
+    const detached = textOf(await runDetached(app))
+    await using server = await serve(app)
+    const real = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
+    expect(detached).toBe(await real.text())
+  })
+
+  test.each(HANDLERS)('answers through compression with %s', async (_name, handler) => {
+    const app = express()
+    app.use(compression())
+    app.get('/', handler)
+    expect((await runDetached(app)).type).toBe('complete')
+  })
+
+  test('answers an error with 500', async () => {
+    const app = express()
+    app.set('env', 'test')
+    app.get('/', (_req, _res, next) => next(new Error('broken')))
+    expect(await runDetached(app)).toMatchObject({ type: 'complete', head: { status: 500 } })
+  })
+
+  test('parses the body that is not there', async () => {
+    const app = express()
+    app.use(bodyParser.json())
+    app.get('/', (req, res) => void res.json({ ip: req.ip }))
+    expect(textOf(await runDetached(app))).toBe('{"ip":"127.0.0.1"}')
+  })
+})
+
+const BODIES: ReadonlyArray<readonly [string, () => unknown]> = [
+  ['a string', () => 'hello'],
+  ['a Buffer', () => Buffer.from('hello')],
+  ['an object', () => ({ hello: 'world' })],
+  ['a stream', () => Readable.from([LARGE, LARGE])],
+  ['null', () => null],
+]
+
+describe.each(KOA)('%s', (_, Application) => {
+  test.each(BODIES)('answers a detached request with %s', async (_name, make) => {
+    const app = new Application()
+    app.use((ctx) => {
+      ctx.body = make()
+    })
+    const detached = textOf(await runDetached(app.callback()))
+    await using server = await serve(app.callback())
+    expect(detached).toBe(await (await fetch(`http://127.0.0.1:${server.port}/`)).text())
+  })
+})
+
+describe('the detached request', () => {
+  test('is a GET of the target, with the client’s fields and address and none of its conditions', async () => {
+    const real = await realRequest([
+      'If-None-Match: "1"',
+      'Range: bytes=0-1',
+      'X-Tag: a',
+      'Upgrade: x',
+    ])
+    const { req, res } = createDetachedPair(real, '/shop?x=1')
+    expect(res).toBeInstanceOf(ServerResponse)
+    expect([req.method, req.url, req.httpVersion]).toEqual(['GET', '/shop?x=1', '1.1'])
+    expect(req.headers).toEqual({ host: 'shop.test:8080', 'x-tag': 'a' })
+    expect(req.rawHeaders).toEqual(['Host', 'shop.test:8080', 'X-Tag', 'a'])
+    expect(req.headersDistinct).toEqual({ host: ['shop.test:8080'], 'x-tag': ['a'] })
+    expect(req.socket.remoteAddress).toBe('127.0.0.1')
+  })
+
+  test('has a body that is at its end', async () => {
+    const { req } = createDetachedPair(await realRequest(), '/')
+    const chunks = await req.toArray()
+    expect(chunks).toEqual([])
+  })
+
+  test('takes any amount without asking to wait, and is closed after its end', async () => {
+    const { req, res } = createDetachedPair(await realRequest(), '/')
+    const aborted = once(req, 'aborted', { signal: AbortSignal.timeout(50) }).then(
+      () => true,
+      () => false,
+    )
+    expect(res.write(Buffer.alloc(5_000_000))).toBe(true)
+    expect(res.write(Buffer.alloc(5_000_000))).toBe(true)
+    const closed = once(res, 'close')
+    res.end()
+    await closed
+    expect(res.writableFinished).toBe(true)
+    expect(await aborted).toBe(false)
+  })
+
+  test('can be destroyed by the app', async () => {
+    const { res } = createDetachedPair(await realRequest(), '/')
+    const end = captureResponse(res, {
+      maxBodyBytes: 10,
+      onHead: () => ({ action: 'send', capture: true, add: [], remove: [] }),
+    })
+    res.write('x')
+    res.destroy()
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  })
+})

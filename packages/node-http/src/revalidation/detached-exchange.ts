@@ -1,0 +1,126 @@
+// A request and a response without a client, for running the app behind a stale answer: the real classes
+// of node:http on a socket that discards everything, so that sessions, compression, `pipe` and
+// `sendFile` find what they expect. The real client's going away has no effect on them.
+
+import { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+import { inheritLogin } from '../request/connection.ts'
+import { withoutRaw } from '../request/hide-conditionals.ts'
+import { tlsMembersOf } from '../request/tls-connection.ts'
+
+/** Conditions and ranges are the client's own; the rest belongs to its connection or to a body. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'if-match',
+  'if-none-match',
+  'if-modified-since',
+  'if-unmodified-since',
+  'if-range',
+  'range',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'upgrade',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+])
+
+export interface DetachedPair {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+}
+
+/** A GET of `target` with the headers, address, TLS state, login and protocol of `from`. */
+export function createDetachedPair(from: IncomingMessage, target: string): DetachedPair {
+  const nullSocket = Object.assign(new NullSocket(from.socket), tlsMembersOf(from))
+  // Neither class needs more of a socket than NullSocket has.
+  const socket = nullSocket as unknown as Socket
+  const req = new IncomingMessage(socket)
+  req.method = 'GET'
+  req.url = target
+  req.httpVersion = from.httpVersion
+  req.httpVersionMajor = from.httpVersionMajor
+  req.httpVersionMinor = from.httpVersionMinor
+  req.rawHeaders = withoutRaw(from.rawHeaders, LEFT_OUT)
+  req.headers = kept(from.headers)
+  req.headersDistinct = kept(from.headersDistinct)
+  req.complete = true
+  req.push(null)
+  inheritLogin(from, req)
+
+  const res = new ServerResponse(req)
+  res.assignSocket(socket)
+  // As the server does: a finished response is closed, which frees what hangs on it.
+  res.once('finish', () => socket.destroy())
+  return { req, res }
+}
+
+function kept<T extends object>(fields: T): T {
+  const copy = { ...fields }
+  for (const name of LEFT_OUT) Reflect.deleteProperty(copy, name)
+  return copy
+}
+
+class NullSocket extends Duplex {
+  readonly remoteAddress: string | undefined
+  readonly remotePort: number | undefined
+  readonly remoteFamily: string | undefined
+  readonly localAddress: string | undefined
+  readonly localPort: number | undefined
+  /** Present on TLS only. createDetachedPair() adds it, together with the other TLS members. */
+  readonly encrypted?: true
+  readonly connecting = false
+  timeout = 0
+
+  constructor(like: Socket) {
+    // Nothing is ever held, so nothing should be held back either.
+    super({ writableHighWaterMark: Number.MAX_SAFE_INTEGER })
+    this.remoteAddress = like.remoteAddress
+    this.remotePort = like.remotePort
+    this.remoteFamily = like.remoteFamily
+    this.localAddress = like.localAddress
+    this.localPort = like.localPort
+  }
+
+  override _read(): void {}
+
+  override _write(_chunk: unknown, _encoding: BufferEncoding, done: () => void): void {
+    done()
+  }
+
+  override _writev(_chunks: unknown, done: () => void): void {
+    done()
+  }
+
+  setTimeout(): this {
+    return this
+  }
+
+  setNoDelay(): this {
+    return this
+  }
+
+  setKeepAlive(): this {
+    return this
+  }
+
+  ref(): this {
+    return this
+  }
+
+  unref(): this {
+    return this
+  }
+
+  destroySoon(): void {
+    this.end(() => this.destroy())
+  }
+
+  address(): object {
+    return {}
+  }
+}

@@ -1,0 +1,223 @@
+import type { LookupRequest } from '@stampede/core'
+import { HOSTILE_PIECES, LONG, repeated, runs } from '@stampede/core/testing'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { readAppended, readMessage, readNews, writeEvent } from '../stores/purge-news.ts'
+import { isExtension, readExtension } from './extension-message.ts'
+import { readBegin, readInspection } from './idempotency-reply.ts'
+import { names } from './keys.ts'
+import { readLookup } from './lookup-reply.ts'
+
+const YEAR_MS = 400 * 24 * 3600 * 1000
+const REQUEST: LookupRequest = { token: 'me', leaseMs: 1_000 }
+
+const words = fc.constantFrom(
+  ...['FRESH', 'STALE', 'LEASED', 'BUSY', 'PASS', 'FAILED', 'LATE', 'LOG', 'MARKS', 'MORE'],
+  ...['BEGUN', 'MISMATCH', 'COMPLETED', 'UNCERTAIN', 'ABSENT', 'running', 'completed', 'APPENDED'],
+  ...['0', '1', '-1', '1e400', 'nan', 'inf', '0x10', '9'.repeat(16), '9'.repeat(400), ''],
+  ...['k', 'kh', 'khname', 'mst=a', 'mh*', '{"status":503,"message":"x"}', '{"status":1}', 'null'],
+  ...HOSTILE_PIECES,
+)
+/** What a client library can make of a reply. */
+const element = fc.oneof(
+  words.map((word) => Buffer.from(word)),
+  words,
+  fc.double(),
+  fc.integer(),
+  fc.constantFrom(null, undefined, true, []),
+  fc.uint8Array({ maxLength: 8 }).map((bytes) => Buffer.from(bytes)),
+)
+const reply = fc.oneof(
+  { weight: 8, arbitrary: fc.array(element, { maxLength: 16 }) },
+  { weight: 1, arbitrary: element },
+)
+const startingWith = (statuses: readonly string[]) =>
+  fc
+    .tuple(fc.constantFrom(...statuses), fc.array(element, { minLength: 8, maxLength: 14 }))
+    .map(([status, rest]) => [Buffer.from(status), ...rest])
+
+/** Undefined where it is refused, which has to be as what it is. */
+function readOrRefused<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    expect(error).toBeInstanceOf(TypeError)
+    expect((error as Error).message).toMatch(/reply|layout/)
+    return undefined
+  }
+}
+
+const isDuration = (ms: unknown): boolean =>
+  typeof ms === 'number' && ms >= -YEAR_MS && ms <= YEAR_MS
+const isBytes = (bytes: unknown): boolean => bytes === undefined || bytes instanceof Uint8Array
+
+describe('a reply to a lookup', () => {
+  const statuses = ['FRESH', 'STALE', 'LEASED', 'BUSY', 'PASS', 'FAILED', 'LATE']
+  it('is refused as unknown, or means something: bytes are bytes, and times are times', () => {
+    let read = 0
+    fc.assert(
+      fc.property(fc.oneof(reply, startingWith(statuses)), (raw) => {
+        const found = readOrRefused(() => readLookup(raw, 'k', REQUEST))
+        if (found === undefined) return
+        read += 1
+        if (found.reply === 'late') return
+        const said = found.reply
+        if ('forMs' in said) expect(isDuration(said.forMs)).toBe(true)
+        if ('busyForMs' in said) expect(isDuration(said.busyForMs)).toBe(true)
+        if ('grant' in said) expect(said.grant).toMatchObject({ key: 'k', token: 'me' })
+        if (said.status === 'failed') expect(said.failure.status).toBeGreaterThanOrEqual(500)
+        if (!('stored' in said) || said.stored === undefined) return
+        const { frame, patch, fence, ...times } = said.stored
+        expect(isBytes(frame) && isBytes(patch) && fence !== '').toBe(true)
+        expect(Object.values(times).every(isDuration)).toBe(true)
+      }),
+      runs(4_000),
+    )
+    expect(read).toBeGreaterThan(100)
+  })
+})
+
+describe('a reply about an idempotency key', () => {
+  it('is refused as unknown, or means something', () => {
+    const begins = startingWith(['BEGUN', 'MISMATCH', 'BUSY', 'COMPLETED', 'UNCERTAIN'])
+    fc.assert(
+      fc.property(fc.oneof(reply, begins), (raw) => {
+        const found = readOrRefused(() => readBegin(raw, 'k', 'me'))
+        if (found === undefined) return
+        if ('forMs' in found) expect(isDuration(found.forMs)).toBe(true)
+        if (found.status === 'completed') expect(found.frame).toBeInstanceOf(Uint8Array)
+        if (found.status !== 'begun') return
+        expect(Number.isSafeInteger(found.attempt) && found.attempt > 0).toBe(true)
+        expect([...found.steps.values()].every((bytes) => bytes instanceof Uint8Array)).toBe(true)
+      }),
+      runs(4_000),
+    )
+    const inspections = startingWith(['running', 'lapsed', 'completed', 'released', 'uncertain'])
+    fc.assert(
+      fc.property(fc.oneof(reply, inspections), (raw) => {
+        const found = readOrRefused(() => readInspection(raw))
+        if (found === undefined) return
+        expect(isBytes(found.frame)).toBe(true)
+        expect([found.ageMs, found.keepForMs, found.leaseForMs].every(isDuration)).toBe(true)
+      }),
+      runs(2_000),
+    )
+  })
+})
+
+describe('what is heard of purges', () => {
+  it('is refused as unknown, or has positions that can be compared', () => {
+    const isPosition = (position: unknown): boolean =>
+      Number.isSafeInteger(position) && (position as number) >= 0
+    fc.assert(
+      fc.property(fc.oneof(reply, startingWith(['LOG', 'MARKS', 'MORE', 'APPENDED'])), (raw) => {
+        const news = readOrRefused(() => readNews(raw))
+        if (news !== undefined) {
+          const { now, last, floor, events } = news
+          expect([now, last, floor].every(isPosition)).toBe(true)
+          expect(events.every(({ position, name }) => isPosition(position) && name !== '')).toBe(
+            true,
+          )
+        }
+        const appended = readOrRefused(() => readAppended(raw))
+        if (appended === undefined) return
+        expect([appended.now, appended.position, appended.prev].every(isPosition)).toBe(true)
+      }),
+      runs(3_000),
+    )
+  })
+
+  it('is what was written, with whatever name', () => {
+    const purge = fc.record({
+      of: fc.constantFrom('key' as const, 'subject' as const),
+      name: fc.string({ minLength: 1, unit: 'binary' }),
+      soft: fc.boolean(),
+    })
+    fc.assert(
+      fc.property(purge, fc.nat(), (each, prev) => {
+        const message = `${prev + 1} ${prev} ${writeEvent(each)}`
+        expect(readMessage(message)).toEqual({ ...each, position: prev + 1, prev })
+      }),
+      runs(1_000),
+    )
+  })
+
+  it('is nothing where it cannot be read, also when it is long', () => {
+    fc.assert(
+      fc.property(
+        fc.array(words).map((all) => all.join(' ')),
+        (message) => {
+          const event = readMessage(message)
+          if (event !== undefined) expect(event.prev).toBeLessThan(event.position)
+        },
+      ),
+      runs(1_000),
+    )
+    for (const piece of ['1', ' ', '1 ', 'x', '\n']) {
+      const startedAt = performance.now()
+      readMessage(repeated(piece, 16 * LONG))
+      expect(performance.now() - startedAt, piece).toBeLessThan(2_000)
+    }
+  })
+})
+
+describe('what is heard of an extension', () => {
+  const clock = () => ({ agoAtMost: (at: number): number => 1_000 - at })
+  it('is nothing, or lifetimes that are numbers and a part of the message', () => {
+    const number = fc.constantFrom(
+      '0',
+      '1',
+      '999',
+      '5000',
+      '9'.repeat(16),
+      '9'.repeat(20),
+      '-1',
+      '',
+    )
+    const message = fc
+      .tuple(fc.array(number, { minLength: 8, maxLength: 10 }), fc.uint8Array(), fc.boolean())
+      .map(([numbers, rest, isWhole]) => {
+        const line = `x other ${numbers.join(' ')}${isWhole ? '\n' : ''}`
+        return Buffer.concat([Buffer.from(line), rest])
+      })
+    fc.assert(
+      fc.property(message, (bytes) => {
+        expect(isExtension(bytes)).toBe(true)
+        const read = readExtension(bytes, 'me', clock)
+        if (read === undefined) return
+        expect(Object.values(read.lifetimes).every((ms) => Number.isFinite(ms) && ms >= 0)).toBe(
+          true,
+        )
+        expect(read.patch.byteLength + Buffer.byteLength(read.key)).toBeLessThanOrEqual(
+          3 * bytes.length,
+        )
+      }),
+      runs(3_000),
+    )
+  })
+})
+
+describe('the name of a record', () => {
+  const { record } = names('t')
+  const key = fc
+    .array(fc.constantFrom('a', '{', '}', ':', '=', '#', '\0', 'é', '{=a}', 'x'.repeat(199)), {
+      maxLength: 5,
+    })
+    .map((all) => all.join(''))
+
+  it('is of one key alone', () => {
+    fc.assert(
+      fc.property(key, key, (one, other) => {
+        const same = Buffer.from(record(one)).equals(Buffer.from(record(other)))
+        expect(same).toBe(one === other)
+      }),
+      runs(3_000),
+    )
+  })
+
+  it('is short, however long the key is', () => {
+    for (const long of [repeated('a'), `a\0${repeated('b')}`, repeated('é')]) {
+      expect(record(long).length).toBeLessThan(300)
+    }
+  })
+})

@@ -1,0 +1,53 @@
+import { storeUnavailable } from '@stampede/core'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { NotSent } from '../connection/last-error.ts'
+import { mayHaveRun, Undos } from './undo.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+/** Rejects until it is told that the server is back; counts. */
+function attempts() {
+  const seen = { count: 0, isBack: false }
+  const attempt = async () => {
+    seen.count += 1
+    if (!seen.isBack) throw new Error('away')
+  }
+  return { seen, attempt }
+}
+
+describe('an undo', () => {
+  it('is tried until it succeeds, as long as what it takes back may last', async () => {
+    const undos = new Undos()
+    const { seen, attempt } = attempts()
+    undos.start('t', 30_000, attempt)
+    await vi.advanceTimersByTimeAsync(20_000)
+    seen.isBack = true
+    const before = seen.count
+    await vi.advanceTimersByTimeAsync(2_000)
+    expect(seen.count).toBe(before + 1)
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(seen.count).toBe(before + 1)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('is given up when that has ended by itself', async () => {
+    const undos = new Undos()
+    const { seen, attempt } = attempts()
+    undos.start('t', 3_000, attempt)
+    await vi.advanceTimersByTimeAsync(5_000)
+    const most = seen.count
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect([most, seen.count]).toEqual([5, 5])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('is for what may have run: not for what was refused, or never sent', () => {
+    const refused = Object.assign(new Error('OOM'), { name: 'ReplyError' })
+    const failed = (cause?: unknown) => storeUnavailable('redis', 'begin', cause)
+    expect(mayHaveRun(failed(new Error('no answer within 250 ms')))).toBe(true)
+    for (const cause of [refused, new NotSent(), undefined]) {
+      expect(mayHaveRun(failed(cause))).toBe(false)
+    }
+  })
+})

@@ -1,0 +1,179 @@
+// Cases: the condition of the client whose request runs the handler, which does not see it.
+import { Readable } from 'node:stream'
+import { expect, it } from 'vitest'
+import type { Framework, Says } from '../../harness/apps.ts'
+import { ask } from '../../harness/load.ts'
+import { createGate } from '../../harness/origin.ts'
+import { get, pipelined, setUp, statusOf, whole } from './bench.ts'
+
+const CHANGED = 'Thu, 01 Jan 2026 00:00:00 GMT'
+const STORED = 'Stampede; fwd=uri-miss; fwd-status=200; stored'
+
+export function conditionCases(framework: Framework): void {
+  const bodies: Readonly<Record<string, () => Says>> = {
+    'a body at hand': () => ({ body: 'the page' }),
+    'a stream': () => ({ body: Readable.from([Buffer.from('the '), Buffer.from('page')]) }),
+    'a declared length': () => ({
+      headers: { 'content-length': '8' },
+      body: Readable.from([Buffer.from('the page')]),
+    }),
+  }
+  const validators = [
+    [{ etag: '"v1"' }, { 'if-none-match': 'W/"v0", W/"v1"' }],
+    [{ 'last-modified': CHANGED }, { 'if-modified-since': CHANGED }],
+  ] as const
+
+  it.each(Object.keys(bodies))(
+    'answers the leader 304 if it has the response already, and stores the whole: %s',
+    async (name) => {
+      for (const [validator, condition] of validators) {
+        const { runs, start } = setUp(framework, () => {
+          const says = bodies[name]?.()
+          return {
+            ...says,
+            headers: { 'x-own': 'yes', vary: 'X-A', ...says?.headers, ...validator },
+          }
+        })
+        await using app = await start()
+        const first = await whole(`${app.url}/a`, { headers: condition })
+        expect([first.status, first.body.length]).toEqual([304, 0])
+        expect(first.lines).toMatchObject({ vary: ['X-A'], 'cache-status': [STORED] })
+        for (const field of ['x-own', 'content-length', 'content-type', 'transfer-encoding'])
+          expect(first.lines).not.toHaveProperty(field)
+        const hit = await whole(`${app.url}/a`)
+        expect([hit.status, hit.body.toString()]).toEqual([200, 'the page'])
+        expect(hit.lines).toMatchObject({ 'x-own': ['yes'], 'content-length': ['8'] })
+        expect(runs.count).toBe(1)
+      }
+    },
+  )
+
+  it('gives the leader the whole body if it has another version', async () => {
+    const { start } = setUp(framework, () => ({ headers: { etag: '"v2"' } }))
+    await using app = await start()
+    const answer = await ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' } })
+    expect([answer.status, answer.body]).toEqual([200, 'run 1'])
+  })
+
+  it('answers the leader 304 with all fields of the response if nothing is stored', async () => {
+    const own = { 'set-cookie': ['a=1', 'b=2'], 'x-own': 'yes', 'content-type': 'text/x-own' }
+    const { start } = setUp(framework, ({ path }) => ({
+      headers: { ...own, ...(path === '/date' ? { 'last-modified': CHANGED } : { etag: '"v1"' }) },
+    }))
+    await using app = await start()
+    for (const [path, condition, status] of [
+      ['/tag', { 'if-none-match': '"v0", W/"v1"' }, 304],
+      ['/star', { 'if-none-match': '*' }, 304],
+      ['/other', { 'if-none-match': '"v0"', 'if-modified-since': CHANGED }, 200],
+      ['/date', { 'if-modified-since': CHANGED }, 304],
+      // Without Last-Modified, the Date of the response does not count.
+      ['/none', { 'if-modified-since': 'Fri, 01 Jan 2100 00:00:00 GMT' }, 200],
+    ] as const) {
+      const answer = await whole(app.url + path, { headers: condition })
+      expect(answer.status, path).toBe(status)
+      expect(answer.lines, path).toMatchObject({
+        'set-cookie': ['a=1', 'b=2'],
+        'x-own': ['yes'],
+        'cache-status': ['Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie'],
+      })
+      if (status === 304) expect(answer.lines, path).not.toHaveProperty('content-type')
+    }
+  })
+
+  it('knows a tag that it has made itself, once the page is filled again', async () => {
+    const { clock, runs, start } = setUp(framework, () => ({ body: 'the same' }))
+    await using app = await start()
+    const { headers } = await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const again = await ask(`${app.url}/a`, { headers: { 'if-none-match': String(headers.etag) } })
+    expect([again.status, again.headers.etag, runs.count]).toEqual([304, headers.etag, 2])
+    expect((await ask(`${app.url}/a`)).body).toBe('the same')
+  })
+
+  it('answers all others with the whole, and keeps the connection in step', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, async () => {
+      await gate.opened
+      return { headers: { etag: '"v1"' }, body: Readable.from([Buffer.from('the page')]) }
+    })
+    await using app = await start()
+    const condition = 'If-None-Match: "v1"'
+    const first = pipelined(app.url, [
+      get('/a', condition),
+      get('/a', condition),
+      get('/a', 'Connection: close'),
+    ])
+    await runs.reached(1)
+    const others = [ask(`${app.url}/a`), ask(`${app.url}/a`)]
+    await arrivals.reached(3)
+    gate.open()
+    expect((await first).map(({ status, body }) => `${status.slice(9, 12)} ${body}`)).toEqual([
+      '304 ',
+      '304 ',
+      '200 the page',
+    ])
+    for (const other of await Promise.all(others)) expect(other.body).toBe('the page')
+  })
+
+  it('keeps what comes slowly for others, however soon its client would leave', async () => {
+    const { runs, start } = setUp(framework, () => ({
+      headers: { etag: '"v1"' },
+      body: Readable.from(slow()),
+    }))
+    await using app = await start()
+    const first = await whole(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' } })
+    expect([first.status, first.body.length]).toEqual([304, 0])
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, runs.count]).toEqual(['the page', 1])
+  })
+
+  it('answers 304 also if the body turns out too large to be kept', async () => {
+    const { start } = setUp(framework, () => ({
+      headers: { etag: '"v1"', 'x-own': 'yes' },
+      body: Readable.from(slow()),
+    }))
+    await using app = await start({ maxBodyBytes: 5 })
+    const answers = await pipelined(app.url, [
+      get('/a', 'If-None-Match: "v1"', 'Connection: close'),
+    ])
+    expect(answers).toMatchObject([{ status: 'HTTP/1.1 304 Not Modified', body: '' }])
+    expect((await ask(`${app.url}/a`)).body).toBe('the page')
+  })
+
+  it('keeps nothing of what throws in the middle, nor of the error page that follows', async () => {
+    const { start } = setUp(framework, (_seen, run, res) => {
+      if (run > 1) return { headers: { etag: '"v1"' }, body: 'the page' }
+      res.setHeader('ETag', '"v1"').write('the ')
+      throw new Error('in the middle')
+    })
+    await using app = await start()
+    await ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' }, timeoutMs: 500 })
+    expect((await ask(`${app.url}/a`)).body).toBe('the page')
+  })
+
+  it('keeps nothing of a stream that breaks, though its client has been told 304', async () => {
+    const { happened, start } = setUp(framework, (_seen, run) => ({
+      headers: { etag: '"v1"' },
+      body: run > 1 ? 'the page' : Readable.from(broken()),
+    }))
+    await using app = await start()
+    const first = ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' }, timeoutMs: 500 })
+    await happened('fill.abandoned')
+    expect([0, 304, 500]).toContain((await first).status)
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, statusOf(next)]).toEqual(['the page', STORED])
+  })
+}
+
+async function* slow(): AsyncGenerator<Buffer> {
+  for (const text of ['the ', 'pa', 'ge']) {
+    yield Buffer.from(text)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+async function* broken(): AsyncGenerator<Buffer> {
+  yield Buffer.from('the ')
+  await new Promise((resolve) => setImmediate(resolve))
+  throw new Error('the source broke')
+}

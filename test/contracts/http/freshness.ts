@@ -1,0 +1,216 @@
+// How long an answer is good for: what its own headers say, and what the options add.
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { expect, it } from 'vitest'
+import type { Framework, Says } from '../../harness/apps.ts'
+import { ask } from '../../harness/load.ts'
+import { get, pipelined, setUp, statusOf } from './bench.ts'
+
+const says = (control: string, more: Record<string, string> = {}): Says => ({
+  headers: { 'cache-control': control, ...more },
+})
+
+/** A handler whose first body ends when the test says so. Later runs answer at once. */
+function slowBody(framework: Framework, headers: Record<string, string>) {
+  const body = new PassThrough()
+  body.write('begun')
+  const bench = setUp(framework, (_seen, run) => (run === 1 ? { headers, body } : { headers }))
+  return { ...bench, body }
+}
+
+/** Resolves when the head has arrived. */
+function headOf(url: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    httpRequest(url, { agent: false }, resolve).on('error', reject).end()
+  })
+}
+
+export function freshnessCases(framework: Framework): void {
+  it.each(['max-age=10, must-revalidate', 'max-age=10, proxy-revalidate', 's-maxage=10'])(
+    'makes the next client wait, and gives nothing stale, when the answer says %s',
+    async (control) => {
+      const { clock, runs, start } = setUp(framework, () => says(control))
+      await using app = await start({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(9_000)
+      expect((await ask(`${app.url}/a`)).body).toBe('run 1')
+      await clock.advance(2_000)
+      const next = await ask(`${app.url}/a`)
+      expect(next.body).toBe('run 2')
+      expect(statusOf(next)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
+      expect(runs.count).toBe(2)
+    },
+  )
+
+  it('lets s-maxage decide against max-age, in both directions', async () => {
+    const { runs, start } = setUp(framework, ({ path }) =>
+      says(path === '/shared' ? 'max-age=0, s-maxage=60' : 'max-age=60, s-maxage=0'),
+    )
+    await using app = await start({ ttlMs: undefined })
+    await ask(`${app.url}/shared`)
+    expect(statusOf(await ask(`${app.url}/shared`))).toBe('Stampede; hit; ttl=60')
+    const own = await ask(`${app.url}/own`)
+    expect(statusOf(own)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=expired')
+    expect((await ask(`${app.url}/own`)).body).toBe('run 3')
+    expect(runs.count).toBe(3)
+  })
+
+  it.each([{ expires: '0' }, { expires: 'Thu, 01 Jan 1970 00:00:00 GMT' }])(
+    'stores nothing that says %o',
+    async (headers) => {
+      const { start } = setUp(framework, () => ({ headers }))
+      await using app = await start()
+      expect(statusOf(await ask(`${app.url}/a`))).toContain('detail=expired')
+      expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+    },
+  )
+
+  it.each(['99999999999', '99999999999999999999999999'])(
+    'takes a max-age of %s for a very long time, not for an overflow',
+    async (seconds) => {
+      const { clock, runs, start } = setUp(framework, () => says(`max-age=${seconds}`))
+      await using app = await start({ ttlMs: undefined })
+      await ask(`${app.url}/a`)
+      await clock.advance(300 * 24 * 3_600_000)
+      const hit = await ask(`${app.url}/a`)
+      expect([hit.body, hit.headers.age]).toEqual(['run 1', String(300 * 24 * 3_600)])
+      expect(Number(/ttl=(\d+)/.exec(statusOf(hit))?.[1])).toBeGreaterThan(0)
+      expect(runs.count).toBe(1)
+    },
+  )
+
+  it('counts the Age an answer came with, and goes on from there', async () => {
+    const { clock, start } = setUp(framework, () => says('max-age=60', { age: '50' }))
+    await using app = await start({ ttlMs: undefined })
+    await ask(`${app.url}/a`)
+    await clock.advance(9_000)
+    const hit = await ask(`${app.url}/a`)
+    expect([hit.body, hit.headers.age, statusOf(hit)]).toEqual([
+      'run 1',
+      '59',
+      'Stampede; hit; ttl=1',
+    ])
+    await clock.advance(1_500)
+    expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+  })
+
+  it('counts from the Date of an answer that was made long ago', async () => {
+    const { clock, start } = setUp(framework, ({ path }) => {
+      const at = (seconds: number) => new Date(clock.wallNow() + seconds * 1000).toUTCString()
+      const date = at(-50)
+      return path === '/control'
+        ? says('max-age=60', { date })
+        : { headers: { date, expires: at(10) } }
+    })
+    await using app = await start({ ttlMs: undefined })
+    for (const path of ['/control', '/expires']) {
+      const { body } = await ask(app.url + path)
+      await clock.advance(9_000)
+      const hit = await ask(app.url + path)
+      expect([hit.body, hit.headers.age, statusOf(hit)]).toEqual([
+        body,
+        '59',
+        'Stampede; hit; ttl=1',
+      ])
+      await clock.advance(1_500)
+      expect((await ask(app.url + path)).body).not.toBe(body)
+    }
+  })
+
+  it.each([
+    ['max-age', { 'cache-control': 'max-age=4' }, undefined],
+    ['ttlMs', {}, 4_000],
+  ] as const)(
+    'counts Age and %s from the head, however long the body takes',
+    async (_what, headers, ttlMs) => {
+      const { clock, runs, body, happened, start } = slowBody(framework, headers)
+      await using app = await start({ ttlMs })
+      const leader = await headOf(`${app.url}/a`)
+      await clock.advance(3_000)
+      body.end(' and ended')
+      await leader.toArray()
+      await happened('fill.committed')
+      const hit = await ask(`${app.url}/a`)
+      expect([hit.body, hit.headers.age, statusOf(hit)]).toEqual([
+        'begun and ended',
+        '3',
+        'Stampede; hit; ttl=1',
+      ])
+      await clock.advance(1_000)
+      expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+      expect(runs.count).toBe(2)
+    },
+  )
+
+  it('gives waiters a response that expired while its body came, and does not store it', async () => {
+    const { clock, body, arrivals, happened, start } = slowBody(framework, {
+      'cache-control': 'max-age=2',
+    })
+    await using app = await start({ ttlMs: undefined })
+    const leader = await headOf(`${app.url}/a`)
+    const waiter = ask(`${app.url}/a`)
+    await arrivals.reached(2)
+    await clock.advance(3_000)
+    body.end()
+    await leader.toArray()
+    expect((await waiter).body).toBe('begun')
+    expect((await waiter).headers.age).toBe('3')
+    await happened('fill.passed')
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, statusOf(next)]).toEqual([
+      'run 2',
+      'Stampede; fwd=uri-miss; fwd-status=200; stored',
+    ])
+    expect(statusOf(await ask(`${app.url}/a`))).toBe('Stampede; hit; ttl=2')
+  })
+
+  it('begins the stale window when freshness ended, also while the body still came', async () => {
+    const { clock, body, happened, start } = slowBody(framework, {
+      'cache-control': 'max-age=2, stale-while-revalidate=4',
+    })
+    await using app = await start({ ttlMs: undefined })
+    const leader = await headOf(`${app.url}/a`)
+    await clock.advance(3_000)
+    body.end()
+    await leader.toArray()
+    await happened('fill.committed')
+    const stale = await ask(`${app.url}/a`)
+    expect([stale.body, stale.headers.age]).toEqual(['begun', '3'])
+    expect(statusOf(stale)).toMatch(/^Stampede; hit; ttl=-?[01]$/)
+    await happened('fill.committed', 2)
+    const refreshed = await ask(`${app.url}/a`)
+    expect([refreshed.body, statusOf(refreshed)]).toEqual(['run 2', 'Stampede; hit; ttl=2'])
+  })
+
+  it('tells a client that joins a streamed body the Age since its head', async () => {
+    const { clock, body, arrivals, start } = slowBody(framework, { 'cache-control': 'max-age=4' })
+    await using app = await start({ ttlMs: undefined, collapse: 'stream' })
+    const leader = await headOf(`${app.url}/a`)
+    leader.resume()
+    await clock.advance(3_000)
+    const joined = await headOf(`${app.url}/a`)
+    await arrivals.reached(2)
+    expect(joined.headers.age).toBe('3')
+    expect(joined.headers['cache-status']).toContain('ttl=1; collapsed')
+    body.end(' and ended')
+    expect(String(Buffer.concat(await joined.toArray()))).toBe('begun and ended')
+  })
+
+  it('does not let a thousand keys that were filled together expire together', async () => {
+    const { start } = setUp(framework, undefined, { random: Math.random })
+    // Tenths of the lifetime are 100 s, and `ttl` counts in seconds: 100 ms of a lifetime of 100 s.
+    await using app = await start({ ttlMs: 1_000_000, jitter: 0.1 })
+    const paths = Array.from({ length: 1_000 }, (_, i) => get(`/${i}`))
+    const closing = get('/closing', 'Connection: close')
+    await pipelined(app.url, [...paths, closing])
+    const hits = await pipelined(app.url, [...paths, closing])
+    const perSecond = new Map<string, number>()
+    for (const { headers } of hits.slice(0, 1_000)) {
+      const [, ttl = 'none'] = /hit; ttl=(\d+)/.exec(headers['cache-status'] ?? '') ?? []
+      perSecond.set(ttl, (perSecond.get(ttl) ?? 0) + 1)
+    }
+    expect(perSecond.has('none')).toBe(false)
+    expect(perSecond.size).toBeGreaterThan(90)
+    expect(Math.max(...perSecond.values())).toBeLessThan(40)
+  })
+}

@@ -1,0 +1,194 @@
+// Which requests share an answer, and how many answers are kept.
+import { expect, it } from 'vitest'
+import type { Framework } from '../../harness/apps.ts'
+import { ask } from '../../harness/load.ts'
+import { get, pipelined, setUp, statusOf, untilClose } from './bench.ts'
+
+export function keyCases(framework: Framework): void {
+  it('keeps one variant for codings that are named in another order', async () => {
+    const { runs, start } = setUp(framework, () => ({ headers: { vary: 'Accept-Encoding' } }))
+    await using app = await start()
+    const asking = (codings: string) =>
+      ask(`${app.url}/a`, { headers: { 'accept-encoding': codings } })
+    await asking('gzip, br')
+    for (const same of ['br, gzip', 'gzip;q=1.0,br', 'BR,GZIP']) {
+      expect((await asking(same)).body, same).toBe('run 1')
+    }
+    expect((await asking('gzip')).body).toBe('run 2')
+    expect(runs.count).toBe(2)
+  })
+
+  it('gives a coded body to those who take its coding, also if the answer does not say that it varies', async () => {
+    const { runs, start } = setUp(framework, ({ headers }) =>
+      headers['accept-encoding'] === 'gzip'
+        ? { headers: { 'content-encoding': 'gzip' }, body: 'coded' }
+        : { body: 'plain' },
+    )
+    await using app = await start()
+    const asking = async (coding: string) =>
+      (await ask(`${app.url}/a`, { headers: { 'accept-encoding': coding } })).body
+    for (const _round of [1, 2]) {
+      expect(await asking('gzip')).toBe('coded')
+      expect(await asking('identity')).toBe('plain')
+    }
+    expect(runs.count).toBe(2)
+  })
+
+  it('stores the variant of a new client after another client made up 200 variants', async () => {
+    const { runs, start } = setUp(framework, (seen) => ({
+      headers: { vary: 'X-Made-Up' },
+      body: `for ${seen.headers['x-made-up']}`,
+    }))
+    await using app = await start()
+    const names = [...Array.from({ length: 200 }, (_, i) => String(i)), 'real']
+    const requests = [...names, 'real'].map((name) => get('/a', `X-Made-Up: ${name}`))
+    const last = get('/a', 'X-Made-Up: real', 'Connection: close')
+    const answers = await pipelined(app.url, [...requests, last])
+    expect(answers.map(({ body }) => body)).toEqual(
+      [...names, 'real', 'real'].map((name) => `for ${name}`),
+    )
+    for (const { headers } of answers) {
+      expect(headers['cache-status']).not.toContain('too-many-variants')
+    }
+    expect(statusOf(answers.at(-1) as (typeof answers)[number])).toContain('hit')
+    expect(runs.count).toBe(201)
+  })
+
+  it('follows an answer that varies today and not tomorrow, and mixes nothing up', async () => {
+    let says: 'X-Lang' | 'X-Tone' | undefined = 'X-Lang'
+    const { clock, start } = setUp(framework, (seen) => ({
+      headers: says === undefined ? {} : { vary: says },
+      body: `${says} ${says === undefined ? '' : seen.headers[says.toLowerCase()]}`,
+    }))
+    await using app = await start()
+    const asking = (lang: string, tone: string) =>
+      ask(`${app.url}/a`, { headers: { 'x-lang': lang, 'x-tone': tone } })
+    const expectAll = async (own: (lang: string, tone: string) => string) => {
+      for (const _ of [1, 2]) {
+        for (const [lang, tone] of [
+          ['de', 'warm'],
+          ['fr', 'warm'],
+          ['de', 'cold'],
+        ] as const) {
+          expect((await asking(lang, tone)).body).toBe(own(lang, tone))
+        }
+      }
+      await clock.advance(11_000)
+    }
+    await expectAll((lang) => `X-Lang ${lang}`)
+    says = undefined
+    await expectAll(() => 'undefined ')
+    says = 'X-Tone'
+    await expectAll((_lang, tone) => `X-Tone ${tone}`)
+    says = 'X-Lang'
+    await expectAll((lang) => `X-Lang ${lang}`)
+  })
+
+  it('does not share an answer that echoes the origin that asked, unless it says so', async () => {
+    const { start } = setUp(framework, ({ path, headers: { origin } }) => ({
+      headers: {
+        'access-control-allow-origin': String(origin),
+        ...(path === '/says' && { vary: 'Origin' }),
+      },
+    }))
+    await using app = await start()
+    const allowed = async (path: string, origin: string) => {
+      const answer = await ask(app.url + path, { headers: { origin } })
+      return [answer.headers['access-control-allow-origin'], /hit;/.test(statusOf(answer))]
+    }
+    for (const isHit of [false, true]) {
+      for (const origin of ['https://a.test', 'https://b.test']) {
+        expect(await allowed('/silent', origin)).toEqual([origin, false])
+        expect(await allowed('/says', origin)).toEqual([origin, isHit])
+      }
+    }
+  })
+
+  it('keeps an answer for each callback that a client names in the query', async () => {
+    const { runs, start } = setUp(framework, ({ query }) => ({
+      headers: { 'content-type': 'text/javascript' },
+      body: `${new URLSearchParams(query).get('callback')}({"a":1})`,
+    }))
+    await using app = await start()
+    for (const _ of [1, 2]) {
+      for (const name of ['one', 'two']) {
+        expect((await ask(`${app.url}/a?callback=${name}`)).body).toBe(`${name}({"a":1})`)
+      }
+    }
+    expect(runs.count).toBe(2)
+  })
+
+  it('stays within its bounds when a client makes up queries, and keeps what is asked for', async () => {
+    const { runs, stampede, start } = setUp(framework, undefined, {
+      l1: { maxEntries: 100 },
+    })
+    await using app = await start()
+    const requests = Array.from({ length: 2_000 }, (_, i) =>
+      i % 20 === 0 ? get('/hot') : get(`/a?made-up=${i}`),
+    )
+    const answers = await pipelined(app.url, [...requests, get('/hot', 'Connection: close')])
+    const hot = answers.filter((_, i) => i % 20 === 0).map(({ body }) => body)
+    expect(new Set(hot)).toEqual(new Set(['run 1']))
+    expect(stampede.stats().l1.entries).toBeLessThanOrEqual(100)
+    expect(runs.count).toBe(1 + 1_900)
+  })
+
+  it.each(['X-Forwarded-Host: evil.test', 'X-Forwarded-Proto: http', 'X-Original-URL: /evil'])(
+    'gives nobody what a client had made by %s',
+    async (field) => {
+      const name = field.split(':', 1).join().toLowerCase()
+      const { runs, start } = setUp(framework, ({ headers }) => ({
+        status: 301,
+        headers: { location: `https://${headers[name] ?? 'shop.test'}/` },
+      }))
+      await using app = await start()
+      const asking = async (...fields: string[]) => {
+        const { headers } = await untilClose(app.url, get('/a', 'Connection: close', ...fields))
+        return headers.location
+      }
+      for (const _round of [1, 2]) {
+        expect(await asking(field)).toBe(`https://${field.slice(field.indexOf(' ') + 1)}/`)
+        expect(await asking()).toBe('https://shop.test/')
+      }
+      expect(runs.count).toBe(2)
+    },
+  )
+
+  it.each([
+    ['the host in capitals', 'SHOP.test', '/a'],
+    ['parameters out of order', 'shop.test', '/a?b=1&a=2'],
+    ['a bare ?', 'shop.test', '/a?'],
+  ])('stores no redirect that the app sends for %s', async (_what, host, target) => {
+    const { runs, start } = setUp(framework, ({ url, headers }) => {
+      const { pathname, searchParams } = new URL(url, 'http://shop.test')
+      searchParams.sort()
+      const canonical = searchParams.size > 0 ? `${pathname}?${searchParams}` : pathname
+      if (url === canonical && headers.host === 'shop.test') return { body: 'the page' }
+      return { status: 301, headers: { location: `http://shop.test${canonical}` } }
+    })
+    await using app = await start()
+    const asking = (path: string, name: string) =>
+      untilClose(app.url, `GET ${path} HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`)
+    const redirect = await asking(target, host)
+    expect(redirect.status).toBe('HTTP/1.1 301 Moved Permanently')
+    expect(statusOf(redirect)).toBe('Stampede; fwd=uri-miss; fwd-status=301; detail=self-redirect')
+    const followed = (redirect.headers.location ?? '').replace('http://shop.test', '')
+    const page = await asking(followed, 'shop.test')
+    expect([page.body, statusOf(page)]).toEqual([
+      'the page',
+      'Stampede; fwd=uri-miss; fwd-status=200; stored',
+    ])
+    expect(statusOf(await asking(followed, 'shop.test'))).toBe('Stampede; hit; ttl=10')
+    expect(runs.count).toBe(2)
+  })
+
+  it('tells a cookie in the key from what only some parsers take for it', async () => {
+    const { start } = setUp(framework, ({ headers }) => ({ body: String(headers.cookie) }))
+    await using app = await start({ cookies: { key: ['lang'] } })
+    const cookies = ['a=1;\tlang=en', 'lang =en', 'lang=en', 'b=1; lang=en ; a=1']
+    for (const cookie of cookies) {
+      const asked = get('/a', 'Connection: close', `Cookie: ${cookie}`)
+      expect((await untilClose(app.url, asked)).body).toContain(cookie.trim())
+    }
+  })
+}

@@ -1,0 +1,87 @@
+// Cases: layers in front of the cache that change a response body in place, on a miss and on a hit.
+import type { ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { expect, it } from 'vitest'
+import type { Framework, Outside } from '../../harness/apps.ts'
+import { ask, burst } from '../../harness/load.ts'
+import { createGate } from '../../harness/origin.ts'
+import { setUp } from './bench.ts'
+
+/** Reverses each chunk in place, as a layer that encrypts or masks does. */
+const reversing: Outside = (res, next) => {
+  for (const method of ['write', 'end'] as const) wrap(res, method)
+  return next()
+}
+
+function wrap(res: ServerResponse, method: 'write' | 'end'): void {
+  const original = res[method]
+  const wrapped = (...args: unknown[]) => {
+    if (Buffer.isBuffer(args[0])) args[0].reverse()
+    return Reflect.apply(original, res, args)
+  }
+  Object.assign(res, { [method]: wrapped })
+}
+
+const bodiesOf = (answers: ReadonlyArray<{ readonly body: string }>) =>
+  answers.map(({ body }) => body)
+
+export function layerCases(framework: Framework): void {
+  it.each([
+    ['at once', () => Buffer.from('abc')],
+    ['as a stream', () => Readable.from([Buffer.from('abc')])],
+  ])('keep their changes of a chunk, sent %s, off the entry', async (_, body) => {
+    const { clock, happened, runs, start } = setUp(framework, () => ({ body: body() }), {
+      outside: reversing,
+    })
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    const miss = await ask(`${app.url}/a`)
+    await happened('fill.committed')
+    const hits = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
+    await clock.advance(11_000)
+    const stale = await ask(`${app.url}/a`)
+    await happened('fill.committed', 2)
+    const next = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
+    expect(bodiesOf([miss, ...hits, stale, ...next])).toEqual(Array(6).fill('cba'))
+    expect(runs.count).toBe(2)
+  })
+
+  it('do not change the entry by changing a part of its body', async () => {
+    const { happened, start } = setUp(framework, () => ({ body: Buffer.from('abcdef') }), {
+      outside: reversing,
+    })
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    await happened('fill.committed')
+    const part = () => ask(`${app.url}/a`, { headers: { range: 'bytes=0-2' } })
+    expect(bodiesOf([await part(), await part()])).toEqual(['cba', 'cba'])
+    expect((await ask(`${app.url}/a`)).body).toBe('fedcba')
+  })
+
+  it.each(['wait', 'stream'])(
+    "do not change other waiters' responses by changing a chunk (collapse: %s)",
+    async (collapse) => {
+      const gate = createGate()
+      const { arrivals, runs, start } = setUp(
+        framework,
+        () => {
+          async function* body() {
+            yield Buffer.from('abc')
+            await gate.opened
+            yield Buffer.from('xyz')
+          }
+          return { body: Readable.from(body()) }
+        },
+        { outside: reversing },
+      )
+      await using app = await start({ collapse })
+      const asked = burst([`${app.url}/a`], 6)
+      await arrivals.reached(6)
+      gate.open()
+      // Waiters for the whole body get one chunk.
+      const bodies = bodiesOf(await asked)
+      expect(bodies.filter((body) => body === 'cbazyx' || body === 'zyxcba')).toHaveLength(6)
+      expect((await ask(`${app.url}/a`)).body).toBe('zyxcba')
+      expect(runs.count).toBe(1)
+    },
+  )
+}

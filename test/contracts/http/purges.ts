@@ -1,0 +1,330 @@
+// Cases: what a purge by path, route or tag is about, and what it leaves.
+import { memoryStore, type PurgeTarget } from '@stampede/core'
+import { expect, it, vi } from 'vitest'
+import type { Framework, RunningApp } from '../../harness/apps.ts'
+import { ask } from '../../harness/load.ts'
+import { createGate } from '../../harness/origin.ts'
+import { type Bench, setUp, statusOf, whole } from './bench.ts'
+
+/** A request, as its path or with fields. */
+type Asking = string | { readonly path: string; readonly headers: Record<string, string> }
+
+export function purgeCases(framework: Framework): void {
+  const send = (app: RunningApp, asking: Asking, method = 'GET') => {
+    const { path, headers } = typeof asking === 'string' ? { path: asking, headers: {} } : asking
+    return ask(app.url + path, { method, headers })
+  }
+  const isHit = async (app: RunningApp, asking: Asking) =>
+    statusOf(await send(app, asking)).startsWith('Stampede; hit')
+
+  /** Has all of them stored, purges, and tells which of them are still there. */
+  async function leftBy(
+    { stampede }: Bench,
+    app: RunningApp,
+    askings: readonly Asking[],
+    target: PurgeTarget,
+  ): Promise<readonly Asking[]> {
+    for (const asking of askings) await send(app, asking)
+    for (const asking of askings) expect(await isHit(app, asking), `${asking}`).toBe(true)
+    await stampede.purge(target)
+    const left: Asking[] = []
+    for (const asking of askings) if (await isHit(app, asking)) left.push(asking)
+    return left
+  }
+
+  const at = (path: string, headers: Record<string, string>): Asking => ({ path, headers })
+  const VARIED = ['de', 'fr'].map((lang) => at('/a', { 'x-lang': lang }))
+
+  it.each<[string, object, readonly Asking[]]>([
+    ['each query', {}, ['/a', '/a?x=1', '/a?x=2&y']],
+    ['each spelling of it', {}, ['/a', '/A', '/a/', '/%61']],
+    ['what Vary told apart', {}, VARIED],
+    ['what the vary option told apart', { vary: ['x-lang'] }, VARIED],
+    [
+      'each caller',
+      {
+        identity: (native: { headers: Record<string, string> }) => String(native.headers['x-lang']),
+      },
+      VARIED,
+    ],
+    ['each caller by cookie', { cookies: { key: ['id'] } }, [at('/a', { cookie: 'id=1' }), '/a']],
+    ['routes with a key of their own', { key: () => 'page' }, ['/a']],
+    ['every host', {}, [at('/a', { host: 'one.test' }), at('/a', { host: 'two.test:80' })]],
+  ])('purges a path for %s, and no other path', async (_, options, askings) => {
+    const bench = setUp(framework, () => ({ headers: { vary: 'X-Lang' } }))
+    await using app = await bench.start(options)
+    const others = 'key' in options ? [] : ['/ab', '/a/b', '/', '/b?path=/a']
+    for (const target of [{ path: '/a' }, { path: '/A/' }, { route: '/a' }, { route: '/:id' }]) {
+      const left = await leftBy(bench, app, [...askings, ...others], target)
+      const isLeft = (path: string) => target.route !== '/:id' || ['/a/b', '/'].includes(path)
+      expect(left, JSON.stringify(target)).toEqual(others.filter(isLeft))
+    }
+  })
+
+  it('purges a path on one host, as the framework sees it', async () => {
+    const bench = setUp(framework)
+    await using app = await bench.start()
+    const hosts = ['one.test', 'ONE.test:8080', 'two.test'].map((host) => at('/a', { host }))
+    const left = (host: string) => leftBy(bench, app, hosts, { path: '/a', host })
+    expect(await left('ONE.test')).toEqual(hosts.slice(1))
+    expect(await left('one.test:8080')).toEqual([hosts[0], hosts[2]])
+    expect(await left('three.test')).toEqual(hosts)
+  })
+
+  it('purges by pattern', async () => {
+    const bench = setUp(framework)
+    await using app = await bench.start()
+    const paths = ['/products/1', '/products/1/reviews', '/products', '/files/a/b?c=1']
+    const left = (route: string) => leftBy(bench, app, paths, { route })
+    expect(await left('/products/:id')).toEqual(paths.filter((path) => path !== '/products/1'))
+    expect(await left('/files/*rest')).toEqual(paths.slice(0, 3))
+    expect(await left('/*')).toEqual([])
+  })
+
+  it('answers HEAD from what a purge left, and from nothing else', async () => {
+    const { runs, stampede, start } = setUp(framework)
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    const head = async () => statusOf(await send(app, '/a', 'HEAD'))
+    expect(await head()).toBe('Stampede; hit; ttl=10')
+    await stampede.purge({ path: '/a' })
+    expect(await head()).toBe('Stampede; fwd=uri-miss')
+    expect(runs.count).toBe(2)
+  })
+
+  it('purges all there is, values too', async () => {
+    const bench = setUp(framework)
+    await using app = await bench.start({ vary: ['x-lang'] })
+    const value = () =>
+      bench.stampede.getOrSet('a', () => ({ run: bench.runs.count }), { ttlMs: 1_000 })
+    const before = await value()
+    expect(await leftBy(bench, app, ['/a', '/b?c', ...VARIED], { all: true })).toEqual([])
+    expect(await value()).not.toEqual(before)
+  })
+
+  it('gives what is stored the tags of its own response', async () => {
+    const bench = setUp(framework, ({ path }, _run, res) => {
+      res.setHeader('x-about', path.slice(1))
+      return {}
+    })
+    type Res = { getHeader?(name: string): unknown; get?(name: string): unknown }
+    const asked: string[] = []
+    const tags = (_req: unknown, res: Res) => {
+      asked.push(String((res.getHeader ?? res.get)?.call(res, 'x-about')))
+      return ['page', ...asked.slice(-1)]
+    }
+    await using app = await bench.start({ tags, staleWhileRevalidateMs: 60_000 })
+    expect(await leftBy(bench, app, ['/a', '/b'], { tag: 'a' })).toEqual(['/b'])
+    expect(await leftBy(bench, app, ['/a', '/b'], { tag: 'page' })).toEqual([])
+    expect(asked).toEqual(['a', 'b', 'a', 'a', 'b'])
+    await bench.clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await bench.happened('fill.committed', 6)
+    expect(asked.slice(5)).toEqual(['a'])
+    expect(await leftBy(bench, app, ['/a'], { tag: 'a' })).toEqual([])
+  })
+
+  it('reads the names in a response, and shows them to nobody', async () => {
+    const lines = { 'Surrogate-Key': ['a  list', 'b'], 'Cache-Tag': 'c, two words,', 'x-own': '1' }
+    const bench = setUp(framework, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
+    await using app = await bench.start()
+    const shown = async (method: string, path = '/a') => {
+      const answer = await whole(app.url + path, { method })
+      return Object.keys(answer.lines).filter((name) => /surrogate|cache-|own/.test(name))
+    }
+    for (const method of ['GET', 'GET', 'HEAD', 'POST', 'GET'])
+      expect((await shown(method)).sort(), method).toEqual([
+        'cache-groups',
+        'cache-status',
+        'x-own',
+      ])
+    for (const tag of ['a', 'list', 'b', 'c', 'two words'])
+      expect(await leftBy(bench, app, ['/a'], { tag }), tag).toEqual([])
+    for (const tag of ['g', 'a list', 'two', ''].filter(Boolean))
+      expect(await leftBy(bench, app, ['/a'], { tag }), tag).toEqual(['/a'])
+  })
+
+  it('shows the names to nobody, however the head is written and whoever set them', async () => {
+    const { start } = setUp(
+      framework,
+      ({ path }, _run, res) => {
+        if (path === '/plain') return { headers: { 'surrogate-key': 'a', 'cache-tag': 'a' } }
+        res.writeHead(200, { 'Surrogate-Key': 'a', 'CACHE-TAG': 'a', 'x-own': '1' }).end('own')
+        return undefined
+      },
+      {
+        outside: (res, next) => {
+          res.setHeader('Cache-Tag', 'outer')
+          return next()
+        },
+      },
+    )
+    await using app = await start()
+    for (const path of ['/plain', '/own'])
+      for (const _ of [1, 2]) {
+        const { lines } = await whole(app.url + path)
+        expect(Object.keys(lines)).not.toContain('surrogate-key')
+        expect(Object.keys(lines)).not.toContain('cache-tag')
+      }
+  })
+
+  it.each(['first', 'second', 'option'])(
+    'keeps what a 304 finds unchanged under its tags: %s',
+    async (tag) => {
+      const bench = setUp(framework, ({ headers }) =>
+        headers['if-none-match'] === undefined
+          ? { headers: { etag: '"1"', 'surrogate-key': 'first' } }
+          : { status: 304, headers: { etag: '"1"', 'surrogate-key': 'second' } },
+      )
+      await using app = await bench.start({ tags: ['option'], staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await bench.stampede.purge({ path: '/a' }, { soft: true })
+      await ask(`${app.url}/a`)
+      await bench.happened('fill.committed', 2)
+      expect(await leftBy(bench, app, ['/a'], { tag: 'third' })).toEqual(['/a'])
+      expect(await leftBy(bench, app, ['/a'], { tag })).toEqual([])
+      expect(bench.seen.map(({ headers }) => headers['if-none-match'])).toEqual([
+        undefined,
+        '"1"',
+        undefined,
+      ])
+    },
+  )
+
+  it('sends what its tags cannot be found for, and does not keep it', async () => {
+    const { runs, start } = setUp(framework)
+    const tags = () => {
+      throw new Error('no product')
+    }
+    const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    await using app = await start({ tags })
+    for (const run of [1, 2]) {
+      const answer = await ask(`${app.url}/a`)
+      expect([answer.status, answer.body, statusOf(answer)]).toEqual([
+        200,
+        `run ${run}`,
+        'Stampede; fwd=uri-miss; fwd-status=200; detail=tags',
+      ])
+    }
+    expect([runs.count, warned.mock.calls.length]).toEqual([2, 1])
+    warned.mockRestore()
+  })
+
+  it('purges the groups that a change names, and not those that a GET names', async () => {
+    const bench = setUp(framework, (_seen, _run, res) => ({
+      headers: {
+        'cache-groups': '"list"',
+        ...(res.req.method !== 'HEAD' && { 'cache-group-invalidation': '"list"' }),
+      },
+    }))
+    await using app = await bench.start({ tags: ['t'] })
+    await ask(`${app.url}/list`)
+    await ask(`${app.url}/other`)
+    expect([await isHit(app, '/list'), await isHit(app, '/other')]).toEqual([true, true])
+    const answer = await send(app, '/elsewhere', 'POST')
+    expect(answer.headers['cache-group-invalidation']).toBe('"list"')
+    expect([await isHit(app, '/list'), await isHit(app, '/other')]).toEqual([false, false])
+  })
+
+  it('purges the tags that the option names for a change, by its response', async () => {
+    const bench = setUp(framework, ({ headers }, _run, res) => {
+      res.setHeader('x-about', String(headers['x-about']))
+      return { status: Number(headers['x-status'] ?? 200) }
+    })
+    type Res = { getHeader?(name: string): unknown; get?(name: string): unknown }
+    const tags = (_req: unknown, res: Res) => [
+      String((res.getHeader ?? res.get)?.call(res, 'x-about')),
+    ]
+    await using app = await bench.start({ tags, invalidateOn: { tags } })
+    const a = at('/list', { 'x-about': 'a' })
+    await send(app, a)
+    await send(app, at('/x', { 'x-about': 'a', 'x-status': '409' }), 'POST')
+    await send(app, at('/x', { 'x-about': 'b' }), 'POST')
+    expect(await isHit(app, a)).toBe(true)
+    await send(app, at('/x', { 'x-about': 'a' }), 'POST')
+    expect(await isHit(app, a)).toBe(false)
+  })
+
+  it('serves what was purged softly while it is refreshed, once', async () => {
+    const { clock, happened, stampede, start } = setUp(framework)
+    await using app = await start({ tags: ['t'], staleWhileRevalidateMs: 5_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(1_000)
+    await stampede.purge({ tag: 't' }, { soft: true })
+    await clock.advance(2_000)
+    const stale = await ask(`${app.url}/a`)
+    expect([stale.body, statusOf(stale)]).toEqual(['run 1', 'Stampede; hit; ttl=-2'])
+    await happened('fill.committed', 2)
+    const fresh = await ask(`${app.url}/a`)
+    expect([fresh.body, statusOf(fresh)]).toEqual(['run 2', 'Stampede; hit; ttl=10'])
+    // Both windows begin with the purge, not where the lifetime would have ended.
+    await stampede.purge({ path: '/a' }, { soft: true })
+    await clock.advance(5_001)
+    expect((await ask(`${app.url}/a`)).body).toBe('run 3')
+  })
+
+  it('runs the handler for what was purged softly and has no window, and keeps it for errors', async () => {
+    const { stampede, start } = setUp(framework, (_seen, run) => (run === 2 ? { status: 503 } : {}))
+    await using app = await start({ tags: ['t'], staleIfErrorMs: 5_000 })
+    await ask(`${app.url}/a`)
+    await stampede.purge({ tag: 't' }, { soft: true })
+    const covered = await ask(`${app.url}/a`)
+    expect([covered.status, covered.body]).toEqual([200, 'run 1'])
+    expect(statusOf(covered)).toContain('stale-if-error/503')
+    await stampede.purge({ tag: 't' })
+    expect((await ask(`${app.url}/a`)).body).toBe('run 3')
+  })
+
+  it('does not cover an error with what was purged while the handler was at work', async () => {
+    const gate = createGate()
+    const { clock, runs, stampede, start } = setUp(framework, async (_seen, run) => {
+      if (run === 1) return {}
+      await gate.opened
+      return { status: 500 }
+    })
+    await using app = await start({ tags: ['t'], staleIfErrorMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const asked = ask(`${app.url}/a`)
+    await runs.reached(2)
+    await stampede.purge({ tag: 't' })
+    gate.open()
+    expect((await asked).status).toBe(500)
+  })
+
+  it.each<[string, PurgeTarget]>([
+    ['tag', { tag: 't' }],
+    ['path', { path: '/a' }],
+    ['route', { route: '/:id' }],
+    ['everything', { all: true }],
+  ])('keeps nothing of a run that began before a purge of its %s', async (_, target) => {
+    const gate = createGate()
+    const { arrivals, runs, stampede, start } = setUp(framework, async (_seen, run) => {
+      if (run === 1) await gate.opened
+      return {}
+    })
+    await using app = await start({ tags: ['t'] })
+    const before = ask(`${app.url}/a`)
+    await runs.reached(1)
+    await stampede.purge(target)
+    const after = ask(`${app.url}/a`)
+    await arrivals.reached(2)
+    gate.open()
+    expect([(await before).body, (await after).body]).toEqual(['run 1', 'run 2'])
+    expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+  })
+
+  it.each([
+    ['in the store alone', { l1: { maxBytes: 0 } }],
+    ['in memory alone', { store: memoryStore({ maxBytes: 1_024 }) }],
+  ])('purges by tag what is %s, and what is missing there', async (_, options) => {
+    const bench = setUp(
+      framework,
+      ({ path }) => ({ status: path === '/none' ? 404 : 200, body: 'x'.repeat(2_000) }),
+      options,
+    )
+    await using app = await bench.start({ tags: ['t'], negativeTtlMs: 5_000 })
+    expect(await leftBy(bench, app, ['/a', '/none'], { tag: 'other' })).toEqual(['/a', '/none'])
+    expect(await leftBy(bench, app, ['/a', '/none'], { tag: 't' })).toEqual([])
+  })
+}

@@ -1,0 +1,397 @@
+// Cases: ranges of the client whose request runs the handler. The handler does not see the range.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Readable } from 'node:stream'
+import { expect, it } from 'vitest'
+import type { Framework, Says } from '../../harness/apps.ts'
+import { ask, burst } from '../../harness/load.ts'
+import { createGate } from '../../harness/origin.ts'
+import { get, leave, pipelined, setUp, statusOf, type Whole, whole } from './bench.ts'
+
+const TEXT = '0123456789'
+const STORED = 'Stampede; fwd=uri-miss; fwd-status=200; stored'
+const CHANGED = 'Sun, 01 Jan 2023 00:00:00 GMT'
+
+const stream = (...texts: readonly string[]): Readable =>
+  Readable.from(texts.map((text) => Buffer.from(text)))
+const bytes = (range: string, more: Record<string, string> = {}): object => ({
+  headers: { range: `bytes=${range}`, ...more },
+})
+const shown = ({ status, lines, body }: Whole): unknown[] => [
+  status,
+  lines['content-range']?.join(),
+  body.toString(),
+]
+
+export function rangeCases(framework: Framework): void {
+  const bodies: Readonly<Record<string, () => Says>> = {
+    'a body at hand': () => ({ body: TEXT }),
+    'a stream in one chunk': () => ({ headers: { 'content-length': '10' }, body: stream(TEXT) }),
+    'a stream in bytes': () => ({ headers: { 'content-length': '10' }, body: stream(...TEXT) }),
+    'a stream in odd chunks': () => ({
+      headers: { 'content-length': '10' },
+      body: stream('0123', '4', '', '56789'),
+    }),
+  }
+
+  it.each(Object.keys(bodies))(
+    'answers the leader 206 or 416, and stores the whole: %s',
+    async (name) => {
+      const { runs, start } = setUp(framework, () => {
+        const says = bodies[name]?.()
+        const own = { etag: '"v1"', 'content-type': 'text/x-own', 'cache-control': 'max-age=9' }
+        return { ...says, headers: { ...says?.headers, ...own } }
+      })
+      await using app = await start()
+      const parts = [
+        ['3-5', 206, 'bytes 3-5/10', '345'],
+        ['0-0', 206, 'bytes 0-0/10', '0'],
+        ['0-', 206, 'bytes 0-9/10', TEXT],
+        ['7-', 206, 'bytes 7-9/10', '789'],
+        ['-2', 206, 'bytes 8-9/10', '89'],
+        ['9-99', 206, 'bytes 9-9/10', '9'],
+      ] as const
+      for (const [range, ...expected] of parts) {
+        const path = `${app.url}/a${range}`
+        const first = await whole(path, bytes(range))
+        expect(shown(first), range).toEqual(expected)
+        expect(first.lines, range).toMatchObject({
+          'content-length': [String(expected[2].length)],
+          'content-type': ['text/x-own'],
+          'cache-control': ['max-age=9, no-transform'],
+          'cache-status': [STORED],
+          etag: ['"v1"'],
+        })
+        expect(first.lines, range).not.toHaveProperty('transfer-encoding')
+        const hit = await whole(path)
+        expect([hit.status, hit.body.toString()], range).toEqual([200, TEXT])
+        expect(hit.lines, range).toMatchObject({
+          'cache-control': ['max-age=9'],
+          'content-length': ['10'],
+          'cache-status': ['Stampede; hit; ttl=9'],
+        })
+      }
+      const beyond = await whole(`${app.url}/beyond`, bytes('10-'))
+      expect([beyond.status, beyond.lines['content-range']]).toEqual([416, ['bytes */10']])
+      expect(beyond.lines).toMatchObject({ 'cache-status': [STORED] })
+      expect(JSON.parse(beyond.body.toString())).toMatchObject({ status: 416 })
+      expect((await ask(`${app.url}/beyond`)).body).toBe(TEXT)
+      expect(runs.count).toBe(parts.length + 1)
+    },
+  )
+
+  it('gives the leader the whole unless it asks for a single byte range', async () => {
+    const { start } = setUp(framework, () => ({ body: TEXT }))
+    await using app = await start()
+    for (const range of ['bytes=0-1,3-4', 'bytes=4-3', 'bytes=x', 'lines=0-1', 'bytes=', '0-1']) {
+      const answer = await whole(`${app.url}/${encodeURIComponent(range)}`, { headers: { range } })
+      expect(shown(answer), range).toEqual([200, undefined, TEXT])
+    }
+  })
+
+  it('gives the leader the whole of a stream without a length, and cuts it on a hit', async () => {
+    const { start } = setUp(framework, () => ({ body: stream('01234', '56789') }))
+    await using app = await start()
+    expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([200, undefined, TEXT])
+    expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([206, 'bytes 3-5/10', '345'])
+  })
+
+  it("compares the leader's If-Range strongly", async () => {
+    const { start } = setUp(framework, ({ path }) => ({
+      body: TEXT,
+      headers: path.startsWith('/weak')
+        ? { etag: 'W/"v1"' }
+        : path.startsWith('/date')
+          ? { 'last-modified': CHANGED }
+          : { etag: '"v1"' },
+    }))
+    await using app = await start()
+    const cases = [
+      ['/tag-same', '"v1"', 206],
+      ['/tag-other', '"v2"', 200],
+      ['/tag-date', CHANGED, 200],
+      ['/weak', 'W/"v1"', 200],
+      ['/weak-strong', '"v1"', 200],
+      ['/date-same', CHANGED, 206],
+      ['/date-later', 'Mon, 02 Jan 2023 00:00:00 GMT', 200],
+      ['/date-tag', '"v1"', 200],
+    ] as const
+    for (const [path, condition, status] of cases) {
+      const answer = await whole(app.url + path, bytes('0-1', { 'if-range': condition }))
+      expect([answer.status, answer.body.length], path).toEqual([status, status === 206 ? 2 : 10])
+    }
+  })
+
+  it("checks the leader's condition before its range", async () => {
+    const { start } = setUp(framework, () => ({ body: TEXT, headers: { etag: '"v1"' } }))
+    await using app = await start()
+    const cases = [
+      ['"v1"', '0-1', 304],
+      ['"v0", W/"v1"', '0-1', 304],
+      ['*', '99-', 304],
+      ['"v2"', '0-1', 206],
+      ['"v2"', '99-', 416],
+    ] as const
+    for (const [i, [tag, range, status]] of cases.entries()) {
+      const headers = { 'if-none-match': tag, 'if-modified-since': CHANGED }
+      expect((await whole(`${app.url}/${i}`, bytes(range, headers))).status, tag).toBe(status)
+    }
+  })
+
+  it('leaves a response other than 200 as the handler made it', async () => {
+    const own = { 'content-range': 'bytes 0-1/9' }
+    const { start } = setUp(framework, ({ path }) => ({
+      status: Number(path.slice(1, 4)),
+      body: TEXT,
+      headers: path === '/206' || path === '/200' ? own : {},
+    }))
+    await using app = await start({ negativeTtlMs: 5_000 })
+    for (const status of [200, 206, 203, 404, 500]) {
+      const answer = await whole(`${app.url}/${status}`, bytes('0-0', { 'if-none-match': '*' }))
+      // `If-None-Match: *` matches any 200.
+      if (status === 200) expect(answer.status).toBe(304)
+      else expect([answer.status, answer.body.toString()]).toEqual([status, TEXT])
+    }
+    expect(shown(await whole(`${app.url}/200?2`, bytes('0-0')))).toEqual([200, 'bytes 0-1/9', TEXT])
+  })
+
+  const unstored: Readonly<Record<string, Record<string, string>>> = {
+    private: { 'cache-control': 'private' },
+    'set-cookie': { 'set-cookie': 'id=1' },
+    'too-large': { 'x-large': 'yes' },
+    expired: { 'cache-control': 'max-age=0' },
+  }
+  it.each(Object.keys(unstored))(
+    'cuts an unstored response if the handler offers ranges: %s',
+    async (reason) => {
+      for (const [i, body] of [TEXT, stream(TEXT), stream(...TEXT)].entries()) {
+        const { start } = setUp(framework, () => ({
+          headers: { ...unstored[reason], 'accept-ranges': 'bytes', 'content-length': '10' },
+          body,
+        }))
+        await using app = await start(reason === 'too-large' ? { maxBodyBytes: 9 } : {})
+        const range = ['3-5', '0-1', '9-'][i] ?? ''
+        const answer = await whole(`${app.url}/a`, bytes(range))
+        expect(answer.status).toBe(206)
+        expect(answer.body.toString()).toBe(['345', '01', '9'][i])
+        expect(answer.lines).toMatchObject({
+          ...(reason === 'set-cookie' && { 'set-cookie': ['id=1'] }),
+          'content-length': [String(answer.body.length)],
+          'cache-status': [`Stampede; fwd=uri-miss; fwd-status=200; detail=${reason}`],
+        })
+      }
+      const { start } = setUp(framework, () => ({
+        headers: { ...unstored[reason], 'accept-ranges': 'bytes', 'content-length': '10' },
+        body: stream(TEXT),
+      }))
+      await using app = await start(reason === 'too-large' ? { maxBodyBytes: 9 } : {})
+      const beyond = await whole(`${app.url}/a`, bytes('10-'))
+      expect([beyond.status, beyond.lines['content-range']]).toEqual([416, ['bytes */10']])
+      if (reason === 'set-cookie') expect(beyond.lines['set-cookie']).toEqual(['id=1'])
+    },
+  )
+
+  it('gives the whole of an unstored response if the handler offers no ranges', async () => {
+    const { start } = setUp(framework, () => ({
+      headers: { 'cache-control': 'private', 'content-length': '10' },
+      body: stream(TEXT),
+    }))
+    await using app = await start()
+    expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([200, undefined, TEXT])
+  })
+
+  it.each([
+    ['206', bytes('0-3'), 206, '0123'],
+    ['416', bytes('99-'), 416, undefined],
+    ['304', { headers: { 'if-none-match': '"v1"' } }, 304, ''],
+  ] as const)(
+    'answers %s before the source ends if nothing is stored',
+    async (_, options, status, body) => {
+      const gate = createGate()
+      let source: Readable | undefined
+      const { start } = setUp(framework, () => {
+        async function* slow() {
+          yield Buffer.from('0123')
+          yield Buffer.from('4')
+          await gate.opened
+          yield Buffer.from('56789')
+        }
+        source = Readable.from(slow())
+        return {
+          headers: {
+            'cache-control': 'private',
+            'accept-ranges': 'bytes',
+            'content-length': '10',
+            etag: '"v1"',
+          },
+          body: source,
+        }
+      })
+      await using app = await start()
+      const answer = await whole(`${app.url}/a`, options)
+      expect(answer.status).toBe(status)
+      if (body !== undefined) expect(answer.body.toString()).toBe(body)
+      if (source === undefined) throw new Error('the handler was not run')
+      const closed = source.closed ? undefined : once(source, 'close')
+      gate.open()
+      // The source must not stay open after its client left: it is read to its end, or destroyed.
+      await closed
+    },
+  )
+
+  it('keeps a connection usable after parts of stored and unstored responses', async () => {
+    const { start } = setUp(framework, ({ path }) => ({
+      headers: {
+        'content-length': '10',
+        'accept-ranges': 'bytes',
+        etag: '"v1"',
+        ...(path.startsWith('/own') && { 'cache-control': 'private' }),
+      },
+      body: stream('01', '234', '56789'),
+    }))
+    await using app = await start()
+    const asked = ['/a', '/own', '/b', '/own2', '/a'].flatMap((path) => [
+      get(path, 'Range: bytes=2-4'),
+      get(`${path}x`, 'Range: bytes=10-'),
+      get(`${path}y`, 'If-None-Match: "v1"'),
+    ])
+    const answers = await pipelined(app.url, [...asked, get('/end', 'Connection: close')])
+    expect(answers.map(({ status }) => status.slice(9, 12)).join(' ')).toBe(
+      `${'206 416 304 '.repeat(5)}200`,
+    )
+    for (const { status, body } of answers) if (status.includes('206')) expect(body).toBe('234')
+    expect(answers.at(-1)?.body).toBe(TEXT)
+  })
+
+  it('gives waiters the whole if the leader leaves with its part', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, () => {
+      async function* body() {
+        yield Buffer.from('01234')
+        await gate.opened
+        yield Buffer.from('56789')
+      }
+      return { headers: { 'content-length': '10', etag: '"v1"' }, body: Readable.from(body()) }
+    })
+    await using app = await start()
+    // A client that closes its connection once it has its part.
+    const first = whole(`${app.url}/a`, bytes('0-1'))
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 5)
+    await arrivals.reached(6)
+    gate.open()
+    expect(shown(await first)).toEqual([206, 'bytes 0-1/10', '01'])
+    for (const { status, body } of await waiting) expect([status, body]).toEqual([200, TEXT])
+    expect(runs.count).toBe(1)
+  })
+
+  it('streams the whole to other readers while the leader gets its part', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, () => {
+      async function* body() {
+        yield Buffer.from('01234')
+        await gate.opened
+        yield Buffer.from('56789')
+      }
+      return { headers: { 'content-length': '10', etag: '"v1"' }, body: Readable.from(body()) }
+    })
+    await using app = await start({ collapse: 'stream' })
+    const first = whole(`${app.url}/a`, bytes('1-6'))
+    await runs.reached(1)
+    const others = burst([`${app.url}/a`], 3)
+    await arrivals.reached(4)
+    gate.open()
+    expect(shown(await first)).toEqual([206, 'bytes 1-6/10', '123456'])
+    for (const { status, body } of await others) expect([status, body]).toEqual([200, TEXT])
+    expect(runs.count).toBe(1)
+  })
+
+  it('gives waiters the whole if the leader leaves in the middle of its part', async () => {
+    const [gate, gone] = [createGate(), createGate()]
+    const { arrivals, runs, start } = setUp(framework, (_seen, run, res) => {
+      if (run === 1) res.once('close', gone.open)
+      async function* body() {
+        yield Buffer.from('01234')
+        await gate.opened
+        yield Buffer.from('56789')
+      }
+      return { headers: { 'content-length': '10', etag: '"v1"' }, body: Readable.from(body()) }
+    })
+    await using app = await start()
+    const first = leave(`${app.url}/a`, { range: 'bytes=3-8' })
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 5)
+    await arrivals.reached(6)
+    first.go()
+    await gone.opened
+    gate.open()
+    for (const { status, body } of await waiting) expect([status, body]).toEqual([200, TEXT])
+    expect(shown(await whole(`${app.url}/a`, bytes('3-8')))).toEqual([
+      206,
+      'bytes 3-8/10',
+      '345678',
+    ])
+    expect(runs.count).toBe(2)
+  })
+
+  it('gives waiters the whole if the leader never reads its part', async () => {
+    const large = Buffer.alloc(8 * 1024 * 1024, 'x')
+    const chunks = Array.from({ length: 128 }, (_, i) =>
+      large.subarray(i * 65_536, (i + 1) * 65_536),
+    )
+    const { arrivals, runs, start } = setUp(framework, () => ({
+      headers: { 'content-length': String(large.length), etag: '"v1"' },
+      body: Readable.from(chunks),
+    }))
+    await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
+    const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
+    const host = new URL(app.url).host
+    first.write(get('/a', 'Range: bytes=1-').replace('shop.test', host))
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 3)
+    await arrivals.reached(4)
+    const answers = await waiting
+    expect(answers.map(({ body }) => body.length)).toEqual(Array(3).fill(large.length))
+    // Even when it reads late, it gets its whole part.
+    let received = 0
+    first.on('data', (chunk) => {
+      received += chunk.length
+      if (received > large.length) first.end()
+    })
+    await once(first, 'close')
+    expect(received).toBeGreaterThanOrEqual(large.length)
+    expect(runs.count).toBe(1)
+  })
+
+  it("stores nothing if the source breaks after the leader's part", async () => {
+    const { start } = setUp(framework, (_seen, run) => {
+      async function* broken() {
+        yield Buffer.from('01234')
+        await new Promise((resolve) => setImmediate(resolve))
+        throw new Error('the source broke')
+      }
+      return {
+        headers: { 'content-length': '10', etag: '"v1"' },
+        body: run > 1 ? TEXT : Readable.from(broken()),
+      }
+    })
+    await using app = await start()
+    const first = await ask(`${app.url}/a`, { headers: { range: 'bytes=0-1' }, timeoutMs: 500 })
+    expect(['', '0', '01']).toContain(first.body)
+    const next = await ask(`${app.url}/a`)
+    expect([next.body, statusOf(next)]).toEqual([TEXT, STORED])
+  })
+
+  it('stores the whole body of a refresh that a range request causes', async () => {
+    const { clock, happened, start } = setUp(framework, (_seen, run) => ({
+      body: `${run}123456789`,
+      headers: { etag: `"v${run}"` },
+    }))
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    expect((await whole(`${app.url}/a`, bytes('0-1'))).body.toString()).toBe('11')
+    await clock.advance(11_000)
+    expect((await whole(`${app.url}/a`, bytes('0-1'))).body.toString()).toBe('11')
+    await happened('fill.committed', 2)
+    expect((await ask(`${app.url}/a`)).body).toBe('2123456789')
+  })
+}

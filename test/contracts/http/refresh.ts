@@ -1,0 +1,368 @@
+// What becomes of a stored answer when its refresh says something else.
+import type { IncomingMessage } from 'node:http'
+import { isRevalidation } from '@stampede/node-http'
+import { expect, it } from 'vitest'
+import type { Framework, Says } from '../../harness/apps.ts'
+import { ask } from '../../harness/load.ts'
+import { createGate } from '../../harness/origin.ts'
+import { setUp, statusOf } from './bench.ts'
+
+export function refreshCases(framework: Framework): void {
+  it.each([404, 403, 301])(
+    'passes a %d on, which is no failure that a stale answer may hide',
+    async (status) => {
+      const { clock, start } = setUp(framework, (_seen, run) =>
+        run === 1 ? {} : { status, headers: { location: '/elsewhere' } },
+      )
+      await using app = await start({ staleIfErrorMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      const answer = await ask(`${app.url}/a`)
+      expect([answer.status, answer.body]).toEqual([status, 'run 2'])
+    },
+  )
+
+  it.each([500, 502, 503, 504])(
+    'hides a %d behind a stale answer, until its window is over',
+    async (status) => {
+      const { clock, start } = setUp(framework, (_seen, run) => (run === 1 ? {} : { status }))
+      await using app = await start({ staleIfErrorMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(69_000)
+      const hidden = await ask(`${app.url}/a`)
+      expect([hidden.status, hidden.body]).toEqual([200, 'run 1'])
+      expect(statusOf(hidden)).toBe(`Stampede; hit; ttl=-59; detail=stale-if-error/${status}`)
+      await clock.advance(2_000)
+      const shown = await ask(`${app.url}/a`)
+      expect([shown.status, shown.body]).toEqual([status, 'run 3'])
+    },
+  )
+
+  it.each([404, 410])('forgets a page whose refresh behind finds a %d', async (status) => {
+    const { clock, happened, start } = setUp(framework, (_seen, run) =>
+      run === 1 ? {} : { status },
+    )
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    expect((await ask(`${app.url}/a`)).body).toBe('run 1')
+    await happened('fill.passed')
+    const next = await ask(`${app.url}/a`)
+    expect([next.status, next.body]).toEqual([status, 'run 3'])
+  })
+
+  it.each([undefined, 'max-age=60'])(
+    'does not keep an empty 204 in the place of a page: %s',
+    async (control) => {
+      const headers = control === undefined ? {} : { 'cache-control': control }
+      const { clock, happened, start } = setUp(framework, (_seen, run) =>
+        run === 2 ? { status: 204, body: '', headers } : {},
+      )
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      await ask(`${app.url}/a`)
+      await happened('fill.passed')
+      const next = await ask(`${app.url}/a`)
+      expect([next.status, next.body]).toEqual([200, 'run 3'])
+    },
+  )
+
+  it('keeps an empty 204 that says how long, where there was no page', async () => {
+    const headers = { 'cache-control': 'max-age=5' }
+    const { clock, happened, runs, start } = setUp(framework, () => ({
+      status: 204,
+      headers,
+      body: '',
+    }))
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    for (const _round of [1, 2]) expect((await ask(`${app.url}/a`)).status).toBe(204)
+    await clock.advance(6_000)
+    await ask(`${app.url}/a`)
+    await happened('fill.committed', 2)
+    expect(statusOf(await ask(`${app.url}/a`))).toBe('Stampede; hit; ttl=5')
+    expect(runs.count).toBe(2)
+  })
+
+  /** A page that knows its tag, on a clock at which it has gone stale. */
+  const tagged = (act: (run: number) => Says | undefined = () => undefined) =>
+    setUp(framework, ({ headers }, run) => {
+      const asked = headers['if-none-match'] === '"1"'
+      const own = { etag: '"1"', 'x-run': String(run) }
+      return { ...(asked ? { status: 304, body: '' } : {}), headers: own, ...act(run) }
+    })
+
+  it('asks the app whether a page is still so, and gives what is stored when it says 304', async () => {
+    const { clock, seen, start } = tagged()
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const got = await ask(`${app.url}/a`, { headers: { range: 'bytes=0-2' } })
+    expect([got.status, got.body, got.headers['x-run']]).toEqual([206, 'run', '2'])
+    expect(statusOf(got)).toBe('Stampede; fwd=stale; fwd-status=304')
+    expect(seen[1]?.headers['if-none-match']).toBe('"1"')
+    const hit = await ask(`${app.url}/a`)
+    expect([hit.body, hit.headers['x-run'], statusOf(hit)]).toEqual([
+      'run 1',
+      '2',
+      'Stampede; hit; ttl=10',
+    ])
+  })
+
+  it('asks so behind a stale page too', async () => {
+    const { clock, seen, happened, start } = tagged()
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    expect((await ask(`${app.url}/a`)).body).toBe('run 1')
+    await happened('fill.committed', 2)
+    expect(seen[1]?.headers['if-none-match']).toBe('"1"')
+    const hit = await ask(`${app.url}/a`)
+    expect([hit.body, hit.headers['x-run'], statusOf(hit)]).toEqual([
+      'run 1',
+      '2',
+      'Stampede; hit; ttl=10',
+    ])
+  })
+
+  it('asks with its own condition in the place of the client’s, and answers that by itself', async () => {
+    const { clock, seen, start } = tagged()
+    await using app = await start()
+    for (const [sent, status, body] of [
+      ['"0"', 200, 'run 1'],
+      ['"1"', 304, ''],
+    ] as const) {
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      const got = await ask(`${app.url}/a`, { headers: { 'if-none-match': sent } })
+      expect([got.status, got.body]).toEqual([status, body])
+      expect(seen.at(-1)?.headers['if-none-match']).toBe('"1"')
+    }
+    expect(seen).toHaveLength(3)
+  })
+
+  it('gives the whole page for a 304 that the app writes itself, past its framework', async () => {
+    const { clock, start } = setUp(framework, (_seen, run, res) => {
+      if (run === 1) return { headers: { etag: '"1"' } }
+      res.writeHead(304, { etag: '"1"' })
+      res.end()
+      return undefined
+    })
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const got = await ask(`${app.url}/a`)
+    expect([got.status, got.body]).toEqual([200, 'run 1'])
+  })
+
+  it('shows its own conditions to nobody in front of it', async () => {
+    const shown: unknown[] = []
+    const { clock, start } = setUp(framework, (_seen, run) => ({ headers: { etag: `"${run}"` } }), {
+      outside(res, next) {
+        const { writeHead } = res
+        const own = (...args: unknown[]) => {
+          shown.push(res.req.headers['if-none-match'])
+          return Reflect.apply(writeHead, res, args)
+        }
+        Object.assign(res, { writeHead: own })
+        return next()
+      },
+    })
+    await using app = await start()
+    for (const sent of ['"x"', '"y"', '"z"']) {
+      await ask(`${app.url}/a`, { headers: { 'if-none-match': sent } })
+      await clock.advance(11_000)
+    }
+    expect(
+      [...new Set(shown)].filter((tag) => tag !== undefined && !/[xyz]/.test(String(tag))),
+    ).toEqual([])
+  })
+
+  it('keeps nothing of a 304 on which a layer in front of it sets a cookie', async () => {
+    let visits = 0
+    const { clock, happened, start } = setUp(
+      framework,
+      ({ headers }) => ({
+        ...(headers['if-none-match'] ? { status: 304, body: '' } : {}),
+        headers: { etag: '"1"' },
+      }),
+      {
+        outside(res, next) {
+          const { writeHead } = res
+          const own = (...args: unknown[]) => {
+            if (visits === 2) res.setHeader('set-cookie', 'session=2')
+            return Reflect.apply(writeHead, res, args)
+          }
+          visits += 1
+          Object.assign(res, { writeHead: own })
+          return next()
+        },
+      },
+    )
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const got = await ask(`${app.url}/a`)
+    expect([got.status, got.body, got.headers['set-cookie']]).toEqual([200, 'run 1', ['session=2']])
+    await happened('fill.passed')
+    expect(statusOf(await ask(`${app.url}/a`))).toContain('fwd=uri-miss')
+  })
+
+  it('keeps nothing of a 304 that is private, and gives it to its client', async () => {
+    const { clock, start } = tagged((run) =>
+      run === 2
+        ? { headers: { etag: '"1"', 'cache-control': 'private', 'set-cookie': 'a=2' } }
+        : undefined,
+    )
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    const got = await ask(`${app.url}/a`)
+    expect([got.status, got.body, got.headers['set-cookie']]).toEqual([200, 'run 1', ['a=2']])
+    expect(statusOf(got)).toBe('Stampede; fwd=stale; fwd-status=304; detail=private')
+    expect((await ask(`${app.url}/a`)).headers).not.toHaveProperty('set-cookie')
+  })
+
+  /** The first run answers; later runs do what `act` does. */
+  const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
+    [
+      'answers 503',
+      () => ({ status: 503 }),
+      'the origin answered 503. The stale response is served',
+    ],
+    [
+      'answers 429',
+      () => ({ status: 429 }),
+      'the origin answered 429. The stale response is served',
+    ],
+    [
+      'sets a cookie',
+      () => ({ headers: { 'set-cookie': 'a=1' } }),
+      'cannot be stored (set-cookie). The stored response is no longer used',
+    ],
+  ]
+  it.each(failing)('warn once for a path when the handler %s', async (_, act, why) => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = setUp(framework, (_seen, run) => (run === 1 ? {} : act()))
+    await using app = await start({ staleWhileRevalidateMs: 600_000 })
+    await ask(`${app.url}/a?secret=1`)
+    for (const round of [1, 2]) {
+      await clock.advance(11_000)
+      await ask(`${app.url}/a?secret=1`)
+      if (why.includes('503')) await happened('fill.failed', round)
+      else await happened('fill.passed', round)
+    }
+    await expect.poll(() => warnings.texts).toHaveLength(1)
+    expect(warnings.texts[0]).toMatch(/^GET \/a: a background refresh failed: /)
+    expect(warnings.texts[0]).toContain(why)
+  })
+
+  it('do not warn of a page that is gone', async () => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = setUp(framework, (_seen, run) =>
+      run === 1 ? {} : { status: 404 },
+    )
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await happened('fill.passed')
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(warnings.texts).toEqual([])
+  })
+
+  it('warn when the origin takes longer than originTimeoutMs', async () => {
+    using warnings = refreshWarnings()
+    const gate = createGate()
+    const { clock, happened, runs, start } = setUp(framework, async (_seen, run) => {
+      if (run > 1) await gate.opened
+      return {}
+    })
+    await using app = await start({ staleWhileRevalidateMs: 60_000, originTimeoutMs: 5_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await runs.reached(2)
+    await clock.advance(5_000)
+    await happened('fill.failed')
+    await expect.poll(() => warnings.texts).toHaveLength(1)
+    expect(warnings.texts[0]).toContain('failed: it did not finish within originTimeoutMs (5000)')
+    gate.open()
+  })
+
+  /** A rate limiter: two requests pass, the third is answered 429. */
+  const limited = (skip: (req: IncomingMessage) => boolean) => {
+    let count = 0
+    return setUp(framework, () => ({}), {
+      outside(res, next) {
+        if (skip(res.req) || ++count <= 2) return next()
+        res.statusCode = 429
+        res.end()
+        return undefined
+      },
+    })
+  }
+
+  it.runIf(framework.refreshesOutside)(
+    'warn of a rate limiter in front that counts them, and keep the stale response',
+    async () => {
+      using warnings = refreshWarnings()
+      const { clock, happened, runs, start } = limited(() => false)
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      expect((await ask(`${app.url}/a`)).body).toBe('run 1')
+      await happened('fill.passed')
+      await expect.poll(() => warnings.texts).toHaveLength(1)
+      expect(warnings.texts[0]).toContain(
+        'a layer in front of the cache answered it with 429 before it reached the cache; ' +
+          'let that layer pass requests of which isRevalidation(req) is true. The stale response',
+      )
+      expect(runs.count).toBe(1)
+    },
+  )
+
+  it('pass a rate limiter in front that skips requests with isRevalidation()', async () => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = limited(isRevalidation)
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`)
+    await happened('fill.committed', 2)
+    expect((await ask(`${app.url}/a`)).status).toBe(429)
+    expect(warnings.texts).toEqual([])
+  })
+
+  it.runIf(framework.refreshesOutside)(
+    'warn of a layer in front that redirects them, and keep the stale response',
+    async () => {
+      using warnings = refreshWarnings()
+      const { clock, happened, start } = setUp(framework, () => ({}), {
+        outside(res, next) {
+          if (!isRevalidation(res.req)) return next()
+          res.statusCode = 302
+          res.setHeader('location', '/login')
+          res.end()
+          return undefined
+        },
+      })
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      await ask(`${app.url}/a`)
+      await happened('fill.failed')
+      expect(statusOf(await ask(`${app.url}/a`))).toContain('; hit')
+      await expect.poll(() => warnings.texts).toHaveLength(1)
+    },
+  )
+}
+
+function refreshWarnings(): Disposable & { readonly texts: readonly string[] } {
+  const texts: string[] = []
+  const onWarning = ({ name, message }: Error) => {
+    if (name === 'StampedeRefreshWarning') texts.push(message)
+  }
+  process.on('warning', onWarning)
+  return { texts, [Symbol.dispose]: () => void process.off('warning', onWarning) }
+}

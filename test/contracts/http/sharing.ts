@@ -1,0 +1,515 @@
+// One run and many clients: who waits, for how long, and what each of them gets when something goes wrong.
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { connect } from 'node:net'
+import { pipeline, Readable } from 'node:stream'
+import { expect, it } from 'vitest'
+import type { Framework, Handler } from '../../harness/apps.ts'
+import { type Answer, ask, burst } from '../../harness/load.ts'
+import { createGate } from '../../harness/origin.ts'
+import { get, leave, pipelined, setUp, statusOf } from './bench.ts'
+
+const bodies = (answers: readonly Answer[]): Set<string> => new Set(answers.map(({ body }) => body))
+const statuses = (answers: readonly Answer[]): Set<number> =>
+  new Set(answers.map(({ status }) => status))
+
+export function sharingCases(framework: Framework): void {
+  const isKoa = framework.name.includes('Koa')
+
+  it('runs fifty requests for what may not be shared in parallel, the first time and the next', async () => {
+    const gates = [createGate(), createGate()]
+    const { runs, start } = setUp(framework, async (_seen, run) => {
+      // The first one shows that it is not to be shared; the others stand at the gate together.
+      if (run > 1) await gates[run <= 50 ? 0 : 1]?.opened
+      return { headers: { 'set-cookie': `id=${run}` } }
+    })
+    await using app = await start()
+    for (const [round, gate] of gates.entries()) {
+      const asked = burst([`${app.url}/a`], 50)
+      await runs.reached((round + 1) * 50)
+      gate.open()
+      const answers = await asked
+      expect(bodies(answers).size).toBe(50)
+      expect(new Set(answers.map(({ headers }) => String(headers['set-cookie']))).size).toBe(50)
+    }
+  })
+
+  it.each([
+    'Authentication-Info',
+    'Authorization',
+    'X-Auth-Token',
+    'X-CSRF-Token',
+    'Clear-Site-Data',
+  ])('gives no client the %s of another, whether it waits or comes later', async (name) => {
+    const gate = createGate()
+    const { arrivals, start } = setUp(framework, async (_seen, run) => {
+      await gate.opened
+      return { headers: { [name]: `for run ${run}` } }
+    })
+    await using app = await start()
+    const asked = burst([`${app.url}/a`], 3)
+    await arrivals.reached(3)
+    gate.open()
+    const answers = [...(await asked), await ask(`${app.url}/a`)]
+    const fields = answers.map(({ headers }) => headers[name.toLowerCase()])
+    expect(fields).toHaveLength(4)
+    for (const [i, { body }] of answers.entries()) expect(fields[i]).toBe(`for ${body}`)
+    expect(bodies(answers).size).toBe(4)
+  })
+
+  it('stores the first shareable response after one that set a cookie', async () => {
+    const { happened, runs, start } = setUp(framework, (_seen, run) =>
+      run === 1 ? { headers: { 'set-cookie': 'id=1' } } : {},
+    )
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    const second = await ask(`${app.url}/a`)
+    expect([second.body, second.headers['set-cookie']]).toEqual(['run 2', undefined])
+    expect(statusOf(second)).toContain('stored')
+    await happened('fill.committed')
+    const third = await ask(`${app.url}/a`)
+    expect([third.body, statusOf(third)]).toEqual(['run 2', 'Stampede; hit; ttl=10'])
+    expect(runs.count).toBe(2)
+  })
+
+  it('stores only the run that holds the lease, not those beside it', async () => {
+    const gate = createGate()
+    const { runs, start } = setUp(framework, async (_seen, run) => {
+      if (run === 2) await gate.opened
+      return run > 2 ? {} : { headers: { 'set-cookie': `id=${run}` } }
+    })
+    await using app = await start()
+    await ask(`${app.url}/a`)
+    const observed = ask(`${app.url}/a`)
+    await runs.reached(2)
+    const beside = await Promise.all([ask(`${app.url}/a`), ask(`${app.url}/a`)])
+    expect(bodies(beside)).toEqual(new Set(['run 3', 'run 4']))
+    for (const answer of beside) expect(statusOf(answer)).toContain('detail=hit-for-miss')
+    gate.open()
+    expect(statusOf(await observed)).toContain('detail=set-cookie')
+    expect((await ask(`${app.url}/a`)).body).toBe('run 5')
+  })
+
+  it('lets those who wait for a handler that never answers run their own when their time is up', async () => {
+    const { arrivals, clock, runs, start } = setUp(framework, (_seen, run) =>
+      run === 1 ? new Promise<never>(() => {}) : {},
+    )
+    await using app = await start({ waitMs: 5_000, originTimeoutMs: 60_000 })
+    const { go } = leave(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    await clock.advance(4_999)
+    expect(runs.count).toBe(1)
+    await clock.advance(1)
+    const answers = await waiting
+    expect(bodies(answers).size).toBe(10)
+    expect(new Set(answers.map(statusOf))).toEqual(
+      new Set(['Stampede; fwd=uri-miss; detail=wait-timeout']),
+    )
+    go()
+  })
+
+  it('answers the first one too with what is kept for errors when the handler is late', async () => {
+    const gate = createGate()
+    const { arrivals, clock, happened, runs, start } = setUp(framework, async (_seen, run) => {
+      if (run === 2) await gate.opened
+      return {}
+    })
+    await using app = await start({ ttlMs: 1_000, staleIfErrorMs: 60_000, softTimeoutMs: 300 })
+    await ask(`${app.url}/a`)
+    await happened('fill.committed')
+    await clock.advance(2_000)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    await runs.reached(2)
+    await clock.advance(300)
+    const answers = await waiting
+    expect(bodies(answers)).toEqual(new Set(['run 1']))
+    expect(new Set(answers.map(statusOf))).toEqual(
+      new Set(['Stampede; hit; ttl=-2; detail=soft-timeout']),
+    )
+    gate.open()
+    await happened('fill.committed', 2)
+    expect((await ask(`${app.url}/a`)).body).toBe('run 2')
+  })
+
+  it('answers all who wait when the client of the first one has gone', async () => {
+    const [gate, gone] = [createGate(), createGate()]
+    const { arrivals, runs, start } = setUp(framework, async (_seen, run, res) => {
+      if (run > 1) return {}
+      res.once('close', gone.open)
+      await gate.opened
+      return {}
+    })
+    await using app = await start()
+    const first = leave(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    first.go()
+    await gone.opened
+    gate.open()
+    const answers = await waiting
+    // A Koa response that was never begun may have got a cookie from a layer outside, and Koa 3 ends it without its body: that run
+    // is not kept.
+    expect(bodies(answers)).toEqual(new Set([isKoa ? 'run 2' : 'run 1']))
+    expect((await ask(`${app.url}/a`)).body).toBe(isKoa ? 'run 2' : 'run 1')
+  })
+
+  it('answers all who wait when the client of the first one goes in the middle of a stream', async () => {
+    const [gate, gone] = [createGate(), createGate()]
+    const { arrivals, runs, start } = setUp(framework, (_seen, run, res) => {
+      if (run === 1) res.once('close', gone.open)
+      async function* body() {
+        yield 'first '
+        await gate.opened
+        yield 'last'
+      }
+      return { body: Readable.from(body()) }
+    })
+    await using app = await start()
+    const first = leave(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    first.go()
+    await gone.opened
+    gate.open()
+    const answers = await waiting
+    expect(statuses(answers)).toEqual(new Set([200]))
+    expect(bodies(answers)).toEqual(new Set(['first last']))
+    expect(runs.count).toBe(2)
+  })
+
+  it.each(['req', 'res'] as const)(
+    'runs the handler for the next waiter if the first client leaves and the close of its %s aborts the run',
+    async (watched) => {
+      const { arrivals, runs, stampede, start } = setUp(framework, (_seen, run, res) => {
+        if (run > 1) return {}
+        const left = watched === 'req' ? res.req : res
+        return new Promise<never>((_, reject) => {
+          left.once('close', () => reject(new Error('aborted: the client left')))
+        })
+      })
+      await using app = await start()
+      const first = leave(`${app.url}/a`)
+      await runs.reached(1)
+      const waiting = burst([`${app.url}/a`], 10)
+      await arrivals.reached(11)
+      first.go()
+      const answers = await waiting
+      expect(statuses(answers)).toEqual(new Set([200]))
+      expect(bodies(answers)).toEqual(new Set(['run 2']))
+      expect(statusOf(await ask(`${app.url}/a`))).toContain('hit')
+      expect(runs.count).toBe(2)
+      expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+    },
+  )
+
+  it('lets waiters lead one after the other, however many leaders leave', async () => {
+    const { arrivals, runs, start } = setUp(framework, (_seen, run, res) => {
+      if (run > 5) return {}
+      return new Promise<never>((_, reject) => {
+        res.once('close', () => reject(new Error('aborted: the client left')))
+      })
+    })
+    await using app = await start()
+    const leavers = []
+    for (let n = 1; n <= 6; n++) {
+      leavers.push(leave(`${app.url}/a`))
+      await arrivals.reached(n)
+    }
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(16)
+    for (let run = 1; run <= 5; run++) {
+      await runs.reached(run)
+      leavers[run - 1]?.go()
+      // The client reconnects at once, and waits behind the others.
+      if (run === 1) leavers.push(leave(`${app.url}/a`))
+    }
+    const answers = await waiting
+    expect(bodies(answers)).toEqual(new Set(['run 6']))
+    expect(runs.count).toBe(6)
+    for (const { go } of leavers) go()
+  })
+
+  /** `half`, and then the end of it. */
+  const broken = () => {
+    async function* body() {
+      yield 'half'
+      await new Promise(setImmediate)
+      throw new Error('the source broke')
+    }
+    return Readable.from(body())
+  }
+  it.each<[string, Handler]>([
+    [
+      'res.destroy()',
+      (_seen, res) => {
+        res.write('half', () => res.destroy())
+        return undefined
+      },
+    ],
+    ['an error of its stream', () => ({ body: broken() })],
+    [
+      'an error of its stream, with a length',
+      () => ({ headers: { 'content-length': '9' }, body: broken() }),
+    ],
+    [
+      'a pipeline that fails',
+      (_seen, res) => {
+        pipeline(broken(), res, () => {})
+        return undefined
+      },
+    ],
+  ])('answers all who wait, whole, when the first answer is cut off by %s', async (name, cut) => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, async (seen, run, res) => {
+      if (run > 1) return { body: 'whole' }
+      await gate.opened
+      return cut(seen, res)
+    })
+    await using app = await start()
+    const first = ask(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    gate.open()
+    const answers = await waiting
+    expect(statuses(answers)).toEqual(new Set([200]))
+    expect(bodies(answers)).toEqual(new Set(['whole']))
+    // Koa 2 leaves the client of a stream that fails hanging, with a cache or without.
+    const leftHanging = framework.name === 'Koa 2' && name.startsWith('an error')
+    if (!leftHanging) expect(await first).toMatchObject({ status: 0, body: '' })
+  })
+
+  it('tells all who wait at once that the first one threw, and asks nobody else', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, async (_seen, _run, res) => {
+      await gate.opened
+      res.setHeader('Cache-Control', 'public, max-age=60')
+      throw new Error('the handler broke')
+    })
+    await using app = await start()
+    const first = ask(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    await arrivals.reached(11)
+    gate.open()
+    expect((await first).status).toBe(500)
+    const answers = await waiting
+    expect(statuses(answers)).toEqual(new Set([500]))
+    for (const { body, headers } of answers) {
+      expect(JSON.parse(body)).toMatchObject({ code: 'origin-failed' })
+      expect(headers).toMatchObject({ 'retry-after': '1', 'cache-control': 'no-store' })
+    }
+    expect(runs.count).toBe(1)
+  })
+
+  it('shares a failure with like requests only, and runs the handler for another', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, async (seen, run) => {
+      if (run === 1) await gate.opened
+      // Throws a RangeError for an invalid language tag.
+      new Intl.NumberFormat(seen.headers['accept-language'])
+      return {}
+    })
+    await using app = await start()
+    const odd = { headers: { 'accept-language': 'x_x' } }
+    const good = { headers: { 'accept-language': 'en' } }
+    const first = ask(`${app.url}/a`, odd)
+    await runs.reached(1)
+    const alike = burst([`${app.url}/a`], 3, odd)
+    await arrivals.reached(4)
+    const others = burst([`${app.url}/a`], 10, good)
+    await arrivals.reached(14)
+    gate.open()
+    expect((await first).status).toBe(500)
+    expect(statuses(await alike)).toEqual(new Set([500]))
+    expect(bodies(await others)).toEqual(new Set(['run 2']))
+    expect(statusOf(await ask(`${app.url}/a`, odd))).toContain('hit')
+    expect(runs.count).toBe(2)
+  })
+
+  it('calls a handler that fails for all twice in a back-off, however unlike the requests are', async () => {
+    const gate = createGate()
+    const { arrivals, runs, start } = setUp(framework, async (_seen, run) => {
+      if (run === 1) await gate.opened
+      throw new Error('the database is down')
+    })
+    await using app = await start()
+    const asked = []
+    for (let n = 1; n <= 10; n++) {
+      asked.push(ask(`${app.url}/a`, { headers: { 'user-agent': `client ${n}` } }))
+      await arrivals.reached(n)
+    }
+    gate.open()
+    expect(statuses(await Promise.all(asked))).toEqual(new Set([500]))
+    const late = await ask(`${app.url}/a`, { headers: { 'user-agent': 'late' } })
+    expect(JSON.parse(late.body)).toMatchObject({ code: 'origin-failed' })
+    expect(runs.count).toBe(2)
+  })
+
+  it('sends what is too large to its client, and lets those who wait run their own at once', async () => {
+    const gate = createGate()
+    const part = 'x'.repeat(3_000)
+    const { arrivals, runs, start } = setUp(framework, (_seen, run) => {
+      async function* body() {
+        yield part
+        yield part
+        if (run === 1) await gate.opened
+        yield 'end'
+      }
+      return { body: Readable.from(body()) }
+    })
+    await using app = await start({ maxBodyBytes: 5_000 })
+    const first = ask(`${app.url}/a`)
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 10)
+    // The first one has not ended yet, and they have all they asked for.
+    expect(bodies(await waiting)).toEqual(new Set([`${part}${part}end`]))
+    await arrivals.reached(11)
+    expect(runs.count).toBe(11)
+    gate.open()
+    expect((await first).body).toBe(`${part}${part}end`)
+    expect((await ask(`${app.url}/a`)).body).toBe(`${part}${part}end`)
+    expect(runs.count).toBe(12)
+  })
+
+  const LARGE = Buffer.alloc(16 * 1024 * 1024, 'stampede ')
+  it.each([
+    ['at once', () => LARGE],
+    ['as a stream', () => Readable.from(chunksOf(LARGE))],
+  ])(
+    'answers all who wait when the first client never reads a large body, sent %s',
+    async (_, body) => {
+      const { arrivals, runs, start } = setUp(framework, () => ({ body: body() }))
+      await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
+      const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
+      // As the others will ask for it.
+      first.write(get('/a').replace('shop.test', new URL(app.url).host))
+      await runs.reached(1)
+      const waiting = burst([`${app.url}/a`], 3)
+      await arrivals.reached(4)
+      const answers = await waiting
+      first.destroy()
+      expect(answers.map(({ body: received }) => received.length)).toEqual(
+        Array(3).fill(LARGE.length),
+      )
+      expect(runs.count).toBe(1)
+    },
+  )
+
+  it('runs each request in its own async context, and a refresh in that of the request that caused it', async () => {
+    const context = new AsyncLocalStorage<string>()
+    const entered: Array<string | undefined> = []
+    const ran: Array<string | undefined> = []
+    const finished: Array<[string, string | undefined]> = []
+    const gate = createGate()
+    const { arrivals, clock, happened, start } = setUp(
+      framework,
+      async () => {
+        ran.push(context.getStore())
+        await gate.opened
+        return {}
+      },
+      {
+        outside(res, next) {
+          entered.push(context.getStore())
+          const own = String(res.req.headers['x-id'])
+          return context.run(own, async () => {
+            const ended = () => finished.push([own, context.getStore()])
+            // Koa answers when all middlewares have returned, in nobody's context; they return in their own.
+            const inKoa = isKoa && framework.refreshesOutside
+            if (!inKoa) res.once('finish', ended)
+            await next()
+            if (inKoa) ended()
+          })
+        },
+      },
+    )
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    const asked = Array.from({ length: 5 }, (_, i) =>
+      ask(`${app.url}/a`, { headers: { 'x-id': `request ${i}` } }),
+    )
+    await arrivals.reached(5)
+    gate.open()
+    await Promise.all(asked)
+    await clock.advance(11_000)
+    await ask(`${app.url}/a`, { headers: { 'x-id': 'stale' } })
+    await happened('fill.committed', 2)
+    for (const [own, seen] of finished) expect(seen).toBe(own)
+    expect(new Set(finished.map(([own]) => own)).size).toBe(6)
+    const ofRefresh = framework.refreshesOutside ? ['stale'] : []
+    expect(entered).toEqual([...Array(6).fill(undefined), ...ofRefresh])
+    expect(ran).toEqual([expect.stringMatching(/^request \d$/), 'stale'])
+  })
+
+  it('refreshes early in the context of its own request, not of the one that began the lookup', async () => {
+    const context = new AsyncLocalStorage<string>()
+    const ran: Array<string | undefined> = []
+    const gate = createGate()
+    const draws: number[] = []
+    const { clock, happened, runs, start } = setUp(
+      framework,
+      async () => {
+        ran.push(context.getStore())
+        await gate.opened
+        return {}
+      },
+      {
+        // Without an L1 copy, both requests share one lookup.
+        l1: { maxBytes: 0 },
+        random: () => draws.shift() ?? 0,
+        outside: (res, next) =>
+          context.getStore() === undefined
+            ? context.run(String(res.req.headers['x-id']), next)
+            : next(),
+      },
+    )
+    await using app = await start({ earlyRefresh: 1 })
+    const first = ask(`${app.url}/a`, { headers: { 'x-id': 'first' } })
+    await runs.reached(1)
+    await clock.advance(100)
+    gate.open()
+    await first
+    await clock.advance(9_950)
+    draws.push(0, 0.9)
+    const requests = [get('/a', 'X-Id: second'), get('/a', 'X-Id: third', 'Connection: close')]
+    const { host } = new URL(app.url)
+    await pipelined(
+      app.url,
+      requests.map((request) => request.replace('shop.test', host)),
+    )
+    await happened('fill.committed', 2)
+    expect(ran).toEqual(['first', 'third'])
+  })
+
+  it('answers all who wait while it is closed, and leaves no timer behind', async () => {
+    const gate = createGate()
+    const { arrivals, clock, runs, stampede, start } = setUp(framework, async () => {
+      await gate.opened
+      return {}
+    })
+    const app = await start({ staleWhileRevalidateMs: 60_000 })
+    const waiting = burst([`${app.url}/a`], 20)
+    await arrivals.reached(20)
+    const closed = stampede.close()
+    gate.open()
+    const answers = await waiting
+    // It looks every 10 ms for what is still going on.
+    await clock.advance(10)
+    await closed
+    expect(statuses(answers)).toEqual(new Set([200]))
+    expect(runs.count).toBe(1)
+    expect(clock.timers).toBe(0)
+    await app[Symbol.asyncDispose]()
+  })
+}
+
+function chunksOf(bytes: Buffer): Buffer[] {
+  const size = 64 * 1024
+  return Array.from({ length: bytes.length / size }, (_, i) =>
+    bytes.subarray(i * size, (i + 1) * size),
+  )
+}

@@ -1,0 +1,44 @@
+// The idempotency store contract × the stores: memory, and Redis by each major of ioredis.
+
+import { memoryStore } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import { idempotencyStoreContract } from '@stampede/testkit'
+import { describe, expect, it } from 'vitest'
+import { onEveryStore } from '../harness/every-store.ts'
+
+onEveryStore(idempotencyStoreContract, ({ idempotency }) => idempotency)
+
+describe('memoryStore, when it remembers as many keys as it may,', () => {
+  it('forgets none of them for a new one: it refuses that, until some have expired', async () => {
+    const { idempotency: store } = memoryStore()
+    const manual = new ManualClock()
+    const ignore = () => {}
+    const hooks = { onWake: ignore, onSettled: ignore, onGap: ignore, onLost: ignore }
+    store.attach({ ...hooks, clock: manual, onBack: ignore, onError: ignore })
+    const begin = (key: string, retentionMs = 60_000) =>
+      store.begin(key, {
+        token: key,
+        fingerprints: { exact: 'e', canonical: '' },
+        leaseMs: 1_000,
+        retentionMs,
+        onLeaseExpired: 'takeover',
+        maxAttempts: 3,
+        keepUncertainMs: 60_000,
+        wait: false,
+      })
+    const first = await begin('first')
+    for (let i = 1; i < 100_000; i++) await begin(`${i}`, i < 90_000 ? 60_000 : 10_000)
+    await expect(begin('one more')).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+    })
+    // Those that are known go on.
+    expect(await begin('first')).toEqual(first)
+    await manual.advance(5_000)
+    expect(await begin('1')).toMatchObject({ status: 'begun', attempt: 2 })
+    await expect(begin('one more')).rejects.toThrow('100000 keys or')
+    await manual.advance(5_000)
+    for (let i = 0; i < 10_000; i++) await begin(`new ${i}`)
+    await expect(begin('one more')).rejects.toThrow('100000 keys or')
+    expect(await begin('2')).toMatchObject({ status: 'begun', attempt: 2 })
+  })
+})

@@ -1,0 +1,136 @@
+// A deploy that brings another layout of records and messages: processes of both run side by side on one Redis.
+
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type AppFleet, startAppFleet } from '../harness/app-fleet.ts'
+import { type Answer, ask, burst } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
+
+const script = (name: string) => new URL(`../harness/servers/${name}`, import.meta.url)
+/** The first two are of this build, the others of the next. */
+const NEXT = {
+  EDITS: JSON.stringify([
+    ['/packages/redis/dist/keys.js', 'const LAYOUT = 2;', 'const LAYOUT = 3;'],
+  ]),
+  EDITED: '2,3',
+}
+const FRAMEWORKS = 'express,koa,koa,express'
+
+const bodies = (answers: readonly Answer[]) => answers.map(({ body }) => body)
+
+describe('two layouts side by side', () => {
+  let fleet: AppFleet
+  beforeAll(async () => {
+    const env = {
+      ...NEXT,
+      APP: script('cached-app.mjs').href,
+      CACHE: JSON.stringify({ ttlMs: 60_000, tags: ['pages'] }),
+    }
+    fleet = await startAppFleet(script('other-build.mjs'), { framework: FRAMEWORKS }, env)
+  })
+  afterAll(() => fleet?.[Symbol.asyncDispose]())
+
+  const askAll = async (path: string) =>
+    bodies(await Promise.all(fleet.urls(path).map((url) => ask(url))))
+  const events = async () =>
+    Promise.all(fleet.members.map((member) => member.ask<string[]>({ type: 'events' })))
+
+  it('fill each key once for each, and read nothing of the other', async () => {
+    const { origin, redis } = fleet
+    const gate = createGate()
+    origin.answer('/page', { gate })
+    const asked = burst(fleet.urls('/page'), 80)
+    await origin.arrived('/page', 2)
+    gate.open()
+    const answers = bodies(await asked)
+    const [mine, also, next, too] = [0, 1, 2, 3].map((member) => {
+      return new Set(answers.filter((_, n) => n % 4 === member))
+    })
+    expect([mine?.size, next?.size]).toEqual([1, 1])
+    expect([also, too]).toEqual([mine, next])
+    expect(mine).not.toEqual(next)
+    // Whoever comes later finds that of its own.
+    expect(new Set(await askAll('/page'))).toEqual(new Set(['/page #1', '/page #2']))
+    expect(origin.calls('/page')).toBe(2)
+
+    const admin = new Redis(redis.url)
+    const names = [...(await admin.keys('*')), ...((await admin.pubsub('CHANNELS')) as string[])]
+    admin.disconnect()
+    const layouts = names.map((name) => /^stampede:(\d):/.exec(name)?.[1])
+    expect(new Set(layouts)).toEqual(new Set(['2', '3']))
+  })
+
+  it.each([
+    ['a key', '/by-key', { key: '/by-key' }],
+    ['a tag', '/by-tag', { tag: 'pages' }],
+    ['everything', '/by-all', { all: true }],
+  ])('hear their own purges of %s, and the other goes on', async (_, path, target) => {
+    await askAll(path)
+    await events()
+    for (const purger of [0, 3]) {
+      const before = await askAll(path)
+      await fleet.member(purger).ask({ type: 'purge', target })
+      const isOwn = (member: number) => member < 2 === purger < 2
+      const isNew = async () => (await askAll(path)).map((body, i) => body !== before[i])
+      await expect.poll(isNew, { interval: 10 }).toEqual([0, 1, 2, 3].map(isOwn))
+    }
+    expect(fleet.origin.calls(path)).toBe(4)
+    const seen = (await events()).flat()
+    for (const trouble of ['store.failed', 'gap', 'fill.fenced', 'fill.failed']) {
+      expect(seen).not.toContain(trouble)
+    }
+  })
+})
+
+describe('two versions of frames side by side in one layout of records', () => {
+  let fleet: AppFleet
+  beforeAll(async () => {
+    const env = {
+      EDITS: JSON.stringify([
+        ['/packages/core/dist/entry/frame.js', 'const VERSION = 3;', 'const VERSION = 4;'],
+      ]),
+      EDITED: '2,3',
+      APP: script('cached-app.mjs').href,
+      CACHE: JSON.stringify({ ttlMs: 60_000, staleWhileRevalidateMs: 60_000, tags: ['pages'] }),
+    }
+    fleet = await startAppFleet(script('other-build.mjs'), { framework: FRAMEWORKS }, env)
+  })
+  afterAll(() => fleet?.[Symbol.asyncDispose]())
+
+  it('take what the other made for a miss: both serve what the origin made, and purges reach both', async () => {
+    const { origin } = fleet
+    const answers: Answer[] = []
+    for (let round = 0; round < 3; round++) {
+      for (const url of fleet.urls('/page')) answers.push(await ask(url))
+      answers.push(...(await burst(fleet.urls('/page'), 40)))
+    }
+    for (const { status, body } of answers) {
+      expect([status, body]).toEqual([200, expect.stringMatching(/^\/page #\d+$/)])
+    }
+    // Each version fills for itself, and keeps a copy in memory: they do not drive each other in circles.
+    expect(origin.calls('/page')).toBeLessThan(8)
+    await fleet.member(0).ask({ type: 'purge', target: { tag: 'pages' } })
+    const before = new Set(bodies(answers))
+    for (const url of fleet.urls('/page')) {
+      await expect.poll(async () => before.has((await ask(url)).body), { interval: 10 }).toBe(false)
+    }
+    const seen = (
+      await Promise.all(fleet.members.map((member) => member.ask<string[]>({ type: 'events' })))
+    ).flat()
+    expect(seen).not.toContain('store.failed')
+  })
+})
+
+it('what one layout knows of idempotency keys the other does not: it runs them again', async () => {
+  const env = { ...NEXT, APP: script('idempotent-app.mjs').href, IDEMPOTENCY: '{}' }
+  const options = { framework: 'express' }
+  await using fleet = await startAppFleet(script('other-build.mjs'), { ...options, size: 4 }, env)
+  const headers = { 'content-type': 'application/json', 'idempotency-key': 'k', 'x-user': 'ada' }
+  const answers: Answer[] = []
+  for (const url of fleet.urls('/orders')) {
+    answers.push(await ask(url, { method: 'POST', headers, body: '{"amount":1}' }))
+  }
+  expect(bodies(answers)).toEqual(['/orders #1', '/orders #1', '/orders #2', '/orders #2'])
+  const replayed = answers.map((answer) => answer.headers['idempotency-replayed'])
+  expect(replayed).toEqual([undefined, 'true', undefined, 'true'])
+})

@@ -1,0 +1,110 @@
+// Two browsers in front of an app with a cache and one more middleware, in either order: what they get, and
+// whether a cookie of one ever comes to the other.
+import { gunzipSync } from 'node:zlib'
+import { expect } from 'vitest'
+import { ask } from '../../harness/load.ts'
+import { type Whole, whole } from '../http/bench.ts'
+
+/** Keeps the cookies it is given, as a browser does. */
+export class Visitor {
+  /** Every `name=value` that came to it. */
+  readonly given = new Set<string>()
+  readonly #jar = new Map<string, string>()
+
+  async visit(url: string, headers: Record<string, string> = {}): Promise<Whole> {
+    const cookie = [...this.#jar].map(([name, value]) => `${name}=${value}`).join('; ')
+    const answer = await whole(url, { headers: { ...headers, ...(cookie !== '' && { cookie }) } })
+    for (const line of answer.lines['set-cookie'] ?? []) {
+      const [pair = ''] = line.split(';')
+      const [name = '', ...value] = pair.split('=')
+      this.given.add(pair)
+      this.#jar.set(name, value.join('='))
+    }
+    return answer
+  }
+}
+
+export const PAGE = '<p>stampede '.repeat(500)
+
+/** What a browser makes of the bytes. */
+export function textOf({ body, lines }: Whole): string {
+  const coding = lines['content-encoding']?.join()
+  return (coding === 'gzip' ? gunzipSync(body) : body).toString()
+}
+
+/**
+ * Visits with and without compression, first ones and second ones. The page is right each time, nobody is given
+ * what somebody else was, and without the cache there would have been cookies indeed. How many were hits.
+ */
+export async function expectOwnCookiesAndRightBytes(
+  cached: string,
+  bare: string,
+  isPersonal: boolean,
+  afterEach: () => Promise<void>,
+): Promise<number> {
+  const visitors = [new Visitor(), new Visitor(), new Visitor()]
+  let hits = 0
+  for (const visitor of visitors) {
+    for (const coding of ['gzip', 'identity', 'gzip', 'identity']) {
+      const answer = await visitor.visit(`${cached}/page`, { 'accept-encoding': coding })
+      expect(answer.status).toBe(200)
+      expect(textOf(answer)).toBe(PAGE)
+      if (coding === 'identity') expect(answer.lines).not.toHaveProperty('content-encoding')
+      if (/; hit;/.test(String(answer.lines['cache-status']))) hits += 1
+      await afterEach()
+    }
+  }
+  const all = visitors.flatMap(({ given }) => [...given])
+  expect(new Set(all).size).toBe(all.length)
+  const stranger = new Visitor()
+  await stranger.visit(`${bare}/page`)
+  expect(stranger.given.size > 0).toBe(isPersonal)
+  // Whoever came first had his cookies from the app itself.
+  expect(namesOf(visitors[0])).toEqual(namesOf(stranger))
+  return hits
+}
+
+const namesOf = (visitor: Visitor | undefined): string[] =>
+  [...(visitor?.given ?? [])].map((pair) => pair.split('=')[0] ?? '').sort()
+
+/** Fields that a cache, time or a fresh session make different. */
+const VOLATILE = ['age', 'cache-status', 'date', 'set-cookie', 'connection', 'keep-alive']
+const FRAMING = ['content-length', 'transfer-encoding']
+
+export function shown({ status, lines }: Whole): object {
+  const fields = Object.entries(lines).filter(
+    ([name]) => !VOLATILE.includes(name) && !FRAMING.includes(name),
+  )
+  return { status, fields: Object.fromEntries(fields) }
+}
+
+/** A conditional client: cold, on a hit, with what it has and with what it has not. */
+export async function expectConditionsAnswered(url: string): Promise<void> {
+  const cold = await whole(`${url}/other`, { headers: { 'if-none-match': '"nothing like it"' } })
+  expect([cold.status, cold.body.toString()]).toEqual([200, PAGE])
+  const [first, second] = [await whole(`${url}/page`), await whole(`${url}/page`)]
+  const tag = first.lines.etag?.join() ?? 'none'
+  expect(tag).toMatch(/^(W\/)?"/)
+  expect(second.lines.etag).toEqual([tag])
+  for (const sent of [tag, `"x", ${tag}`, '*']) {
+    const matched = await whole(`${url}/page`, { headers: { 'if-none-match': sent } })
+    expect([matched.status, matched.body.length]).toEqual([304, 0])
+    if (sent !== '*') expect(matched.lines.etag).toEqual([tag])
+  }
+  const changed = await whole(`${url}/page`, { headers: { 'if-none-match': '"x"' } })
+  expect([changed.status, changed.body.toString()]).toEqual([200, PAGE])
+}
+
+/** Of an app that puts `x-lang` in front of the path before it comes to the cache, and answers with the path. */
+export async function expectToldApart(url: string): Promise<void> {
+  for (const _round of [1, 2]) {
+    for (const lang of ['de', 'en', '']) {
+      const headers = lang === '' ? {} : { 'x-lang': lang }
+      for (const path of ['/', '/a?b=1']) {
+        const answer = await ask(url + path, { headers })
+        expect(answer.body).toBe(`for ${lang && `/${lang}`}${path}`)
+        expect(String(answer.headers['cache-status']).includes('; hit')).toBe(_round === 2)
+      }
+    }
+  }
+}

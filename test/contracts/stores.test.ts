@@ -1,0 +1,6 @@
+// The store contract × the stores: memory, and Redis by each major of ioredis.
+
+import { storeContract } from '@stampede/testkit'
+import { onEveryStore } from '../harness/every-store.ts'
+
+onEveryStore(storeContract, (store) => store)

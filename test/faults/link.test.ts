@@ -1,0 +1,162 @@
+// What a store on Redis does at the moments in which its connection goes and comes, with a clock that stands still.
+
+import { type Grant, groupOf, type StampedeStore } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { RedisLink } from '../../packages/redis/src/connection/link.ts'
+import { names } from '../../packages/redis/src/protocol/keys.ts'
+import { LIFETIMES, openBareStore } from '../harness/bare-store.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { waitUntil } from '../harness/wait-until.ts'
+
+const LEASE_MS = 60_000
+
+/** Goes on within a turn of the event loop, as for a process that was frozen. */
+class JumpingClock extends ManualClock {
+  jumpedMs = 0
+
+  override now(): number {
+    return super.now() + this.jumpedMs
+  }
+}
+
+const { server, admin } = await redisOfFile()
+let client: Redis
+let clock: JumpingClock
+let store: StampedeStore
+
+beforeEach(async () => {
+  await admin.flushall()
+  clock = new JumpingClock()
+  client = new Redis(server.url, { lazyConnect: true })
+  store = redisStore(client)
+  const ignore = () => {}
+  const purges = { onPurge: ignore, onMark: ignore, onExtend: ignore, onForget: ignore }
+  const doubts = { onWake: ignore, onGap: ignore, onLost: ignore, onError: ignore }
+  store.attach({ clock, ...purges, ...doubts })
+  await lookUp('warm')
+})
+afterEach(async () => {
+  await admin.acl('SETUSER', 'default', 'allkeys')
+  await store.close()
+})
+
+const lookUp = (key: string) => store.lookup(key, { token: `of ${key}`, leaseMs: LEASE_MS })
+
+describe('a connection that was lost', () => {
+  it('and is back is used at once, however many failed meanwhile', async () => {
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await waitUntil('the circuit is open', async () => {
+      const failures = await Promise.allSettled(['a', 'b', 'c'].map(lookUp))
+      return failures.every(({ status }) => status === 'rejected')
+    })
+    await waitUntil('a look-up is answered', () =>
+      lookUp('k').then(
+        ({ status }) => status === 'leased',
+        () => false,
+      ),
+    )
+  })
+})
+
+describe('a connection for commands that comes back while the subscription was never lost', () => {
+  it('has results that could not be stored tried at once', async () => {
+    const heard: string[] = []
+    const note = (name: string) => () => void heard.push(name)
+    store.idempotency.attach({
+      clock,
+      onWake: note('wake'),
+      onSettled: note('settled'),
+      onGap: note('gap'),
+      onBack: () => {
+        heard.push('back')
+        // What is tried now gets through: the circuit breaker is closed before.
+        void store.idempotency.inspect('k').then(note('inspected'), note('refused'))
+      },
+      onLost: () => {},
+      onError: () => {},
+    })
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await waitUntil('it was told', () => heard.length >= 2)
+    expect(heard).toEqual(['back', 'inspected'])
+  })
+})
+
+describe('a look-up in a process that was blocked', () => {
+  it('goes on to the script all the same, although its time is over', async () => {
+    const { grant } = (await lookUp('hot')) as { grant: Grant }
+    await store.commit(grant, Buffer.from('frame'), LIFETIMES)
+    for (let i = 0; i < 40; i++) expect((await lookUp('hot')).status).toBe('fresh')
+    const asked = lookUp('k')
+    clock.jumpedMs = 1_000
+    expect((await asked).status).toBe('leased')
+  })
+
+  it('has a tenth of its budget left for each step', () => {
+    const link = new RedisLink(client, names('stampede'), 300)
+    const hearer = { onGap() {}, onLost() {}, onError() {} }
+    link.open(clock, hearer)
+    const deadline = link.deadline()
+    expect(link.leftMs(deadline)).toBe(300)
+    clock.jumpedMs += 200
+    expect(link.leftMs(deadline)).toBe(100)
+    clock.jumpedMs += 1_000
+    expect(link.leftMs(deadline)).toBe(30)
+    link.close(hearer)
+  })
+})
+
+describe('a purge', () => {
+  it('of a key is told to Redis although the circuit is open', async () => {
+    await server.pause()
+    // Without a lease there is none to be given back, which would close it.
+    const read = (key: string) => store.lookup(key, { token: 't', leaseMs: 0 })
+    for (const key of ['a', 'b', 'c']) await expect(read(key)).rejects.toThrow('no answer')
+    await expect(read('d')).rejects.toThrow('circuit open')
+    await server.resume()
+    await store.purge('k', { soft: false })
+    expect(await admin.exists(names('stampede').purges[1])).toBe(1)
+  })
+})
+
+describe('a store that is closed', () => {
+  it('leaves no interval behind', async () => {
+    const started = vi.spyOn(globalThis, 'setInterval')
+    const cleared = vi.spyOn(globalThis, 'clearInterval')
+    try {
+      const other = openBareStore(server.url)
+      await other.lookup('k', { token: 't', leaseMs: 0 })
+      // Somebody waits: the subscription is looked after more closely.
+      await other.lookup('busy', { token: 'first', leaseMs: LEASE_MS })
+      await other.lookup('busy', { token: 'second', leaseMs: LEASE_MS })
+      const ours = started.mock.results.map(({ value }) => value)
+      expect(ours.length).toBeGreaterThanOrEqual(3)
+      await other.close()
+      await waitUntil('all are cleared', () => {
+        const ended = new Set(cleared.mock.calls.map(([interval]) => interval))
+        return Promise.resolve(ours.every((interval) => ended.has(interval)))
+      })
+    } finally {
+      started.mockRestore()
+      cleared.mockRestore()
+    }
+  })
+})
+
+describe('a look-up that was answered, and cannot be told whether it was purged', () => {
+  it('gives back the lease that it was given', async () => {
+    const { record } = names('stampede')
+    const readable = [record('k'), record(groupOf('k'))].map((name) => `~${name}`)
+    await admin.acl('SETUSER', 'default', 'resetkeys', ...readable)
+    const asked = lookUp('k')
+    // It was confirmed when it was asked, and is not any more when the answer comes.
+    clock.jumpedMs = 60_000
+    await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
+    await waitUntil('nobody has the lease', async () => {
+      const [fence, until] = await admin.hmget(record('k'), 'fence', 'until')
+      return fence !== null && until === null
+    })
+  })
+})

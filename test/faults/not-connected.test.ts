@@ -1,0 +1,75 @@
+// Nobody listens where Redis should be: what fails for want of a connection says why there is none.
+
+import { createStampede, type Stampede, type StampedeEvent } from '@stampede/core'
+import { createLocks, type Locks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import { Cluster, Redis } from 'ioredis'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { freePort } from '../harness/free-port.ts'
+
+let port: number
+let stampede: Stampede
+let locks: Locks
+let failures: unknown[]
+
+/** More than the breaker lets fail before it leaves Redis alone. */
+const TRIES = 5
+
+function refused(of: string) {
+  const why = `: not connected: connect ECONNREFUSED 127.0.0.1:${port}`
+  const message = expect.stringMatching(new RegExp(`^(${of})${why}$`))
+  const cause = { cause: { code: 'ECONNREFUSED' } }
+  return { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE', message, cause }
+}
+
+beforeEach(async () => {
+  port = await freePort()
+  const store = redisStore(new Redis({ port, host: '127.0.0.1', lazyConnect: true }))
+  failures = []
+  stampede = createStampede({ store })
+  stampede.on('store.failed', ({ operation, error }: StampedeEvent & { type: 'store.failed' }) => {
+    if (operation !== 'connect' && operation !== 'subscribe') failures.push(error)
+  })
+  locks = createLocks({ store })
+})
+afterEach(async () => {
+  await locks.close()
+  await stampede.close()
+})
+
+describe('without a Redis', () => {
+  it('a look-up that failed says what the connection failed with, also when the circuit is open', async () => {
+    for (let i = 0; i < TRIES; i++) {
+      expect(await stampede.getOrSet(`k${i}`, () => 'made', { ttlMs: 1_000 })).toBe('made')
+    }
+    expect(failures).toHaveLength(TRIES)
+    for (const error of failures)
+      expect(error).toMatchObject(refused('redis lookup|redis read-purges'))
+  })
+
+  it('so does a purge', async () => {
+    await expect(stampede.purge({ key: 'k' })).rejects.toMatchObject(refused('redis purge'))
+    await expect(stampede.purge({ tag: 't' })).rejects.toMatchObject(refused('redis append-purge'))
+  })
+
+  it('so does a lock, in its cause', async () => {
+    for (let i = 0; i < TRIES; i++) {
+      await expect(locks.tryAcquire('job')).rejects.toMatchObject({
+        code: 'ERR_LOCK_UNAVAILABLE',
+        cause: refused('redis acquire-lock'),
+      })
+    }
+  })
+
+  // ioredis keeps to itself what each node failed with.
+  it('so does a Cluster, as far as ioredis tells', async () => {
+    const nodes = [{ port, host: '127.0.0.1' }]
+    const store = redisStore(new Cluster(nodes, { lazyConnect: true }))
+    const clustered = createStampede({ store })
+    await expect(clustered.purge({ tag: 't' })).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+      message: 'redis append-purge: not connected: Failed to refresh slots cache.',
+    })
+    await clustered.close()
+  })
+})

@@ -1,0 +1,132 @@
+// Redis refused, frozen, killed: the origin answers within the budget, once per process, and the fleet
+// recovers by itself.
+
+import { describe, expect, it } from 'vitest'
+import { type CachedFleet, startCachedFleet } from '../harness/cached-fleet.ts'
+import { type Answer, ask, burst } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
+
+const BUDGET_MS = 250
+const ORIGIN_MS = 100
+
+const setUp = (ioredis: '5' | '6') =>
+  startCachedFleet({
+    size: 2,
+    ioredis,
+    originDelayMs: ORIGIN_MS,
+    store: { commandTimeoutMs: BUDGET_MS },
+  })
+
+/** Fills a fresh key through one process, and sees the other have it: only Redis can carry it there. */
+async function sharesAgain(fleet: CachedFleet, attempt: { n: number }): Promise<boolean> {
+  attempt.n += 1
+  const path = `/recovered/${attempt.n}`
+  const [first, second] = fleet.urls(path)
+  const [one] = await burst([first ?? ''], 1)
+  const [two] = await burst([second ?? ''], 1)
+  return one?.body === two?.body
+}
+
+function expectServed(answers: Answer[], withinMs: number): void {
+  expect(answers.filter(({ status }) => status !== 200)).toEqual([])
+  const slowest = Math.max(...answers.map(({ latencyMs }) => latencyMs))
+  expect(slowest).toBeLessThan(withinMs)
+}
+
+describe.each(['6', '5'] as const)('with ioredis %s', (ioredis) => {
+  it('a frozen Redis costs a request its budget; one origin call per process; recovers', async () => {
+    await using fleet = await setUp(ioredis)
+    await fleet.warmUp()
+    await fleet.redis.pause()
+    const answers = await burst(fleet.urls('/frozen'), 100)
+    expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
+    expect(fleet.origin.calls('/frozen')).toBe(2)
+    // Once the breaker is open, not even the budget is spent.
+    for (const n of [1, 2, 3]) await burst(fleet.urls(`/open/${n}`), 2)
+    const quick = await ask(`${fleet.member(0).url}/open/4`)
+    expect(quick.status).toBe(200)
+    await fleet.redis.resume()
+    const attempt = { n: 0 }
+    await expect
+      .poll(() => sharesAgain(fleet, attempt), { timeout: 10_000, interval: 100 })
+      .toBe(true)
+  })
+
+  it('a Redis that freezes in the middle of a fill does not keep those who wait until the lease ends', async () => {
+    await using fleet = await setUp(ioredis)
+    await fleet.warmUp()
+    const gate = createGate()
+    fleet.origin.answer('/page', ({ number }) => (number === 1 ? { gate } : {}))
+    const leading = ask(`${fleet.member(0).url}/page`)
+    await fleet.origin.arrived('/page')
+    const waiting = burst([`${fleet.member(1).url}/page`], 50)
+    await expect
+      .poll(async () =>
+        (await fleet.member(1).ask<string[]>({ type: 'events' })).includes('wait.started'),
+      )
+      .toBe(true)
+    await fleet.redis.pause()
+    // Noticed by a heartbeat every 1.5 s, then one budget for it and one for the lookup.
+    expectServed(await waiting, 1_500 + 2 * BUDGET_MS + ORIGIN_MS + 1_000)
+    gate.open()
+    expect((await leading).status).toBe(200)
+    await fleet.redis.resume()
+  })
+
+  it('a killed Redis is the same, in the middle of a fill too, and after a restart all is shared again', async () => {
+    await using fleet = await setUp(ioredis)
+    await fleet.warmUp()
+    const midFlight = burst(fleet.urls('/mid-flight'), 60)
+    await fleet.origin.arrived('/mid-flight')
+    await fleet.redis.kill()
+    expectServed(await midFlight, BUDGET_MS + 2 * ORIGIN_MS + 1_500)
+    const answers = await burst(fleet.urls('/killed'), 100)
+    expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
+    expect(fleet.origin.calls('/killed')).toBe(2)
+    await fleet.redis.restart()
+    const attempt = { n: 0 }
+    await expect
+      .poll(() => sharesAgain(fleet, attempt), { timeout: 15_000, interval: 100 })
+      .toBe(true)
+  })
+})
+
+describe('a Redis that is not there at the start', () => {
+  it('is done without, and found when it comes', async () => {
+    await using fleet = await startCachedFleet({
+      size: 2,
+      originDelayMs: ORIGIN_MS,
+      store: { commandTimeoutMs: BUDGET_MS },
+    })
+    // Nothing was asked yet: the connections are there, but no script ran.
+    await fleet.redis.kill()
+    const answers = await burst(fleet.urls('/refused'), 100)
+    expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
+    expect(fleet.origin.calls('/refused')).toBe(2)
+    await fleet.redis.restart()
+    const attempt = { n: 0 }
+    await expect
+      .poll(() => sharesAgain(fleet, attempt), { timeout: 15_000, interval: 100 })
+      .toBe(true)
+  })
+
+  it('a lookup that a thawed Redis runs late takes no lease', async () => {
+    await using fleet = await startCachedFleet({
+      size: 2,
+      cache: { ttlMs: 60_000, leaseMs: 20_000 },
+    })
+    await fleet.warmUp()
+    await fleet.redis.pause()
+    await burst(fleet.urls('/ghost'), 2)
+    await fleet.redis.resume()
+    const attempt = { n: 0 }
+    await expect
+      .poll(() => sharesAgain(fleet, attempt), { timeout: 10_000, interval: 100 })
+      .toBe(true)
+    // L1 keeps what was made without Redis for a second; after that the key is free at once.
+    await new Promise((resolve) => setTimeout(resolve, 1_100))
+    const [answer] = await burst([`${fleet.member(1).url}/ghost`], 1)
+    expect(answer?.status).toBe(200)
+    expect(answer?.latencyMs).toBeLessThan(5_000)
+  })
+})

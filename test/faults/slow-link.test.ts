@@ -1,0 +1,143 @@
+// A look-up over a link that takes nearly its whole budget for one round trip: it ends within that budget, however many round
+// trips it is made of. And a lease whose reply was late is given back.
+
+import {
+  type Clock,
+  createStampede,
+  type LookupReply,
+  type StampedeStore,
+  systemClock,
+} from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { BUDGET_MS, openBareStore, write } from '../harness/bare-store.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+/** Of a budget of 300: two round trips take more. */
+const ROUND_TRIP_MS = 200
+/** What a busy machine needs besides. */
+const MARGIN_MS = 60
+
+const { server, admin } = await redisOfFile()
+let proxy: TcpProxy
+let closing: Array<() => Promise<void>> = []
+
+beforeAll(async () => {
+  proxy = await startProxy(server.port)
+})
+beforeEach(() => admin.flushall())
+afterEach(async () => {
+  proxy.delay(0)
+  for (const close of closing) await close()
+  closing = []
+})
+afterAll(() => proxy.stop())
+
+function open(url: string, clock: Clock = systemClock): StampedeStore {
+  const store = openBareStore(url, { clock })
+  closing.push(() => store.close())
+  return store
+}
+const look = (store: StampedeStore, key: string, token = 'token', leaseMs = 20_000) =>
+  store.lookup(key, { token, leaseMs })
+const outcome = (reply: Promise<LookupReply>) =>
+  reply.then(
+    ({ status }) => status,
+    (error) => error.code as string,
+  )
+
+describe('a look-up on a slow link', () => {
+  async function timed(store: StampedeStore, key: string) {
+    const startedAt = performance.now()
+    const came = await outcome(look(store, key))
+    return { came, tookMs: performance.now() - startedAt }
+  }
+  async function warm(store: StampedeStore): Promise<void> {
+    await write(store, 'hot', 'hot')
+    for (let i = 0; i < 40; i++) await look(store, 'hot')
+  }
+
+  it('ends within its budget when a plain read says nothing, and the next goes to the script', async () => {
+    const store = open(proxy.url)
+    await warm(store)
+    proxy.delay(ROUND_TRIP_MS / 2)
+    const first = await timed(store, 'one')
+    expect(first.tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
+    const second = await timed(store, 'two')
+    expect(second.came).toBe('leased')
+    expect(second.tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
+  })
+
+  it('ends within its budget when it has to be certain of the purges first', async () => {
+    let skippedMs = 0
+    const now = () => systemClock.now() + skippedMs
+    const store = open(proxy.url, { ...systemClock, now })
+    await warm(store)
+    proxy.delay(ROUND_TRIP_MS / 2)
+    // Longer than it is certain without having heard of them.
+    skippedMs = 6_000
+    const { came, tookMs } = await timed(store, 'one')
+    expect(tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
+    expect(tookMs).toBeGreaterThan(ROUND_TRIP_MS)
+    expect(came).toBe('ERR_STAMPEDE_STORE_UNAVAILABLE')
+  })
+})
+
+describe('a lease whose reply was late', () => {
+  it('is given back, and makes nobody wait', async () => {
+    const [slow, quick] = [open(proxy.url), open(server.url)]
+    await look(slow, 'other', 'other', 0)
+    proxy.delay(200)
+    // It runs in time, and its reply is 100 ms too late.
+    expect(await outcome(look(slow, 'k', 'slow'))).toBe('ERR_STAMPEDE_STORE_UNAVAILABLE')
+    expect(await outcome(look(quick, 'k', 'quick'))).toBe('busy')
+    proxy.delay(0)
+    const startedAt = performance.now()
+    await expect
+      .poll(() => outcome(look(quick, 'k', 'quick')), { timeout: 5_000, interval: 20 })
+      .toBe('leased')
+    expect(performance.now() - startedAt).toBeLessThan(2_000)
+  })
+
+  it('is kept when it was asked for again under the same name', async () => {
+    const [slow, quick] = [open(proxy.url), open(server.url)]
+    await look(slow, 'other', 'other', 0)
+    proxy.delay(200)
+    expect(await outcome(look(slow, 'k', 'slow'))).toBe('ERR_STAMPEDE_STORE_UNAVAILABLE')
+    proxy.delay(0)
+    expect(await outcome(look(slow, 'k', 'slow'))).toBe('leased')
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    expect(await outcome(look(quick, 'k', 'quick'))).toBe('busy')
+  })
+
+  it('wakes a process that waits for it', async () => {
+    const slow = open(proxy.url)
+    await look(slow, 'other', 'other', 0)
+    const client = new Redis(server.url, { lazyConnect: true })
+    const stampede = createStampede({ store: redisStore(client, { prefix: 't' }) })
+    closing.push(() => stampede.close())
+    await stampede.getOrSet('ready', () => Promise.resolve(1), { ttlMs: 1_000 })
+    const { key, fill } = await nextKey(stampede)
+    proxy.delay(200)
+    expect(await outcome(look(slow, key, 'slow'))).toBe('ERR_STAMPEDE_STORE_UNAVAILABLE')
+    proxy.delay(0)
+    const startedAt = performance.now()
+    expect(await fill()).toBe('filled')
+    expect(performance.now() - startedAt).toBeLessThan(2_500)
+  })
+})
+
+/** A value that is not there, and the name of its record's key. */
+async function nextKey(stampede: ReturnType<typeof createStampede>) {
+  let key = ''
+  const stop = stampede.on('lease.granted', (event) => {
+    key = event.key
+  })
+  await stampede.getOrSet('a', () => Promise.resolve(1), { ttlMs: 1_000 })
+  stop()
+  const fill = () =>
+    stampede.getOrSet('b', () => Promise.resolve('filled'), { ttlMs: 1_000, leaseMs: 20_000 })
+  return { key: key.replace(/a$/, 'b'), fill }
+}

@@ -1,0 +1,77 @@
+// A process whose machine was suspended, on a real Redis: its monotonic clock stood still, its wall clock is ahead. It finds its
+// copies and leases over before any of its timers has run.
+
+import { type Clock, createStampede, systemClock } from '@stampede/core'
+import { createLocks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { steadyClock } from '../../packages/core/src/ports/clock.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+const SLEPT_MS = 20_000
+const { server } = await redisOfFile()
+let bus: TcpProxy
+let closing: Array<() => Promise<void>> = []
+
+beforeAll(async () => {
+  bus = await startProxy(server.port, server.host, { affects: 'subscribers' })
+})
+afterEach(async () => {
+  bus.flow()
+  for (const close of closing) await close()
+  closing = []
+})
+afterAll(() => bus.stop())
+
+/** The clock of a machine that can be suspended; nothing else of it sleeps. */
+function suspendable(): { clock: Clock; suspend(ms: number): void } {
+  let sleptMs = 0
+  const now = steadyClock(
+    () => performance.now(),
+    () => Date.now() + sleptMs,
+  )
+  return {
+    clock: { ...systemClock, now, wallNow: () => Date.now() + sleptMs },
+    suspend(ms) {
+      sleptMs += ms
+      // Clocks are compared once a millisecond.
+      const end = performance.now() + 2
+      while (performance.now() < end);
+    },
+  }
+}
+
+function start(url: string, clock: Clock = systemClock) {
+  const client = new Redis(url, { lazyConnect: true })
+  const stampede = createStampede({ store: redisStore(client), clock })
+  closing.push(() => stampede.close())
+  return stampede
+}
+
+it('a process that was suspended answers with no copy that was purged meanwhile', async () => {
+  const { clock, suspend } = suspendable()
+  const [asleep, awake] = [start(bus.url, clock), start(server.url)]
+  const read = (value: string) =>
+    asleep.getOrSet('price', () => Promise.resolve(value), { ttlMs: 600_000 })
+  expect(await read('old')).toBe('old')
+  await expect.poll(() => asleep.stats().l1.entries).toBe(1)
+  bus.stall()
+  await awake.purge({ key: 'price' })
+  // It has not heard of it, and may answer so for some seconds.
+  expect(await read('new')).toBe('old')
+  suspend(SLEPT_MS)
+  expect(await read('new')).toBe('new')
+})
+
+it('a holder that was suspended past its lease does not hold it', async () => {
+  const { clock, suspend } = suspendable()
+  const client = new Redis(server.url, { lazyConnect: true })
+  const locks = createLocks({ store: redisStore(client), clock })
+  closing.push(() => locks.close())
+  const lease = await locks.acquire('job', { leaseMs: SLEPT_MS })
+  expect(() => lease.assertHeld()).not.toThrow()
+  suspend(SLEPT_MS)
+  expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_LOST' }))
+})

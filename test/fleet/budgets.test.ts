@@ -1,0 +1,185 @@
+// Every operation on Redis ends within its time budget, whatever the moment at which Redis freezes: none is waited for longer.
+
+import {
+  type BeginRequest,
+  createStampede,
+  type Grant,
+  type IdempotencyStore,
+  type LockStore,
+  type StampedeStore,
+  systemClock,
+} from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+
+const BUDGET_MS = 200
+/** For a machine that does other things as well. */
+const SLACK_MS = 400
+const LEASE_MS = 10_000
+
+let server: RedisServer
+let closers: Array<() => unknown> = []
+let tests = 0
+
+beforeAll(async () => {
+  server = await startRedis()
+})
+afterEach(async () => {
+  await server.resume()
+  for (const close of closers.reverse()) await close()
+  closers = []
+})
+afterAll(() => server.stop())
+
+/** A store of its own for each test: the breaker of another would end the operation at once. */
+function open(): StampedeStore {
+  tests += 1
+  const client = new Redis(server.url, { lazyConnect: true })
+  const store = redisStore(client, { prefix: `b${tests}`, commandTimeoutMs: BUDGET_MS })
+  closers.push(() => client.disconnect())
+  return store
+}
+
+const hooks = {
+  clock: systemClock,
+  onWake() {},
+  onPurge() {},
+  onMark() {},
+  onExtend() {},
+  onGap() {},
+  onBack() {},
+  onForget() {},
+  onLost() {},
+  onError() {},
+  onGrant() {},
+  onSettled() {},
+}
+
+async function elapsed(work: Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await work
+  return performance.now() - startedAt
+}
+
+/** Runs it once, freezes Redis, and runs it again. */
+async function endsInTime(run: () => Promise<unknown>): Promise<void> {
+  await run()
+  await server.pause()
+  const refused = expect(run()).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
+  expect(await elapsed(refused)).toBeLessThan(BUDGET_MS + SLACK_MS)
+}
+
+const LIFETIMES = {
+  freshMs: 1_000,
+  staleWhileRevalidateMs: 0,
+  staleIfErrorMs: 0,
+  keepMs: 0,
+  physicalMs: 10_000,
+}
+
+describe('of the cache,', () => {
+  const frame = Buffer.from('frame')
+  const operations: Array<[string, (store: StampedeStore, grant: Grant) => Promise<unknown>]> = [
+    ['a look-up', (store) => store.lookup('other', { token: 't', leaseMs: LEASE_MS })],
+    ['a commit', (store, grant) => store.commit(grant, frame, LIFETIMES)],
+    ['an extension', (store, grant) => store.extend(grant, frame, LIFETIMES)],
+    ['a pass', (store, grant) => store.pass(grant, 1_000)],
+    ['a failure', (store, grant) => store.fail(grant, { status: 500, message: '' }, 1_000)],
+    ['a renewal', (store, grant) => store.renew([grant, grant], LEASE_MS)],
+    ['a purge of a key', (store) => store.purge('k', { soft: false })],
+    ['a purge by tag', (store) => store.mark('t=x', { soft: false })],
+  ]
+
+  it.each(operations)('%s ends within its budget when Redis is frozen', async (_, operation) => {
+    const store = open()
+    store.attach(hooks)
+    closers.push(() => store.close())
+    const reply = await store.lookup('k', { token: 'token', leaseMs: LEASE_MS })
+    if (reply.status !== 'leased') throw new Error(reply.status)
+    await endsInTime(() => operation(store, reply.grant))
+  })
+
+  it('the first look-up does, too, when there was never a connection', async () => {
+    await server.pause()
+    const store = open()
+    store.attach(hooks)
+    closers.push(() => store.close())
+    const first = store.lookup('k', { token: 't', leaseMs: LEASE_MS })
+    expect(await elapsed(first.catch(() => {}))).toBeLessThan(BUDGET_MS + SLACK_MS)
+  })
+})
+
+describe('of locks,', () => {
+  const request = { token: 't', leaseMs: LEASE_MS, queue: true }
+  const operations: Array<[string, (store: LockStore, grant: Grant) => Promise<unknown>]> = [
+    ['taking one', (store) => store.acquire('other', request)],
+    ['a renewal', (store, grant) => store.renew([grant], LEASE_MS)],
+    ['a release', (store, grant) => store.release(grant)],
+    ['leaving the queue', (store) => store.leave('l')],
+  ]
+
+  it.each(operations)('%s ends within its budget when Redis is frozen', async (_, operation) => {
+    const { locks } = open()
+    locks.attach(hooks)
+    closers.push(() => locks.close())
+    const reply = await locks.acquire('l', { ...request, token: 'token' })
+    if (reply.status !== 'granted') throw new Error(reply.status)
+    await endsInTime(() => operation(locks, reply.grant))
+  })
+})
+
+describe('of idempotency keys,', () => {
+  const prints = { exact: 'e', canonical: 'c' }
+  const request: BeginRequest = {
+    token: 't',
+    fingerprints: prints,
+    leaseMs: LEASE_MS,
+    retentionMs: 60_000,
+    onLeaseExpired: 'takeover',
+    maxAttempts: 3,
+    keepUncertainMs: 60_000,
+    wait: true,
+  }
+  const released = { as: 'released', keepMs: 60_000 } as const
+  const operations: Array<[string, (store: IdempotencyStore, grant: Grant) => Promise<unknown>]> = [
+    ['a beginning', (store) => store.begin('other', request)],
+    ['a renewal', (store, grant) => store.renew([grant], LEASE_MS)],
+    ['a step', (store, grant) => store.keepStep(grant, 'step', Buffer.from('1'))],
+    ['an end', (store, grant) => store.finish(grant, released, prints)],
+    ['an inspection', (store) => store.inspect('i')],
+    ['an operator’s word', (store) => store.settle('i', released, { force: true })],
+  ]
+
+  it.each(operations)('%s ends within its budget when Redis is frozen', async (_, operation) => {
+    const { idempotency } = open()
+    idempotency.attach(hooks)
+    closers.push(() => idempotency.close())
+    const reply = await idempotency.begin('i', { ...request, token: 'token' })
+    if (reply.status !== 'begun') throw new Error(reply.status)
+    await endsInTime(() => operation(idempotency, reply.grant))
+  })
+})
+
+describe('closing', () => {
+  it('a Stampede with a fill in flight ends within its two seconds and a budget when Redis is frozen', async () => {
+    const stampede = createStampede({ store: open() })
+    const filling = stampede.getOrSet('k', () => new Promise(() => {}), {
+      ttlMs: 1_000,
+      originTimeoutMs: 4_000,
+    })
+    filling.catch(() => {})
+    await expect.poll(() => stampede.stats().active.leases).toBe(1)
+    await server.pause()
+    expect(await elapsed(stampede.close())).toBeLessThan(2_000 + BUDGET_MS + 2 * SLACK_MS)
+  })
+
+  it('one with nothing to do ends at once', async () => {
+    const stampede = createStampede({ store: open() })
+    await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })
+    await expect.poll(() => stampede.stats().active.flights).toBe(0)
+    await server.pause()
+    expect(await elapsed(stampede.close())).toBeLessThan(SLACK_MS)
+  })
+})

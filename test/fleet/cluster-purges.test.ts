@@ -1,0 +1,108 @@
+// On a Redis Cluster: every script of the cache finds its keys in one slot, and whatever is purged through one process is
+// heard of by the others, though the log is on one node and the entries are on all of them.
+
+import { createStampede, type PurgeTarget, type Stampede } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { type RedisCluster, startRedisCluster } from '../harness/redis-cluster.ts'
+
+const KEYS = Array.from({ length: 12 }, (_, n) => `key ${n}`)
+
+let cluster: RedisCluster
+let processes: Stampede[]
+let calls = 0
+
+// The nodes tell clients their own addresses, which are not to be reached from outside of a container.
+describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) => {
+  beforeAll(async () => {
+    cluster = await startRedisCluster({ source })
+    processes = [1, 2].map(() => {
+      const client = cluster.client('6', { lazyConnect: true })
+      return createStampede({ store: redisStore(client, { commandTimeoutMs: 1_000 }) })
+    })
+    await everywhere()
+  }, 15_000)
+  afterAll(async () => {
+    for (const each of processes ?? []) await each.close()
+    await cluster?.stop()
+  })
+
+  const get = (from: Stampede, key: string) =>
+    from.getOrSet(key, () => ++calls, { ttlMs: 60_000, tags: ['all of them', key] })
+
+  /** Of all keys, what each process answers. */
+  const everywhere = () =>
+    Promise.all(KEYS.map((key) => Promise.all(processes.map((each) => get(each, key)))))
+
+  it('has the origin run once for each key', async () => {
+    const before = calls
+    const fresh = await Promise.all(processes.map((each) => get(each, 'another')))
+    expect(new Set(fresh).size).toBe(1)
+    expect(calls).toBe(before + 1)
+  })
+
+  it.each<[string, PurgeTarget, object, number]>([
+    ['a tag', { tag: 'all of them' }, {}, KEYS.length],
+    ['a tag of one', { tag: 'key 7' }, {}, 1],
+    ['a key', { key: 'key 3' }, {}, 1],
+    ['everything', { all: true }, {}, KEYS.length],
+    ['a tag, softly', { tag: 'all of them' }, { soft: true }, KEYS.length],
+  ])('purges %s in all processes', async (_, target, options, entries) => {
+    const before = (await everywhere()).flat()
+    const callsBefore = calls
+    await processes[0]?.purge(target, options)
+    const isNew = (value: number) => !before.includes(value)
+    const news = async () => (await everywhere()).flat().filter(isNew).length
+    await expect.poll(news).toBe(entries * processes.length)
+    expect(calls).toBe(callsBefore + entries)
+  })
+
+  it('extends what is found unchanged', async () => {
+    let runs = 0
+    const ask = (from: Stampede) =>
+      from.getOrSet<string>(
+        'unchanged',
+        ({ previous, notModified }) => {
+          runs += 1
+          return previous ? notModified() : 'same'
+        },
+        { ttlMs: 200, keepMs: 60_000, jitter: 0 },
+      )
+    const [a, b] = processes as [Stampede, Stampede]
+    const failures = () => processes.map((each) => each.stats().storeFailures)
+    const before = failures()
+    await ask(a)
+    await ask(b)
+    await new Promise((resolve) => setTimeout(resolve, 250))
+    expect([await ask(a), await ask(b)]).toEqual(['same', 'same'])
+    expect(runs).toBe(2)
+    expect(failures()).toEqual(before)
+  })
+
+  it('answers, and rejects purges, while the node of the log is away; then all is shared again', async () => {
+    const [a, b] = processes as [Stampede, Stampede]
+    const node = cluster.ownerOf(cluster.slotOf('stampede:2:{purges}:log'))
+    node.pause()
+    try {
+      await expect(a.purge({ tag: 'key 1' })).rejects.toMatchObject({
+        code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+      })
+      expect(await get(b, 'new while it is away')).toBeGreaterThan(0)
+    } finally {
+      node.resume()
+    }
+    await expect
+      .poll(
+        () =>
+          a.purge({ tag: 'all of them' }).then(
+            () => true,
+            () => false,
+          ),
+        { timeout: 10_000 },
+      )
+      .toBe(true)
+    const old = calls
+    const news = async () => (await everywhere()).flat().every((value) => value > old)
+    await expect.poll(news, { timeout: 5_000 }).toBe(true)
+  }, 20_000)
+})

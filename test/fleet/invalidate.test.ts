@@ -1,0 +1,206 @@
+// Unsafe requests make stored answers obsolete (RFC 9111 §4.4): however the app answers them, on every framework.
+
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect, createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { createStampede } from '@stampede/core'
+import { stampedeCache as koaCache } from '@stampede/koa'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import Koa from 'koa'
+import { describe, expect, it } from 'vitest'
+import { statusOf } from '../contracts/http/bench.ts'
+import { type Framework, frameworks, type Says, type Seen } from '../harness/apps.ts'
+import { ask } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
+import { startRedis } from '../harness/redis-server.ts'
+
+/** An app that answers as the request tells it to, and a look at what a path's GET is answered from. */
+async function start(framework: Framework, options: object = {}, before?: () => Promise<void>) {
+  let runs = 0
+  const app = await framework.start(
+    { ttlMs: 60_000, ...options } as object,
+    async ({ headers }: Seen): Promise<Says> => {
+      runs += 1
+      const body = `run ${runs}`
+      const { 'x-status': status = '200', 'x-location': location, 'x-wait': wait } = headers
+      if (wait !== undefined) await before?.()
+      return {
+        status: Number(status),
+        headers: {
+          ...(location !== undefined && { location: String(location) }),
+          ...fieldsOf(headers),
+        },
+        body: status === '204' ? '' : body,
+      }
+    },
+  )
+  const send = (method: string, path: string, headers: Record<string, string> = {}) =>
+    ask(app.url + path, { method, headers })
+  const isHit = async (path: string) =>
+    String((await ask(app.url + path)).headers['cache-status']).startsWith('Stampede; hit')
+  return { ...app, send, isHit, runs: () => runs }
+}
+
+/** What the app is to say of groups. */
+function fieldsOf(headers: Seen['headers']): Record<string, string> {
+  const names = { 'x-in': 'cache-groups', 'x-changes': 'cache-group-invalidation' }
+  return Object.fromEntries(
+    Object.entries(names).flatMap(([from, name]) => {
+      const said = headers[from]
+      return said === undefined ? [] : [[name, String(said)]]
+    }),
+  )
+}
+
+describe.each(frameworks)('stampedeCache on $name', (framework) => {
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH'])(
+    'forgets what %s has changed',
+    async (method) => {
+      await using app = await start(framework)
+      await app.isHit('/a')
+      await app.isHit('/b')
+      expect(await app.isHit('/a')).toBe(true)
+      const answer = await app.send(method, '/a', { 'x-status': '204' })
+      expect(answer.status).toBe(204)
+      expect(answer.headers['cache-status']).toBe('Stampede; fwd=method')
+      expect(await app.isHit('/a')).toBe(false)
+      expect([await app.isHit('/a'), await app.isHit('/b')]).toEqual([true, true])
+    },
+  )
+
+  it('forgets what a 201 or a 303 names, and keeps what an error names', async () => {
+    await using app = await start(framework)
+    const { port } = new URL(app.url)
+    await app.isHit('/made')
+    for (const location of ['/made', `http://127.0.0.1:${port}/made`, 'made']) {
+      for (const status of ['201', '303']) {
+        expect(await app.isHit('/made')).toBe(true)
+        await app.send('POST', '/list', { 'x-status': status, 'x-location': location })
+        expect(await app.isHit('/made'), `${status} ${location}`).toBe(false)
+      }
+    }
+    const kept = [
+      ['500', '/made'],
+      ['409', '/made'],
+      ['201', 'http://other.test/made'],
+      ['201', `http://127.0.0.1:${port}0/made`],
+    ]
+    for (const [status = '', location = ''] of kept) {
+      await app.send('POST', '/list', { 'x-status': status, 'x-location': location })
+      expect(await app.isHit('/made'), `${status} ${location}`).toBe(true)
+    }
+  })
+
+  it('keeps what a refused change did not change', async () => {
+    await using app = await start(framework)
+    await app.isHit('/a')
+    for (const status of ['400', '403', '500', '503']) {
+      await app.send('PUT', '/a', { 'x-status': status })
+      expect(await app.isHit('/a')).toBe(true)
+    }
+    await app.send('OPTIONS', '/a')
+    expect(await app.isHit('/a')).toBe(true)
+  })
+
+  it("keeps everything with invalidateOn: 'never'", async () => {
+    await using app = await start(framework, { invalidateOn: 'never' })
+    await app.isHit('/a')
+    await app.send('DELETE', '/a')
+    expect(await app.isHit('/a')).toBe(true)
+  })
+
+  it('forgets also when the client did not stay for the answer', async () => {
+    const gate = createGate()
+    let begun = false
+    await using app = await start(framework, {}, () => {
+      begun = true
+      return gate.opened
+    })
+    await app.isHit('/a')
+    const leaving = request(`${app.url}/a`, { method: 'POST', headers: { 'x-wait': '1' } })
+    leaving.on('error', () => {}).end()
+    await expect.poll(() => begun).toBe(true)
+    leaving.destroy()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(await app.isHit('/a')).toBe(true)
+    gate.open()
+    await expect.poll(() => app.isHit('/a')).toBe(false)
+  })
+
+  it('has told Redis by the time the answer arrives, whatever came between', async () => {
+    await using server = await startRedis()
+    const stampedes = [1, 2].map(() =>
+      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
+    )
+    await using one = await start(framework, { stampede: stampedes[0] })
+    // On the same server, but of another host: its keys are others.
+    await using other = await start(framework, { stampede: stampedes[1] })
+    for (let i = 0; i < 10; i++) {
+      // An answer leaves before its entry is in Redis; until then others share it, and that is not called a hit.
+      await expect.poll(() => one.isHit('/a')).toBe(true)
+      await expect.poll(() => other.isHit('/a')).toBe(true)
+      await one.send('POST', '/a')
+      expect([await one.isHit('/a'), await other.isHit('/a')]).toEqual([false, true])
+    }
+    for (const stampede of stampedes) await stampede.close()
+  })
+})
+
+describe.each(frameworks)('stampedeCache on $name, with Redis', (framework) => {
+  it('has forgotten what a change names by tag or group when its answer arrives', async () => {
+    await using server = await startRedis()
+    const stampedes = [1, 2].map(() =>
+      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
+    )
+    const options = { tags: ['page'], invalidateOn: { tags: ['page'] } }
+    await using one = await start(framework, { stampede: stampedes[0], ...options })
+    await using other = await start(framework, { stampede: stampedes[1], ...options })
+    await using grouped = await start(framework, { stampede: stampedes[0] })
+    const isHit = async () =>
+      statusOf(await grouped.send('GET', '/c', { 'x-in': '"list"' })).includes('hit')
+    for (let i = 0; i < 5; i++) {
+      for (const path of ['/a', '/b']) {
+        await expect.poll(() => one.isHit(path)).toBe(true)
+        await expect.poll(() => other.isHit(path)).toBe(true)
+      }
+      await expect.poll(isHit).toBe(true)
+      await one.send('POST', '/elsewhere')
+      expect([await one.isHit('/a'), await one.isHit('/b')]).toEqual([false, false])
+      await expect.poll(() => other.isHit('/a')).toBe(false)
+      expect(await isHit()).toBe(true)
+      await grouped.send('POST', '/elsewhere', { 'x-changes': '"list"' })
+      expect(await isHit()).toBe(false)
+    }
+    for (const stampede of stampedes) await stampede.close()
+  })
+})
+
+it('on HTTP/2, where a head needs no writeHead', async () => {
+  let runs = 0
+  const app = new Koa()
+  app.use(koaCache({ ttlMs: 60_000 }))
+  app.use((ctx) => {
+    runs += 1
+    ctx.body = `run ${runs}`
+  })
+  const server = createServer(app.callback())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const send = async (method: string) => {
+    const stream = client.request({ ':path': '/', ':method': method }).setEncoding('utf8')
+    stream.end()
+    let body = ''
+    for await (const chunk of stream) body += chunk
+    return body
+  }
+  await send('GET')
+  await expect.poll(() => send('GET')).toBe('run 1')
+  expect(await send('GET')).toBe('run 1')
+  expect(await send('POST')).toBe('run 2')
+  expect(await send('GET')).toBe('run 3')
+  client.close()
+  server.close()
+})

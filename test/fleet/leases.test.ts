@@ -1,0 +1,135 @@
+// What happens to a fill whose holder is overtaken, frozen, killed, or made obsolete by a purge.
+
+import { describe, expect, it } from 'vitest'
+import { startCachedFleet } from '../harness/cached-fleet.ts'
+import { ask, burst } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
+
+interface Stats {
+  readonly fills: { readonly fenced: number; readonly committed: number }
+}
+
+describe.each(['express', 'koa'])('on %s', (framework) => {
+  it('a purge from another process while a fill is in flight wins: nobody is served the old value', async () => {
+    await using fleet = await startCachedFleet({ framework, size: 3 })
+    await fleet.warmUp()
+    const [a, b, c] = [fleet.member(0), fleet.member(1), fleet.member(2)]
+    const gate = createGate()
+    fleet.origin.answer('/product', ({ number }) =>
+      number === 1 ? { body: 'old', gate } : { body: 'new' },
+    )
+    const filling = ask(`${a.url}/product`)
+    await fleet.origin.arrived('/product')
+    const waiting = ask(`${c.url}/product`)
+    await expect
+      .poll(async () => (await c.ask<string[]>({ type: 'events' })).includes('wait.started'))
+      .toBe(true)
+
+    await b.ask({ type: 'purge', key: '/product' })
+    expect((await waiting).body).toBe('new')
+    gate.open()
+    expect((await filling).body).toBe('old')
+    const after = await burst(fleet.urls('/product'), 30)
+    expect(new Set(after.map(({ body }) => body))).toEqual(new Set(['new']))
+    expect(await a.ask<Stats>({ type: 'stats' })).toMatchObject({ fills: { fenced: 1 } })
+  })
+
+  it('a purge removes what other processes hold in memory', async () => {
+    await using fleet = await startCachedFleet({ framework, size: 3 })
+    await fleet.warmUp()
+    await burst(fleet.urls('/product'), 9)
+    expect(fleet.origin.calls('/product')).toBe(1)
+    await fleet.member(1).ask({ type: 'purge', key: '/product' })
+    await expect
+      .poll(async () => (await burst(fleet.urls('/product'), 3)).map(({ body }) => body))
+      .toEqual(Array(3).fill('/product #2'))
+  })
+
+  it('an unsafe request to one process makes obsolete what every process holds', async () => {
+    await using fleet = await startCachedFleet({ framework, size: 2 })
+    await fleet.warmUp()
+    const [a, b] = [fleet.member(0), fleet.member(1)]
+    let stock = 'much'
+    fleet.origin.answer('/stock', ({ method }) => {
+      if (method === 'POST') stock = 'less'
+      return method === 'POST' ? { status: 204 } : { body: stock }
+    })
+    const bodies = async () =>
+      (await burst(fleet.urls('/stock'), 6)).map(({ body }) => body).join(' ')
+    expect(await bodies()).toBe(Array(6).fill('much').join(' '))
+    expect(await ask(`${a.url}/stock`, { method: 'POST' })).toMatchObject({ status: 204 })
+    // The process that changed it asks a store that knows; the others hear of it in a moment.
+    expect((await ask(`${a.url}/stock`)).body).toBe('less')
+    await expect.poll(bodies).toBe(Array(6).fill('less').join(' '))
+    expect(fleet.origin.calls('/stock')).toBe(3)
+    expect(await b.ask<string[]>({ type: 'events' })).toContain('purged')
+  })
+
+  it('a holder frozen past its lease is refused, in Redis and in its own memory', async () => {
+    await using fleet = await startCachedFleet({
+      framework,
+      size: 2,
+      cache: { ttlMs: 60_000, leaseMs: 500 },
+    })
+    await fleet.warmUp()
+    const [a, b] = [fleet.member(0), fleet.member(1)]
+    const gate = createGate()
+    fleet.origin.answer('/page', ({ number }) =>
+      number === 1 ? { body: 'late', gate } : { body: 'newer' },
+    )
+    const late = ask(`${a.url}/page`)
+    await fleet.origin.arrived('/page')
+    a.pause()
+    // Waits for the frozen holder's lease to end, then fills.
+    expect((await ask(`${b.url}/page`)).body).toBe('newer')
+    gate.open()
+    a.resume()
+    expect((await late).body).toBe('late')
+    const after = await burst(fleet.urls('/page'), 10)
+    expect(new Set(after.map(({ body }) => body))).toEqual(new Set(['newer']))
+    const { fills } = await a.ask<Stats>({ type: 'stats' })
+    expect(fills.fenced).toBe(1)
+    expect(fleet.origin.calls('/page')).toBe(2)
+  })
+
+  it('a holder killed in the middle costs the others its lease at most, and one more origin call', async () => {
+    await using fleet = await startCachedFleet({
+      framework,
+      size: 3,
+      cache: { ttlMs: 60_000, leaseMs: 800 },
+    })
+    await fleet.warmUp()
+    const [a, b, c] = [fleet.member(0), fleet.member(1), fleet.member(2)]
+    const gate = createGate()
+    fleet.origin.answer('/page', ({ number }) => (number === 1 ? { gate } : { body: 'filled' }))
+    const lost = ask(`${a.url}/page`)
+    await fleet.origin.arrived('/page')
+    const waiting = burst([`${b.url}/page`, `${c.url}/page`], 100)
+    await expect
+      .poll(async () => (await c.ask<string[]>({ type: 'events' })).includes('wait.started'))
+      .toBe(true)
+    const killedAt = performance.now()
+    await a.kill()
+    const answers = await waiting
+    const tookMs = performance.now() - killedAt
+    gate.open()
+    expect((await lost).status).toBe(0)
+    expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['filled']))
+    expect(fleet.origin.calls('/page')).toBe(2)
+    expect(tookMs).toBeLessThan(800 + 500)
+  })
+})
+
+describe('a slow origin', () => {
+  it('keeps its lease by renewal: nobody else calls it', async () => {
+    await using fleet = await startCachedFleet({
+      size: 2,
+      originDelayMs: 1_500,
+      cache: { ttlMs: 60_000, leaseMs: 300 },
+    })
+    await fleet.warmUp()
+    const answers = await burst(fleet.urls('/slow'), 20)
+    expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['/slow #1']))
+    expect(fleet.origin.calls('/slow')).toBe(1)
+  })
+})

@@ -1,0 +1,249 @@
+// A purge of a key reaches every variant of it, in Redis and in the memory of every process.
+
+import { createStampede, memoryStore, type PurgeTarget, type Stampede } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Framework, frameworks, type Says, type Seen } from '../harness/apps.ts'
+import { ask } from '../harness/load.ts'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+
+let server: RedisServer
+beforeAll(async () => {
+  server = await startRedis()
+})
+afterAll(() => server.stop())
+
+let prefixes = 0
+
+/** Two processes on one Redis, played by two Stampedes; or one in memory. */
+function stampedes(where: 'redis' | 'memory'): Stampede[] {
+  if (where === 'memory') return [createStampede({ store: memoryStore() })]
+  prefixes += 1
+  const prefix = `purge${prefixes}`
+  const open = () => new Redis(server.url, { lazyConnect: true })
+  return [1, 2].map(() => createStampede({ store: redisStore(open(), { prefix }) }))
+}
+
+const express = frameworks.find(({ name }) => name === 'Express 5') as Framework
+
+describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
+  /** Ways in which one key has several entries. */
+  it.each<[string, object, (seen: Seen) => Says]>([
+    ['a Vary in the responses', {}, () => ({ headers: { vary: 'X-Lang' } })],
+    ['the vary option', { vary: ['x-lang'] }, () => ({})],
+    ['cookies', { cookies: { key: ['lang'] } }, () => ({})],
+    [
+      'an identity',
+      { identity: (req: { get(name: string): string }) => req.get('x-lang') },
+      () => ({}),
+    ],
+  ])('of a key removes all entries that %s told apart', async (_, options, says) => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const apps = await Promise.all(
+      processes.map((stampede) =>
+        express.start(
+          { stampede, ttlMs: 60_000, key: () => 'page', ...options } as object,
+          (seen) => ({
+            body: `${version} ${String(seen.headers['x-lang'])}`,
+            ...says(seen),
+          }),
+        ),
+      ),
+    )
+    try {
+      const everywhere = async () => {
+        const bodies: string[] = []
+        for (const { url } of apps) {
+          for (const lang of ['de', 'fr', 'it']) {
+            const headers = { 'x-lang': lang, cookie: `lang=${lang}` }
+            const sent = 'cookies' in options ? headers : { 'x-lang': lang }
+            bodies.push((await ask(`${url}/`, { headers: sent })).body)
+          }
+        }
+        return bodies
+      }
+      await everywhere()
+      version = 'new'
+      expect(new Set(await everywhere())).toEqual(new Set(['old de', 'old fr', 'old it']))
+      await processes[0]?.purge({ key: 'page' })
+      const fresh = new Set(['new de', 'new fr', 'new it'])
+      await expect.poll(async () => new Set(await everywhere())).toEqual(fresh)
+    } finally {
+      for (const app of apps) await app[Symbol.asyncDispose]()
+      for (const stampede of processes) await stampede.close()
+    }
+  })
+
+  it.each<[string, PurgeTarget]>([
+    ['tag', { tag: 'pages' }],
+    ['path', { path: '/A/' }],
+    ['route', { route: '/:page' }],
+    ['everything', { all: true }],
+  ])(
+    'of a %s is heard of by every process, and is about what each has in memory',
+    async (_, target) => {
+      const processes = stampedes(where)
+      let version = 'old'
+      const apps = await Promise.all(
+        processes.map((stampede) =>
+          express.start({ stampede, ttlMs: 60_000, tags: ['pages'] }, () => ({ body: version })),
+        ),
+      )
+      const everywhere = () =>
+        Promise.all(apps.map(async ({ url }) => (await ask(`${url}/a?b=c`)).body))
+      try {
+        for (const before of ['old', 'new', 'newer']) {
+          version = before
+          await processes[0]?.purge(target)
+          await expect.poll(async () => new Set(await everywhere())).toEqual(new Set([before]))
+          expect((await ask(`${apps[0]?.url}/a?b=c`)).body).toBe(before)
+        }
+      } finally {
+        for (const app of apps) await app[Symbol.asyncDispose]()
+        for (const stampede of processes) await stampede.close()
+      }
+    },
+  )
+
+  it.each([
+    ['spaces and control characters', ' a\0b\r\nc\t'],
+    ['every kind of letter', 'ÄÖ ß 日本 🧺'],
+    ['half of a character that takes two', 'cut off 🧺'.slice(0, -1)],
+    ['a great length', '🧺'.repeat(5_000)],
+    ['what looks like a message', '1 2 mht=x'],
+  ])('of a tag of %s reaches every process', async (_, tag) => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const everywhere = () =>
+      Promise.all(
+        processes.map((each) =>
+          each.getOrSet('k', () => version, { ttlMs: 60_000, tags: () => [tag] }),
+        ),
+      )
+    await everywhere()
+    version = 'new'
+    await processes[0]?.purge({ tag })
+    await expect.poll(async () => new Set(await everywhere())).toEqual(new Set(['new']))
+    for (const each of processes) await each.close()
+  })
+
+  it('of a variant being filled voids that fill', async () => {
+    const [stampede] = stampedes(where)
+    if (stampede === undefined) throw new Error('no process')
+    let release: (() => void) | undefined
+    let runs = 0
+    const app = await express.start(
+      { stampede, ttlMs: 60_000, key: () => 'page', vary: ['x-lang'] } as object,
+      async () => {
+        runs += 1
+        const body = `run ${runs}`
+        if (runs === 1) await new Promise<void>((resolve) => (release = resolve))
+        return { body }
+      },
+    )
+    const filling = ask(`${app.url}/`)
+    await expect.poll(() => release !== undefined).toBe(true)
+    await stampede.purge({ key: 'page' })
+    release?.()
+    expect((await filling).body).toBe('run 1')
+    expect((await ask(`${app.url}/`)).body).toBe('run 2')
+    expect((await ask(`${app.url}/`)).body).toBe('run 2')
+    await app[Symbol.asyncDispose]()
+    await stampede.close()
+  })
+
+  it('by a PUT reaches a language that outlives the one that was answered 404', async () => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const says = ({ headers }: Seen): Says => {
+      const isFound = headers['accept-language'] === 'en'
+      const vary = { vary: 'Accept-Language' }
+      return isFound ? { headers: vary, body: version } : { headers: vary, status: 404, body: 'no' }
+    }
+    const options = { ttlMs: 600_000, negativeTtlMs: 300 }
+    const apps = await Promise.all(
+      processes.map((stampede) => express.start({ stampede, ...options } as object, says)),
+    )
+    const [first, last] = [apps[0]?.url, apps.at(-1)?.url]
+    const get = async (url: string | undefined, language: string) =>
+      (await ask(`${url}/page`, { headers: { 'accept-language': language } })).body
+    try {
+      // The first language has the record of the group for its own.
+      for (const language of ['de', 'en']) await get(first, language)
+      await new Promise((resolve) => setTimeout(resolve, 400))
+      expect(await get(first, 'de')).toBe('no')
+      // Until the record of that is gone.
+      await new Promise((resolve) => setTimeout(resolve, 2_000))
+      expect(await get(first, 'en')).toBe('old')
+      version = 'new'
+      await ask(`${first}/page`, { method: 'PUT', headers: { 'accept-language': 'en' } })
+      expect(await get(first, 'en')).toBe('new')
+      await expect.poll(() => get(last, 'en')).toBe('new')
+    } finally {
+      for (const app of apps) await app[Symbol.asyncDispose]()
+      for (const stampede of processes) await stampede.close()
+    }
+  })
+
+  it('of a key that is being refreshed leaves nothing to stand in for an error of the handler', async () => {
+    const processes = stampedes(where)
+    const [stampede, other = stampede] = processes
+    if (stampede === undefined || other === undefined) throw new Error('no process')
+    const fails: Array<() => void> = []
+    let [runs, purges] = [0, 0]
+    stampede.on('purged', () => (purges += 1))
+    const options = { stampede, ttlMs: 300, staleIfErrorMs: 60_000, key: () => 'page' }
+    const app = await express.start({ ...options, vary: ['x-lang'] } as object, async () => {
+      runs += 1
+      if (runs === 1) return { body: 'old' }
+      await new Promise<void>((resolve) => fails.push(resolve))
+      return { status: 503, body: 'broken' }
+    })
+    try {
+      expect((await ask(`${app.url}/`)).body).toBe('old')
+      await new Promise((resolve) => setTimeout(resolve, 400))
+      const asked = [ask(`${app.url}/`)]
+      await expect.poll(() => fails.length).toBe(1)
+      await other.purge({ key: 'page' })
+      // For the value and for the response of that name.
+      await expect.poll(() => purges).toBe(2)
+      fails[0]?.()
+      expect((await Promise.all(asked)).map(({ status, body }) => [status, body])).toEqual([
+        [503, 'broken'],
+      ])
+    } finally {
+      for (const fail of fails) fail()
+      await app[Symbol.asyncDispose]()
+      for (const each of processes) await each.close()
+    }
+  })
+
+  it('that is soft makes every variant stale', async () => {
+    const [stampede] = stampedes(where)
+    if (stampede === undefined) throw new Error('no process')
+    let runs = 0
+    const options = {
+      stampede,
+      ttlMs: 60_000,
+      staleWhileRevalidateMs: 60_000,
+      key: () => 'page',
+      vary: ['x-lang'],
+    }
+    const app = await express.start(options as object, () => {
+      runs += 1
+      return { body: `run ${runs}` }
+    })
+    const lang = (value: string) => ask(`${app.url}/`, { headers: { 'x-lang': value } })
+    await lang('de')
+    await lang('fr')
+    await stampede.purge({ key: 'page' }, { soft: true })
+    for (const value of ['de', 'fr']) {
+      expect((await lang(value)).headers['cache-status']).toMatch(/hit; ttl=(-\d+|0)$/)
+    }
+    await expect.poll(() => runs).toBe(4)
+    await app[Symbol.asyncDispose]()
+    await stampede.close()
+  })
+})

@@ -1,0 +1,265 @@
+// A master with a replica and three Sentinels: the contracts, and what a fail-over costs, keeps and loses.
+
+import { createStampede, type Stampede } from '@stampede/core'
+import { createLocks, type Lease, type Locks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import { eventually } from '@stampede/testkit'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { allContracts } from '../harness/all-contracts.ts'
+import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
+import { startRedis } from '../harness/redis-server.ts'
+import { askRedis } from '../harness/redis-wire.ts'
+
+/** As promised: how long a copy may be used after a purge. */
+const BOUND_MS = 5_000
+const BUDGET_MS = 250
+/** After the Sentinels have named a new master. */
+const BACK_WITHIN_MS = 2_000
+
+const codeOf = (error: unknown) => (error as { code?: string }).code ?? String(error)
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+const becomes = (read: () => Promise<string>, wanted: string, withinMs: number) =>
+  eventually(async () => expect(await read()).toBe(wanted), withinMs)
+
+class Process {
+  readonly stampede: Stampede
+  readonly locks: Locks
+
+  constructor(
+    bench: SentinelBench,
+    version: '5' | '6' = '6',
+    prefix = 'shop',
+    budgetMs = BUDGET_MS,
+  ) {
+    const client = bench.client(version, { lazyConnect: true })
+    const store = redisStore(client, { prefix, commandTimeoutMs: budgetMs })
+    this.stampede = createStampede({ store })
+    this.locks = createLocks({ store })
+  }
+
+  read(key: string, value: string): Promise<string> {
+    return this.stampede.getOrSet(key, () => value, { ttlMs: 60_000, tags: [`tag of ${key}`] })
+  }
+
+  /** Undefined: taken. */
+  async lock(key: string): Promise<Lease | null | string> {
+    return this.locks.tryAcquire(key, { leaseMs: 10_000 }).catch(codeOf)
+  }
+
+  async close(): Promise<void> {
+    await this.locks.close()
+    await this.stampede.close()
+  }
+}
+
+/** What a process sees of Redis from now on, until it has seen it work. */
+async function backAfter(process: Process): Promise<{ tookMs: number; refused: Set<unknown> }> {
+  const begunAt = performance.now()
+  const refused = new Set<unknown>()
+  for (let n = 0; ; n++) {
+    const lease = await process.lock(`back ${n}`)
+    if (lease !== null && typeof lease !== 'string') break
+    refused.add(lease)
+    await sleep(20)
+  }
+  return { tookMs: performance.now() - begunAt, refused }
+}
+
+it('names no other role than a master for itself', () => {
+  const given: object[] = []
+  const client = {
+    isCluster: false,
+    duplicate(options: object) {
+      given.push(options)
+      return { status: 'connecting', on() {}, disconnect() {} }
+    },
+  }
+  const stampede = createStampede({ store: redisStore(client) })
+  expect(given).toEqual(Array(2).fill(expect.objectContaining({ role: 'master', readOnly: false })))
+  return stampede.close()
+})
+
+for (const { name, source } of inject('serverBinaries')) {
+  describe(`${name} Sentinel`, () => {
+    describe.concurrent('in quiet times', () => {
+      let bench: SentinelBench
+      let tests = 0
+      beforeAll(async () => {
+        bench = await startSentinels({ source, downAfterMs: 30_000 })
+      })
+      afterAll(() => bench?.stop())
+      allContracts('redisStore by Sentinels', () => {
+        tests += 1
+        const prefix = `t${tests}`
+        const open = () => {
+          // What the user reads from replicas is the user's; we write.
+          const client = bench.client('6', { lazyConnect: true, role: 'slave' })
+          return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
+        }
+        return { a: open(), b: open() }
+      })
+    })
+
+    it.concurrent('after a fail-over all goes on where it was, if the replica had followed', async () => {
+      await using bench = await startSentinels({ source })
+      const processes = [new Process(bench, '6'), new Process(bench, '5')] as const
+      const [one, two] = processes
+      await one.read('page', 'made before')
+      const held = await one.lock('job')
+      await bench.inSync()
+      const failingOver = bench.failOver()
+      const outage = { reads: 0, slowestMs: 0, wrong: [] as string[] }
+      let isOver = false
+      const reading = readThrough(processes, outage, () => isOver)
+      const back = Promise.all(processes.map(backAfter))
+      const { tookMs } = await failingOver
+      const seen = await back
+      isOver = true
+      await reading
+      for (const each of seen) {
+        expect(each.tookMs).toBeLessThan(tookMs + BACK_WITHIN_MS)
+        // `null`: of an attempt that was made and whose answer was lost, until it is undone.
+        expect(each.refused).toContain('ERR_LOCK_UNAVAILABLE')
+        expect([null, 'ERR_LOCK_UNAVAILABLE']).toEqual(expect.arrayContaining([...each.refused]))
+      }
+      expect(outage.wrong).toEqual([])
+      expect(outage.reads).toBeGreaterThan(10)
+      expect(outage.slowestMs).toBeLessThan(2 * BUDGET_MS + 500)
+      // What was there is there: the entry, and the lock with its holder.
+      const later = new Process(bench)
+      expect(await later.read('page', 'made anew')).toBe('made before')
+      expect(await later.lock('job')).toBeNull()
+      if (held === null || typeof held === 'string') throw new Error('the lock was not given')
+      await held.release()
+      // A purge reaches the other again, and so does the end of a wait.
+      // ioredis connects anew when the last Sentinel tells it of the fail-over, also to the master that it has found by itself.
+      await eventually(() => two.stampede.purge({ key: 'page' }), BACK_WITHIN_MS)
+      await becomes(() => one.read('page', 'after the purge'), 'after the purge', BOUND_MS)
+      for (const each of [...processes, later]) await each.close()
+    })
+
+    it.concurrent('of what a replica had missed, purges that somebody alive heard of hold; the rest is lost', async () => {
+      await using bench = await startSentinels({ source })
+      const [one, two] = [new Process(bench), new Process(bench, '5')]
+      const last = new Process(bench, '6', 'other')
+      for (const key of ['by tag', 'by key']) {
+        await one.read(key, 'old')
+        await two.read(key, 'old')
+        await last.read(key, 'old')
+      }
+      await bench.inSync()
+      await bench.lag()
+      for (const each of [one, last]) {
+        await each.stampede.purge({ tag: 'tag of by tag' })
+        await each.stampede.purge({ key: 'by key' })
+      }
+      // Two heard of it; of the other prefix nobody is left who knows.
+      await becomes(() => two.read('by tag', 'new'), 'new', BOUND_MS)
+      await last.close()
+      const lease = await one.lock('job')
+      if (lease === null || typeof lease === 'string') throw new Error('the lock was not given')
+      const begun = await recordOf(one, 'order')
+      expect(begun.state).toBe('ran')
+      await bench.failOver()
+      await Promise.all([one, two].map(backAfter))
+
+      // Nobody who knows serves what was purged, not for a moment, and whoever comes learns it in time.
+      const stranger = new Process(bench)
+      for (const each of [one, two]) {
+        expect(await each.read('by tag', 'newer')).not.toBe('old')
+        expect(await each.read('by key', 'newer')).not.toBe('old')
+      }
+      for (const key of ['by tag', 'by key']) {
+        await eventually(
+          async () => expect(await stranger.read(key, 'newer')).not.toBe('old'),
+          BOUND_MS,
+        )
+      }
+
+      // Lost: purges that only the old master and the dead knew of, locks, and runs of idempotency keys.
+      const heir = new Process(bench, '6', 'other')
+      expect(await heir.read('by tag', 'new')).toBe('old')
+      expect(await heir.read('by key', 'new')).toBe('old')
+      const second = await stranger.lock('job')
+      if (second === null || typeof second === 'string') throw new Error('the lock was not lost')
+      expect(second.fence).toBeGreaterThan(lease.fence)
+      expect((await recordOf(stranger, 'order')).state).toBe('ran')
+      // And who had the lock is told when it is renewed, or at its end.
+      expect(await lease.release().then(() => 'released', codeOf)).not.toBe('ERR_LOCK_UNAVAILABLE')
+      for (const each of [one, two, stranger, heir]) await each.close()
+    })
+
+    it.concurrent('leaves at once a master that lives, and is none any more', async () => {
+      await using bench = await startSentinels({ source })
+      const [one, two] = [new Process(bench, '6'), new Process(bench, '5')] as const
+      for (const each of [one, two]) await each.read('page', 'made before')
+      await bench.inSync()
+      await bench.switchOver()
+      let n = 0
+      for (const each of [one, two]) {
+        const isThere = async () => {
+          n += 1
+          await each.lock(`${n}`)
+          return askRedis(bench.replica, `EXISTS shop:2:{=l:${n}}`)
+        }
+        await becomes(isThere, '1', BACK_WITHIN_MS)
+      }
+      // The old one still takes itself for a master, for some seconds more.
+      expect(await askRedis(bench.master, 'INFO replication')).toContain('role:master')
+      await two.stampede.purge({ key: 'page' })
+      await becomes(() => one.read('page', 'new'), 'new', BOUND_MS)
+      for (const each of [one, two]) await each.close()
+    })
+
+    it.concurrent('connects anew when its server says that it only reads', async () => {
+      await using server = await startRedis({ source })
+      const client = new Redis(server.url, { lazyConnect: true })
+      const locks = createLocks({ store: redisStore(client) })
+      const lock = (key: string) =>
+        locks.tryAcquire(key, { leaseMs: 5_000 }).then(() => 'taken', codeOf)
+      const connections = async () =>
+        Number(/total_connections_received:(\d+)/.exec(await askRedis(server, 'INFO stats'))?.[1])
+      await becomes(() => lock('1'), 'taken', BACK_WITHIN_MS)
+      const before = await connections()
+      await askRedis(server, 'REPLICAOF 127.0.0.1 1')
+      expect(await lock('2')).toBe('ERR_LOCK_UNAVAILABLE')
+      // One is the question itself.
+      await eventually(async () => expect(await connections()).toBeGreaterThan(before + 1))
+      await askRedis(server, 'REPLICAOF NO ONE')
+      await becomes(() => lock('3'), 'taken', BACK_WITHIN_MS)
+      await locks.close()
+      client.disconnect()
+    })
+  })
+}
+
+/** Readers are answered all the time, whatever becomes of Redis. */
+async function readThrough(
+  processes: readonly Process[],
+  outage: { reads: number; slowestMs: number; wrong: string[] },
+  isOver: () => boolean,
+): Promise<void> {
+  const read = async (process: Process) => {
+    for (let n = 0; !isOver(); n++) {
+      const at = performance.now()
+      const value = await process.read(`new ${n}`, `new ${n}`).catch(codeOf)
+      if (value !== `new ${n}`) outage.wrong.push(value)
+      outage.reads += 1
+      outage.slowestMs = Math.max(outage.slowestMs, performance.now() - at)
+      await sleep(20)
+    }
+  }
+  await Promise.all(processes.map(read))
+}
+
+/** Whether this run of an idempotency key did the work, or was given an answer. */
+async function recordOf(process: Process, key: string): Promise<{ state: 'ran' | 'replayed' }> {
+  let state: 'ran' | 'replayed' = 'replayed'
+  await process.stampede.idempotent(key, async () => {
+    state = 'ran'
+    return 1
+  })
+  return { state }
+}

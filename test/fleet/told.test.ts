@@ -1,0 +1,206 @@
+// Who waits for a fill is given what was made with the word that wakes them, and need not ask. Only what they wait for, and only if
+// nothing was purged since they were told to wait.
+
+import type { LookupReply, StampedeStore } from '@stampede/core'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { LIFETIMES, openBareStore, sentMeanwhile, wakePrefix } from '../harness/bare-store.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+
+const { server, admin } = await redisOfFile()
+const KEY = 'k'
+const LEASE_MS = 20_000
+
+let open: StampedeStore[] = []
+beforeEach(() => admin.flushall())
+afterEach(async () => {
+  await Promise.all(open.map((store) => store.close()))
+  open = []
+})
+
+function openOne() {
+  const wakes: string[] = []
+  const store = openBareStore(server.url, { onWake: (key) => void wakes.push(key) })
+  open.push(store)
+  return { store, wakes }
+}
+
+const ask = (store: StampedeStore, token: string, more = {}) =>
+  store.lookup(KEY, { token, leaseMs: LEASE_MS, ...more })
+
+async function lease(store: StampedeStore, token = 'filler') {
+  const reply = await ask(store, token)
+  if (reply.status !== 'leased') throw new Error(reply.status)
+  return reply.grant
+}
+
+const frameOf = (reply: LookupReply) =>
+  'stored' in reply ? String(reply.stored?.frame) : reply.status
+const commit = (store: StampedeStore, grant: Awaited<ReturnType<typeof lease>>, frame: string) =>
+  store.commit(grant, Buffer.from(frame), LIFETIMES)
+
+/** One fills, and the other was told to wait for it. */
+async function setUp() {
+  const [filler, waiter] = [openOne(), openOne()]
+  const grant = await lease(filler.store)
+  expect(await ask(waiter.store, 'waiter')).toMatchObject({ status: 'busy' })
+  return { filler: filler.store, waiter: waiter.store, wakes: waiter.wakes, grant }
+}
+
+const woken = (wakes: readonly string[]) => expect.poll(() => wakes, { interval: 2 })
+
+describe('who waits', () => {
+  it('is given what was made, with its times, without a command', async () => {
+    const { filler, waiter, wakes, grant } = await setUp()
+    await commit(filler, grant, 'made')
+    await woken(wakes).toEqual([KEY])
+    let reply = { status: 'busy', busyForMs: 0 } as LookupReply
+    const sent = await sentMeanwhile(server, async () => {
+      reply = await ask(waiter, 'waiter')
+    })
+    expect(sent).toEqual({ hmget: 0, time: 0, scripts: 0 })
+    const { freshMs, physicalMs: _, ...windows } = LIFETIMES
+    expect(reply).toMatchObject({ status: 'fresh', stored: { fence: grant.fence, ...windows } })
+    expect(frameOf(reply)).toBe('made')
+    const { ageMs = -1, freshForMs = 0 } = ('stored' in reply && reply.stored) || {}
+    expect(ageMs).toBeGreaterThanOrEqual(0)
+    expect(ageMs).toBeLessThan(500)
+    expect(ageMs + freshForMs).toBeCloseTo(freshMs, 0)
+  })
+
+  it('is given it once: the next look-up asks', async () => {
+    const { filler, waiter, wakes, grant } = await setUp()
+    await commit(filler, grant, 'made')
+    await woken(wakes).toEqual([KEY])
+    await ask(waiter, 'waiter')
+    const { scripts } = await sentMeanwhile(server, () => ask(waiter, 'waiter'))
+    expect(scripts).toBe(1)
+  })
+
+  it('asks for what is too long to be told', async () => {
+    const { filler, waiter, wakes, grant } = await setUp()
+    await commit(filler, grant, 'x'.repeat(16 * 1024 + 1))
+    await woken(wakes).toEqual([KEY])
+    const { scripts } = await sentMeanwhile(server, () => ask(waiter, 'waiter'))
+    expect(scripts).toBe(1)
+  })
+
+  it('is only woken, if it has been answered with what is stale', async () => {
+    const [filler, other] = [openOne(), openOne()]
+    const stale = { ...LIFETIMES, freshMs: 1, staleWhileRevalidateMs: 60_000 }
+    await filler.store.commit(await lease(filler.store), Buffer.from('old'), stale)
+    await expect.poll(async () => (await ask(filler.store, 'a')).status).toBe('stale')
+    expect(await ask(other.store, 'other')).toMatchObject({ status: 'stale' })
+    const heard: string[] = []
+    const listener = admin.duplicate()
+    await listener.psubscribe(`${wakePrefix}*`)
+    listener.on('pmessage', (_pattern, _channel, message) => void heard.push(message))
+    const refresh = await ask(filler.store, 'a')
+    if (refresh.status !== 'stale' || refresh.grant === undefined) throw new Error(refresh.status)
+    await commit(filler.store, refresh.grant, 'made')
+    await woken(other.wakes).toEqual([KEY])
+    await expect.poll(() => heard).toEqual([KEY])
+    listener.disconnect()
+  })
+
+  it('asks, too, under another name, and about what it must not use', async () => {
+    for (const [token, more] of [
+      ['another', {}],
+      ['waiter', { outdated: { fence: '5', soft: false } }],
+      ['waiter', { early: true }],
+    ] as const) {
+      await admin.flushall()
+      const { filler, waiter, wakes, grant } = await setUp()
+      await commit(filler, grant, 'made')
+      await woken(wakes).toEqual([KEY])
+      const { scripts } = await sentMeanwhile(server, () => ask(waiter, token, more))
+      expect(scripts).toBe(1)
+    }
+  })
+})
+
+describe('after a purge', () => {
+  it.each([
+    ['of the key', (store: StampedeStore) => store.purge(KEY, { soft: false })],
+    ['of another key', (store: StampedeStore) => store.purge('other', { soft: true })],
+    ['by tag', (store: StampedeStore) => store.mark('t=x', { soft: false })],
+  ])('%s what was told before it is not used', async (_which, purge) => {
+    const { filler, waiter, wakes, grant } = await setUp()
+    await commit(filler, grant, 'made')
+    await woken(wakes).toEqual([KEY])
+    await purge(waiter)
+    const { scripts } = await sentMeanwhile(server, () => ask(waiter, 'waiter'))
+    expect(scripts).toBe(1)
+  })
+
+  it('what was told of an earlier fill is not taken for what is waited for now', async () => {
+    const { filler, waiter, wakes, grant } = await setUp()
+    const channel = `${wakePrefix}*`
+    const seen: Buffer[] = []
+    const listener = admin.duplicate()
+    await listener.psubscribe(channel)
+    listener.on('pmessageBuffer', (_pattern: string, _channel: Buffer, message: Buffer) =>
+      seen.push(message),
+    )
+    await commit(filler, grant, 'old')
+    await woken(wakes).toEqual([KEY])
+    await expect.poll(() => seen.length).toBe(1)
+    await waiter.purge(KEY, { soft: false })
+    // Another fills now, and the same name waits for it; then the old word comes once more, as if it had been late.
+    const newer = await lease(filler, 'filler again')
+    expect(await ask(waiter, 'waiter')).toMatchObject({ status: 'busy' })
+    for (const each of (await admin.pubsub('CHANNELS', channel)) as string[]) {
+      await admin.publish(each, seen[0] as Buffer)
+    }
+    await woken(wakes).toEqual([KEY, KEY])
+    expect(await ask(waiter, 'waiter')).toMatchObject({ status: 'busy' })
+    await commit(filler, newer, 'new')
+    await expect.poll(async () => frameOf(await ask(waiter, 'waiter'))).toBe('new')
+    listener.disconnect()
+  })
+})
+
+describe('what anybody may say', () => {
+  const said = (token: string, fence: string, at: number, frame = 'planted') =>
+    Buffer.concat([
+      Buffer.from(`\0${token} ${fence} ${at} 60000 0 0 0 ${KEY.length}\n${KEY}`),
+      Buffer.from(frame),
+    ])
+  const publish = async (message: Buffer) => {
+    for (const each of (await admin.pubsub('CHANNELS', `${wakePrefix}*`)) as string[]) {
+      await admin.publish(each, message)
+    }
+  }
+
+  it.each([
+    ['another name', (_token: string, fence: string) => said('guessed', fence, Date.now())],
+    ['another fence', (token: string) => said(token, '5', Date.now())],
+    ['a moment long ago', (token: string, fence: string) => said(token, fence, Date.now() - 5_000)],
+  ])('is not believed under %s', async (_which, message) => {
+    const { waiter, wakes, grant } = await setUp()
+    await publish(message('waiter', grant.fence))
+    await woken(wakes).toContain(KEY)
+    expect(await ask(waiter, 'waiter')).toMatchObject({ status: 'busy' })
+  })
+
+  it('is what would be believed: the planting itself works', async () => {
+    const { waiter, wakes, grant } = await setUp()
+    await publish(said('waiter', grant.fence, Date.now()))
+    await woken(wakes).toContain(KEY)
+    expect(frameOf(await ask(waiter, 'waiter'))).toBe('planted')
+  })
+
+  it.each([
+    '\0',
+    '\0\n',
+    '\0a 1',
+    '\0a 1 2 3 4 5 6 0\nk',
+    '\0a 1 2 3 4 5 6 99\nk',
+    '\0a b 2 3 4 5 6 1\nk',
+  ])('is nothing where it cannot be read: %j', async (text) => {
+    const { filler, waiter, wakes, grant } = await setUp()
+    await publish(Buffer.from(text))
+    await commit(filler, grant, 'made')
+    await woken(wakes).toEqual([KEY])
+    expect(frameOf(await ask(waiter, 'waiter'))).toBe('made')
+  })
+})

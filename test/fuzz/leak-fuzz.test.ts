@@ -1,0 +1,85 @@
+// No byte of person A is ever in an answer to person B: random apps and requests, from fixed seeds. For longer runs see
+// docs/leak-fuzz.md; that the fuzzer notices what it should is shown there too.
+
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { type Campaign, describe as inWords, runCampaign } from './leaks/campaign.ts'
+import { MUTATIONS } from './leaks/mutations.ts'
+import { type FrameworkName, PLATFORMS, type StoreName } from './leaks/scenario.ts'
+import { shrink } from './leaks/shrink.ts'
+import { transcript } from './leaks/transcript.ts'
+
+const SCENARIOS: Readonly<Record<StoreName, number>> = { memory: 40, redis: 8 }
+/** A machine that is busy runs fewer; what it runs are the same ones. */
+const BUDGET_MS = 4_000
+
+/** What a mutation may say wherever it is. */
+const LANGUAGE = new Set([
+  'void',
+  'null',
+  'undefined',
+  'false',
+  'true',
+  'slice',
+  'field',
+  'headers',
+  'filter',
+  'length',
+])
+
+/** Those of the code. */
+function wordsOf(text: string): readonly string[] {
+  const code = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
+  return code.match(/\b[a-z_$][\w$]*/gi) ?? []
+}
+
+let redis: RedisServer
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterAll(() => redis.stop())
+
+async function run(framework: FrameworkName, store: StoreName): Promise<Campaign> {
+  const end = performance.now() + BUDGET_MS
+  const most = SCENARIOS[store]
+  const campaign = await runCampaign({
+    framework,
+    store,
+    firstSeed: 1 + 10_000 * PLATFORMS.indexOf(framework),
+    redis,
+    // Some at any rate, however busy the machine is.
+    goesOn: (count) => count < 4 || (count < most && performance.now() < end),
+  })
+  const { failure } = campaign
+  if (failure === undefined) return campaign
+  const { scenario, outcome } = await shrink(failure, redis, 15_000)
+  throw new Error(transcript(scenario, outcome))
+}
+
+it.each(MUTATIONS)('can be broken on purpose: $name', async ({ edits }) => {
+  for (const { file, from, to } of edits) {
+    const text = await readFile(new URL(`../../packages/${file}`, import.meta.url), 'utf8')
+    expect(text.split(from), `${file} has no, or more than one: ${from}`).toHaveLength(2)
+    // What breaks it may name nothing that is not there any more.
+    const known = new Set(wordsOf(text))
+    const words = wordsOf(to.replace(/'[^']*'|"[^"]*"/g, ''))
+    expect(words.filter((word) => !known.has(word) && !LANGUAGE.has(word))).toEqual([])
+  }
+})
+
+describe.each(PLATFORMS)('%s', (framework) => {
+  it('keeps people apart over the memory store', async () => {
+    const { figures } = await run(framework, 'memory')
+    // A fuzzer that only bypassed the cache would never find anything.
+    expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.08)
+    expect(figures.reusedOwn, inWords(figures)).toBeGreaterThan(0)
+    expect(figures.unchanged, inWords(figures)).toBeGreaterThan(0)
+  })
+
+  it('keeps people apart over two processes on one Redis, also while it fails', async () => {
+    const { figures } = await run(framework, 'redis')
+    expect(figures.reused, inWords(figures)).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,53 @@
+// Runs a TypeScript file of this folder on the sources, as the tests do: `node launch.mjs main.ts --seed 1`.
+// With STAMPEDE_MUTATION ({ edits: [{ file, from, to }] }) the sources are changed on their way in, never on disk.
+
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { createViteServer } from 'vitest/node'
+
+process.env.NODE_ENV = 'test'
+const here = dirname(fileURLToPath(import.meta.url))
+const root = join(here, '../../..')
+const [, , script = 'main.ts', ...args] = process.argv
+const { STAMPEDE_MUTATION: mutation } = process.env
+const edits = mutation === undefined ? [] : JSON.parse(mutation).edits
+
+const conditions = ['stampede:source', 'node', 'development|production']
+const server = await createViteServer({
+  root,
+  configFile: false,
+  logLevel: 'error',
+  appType: 'custom',
+  server: { middlewareMode: true, watch: null, hmr: false, ws: false },
+  optimizeDeps: { noDiscovery: true },
+  // Newer syntax than the oldest Node that runs this.
+  oxc: { target: 'node20' },
+  resolve: { conditions },
+  ssr: { noExternal: [/^@stampede\//], resolve: { conditions } },
+  plugins: [{ name: 'mutate', enforce: 'pre', transform: mutate }],
+})
+const done = new Set()
+let code = 1
+try {
+  const { main } = await server.ssrLoadModule(join('/test/fuzz/leaks', script))
+  // An edit that met no text tests nothing.
+  for (const edit of edits) if (!done.has(edit)) throw new Error(`never loaded: ${edit.file}`)
+  code = await main(args)
+} catch (error) {
+  console.error(error)
+} finally {
+  await server.close()
+}
+process.exit(code)
+
+function mutate(text, id) {
+  let changed = text
+  for (const edit of edits) {
+    if (!id.endsWith(edit.file)) continue
+    const parts = changed.split(edit.from)
+    if (parts.length !== 2) throw new Error(`${edit.file} has ${parts.length - 1} of: ${edit.from}`)
+    changed = parts.join(edit.to)
+    done.add(edit)
+  }
+  return changed
+}

@@ -1,0 +1,140 @@
+// What may be stored, and given to those who wait.
+
+import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
+
+const NO_SET_COOKIE: Edit = {
+  file: SOURCE.storable,
+  from: "if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'",
+  to: '',
+}
+export const STORING: readonly Mutation[] = [
+  { name: 'a response with Set-Cookie is stored', edits: [NO_SET_COOKIE] },
+  {
+    name: 'a response with Set-Cookie is stored, and the cookie is replayed',
+    edits: [
+      NO_SET_COOKIE,
+      { file: SOURCE.headers, from: "  'set-cookie',\n", to: '' },
+      {
+        file: SOURCE.layer,
+        from: '|| !shared',
+        to: '|| (!shared && false)',
+      },
+    ],
+  },
+  drop(
+    'a cookie set in front of the cache, while the head is written, is not seen (node-http)',
+    SOURCE.layer,
+    '|| !shared',
+    '|| (!shared && false)',
+  ),
+  drop(
+    'a cookie set in front of the cache, after it, is not seen (koa)',
+    SOURCE.koaPersonal,
+    "how === 'sent' && setsCookie(ctx.res)",
+    "how === 'sent' && setsCookie(ctx.res) && false",
+  ),
+  drop(
+    'headers in the arguments of writeHead are not read',
+    'node-http/src/response/write-head.ts',
+    'for (const [name, values] of given) fields.set(name, values)',
+    'void given',
+  ),
+  drop('private is not heeded', SOURCE.storable, "if (cc.private) return 'private'"),
+  drop('no-store is not heeded', SOURCE.storable, "if (cc.noStore) return 'no-store'"),
+  drop('no-cache is not heeded', SOURCE.storable, "if (cc.noCache) return 'no-cache'"),
+  drop(
+    'Pragma: no-cache is not heeded',
+    SOURCE.storable,
+    "if (parseCacheControl(pragma).noCache) return 'no-cache'",
+  ),
+  drop('directives have to be in lower case', SOURCE.control, 'name.toLowerCase()', 'name'),
+  drop(
+    'directives with a value, as private="", are not flags',
+    SOURCE.control,
+    'if (flag !== undefined) read',
+    'if (flag !== undefined && value === undefined) read',
+  ),
+  drop(
+    'only the first line of Cache-Control is read',
+    SOURCE.control,
+    'of values) {',
+    'of values.slice(0, 1)) {',
+  ),
+  drop(
+    'an echoed origin is stored without Vary: Origin',
+    SOURCE.storable,
+    "return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'",
+    'return varies || origins ? undefined : undefined',
+  ),
+  drop(
+    'statuses about one request are stored',
+    SOURCE.storable,
+    "if (status < 200 || NEVER_STORED.has(status)) return 'status'",
+    'void NEVER_STORED',
+  ),
+  drop(
+    'what says nothing of its freshness is stored',
+    SOURCE.storable,
+    'lifetimeMs(head.status, explicit, ageMs, config)',
+    'lifetimeMs(head.status, explicit, ageMs, config) ?? 5_000',
+  ),
+  drop(
+    'fields set in front of the cache are stored',
+    'node-http/src/response/header-fields.ts',
+    '!sameValues(values, outer.get(name))',
+    'values.length > 0 || !sameValues(values, outer.get(name))',
+  ),
+  {
+    name: 'those who waited for an answer get it, also if it is not for them',
+    edits: [
+      {
+        file: SOURCE.run,
+        from: 'if (!verdict.store) resolve(refused(verdict, head.status))',
+        to: '',
+      },
+      { file: SOURCE.run, from: 'capture: verdict.store', to: 'capture: true' },
+      {
+        file: SOURCE.result,
+        from: "if (verdict === undefined || !verdict.store) return { type: 'abandoned' }",
+        to: `if (verdict === undefined) return { type: 'abandoned' }
+        if (!verdict.store) verdict = { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [] }`,
+      },
+    ],
+  },
+  drop(
+    'a leader that leaves makes those who wait fail',
+    SOURCE.handle,
+    'isGone() && mayComeFromDeparture(result)',
+    'false && mayComeFromDeparture(result)',
+  ),
+  drop(
+    'of a body that is cut for the leader nothing is stored',
+    SOURCE.layer,
+    '!this.#body.add(chunk, encoding)',
+    "!this.#body.add(this.#head.cut === undefined ? chunk : '', encoding)",
+  ),
+  drop(
+    'the 304 or 416 of the leader is stored',
+    'node-http/src/response/judge-head.ts',
+    'args: headInstead(res, instead, outer),',
+    'stored: instead, args: headInstead(res, instead, outer),',
+  ),
+  drop(
+    'what is said to this cache alone is not heeded',
+    'core/src/http/targeted-fields.ts',
+    'of targets) {',
+    'of targets.slice(targets.length)) {',
+  ),
+  drop(
+    'tags reach clients',
+    'core/src/ports/exchange.ts',
+    "[OWN_FIELD, 'surrogate-key', 'cache-tag']",
+    '[OWN_FIELD]',
+  ),
+  drop('fields of one request are stored', SOURCE.headers, "  'x-request-id',\n"),
+  {
+    name: 'a cookie set in front of the cache is not seen by those who are shown an answer as it comes (koa)',
+    edits: [{ file: 'koa/src/koa-capture.ts', from: '&& !setsCookie(ctx.res)', to: '' }],
+    framework: 'koa3',
+  },
+]

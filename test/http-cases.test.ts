@@ -1,8 +1,0 @@
-// Holds docs/http-cases.md to the tests.
-
-import { itIsHeldToTheTests } from './harness/cases-page.ts'
-
-const numbered = (letter: string, length: number): string[] =>
-  Array.from({ length }, (_, i) => `${letter}${i + 1}`)
-
-itIsHeldToTheTests('docs/http-cases.md', [...numbered('R', 12), ...numbered('N', 46)])

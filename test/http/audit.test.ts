@@ -1,0 +1,166 @@
+// `audit: true`: what a handler read and the key does not cover is said, on every framework, and nothing else.
+
+import { createServer, type IncomingMessage } from 'node:http'
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { stampedeCache as expressCache } from '@stampede/express'
+import { stampedeCache as koaCache } from '@stampede/koa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ask } from '../harness/load.ts'
+
+const require = createRequire(import.meta.url)
+
+interface Reader {
+  header(name: string): unknown
+  query(name: string): unknown
+  cookie(name: string): unknown
+  vary(name: string): void
+}
+
+type App = (options: object, handler: (read: Reader) => void) => (req: never, res: never) => unknown
+
+/** As cookie-parser leaves them. */
+function cookieParser(req: IncomingMessage, _res: never, next: () => void): void {
+  const pairs = (req.headers.cookie ?? '').split('; ').map((pair) => pair.split('='))
+  Object.assign(req, { cookies: Object.fromEntries(pairs) })
+  next()
+}
+
+const expressApp =
+  (name: string): App =>
+  (options, handler) => {
+    const app = require(name)()
+    app.use(cookieParser)
+    app.use(expressCache({ ttlMs: 60_000, audit: true, ...options }))
+    // biome-ignore lint/suspicious/noExplicitAny: two majors of one framework
+    app.use((req: any, res: any) => {
+      handler({
+        header: (field) => req.get(field),
+        query: (field) => req.query[field],
+        cookie: (field) => req.cookies[field],
+        vary: (field) => res.vary(field),
+      })
+      res.json({ hello: 'you' })
+    })
+    return app
+  }
+
+const koaApp =
+  (name: string): App =>
+  (options, handler) => {
+    const Koa = require(name)
+    const app = new Koa()
+    app.use(koaCache({ ttlMs: 60_000, audit: true, ...options }))
+    // biome-ignore lint/suspicious/noExplicitAny: two majors of one framework
+    app.use((ctx: any) => {
+      handler({
+        header: (field) => ctx.get(field),
+        query: (field) => ctx.query[field],
+        cookie: (field) => ctx.cookies.get(field),
+        vary: (field) => ctx.vary(field),
+      })
+      ctx.body = { hello: 'you' }
+    })
+    return app.callback()
+  }
+
+let warnings: string[]
+const listen = (warning: Error & { code?: string }) => {
+  if (warning.code === 'STAMPEDE_AUDIT') warnings.push(warning.message)
+}
+beforeEach(() => {
+  warnings = []
+  process.on('warning', listen)
+})
+afterEach(() => void process.off('warning', listen))
+
+let paths = 0
+async function warningsOf(
+  app: App,
+  options: object,
+  handler: (read: Reader) => void,
+  more: Record<string, string> = {},
+) {
+  const server = createServer(app(options, handler) as never)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  paths += 1
+  warnings = []
+  const path = `/page-${paths}`
+  try {
+    const headers = { 'x-lang': 'de', accept: 'text/html', cookie: 'theme=dark; visits=3', ...more }
+    for (let i = 0; i < 2; i++) {
+      const { status } = await ask(`http://127.0.0.1:${port}${path}?q=1&utm=2`, { headers })
+      expect(status).toBe(more.range ? 206 : 200)
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+    return warnings.map((text) => text.replace(path, '/page'))
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+const FREE = { cookies: 'ignore' } as const
+
+describe.each([
+  ['Express 5', expressApp('express')],
+  ['Express 4', expressApp('express4')],
+  ['Koa 3', koaApp('koa')],
+  ['Koa 2', koaApp('koa2')],
+])('an audit on %s', (_, app) => {
+  it('names a header that is in no key, once, and how to put it there', async () => {
+    expect(await warningsOf(app, FREE, (read) => void read.header('X-Lang'))).toEqual([
+      "GET /page: its handler read the request header x-lang (vary: ['x-lang'], or Vary in the response), which is not in the key",
+    ])
+  })
+
+  it('says nothing of one that is in the key, or that the response varies on', async () => {
+    const vary = { ...FREE, vary: ['X-Lang'] }
+    expect(await warningsOf(app, vary, (read) => void read.header('X-Lang'))).toEqual([])
+    const varies = (read: Reader) => {
+      read.vary('X-Lang')
+      read.header('X-Lang')
+    }
+    expect(await warningsOf(app, FREE, varies)).toEqual([])
+  })
+
+  it('names a header that was asked for and not sent', async () => {
+    const [only = ''] = await warningsOf(app, FREE, (read) => void read.header('X-Beta'))
+    expect(only).toContain('x-beta')
+  })
+
+  it('names a query parameter that the key leaves out', async () => {
+    const options = { ...FREE, query: { ignore: ['utm'] } }
+    expect(await warningsOf(app, options, (read) => void read.query('q'))).toEqual([])
+    const [only = ''] = await warningsOf(app, options, (read) => void read.query('utm'))
+    expect(only).toContain('the query parameter utm')
+  })
+
+  it('names cookies', async () => {
+    const told = await warningsOf(app, FREE, (read) => void read.cookie('theme'))
+    expect(told).toHaveLength(1)
+    expect(told[0]).toMatch(/cookie/)
+    const keyed = { cookies: { key: ['theme'] } }
+    expect(await warningsOf(app, keyed, (read) => void read.cookie('theme'))).toEqual([])
+  })
+
+  it('is silent where the whole caller is in the key, and where it is off', async () => {
+    const read = ({ header }: Reader) => void header('X-Lang')
+    expect(await warningsOf(app, { ...FREE, identity: () => 'me' }, read)).toEqual([])
+    expect(await warningsOf(app, { ...FREE, audit: false }, read)).toEqual([])
+  })
+
+  it('is silent about a handler that reads nothing', async () => {
+    expect(await warningsOf(app, FREE, () => {})).toEqual([])
+  })
+
+  it('tells the same of a request whose condition is hidden from the handler', async () => {
+    const condition = { 'if-none-match': '"other"', range: 'bytes=0-' }
+    expect(await warningsOf(app, FREE, () => {}, condition)).toEqual([])
+    const read = ({ header }: Reader) => void header('X-Lang')
+    expect(await warningsOf(app, FREE, read, condition)).toEqual([
+      expect.stringContaining('the request header x-lang'),
+    ])
+  })
+})

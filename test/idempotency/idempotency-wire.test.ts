@@ -1,0 +1,161 @@
+// Idempotency keys on a slow and broken wire to Redis: duplicates that come at every moment of a request's end, and
+// answers of Redis that are lost.
+
+import { createStampede, type IdempotencyOutcome } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { beforeEach, expect, it } from 'vitest'
+import {
+  type AppOptions,
+  idempotentFrameworks,
+  type Post,
+  post,
+  runs,
+  type Visit,
+} from '../harness/idempotent-apps.ts'
+import { createGate } from '../harness/origin.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { startProxy } from '../harness/tcp-proxy.ts'
+
+const { server, admin } = await redisOfFile()
+beforeEach(() => admin.flushall())
+
+const [express] = idempotentFrameworks
+
+/** An app whose way to Redis is the test's, and one beside it. */
+async function start(handler: AppOptions['handler'], rules: object = {}) {
+  const proxy = await startProxy(server.port, server.host)
+  const outcomes: IdempotencyOutcome[] = []
+  const open = async (url: string) => {
+    const redis = new Redis(url, { lazyConnect: true })
+    const stampede = createStampede({
+      store: redisStore(redis, { prefix: 't', commandTimeoutMs: 900 }),
+    })
+    stampede.on('idempotency.answered', ({ outcome }) => void outcomes.push(outcome))
+    const app = await express?.start({ stampede, handler, rules })
+    if (app === undefined) throw new Error('there is no framework')
+    return { stampede, app }
+  }
+  const [far, near] = [await open(proxy.url), await open(server.url)]
+  // Both are connected, and know the scripts.
+  for (const { app } of [far, near]) await post(`${app.url}/warm-up`, { key: app.url })
+  outcomes.length = 0
+  const state = async (): Promise<string | null> => {
+    for (const name of await admin.keys('t:*')) {
+      const [found, steps] = await admin.hmget(name, 's', 'exact')
+      if (steps !== null && found !== 'completed') return found ?? null
+    }
+    return null
+  }
+  return {
+    proxy,
+    outcomes,
+    state,
+    far: (with_: Post = {}) => post(`${far.app.url}/orders`, with_),
+    near: (with_: Post = {}) => post(`${near.app.url}/orders`, with_),
+    unstored: () => far.stampede.stats().idempotency.unstored,
+    runs: () => runs({ handler }, '/orders'),
+    async [Symbol.asyncDispose]() {
+      proxy.flow()
+      for (const { app, stampede } of [far, near]) {
+        await app[Symbol.asyncDispose]()
+        await stampede.close()
+      }
+      await proxy.stop()
+    },
+  }
+}
+
+it('a duplicate at any moment of the end is told to wait, or is given the answer, and never runs', async () => {
+  const gate = createGate()
+  const handler = async ({ req, run }: Visit) => {
+    if (req.url === '/orders') await gate.opened
+    return { status: 201, body: `run ${run}` }
+  }
+  await using apps = await start(handler)
+  const first = apps.far()
+  await expect.poll(apps.runs).toBe(1)
+  // 300 ms until Redis hears of the end, and as long until the process hears that it has.
+  apps.proxy.delay(300)
+  gate.open()
+  let isAnswered = false
+  void first.then(() => {
+    isAnswered = true
+  })
+  const before: string[] = []
+  while (!isAnswered) {
+    const { status } = await apps.near()
+    if (!isAnswered) before.push(String(status))
+  }
+  // Between the handler and the record: in progress. Between the record and the answer: a replay.
+  expect(before.join(' ')).toMatch(/^409( 409)*( 201)+$/)
+  expect(String((await first).body)).toBe('run 1')
+  expect(apps.runs()).toBe(1)
+})
+
+it('a begin that was done, and whose reply was lost with the connection, runs once, and at once', async () => {
+  await using apps = await start(({ run }) => ({ status: 201, body: `run ${run}` }))
+  apps.proxy.delay(200)
+  const first = apps.far()
+  await expect.poll(apps.state, { interval: 5 }).toBe('running')
+  apps.proxy.drop()
+  apps.proxy.delay(0)
+  const { status } = await first
+  // ioredis asks again by itself; or the client does, and nobody tells it to wait for a lease.
+  expect([201, 503]).toContain(status)
+  const retried = async () => (await apps.near()).status
+  await expect.poll(retried, { timeout: 3_000 }).toBe(201)
+  expect(String((await apps.near()).body)).toBe('run 1')
+  expect(apps.runs()).toBe(1)
+})
+
+it('an end that was stored, and whose reply was lost, is the same end when it is told again', async () => {
+  const gate = createGate()
+  const handler = async ({ req, run }: Visit) => {
+    if (req.url === '/orders') await gate.opened
+    return { status: 201, body: `run ${run}` }
+  }
+  await using apps = await start(handler)
+  const first = apps.far()
+  await expect.poll(apps.state).toBe('running')
+  apps.proxy.delay(200)
+  gate.open()
+  await expect.poll(apps.state, { interval: 5 }).toBe(null)
+  apps.proxy.drop()
+  apps.proxy.delay(0)
+  expect(await first).toMatchObject({ status: 201, cut: false })
+  await expect.poll(apps.unstored, { timeout: 5_000 }).toBe(0)
+  for (const ask of [apps.far, apps.near]) expect(String((await ask()).body)).toBe('run 1')
+  expect(apps.runs()).toBe(1)
+})
+
+it('a wire on which nothing comes back answers 503 within its time, though ioredis would wait', async () => {
+  await using apps = await start(() => ({ status: 201 }))
+  apps.proxy.stall()
+  const startedAt = performance.now()
+  expect(await apps.far()).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+  expect(performance.now() - startedAt).toBeLessThan(2_500)
+  expect(apps.runs()).toBe(0)
+})
+
+it('a record takes half a kilobyte, and one and a quarter of its body', async () => {
+  const stampede = createStampede({
+    store: redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 'm' }),
+  })
+  const body = 'x'.repeat(100_000)
+  const app = await express?.start({
+    stampede,
+    handler: ({ req }) => ({ body: req.url === '/big' ? body : '' }),
+  })
+  for (const path of ['/small', '/big']) await post(`${app?.url}${path}`, { key: path })
+  const sizes: number[] = []
+  for (const name of await admin.keys('m:*{=i:*')) {
+    sizes.push(Number(await admin.call('MEMORY', 'USAGE', name, 'SAMPLES', '0')))
+  }
+  const [small = 0, big = 0] = sizes.sort((a, b) => a - b)
+  expect(sizes).toHaveLength(2)
+  expect(small).toBeLessThan(1_000)
+  expect(big).toBeLessThan(1_000 + 1.25 * body.length)
+  await app?.[Symbol.asyncDispose]()
+  await stampede.close()
+})

@@ -1,0 +1,312 @@
+// What is said of idempotency keys in a fleet: two processes, a real Redis, and clients that repeat themselves.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { clientCommands } from '../harness/command-stats.ts'
+import { startIdempotentFleet } from '../harness/idempotent-fleet.ts'
+import type { Answer } from '../harness/load.ts'
+import { createGate, type OriginAnswer } from '../harness/origin.ts'
+
+const CREATED: OriginAnswer = { status: 201, headers: { location: '/orders/7' }, body: '{"id":7}' }
+const LEASE_MS = 1_500
+
+const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status).sort()
+/** What a client can tell answers apart by, but for their date. */
+const seen = ({ status, headers, body }: Answer) => {
+  const {
+    date,
+    connection,
+    'keep-alive': keepAlive,
+    'idempotency-replayed': replayed,
+    ...rest
+  } = headers
+  return { status, headers: rest, body }
+}
+const attempts = (calls: ReadonlyArray<{ headers: Record<string, unknown> }>) =>
+  calls.map(({ headers }) => `${headers['x-attempt']} ${headers['x-recovery']}`)
+
+describe.each(['express', 'express4', 'koa', 'koa2'])('two processes on %s', (framework) => {
+  it('run 40 duplicates once, and replay byte for byte', async () => {
+    await using fleet = await startIdempotentFleet({ framework })
+    fleet.origin.answer('/orders', { ...CREATED, delayMs: 100 })
+    const all = await Promise.all(
+      Array.from({ length: 40 }, (_, i) => fleet.post(i % 2, '/orders')),
+    )
+    expect(fleet.origin.calls('/orders')).toBe(1)
+    expect(new Set(statuses(all))).toEqual(new Set([201, 409]))
+    const first = all.find(({ status }) => status === 201) as Answer
+    expect(first.headers['idempotency-replayed']).toBeUndefined()
+    for (const busy of all.filter(({ status }) => status === 409)) {
+      expect(busy.headers).toMatchObject({ 'retry-after': '1' })
+      expect(JSON.parse(busy.body)).toMatchObject({
+        code: 'idempotency-in-progress',
+        retryable: true,
+      })
+    }
+    for (const member of [0, 1]) {
+      const replay = await fleet.post(member, '/orders')
+      expect(replay.headers['idempotency-replayed']).toBe('true')
+      expect(replay.headers.location).toBe('/orders/7')
+      expect(seen(replay)).toEqual(seen(first))
+    }
+    expect(fleet.origin.calls('/orders')).toBe(1)
+  })
+
+  it('keep users apart, and never answer one route with the body of another', async () => {
+    await using fleet = await startIdempotentFleet({ framework })
+    fleet.origin.answer('/orders', ({ headers }) => ({
+      status: 201,
+      body: `for ${headers['x-user']}`,
+    }))
+    expect((await fleet.post(0, '/orders', { user: 'ada' })).body).toBe('for ada')
+    expect((await fleet.post(1, '/orders', { user: 'bob' })).body).toBe('for bob')
+    expect((await fleet.post(0, '/orders', { user: 'bob' })).body).toBe('for bob')
+    const other = await fleet.post(1, '/refunds', { user: 'ada' })
+    expect(other.status).toBe(422)
+    expect(JSON.parse(other.body).code).toBe('idempotency-key-reused')
+    expect(fleet.origin.calls('/refunds')).toBe(0)
+    expect((await fleet.post(1, '/orders', { user: 'ada', body: { amount: 2 } })).status).toBe(422)
+  })
+
+  it('take over from one that was killed in the handler, within its lease and half a second', async () => {
+    await using fleet = await startIdempotentFleet({
+      framework,
+      idempotency: { leaseMs: LEASE_MS },
+    })
+    fleet.origin.answer('/orders', ({ number }) =>
+      number === 1 ? { ...CREATED, gate: createGate() } : CREATED,
+    )
+    void fleet.post(0, '/orders')
+    await fleet.origin.arrived('/orders')
+    await fleet.member(0).kill()
+    const killedAt = performance.now()
+    expect((await fleet.post(1, '/orders')).status).toBe(409)
+    let answer: Answer
+    do {
+      await sleep(25)
+      answer = await fleet.post(1, '/orders')
+    } while (answer.status === 409 && performance.now() - killedAt < 10_000)
+    expect(performance.now() - killedAt).toBeLessThan(LEASE_MS + 500)
+    expect(answer).toMatchObject({ status: 201, body: '{"id":7}' })
+    expect(attempts(fleet.origin.requests('/orders'))).toEqual(['1 false', '2 true'])
+  })
+
+  it('refuse the late result of one that was frozen past its lease', async () => {
+    await using fleet = await startIdempotentFleet({ framework, idempotency: { leaseMs: 600 } })
+    const gate = createGate()
+    fleet.origin.answer('/orders', ({ number }) =>
+      number === 1 ? { status: 201, body: 'late', gate } : { status: 201, body: 'newer' },
+    )
+    const late = fleet.post(0, '/orders')
+    await fleet.origin.arrived('/orders')
+    fleet.member(0).pause()
+    await expect
+      .poll(async () => (await fleet.post(1, '/orders')).status, { timeout: 5_000 })
+      .toBe(201)
+    gate.open()
+    fleet.member(0).resume()
+    // Its own client is told what happened to its own request.
+    expect((await late).body).toBe('late')
+    expect(await fleet.member(0).ask<string[]>({ type: 'events' })).toContain('completed: stale')
+    for (const member of [0, 1]) expect((await fleet.post(member, '/orders')).body).toBe('newer')
+    const [first, second] = fleet.origin.requests('/orders')
+    expect(BigInt(String(second?.headers['x-fence']))).toBeGreaterThan(
+      BigInt(String(first?.headers['x-fence'])),
+    )
+    // The next service sees one key, whoever asks it.
+    expect(second?.headers['x-child']).toBe(first?.headers['x-child'])
+  })
+
+  it('give the real answer when Redis dies after the handler, and never run it again', async () => {
+    await using fleet = await startIdempotentFleet({ framework })
+    const gate = createGate()
+    fleet.origin.answer('/orders', { ...CREATED, gate })
+    const asked = fleet.post(0, '/orders')
+    await fleet.origin.arrived('/orders')
+    await fleet.redis.kill()
+    gate.open()
+    const first = await asked
+    expect(first).toMatchObject({ status: 201, body: '{"id":7}' })
+    // Away: this process knows the answer, the other one refuses.
+    expect(seen(await fleet.post(0, '/orders'))).toEqual(seen(first))
+    expect((await fleet.post(1, '/orders')).status).toBe(503)
+    await fleet.redis.restart()
+    await expect
+      .poll(
+        async () => (await fleet.member(0).ask<{ unstored: number }>({ type: 'stats' })).unstored,
+        {
+          timeout: 10_000,
+        },
+      )
+      .toBe(0)
+    await expect.poll(async () => seen(await fleet.post(1, '/orders'))).toEqual(seen(first))
+    expect(fleet.origin.calls('/orders')).toBe(1)
+    expect(await fleet.member(0).ask<string[]>({ type: 'events' })).toContain(
+      'completed: resurrected',
+    )
+  })
+})
+
+describe('two processes', () => {
+  it('cost two commands for the first request, one for a replay, none for the next', async () => {
+    await using fleet = await startIdempotentFleet()
+    fleet.origin.answer('/orders', CREATED)
+    for (const member of [0, 1]) await fleet.post(member, '/orders', { key: 'warm-up' })
+    await fleet.post(0, '/orders', { key: 'warm-up-2' })
+    const counted = async (work: () => Promise<unknown>) => {
+      const before = await fleet.redis.commandStats()
+      await work()
+      return clientCommands(before, await fleet.redis.commandStats())
+    }
+    expect(await counted(() => fleet.post(0, '/orders'))).toBe(2)
+    expect(await counted(() => fleet.post(1, '/orders'))).toBe(1)
+    expect(await counted(() => fleet.post(1, '/orders'))).toBe(0)
+  })
+
+  it('let duplicates wait for the result of the one that runs', async () => {
+    await using fleet = await startIdempotentFleet({ idempotency: { onBusy: 'wait' } })
+    const gate = createGate()
+    fleet.origin.answer('/orders', { ...CREATED, gate })
+    const all = Array.from({ length: 40 }, (_, i) => fleet.post(i % 2, '/orders'))
+    await fleet.origin.arrived('/orders')
+    await sleep(200)
+    const before = await fleet.redis.commandStats()
+    gate.open()
+    const answers = await Promise.all(all)
+    expect(new Set(statuses(answers))).toEqual(new Set([201]))
+    expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['{"id":7}']))
+    expect(fleet.origin.calls('/orders')).toBe(1)
+    // The finish, and one look by the process that waited.
+    expect(clientCommands(before, await fleet.redis.commandStats())).toBeLessThanOrEqual(3)
+  })
+
+  it('keep a lease through a handler that takes three times as long', async () => {
+    await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
+    fleet.origin.answer('/orders', { ...CREATED, delayMs: 1_500 })
+    const first = fleet.post(0, '/orders')
+    await fleet.origin.arrived('/orders')
+    for (let i = 0; i < 5; i++) {
+      await sleep(200)
+      expect((await fleet.post(1, '/orders')).status).toBe(409)
+    }
+    expect((await first).status).toBe(201)
+    expect(fleet.origin.calls('/orders')).toBe(1)
+  })
+
+  it('leave a key whose holder died to an operator, when told so', async () => {
+    await using fleet = await startIdempotentFleet({
+      idempotency: { leaseMs: 400, onLeaseExpired: 'uncertain' },
+    })
+    fleet.origin.answer('/orders', { ...CREATED, gate: createGate() })
+    void fleet.post(0, '/orders')
+    await fleet.origin.arrived('/orders')
+    await fleet.member(0).kill()
+    await expect
+      .poll(async () => JSON.parse((await fleet.post(1, '/orders')).body).code, { timeout: 5_000 })
+      .toBe('idempotency-outcome-uncertain')
+    const key = { scope: 'ada', key: 'k' }
+    const operator = fleet.member(1)
+    expect(await operator.ask({ type: 'inspect', key })).toMatchObject({
+      state: 'uncertain',
+      attempt: 1,
+    })
+    const answer = { status: 201, headers: { location: '/orders/9' }, body: { id: 9 } }
+    expect(await operator.ask({ type: 'resolve', key, answer })).toBe('settled')
+    expect(await fleet.post(1, '/orders')).toMatchObject({
+      status: 201,
+      headers: { location: '/orders/9', 'idempotency-replayed': 'true' },
+      body: '{"id":9}',
+    })
+    expect(fleet.origin.calls('/orders')).toBe(1)
+  })
+
+  it('go on after the step that was done when one is killed between two', async () => {
+    await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
+    fleet.origin.answer('/pay/2', ({ number }) =>
+      number === 1 ? { gate: createGate() } : { status: 201 },
+    )
+    void fleet.post(0, '/in-steps/pay')
+    await fleet.origin.arrived('/pay/2')
+    await fleet.member(0).kill()
+    await expect
+      .poll(async () => (await fleet.post(1, '/in-steps/pay')).body, { timeout: 5_000 })
+      .toBe('/pay/1 #1, /pay/2 #2')
+    expect(fleet.origin.calls('/pay/1')).toBe(1)
+  })
+
+  it('run a job once, give everybody its result, and refuse another input', async () => {
+    await using fleet = await startIdempotentFleet()
+    const job = (member: number, input: unknown = { n: 1 }, onBusy = 'wait') =>
+      fleet
+        .member(member)
+        .ask({ type: 'job', key: 'invoice:7', path: '/invoice', options: { input, onBusy } })
+    const results = await Promise.all(Array.from({ length: 10 }, (_, i) => job(i % 2)))
+    expect(new Set(results)).toEqual(new Set(['/invoice #1']))
+    await expect(job(0, { n: 2 })).rejects.toThrow('was used with another input')
+    expect(fleet.origin.calls('/invoice')).toBe(1)
+  })
+
+  it('hold no key, user or body in Redis that could be read there, sealed or not', async () => {
+    await using fleet = await startIdempotentFleet({
+      stampede: {
+        idempotency: { secret: 's'.repeat(32), encryptionKeys: ['e'.repeat(32)] },
+      },
+    })
+    const secretWords = [
+      'key-of-ada',
+      'ada-herself',
+      'in-the-body',
+      'in-the-answer',
+      '/orders/secret',
+    ]
+    fleet.origin.answer('/orders', {
+      status: 201,
+      headers: { location: '/orders/secret' },
+      body: 'in-the-answer',
+    })
+    const post = { key: 'key-of-ada', user: 'ada-herself', body: { note: 'in-the-body' } }
+    await fleet.post(0, '/orders', post)
+    const { Redis } = await import('ioredis')
+    const redis = new Redis(fleet.redis.url)
+    const dump = []
+    for (const name of await redis.keys('*')) {
+      dump.push(
+        name,
+        ...Object.entries(await redis.hgetallBuffer(name)).flatMap(([field, value]) => [
+          field,
+          value.toString('latin1'),
+        ]),
+      )
+    }
+    redis.disconnect()
+    expect(dump.length).toBeGreaterThan(5)
+    for (const word of secretWords) expect(dump.join(' ')).not.toContain(word)
+    expect((await fleet.post(1, '/orders', post)).body).toBe('in-the-answer')
+  })
+
+  it('answer 503 while Redis is away, or run unprotected when told so', async () => {
+    await using closed = await startIdempotentFleet({ size: 1 })
+    await closed.post(0, '/orders', { key: 'warm-up' })
+    await closed.redis.pause()
+    const startedAt = performance.now()
+    const refused = await closed.post(0, '/orders')
+    expect(performance.now() - startedAt).toBeLessThan(1_500)
+    expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    await closed.redis.resume()
+    await expect
+      .poll(async () => (await closed.post(0, '/orders')).status, { timeout: 5_000 })
+      .toBe(200)
+
+    await using open = await startIdempotentFleet({
+      size: 1,
+      idempotency: { onStoreError: 'proceed' },
+    })
+    await open.redis.kill()
+    const unprotected = await open.post(0, '/orders')
+    expect(unprotected).toMatchObject({
+      status: 200,
+      headers: { 'idempotency-status': 'unprotected' },
+    })
+    expect(open.origin.calls('/orders')).toBe(1)
+  })
+})

@@ -1,0 +1,1001 @@
+// Locks on real servers, real processes and real faults: who holds what, who is told in time, who waits how
+// long, and what it costs.
+
+import { queryObjects } from 'node:v8'
+import { createStampede, type LockStore, systemClock } from '@stampede/core'
+import { createLocks, Lease, type Locks, type LocksOptions } from '@stampede/locks'
+import { type RedisStoreOptions, redisStore } from '@stampede/redis'
+import { FaultyLocks, refused, unheard } from '@stampede/testkit'
+import { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import { Contender } from '../../packages/locks/src/contender.ts'
+import { names } from '../../packages/redis/src/protocol/keys.ts'
+import { clientCommands } from '../harness/command-stats.ts'
+import { sentByClients } from '../harness/command-trace.ts'
+import { assertCleanExit, type FleetMember, startFleet } from '../harness/fleet.ts'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { startProxy } from '../harness/tcp-proxy.ts'
+import { waitUntil } from '../harness/wait-until.ts'
+
+const BUDGET_MS = 250
+/** What a loaded machine may be late by, where a time is measured and not counted. */
+const MARGIN_MS = 750
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+interface Opened extends AsyncDisposable {
+  readonly locks: Locks
+}
+
+/** Locks of a process of its own, as far as Redis can tell. */
+function openLocks(
+  redis: Redis | string,
+  options: Partial<LocksOptions> = {},
+  store: RedisStoreOptions = {},
+): Opened {
+  const client = typeof redis === 'string' ? new Redis(redis, { lazyConnect: true }) : redis
+  const locks = createLocks({ store: redisStore(client, store), ...options })
+  return {
+    locks,
+    async [Symbol.asyncDispose]() {
+      await locks.close()
+      client.disconnect()
+    },
+  }
+}
+
+/** Its first duplicate, which is for commands, goes one way; the second, which listens, another. */
+function split(commandsUrl: string, subscriberUrl: string): Redis {
+  let made = 0
+  const client = new Redis(commandsUrl, { lazyConnect: true })
+  const duplicate = client.duplicate.bind(client)
+  client.duplicate = (options) => {
+    made += 1
+    const { hostname, port } = new URL(made === 1 ? commandsUrl : subscriberUrl)
+    return duplicate({ ...options, host: hostname, port: Number(port) })
+  }
+  return client
+}
+
+/** A connection of the test's own, to look and to disturb. */
+function openAdmin(redis: RedisServer) {
+  const client = new Redis(redis.url)
+  const { record } = names('stampede')
+  const nameOf = (key: string) => record(`l:${key}`)
+  return {
+    client,
+    nameOf,
+    async record(key: string) {
+      const fields = await client.hgetall(nameOf(key))
+      const places = Object.keys(fields).filter((field) => /^[qp]:/.test(field))
+      return {
+        ...fields,
+        token: fields.token,
+        until: Number.parseInt(fields.until ?? '0', 10),
+        places,
+      }
+    },
+    /** Resolves when that many processes queue. */
+    queued: (key: string, count: number) =>
+      waitUntil(`${count} processes queue for ${key}`, async () => {
+        const fields = await client.hkeys(nameOf(key))
+        return fields.filter((field) => field.startsWith('q:')).length === count
+      }),
+    isFree: (key: string, withinMs: number) =>
+      waitUntil(
+        `${key} is free`,
+        async () => (await client.hget(nameOf(key), 'token')) === null,
+        withinMs,
+      ),
+    isHeld: (key: string) =>
+      waitUntil(`${key} is held`, async () => (await client.hget(nameOf(key), 'token')) !== null),
+    async [Symbol.asyncDispose]() {
+      client.disconnect()
+    },
+  }
+}
+
+interface Had {
+  readonly fence: string
+  readonly askedAt: number
+  readonly hadAt: number
+}
+
+interface Passage {
+  readonly waitedMs: number
+  readonly released: string
+}
+
+async function startLockFleet(options: { size: number; locks?: object; store?: object }) {
+  const redis = await startRedis()
+  const witness = await startRedis()
+  const fleet = await startFleet({
+    size: options.size,
+    entry: new URL('../harness/servers/lock-worker.mjs', import.meta.url),
+    env: {
+      REDIS_URL: redis.url,
+      WITNESS_URL: witness.url,
+      LOCKS: JSON.stringify(options.locks ?? {}),
+      STORE: JSON.stringify(options.store ?? {}),
+    },
+  }).catch(async (error) => {
+    await Promise.all([redis.stop(), witness.stop()])
+    throw error
+  })
+  const { members } = fleet
+  const member = (index: number): FleetMember => {
+    const found = members[index]
+    if (found === undefined) throw new Error(`No member ${index}`)
+    return found
+  }
+  const witnessClient = new Redis(witness.url)
+  return {
+    redis,
+    members,
+    member,
+    begin: (index: number, as: string, key = 'job', given: object = {}) =>
+      member(index).ask({ type: 'begin', as, key, options: given }),
+    had: (index: number, as: string) => member(index).ask<Had>({ type: 'had', as }, 30_000),
+    release: (index: number, as: string) => member(index).ask<string>({ type: 'release', as }),
+    /** Every member has its connections and its scripts. */
+    async warmUp() {
+      for (const each of members) {
+        await each.ask({ type: 'acquire', as: 'warm', key: `warm ${each.index}` })
+        await each.ask({ type: 'release', as: 'warm' })
+      }
+    },
+    crowd: (waiters: number, given: object = {}) =>
+      Promise.all(
+        members.map((each) => each.ask({ type: 'crowd', key: 'job', waiters, ...given })),
+      ),
+    crowded: async (): Promise<Passage[]> =>
+      (
+        await Promise.all(members.map((each) => each.ask<Passage[]>({ type: 'crowded' }, 60_000)))
+      ).flat(),
+    /** Who was inside, in the witness's order: never two, each fence above the last. */
+    async passages(): Promise<Array<{ member: number; fence: bigint }>> {
+      const log = (await witnessClient.lrange('log', 0, -1)).map((line) => line.split(' '))
+      const inside: Array<{ member: number; fence: bigint }> = []
+      for (let i = 0; i < log.length; i += 2) {
+        const [enter, at, fence = '0'] = log[i] ?? []
+        expect(enter, `line ${i}`).toBe('enter')
+        expect(log[i + 1], `line ${i + 1}`).toEqual(['leave', at, fence])
+        inside.push({ member: Number(at), fence: BigInt(fence) })
+      }
+      for (const [i, { fence }] of inside.entries()) {
+        if (i > 0) expect(fence, `passage ${i}`).toBeGreaterThan(inside[i - 1]?.fence ?? 0n)
+      }
+      return inside
+    },
+    count: () => witnessClient.llen('log'),
+    async [Symbol.asyncDispose]() {
+      witnessClient.disconnect()
+      const running = members.filter((each) => each.exit() === undefined)
+      const exits = await Promise.allSettled(running.map((each) => assertCleanExit(each)))
+      await fleet.stop()
+      await Promise.all([redis.stop(), witness.stop()])
+      for (const exit of exits) if (exit.status === 'rejected') throw exit.reason
+    },
+  }
+}
+
+/** What a fenced write does at the data: a fence below the greatest it has seen is refused. */
+class GuardedCell {
+  #fence = 0n
+  value = ''
+
+  write(fence: bigint, value: string): boolean {
+    if (fence < this.#fence) return false
+    this.#fence = fence
+    this.value = value
+    return true
+  }
+}
+
+const aborted = (lease: Lease): Promise<void> =>
+  new Promise((resolve) => {
+    if (lease.signal.aborted) resolve()
+    lease.signal.addEventListener('abort', () => resolve())
+  })
+
+describe('the cost', () => {
+  it('of a lock nobody else wants is one command to acquire and one to release', async () => {
+    await using redis = await startRedis()
+    await using a = openLocks(redis.url)
+    await a.locks.run('warm', () => {})
+    const trace = await redis.traceCommands()
+    for (let i = 0; i < 10; i++) await a.locks.run(`job ${i}`, () => {})
+    const names = sentByClients(await trace.stop()).map(({ name }) => name)
+    expect(names).toEqual(Array(20).fill('evalsha'))
+  })
+
+  it('of renewing is one command for each lease at a third of it, and none before', async () => {
+    await using redis = await startRedis()
+    await using a = openLocks(redis.url, { leaseMs: 1_500 })
+    const lease = await a.locks.acquire('job')
+    const trace = await redis.traceCommands()
+    await sleep(1_300)
+    const commands = sentByClients(await trace.stop())
+    expect(commands.map(({ name }) => name)).toEqual(['eval', 'evalsha'])
+    expect(await lease.release()).toBe('released')
+  })
+
+  it('in connections is two for a cache and its locks together, whatever is locked', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    const client = new Redis(redis.url, { lazyConnect: true })
+    const store = redisStore(client)
+    const stampede = createStampede({ store })
+    const locks = createLocks({ store })
+    await stampede.getOrSet('job', () => 1, { ttlMs: 1_000 })
+    const leases: Lease[] = []
+    for (let i = 0; i < 300; i++) leases.push(await locks.acquire(`job ${i}`))
+    const waiting = leases.slice(0, 50).map((lease) => locks.run(lease.key, () => {}))
+    await Promise.all(leases.map((lease) => lease.release()))
+    await Promise.all(waiting)
+    const clients = String(await admin.client.client('LIST'))
+      .trim()
+      .split('\n')
+    // One more is the test's own.
+    expect(clients).toHaveLength(2 + 1)
+    const channels = (await admin.client.pubsub('CHANNELS')) as string[]
+    expect(channels).toHaveLength(4)
+    await locks.close()
+    expect(await stampede.getOrSet('other', () => 2, { ttlMs: 1_000 })).toBe(2)
+    await stampede.close()
+    await waitUntil('both connections are closed', async () => {
+      const left = String(await admin.client.client('LIST')).trim()
+      return left.split('\n').length === 1
+    })
+  })
+
+  it('and closed before it serves a cache all the same', async () => {
+    await using redis = await startRedis()
+    const client = new Redis(redis.url, { lazyConnect: true })
+    const store = redisStore(client)
+    const locks = createLocks({ store })
+    await locks.run('migration', () => {})
+    await locks.close()
+    const stampede = createStampede({ store })
+    await stampede.getOrSet('k', () => 'v', { ttlMs: 60_000 })
+    await stampede.close()
+    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, storeFailures: 0 })
+  })
+
+  it('in memory is nothing once a key is free again', async () => {
+    await using redis = await startRedis()
+    await using a = openLocks(redis.url)
+    await using b = openLocks(redis.url)
+    const before = queryObjects(Contender, { format: 'count' })
+    const use = async (i: number) => {
+      const key = `key ${i}`
+      const abort = new AbortController()
+      const lease = await a.locks.acquire(key)
+      const waiting = [
+        b.locks.run(key, () => {}),
+        a.locks.run(key, () => {}),
+        b.locks.acquire(key, { signal: abort.signal }).catch(() => {}),
+      ]
+      abort.abort()
+      await lease.release()
+      await Promise.all(waiting)
+    }
+    for (let i = 0; i < 20; i++)
+      await Promise.all(Array.from({ length: 10 }, (_, j) => use(10 * i + j)))
+    await expect
+      .poll(() => queryObjects(Contender, { format: 'count' }), { timeout: 5_000 })
+      .toBe(before)
+  })
+})
+
+describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
+  it('enter one at a time, with rising fences, for at most 2.4 commands each, and none starves', async () => {
+    await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
+    await fleet.warmUp()
+    const before = await fleet.redis.commandStats()
+    await fleet.crowd(60)
+    const passages = await fleet.crowded()
+    const commands = clientCommands(before, await fleet.redis.commandStats())
+    expect(passages.map(({ released }) => released)).toEqual(Array(600).fill('released'))
+    const inside = await fleet.passages()
+    expect(inside).toHaveLength(600)
+    console.log(`commands per lock, in all: ${(commands / 600).toFixed(3)}`)
+    expect(commands / 600).toBeLessThanOrEqual(2.4)
+    // While a process waits it has its turn in every round; twice that is allowed for those who come late.
+    const lastTurn = new Map<number, number>()
+    let longest = 0
+    for (const [turn, { member }] of inside.entries()) {
+      longest = Math.max(longest, turn - (lastTurn.get(member) ?? turn))
+      lastTurn.set(member, turn)
+    }
+    expect(longest).toBeLessThanOrEqual(20)
+  })
+
+  it('are handed the lock for at most 1.2 commands each', async () => {
+    await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
+    await fleet.warmUp()
+    await using admin = openAdmin(fleet.redis)
+    await using holder = openLocks(fleet.redis.url, { leaseMs: 60_000 })
+    const lease = await holder.locks.acquire('job')
+    await fleet.crowd(60)
+    await admin.queued('job', 10)
+    // Whatever they ask while they come, they have asked it: a question each, answered in order.
+    await Promise.all(
+      fleet.members.map((each) =>
+        each.ask({ type: 'acquire', as: 'echo', key: `echo ${each.index}` }),
+      ),
+    )
+    const before = await fleet.redis.commandStats()
+    await lease.release()
+    await fleet.crowded()
+    const commands = clientCommands(before, await fleet.redis.commandStats())
+    expect(await fleet.passages()).toHaveLength(600)
+    console.log(`commands per hand-over: ${(commands / 600).toFixed(3)}`)
+    expect(commands / 600).toBeLessThanOrEqual(1.2)
+  })
+})
+
+describe('a holder is told in time', () => {
+  it('when Redis freezes: within its lease of 1 s, counted from before it asked', async () => {
+    await using redis = await startRedis()
+    await using a = openLocks(redis.url, { leaseMs: 1_000 })
+    await a.locks.run('warm', () => {})
+    const askedAt = performance.now()
+    const lease = await a.locks.acquire('job')
+    await redis.pause()
+    await aborted(lease)
+    const tookMs = performance.now() - askedAt
+    expect(tookMs).toBeLessThanOrEqual(1_000)
+    expect(tookMs).toBeGreaterThan(700)
+    expect(lease.signal.reason).toMatchObject({ code: 'ERR_LOCK_LOST' })
+    expect(await lease.release()).toBe('lost')
+    await redis.resume()
+  })
+
+  it('when Redis dies, and its release says so without waiting for it', async () => {
+    await using redis = await startRedis()
+    await using a = openLocks(redis.url, { leaseMs: 1_000 })
+    const dying = await a.locks.acquire('dying')
+    const askedAt = performance.now()
+    const lease = await a.locks.acquire('job')
+    await redis.kill()
+    const releasedAt = performance.now()
+    expect(await dying.release()).toBe('unknown')
+    expect(performance.now() - releasedAt).toBeLessThan(BUDGET_MS + MARGIN_MS)
+    await aborted(lease)
+    expect(performance.now() - askedAt).toBeLessThanOrEqual(1_000)
+  })
+
+  it.each(['FLUSHALL', 'a restart'])(
+    'when its lock is lost by %s: the next fence is greater, and its late write is refused',
+    async (loss) => {
+      await using redis = await startRedis()
+      await using admin = openAdmin(redis)
+      await using a = openLocks(redis.url, { leaseMs: 2_000 })
+      await using b = openLocks(redis.url)
+      const cell = new GuardedCell()
+      const old = await a.locks.acquire('job')
+      expect(cell.write(old.fence, 'by the first')).toBe(true)
+      if (loss === 'FLUSHALL') await admin.client.flushall()
+      else await redis.restart()
+      let next: Lease | null = null
+      await waitUntil('the next has the lock', async () => {
+        next = await b.locks.tryAcquire('job').catch(() => null)
+        return next !== null
+      })
+      const { fence } = next as unknown as Lease
+      expect(fence).toBeGreaterThan(old.fence)
+      expect(cell.write(fence, 'by the second')).toBe(true)
+      expect(cell.write(old.fence, 'too late')).toBe(false)
+      expect(cell.value).toBe('by the second')
+      await aborted(old)
+      expect(await old.release()).toBe('lost')
+      expect(await (next as unknown as Lease).renew()).toBe(true)
+    },
+  )
+
+  it('when its process was frozen past its lease: another had the lock, and knows it', async () => {
+    await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 800 } })
+    await fleet.warmUp()
+    const cell = new GuardedCell()
+    const frozen = await fleet.member(0).ask<Had>({ type: 'acquire', as: 'a', key: 'job' })
+    fleet.member(0).pause()
+    await fleet.begin(1, 'b')
+    const next = await fleet.had(1, 'b')
+    expect(cell.write(BigInt(next.fence), 'newer')).toBe(true)
+    fleet.member(0).resume()
+    expect(await fleet.member(0).ask({ type: 'holds', as: 'a' })).toEqual({
+      remainingMs: 0,
+      aborted: true,
+    })
+    expect(cell.write(BigInt(frozen.fence), 'late')).toBe(false)
+    expect(await fleet.release(0, 'a')).toBe('lost')
+    expect(await fleet.member(1).ask({ type: 'holds', as: 'b' })).toMatchObject({ aborted: false })
+    expect(await fleet.release(1, 'b')).toBe('released')
+  })
+})
+
+describe('a holder that is killed', () => {
+  it('costs the next the rest of its lease', async () => {
+    await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 1_000 } })
+    await using admin = openAdmin(fleet.redis)
+    await fleet.warmUp()
+    await fleet.member(0).ask({ type: 'acquire', as: 'a', key: 'job' })
+    await fleet.begin(1, 'b')
+    await admin.queued('job', 1)
+    await fleet.member(0).kill()
+    const { until } = await admin.record('job')
+    const { fence } = await fleet.had(1, 'b')
+    // The fence is the server's time of the grant, in microseconds: no other clock is needed.
+    const lateMs = Number(fence) / 1_000 - until
+    expect(lateMs).toBeGreaterThanOrEqual(0)
+    expect(lateMs).toBeLessThan(50 + MARGIN_MS)
+    expect(await fleet.release(1, 'b')).toBe('released')
+  })
+})
+
+describe('a lock that is handed over', () => {
+  it('skips processes that died in the queue, at no cost', async () => {
+    await using fleet = await startLockFleet({ size: 4 })
+    await using admin = openAdmin(fleet.redis)
+    await fleet.warmUp()
+    await using holder = openLocks(fleet.redis.url)
+    const lease = await holder.locks.acquire('job')
+    await holder.locks.run('warm', () => {})
+    for (const index of [0, 1, 2, 3]) {
+      await fleet.begin(index, 'waiter')
+      await admin.queued('job', index + 1)
+    }
+    await Promise.all([0, 1, 2].map((index) => fleet.member(index).kill()))
+    await waitUntil('Redis knows that they are gone', async () => {
+      const channels = (await admin.client.pubsub('CHANNELS', '*:grant:*')) as string[]
+      return channels.length === 2
+    })
+    const trace = await fleet.redis.traceCommands()
+    const releasedAt = performance.now()
+    expect(await lease.release()).toBe('released')
+    await fleet.had(3, 'waiter')
+    expect(performance.now() - releasedAt).toBeLessThan(MARGIN_MS)
+    const commands = await trace.stop()
+    const scripts = sentByClients(commands).filter(({ name }) => name.startsWith('eval'))
+    expect(scripts).toHaveLength(1)
+    expect(commands.filter(({ name }) => name === 'publish')).toHaveLength(4)
+  })
+
+  it('to a process that does not take it costs the others a claim of 2 s, not its lease', async () => {
+    await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 12_000 } })
+    await using admin = openAdmin(fleet.redis)
+    await fleet.warmUp()
+    await using holder = openLocks(fleet.redis.url, { leaseMs: 12_000 })
+    const lease = await holder.locks.acquire('job')
+    for (const index of [0, 1]) {
+      await fleet.begin(index, 'waiter')
+      await admin.queued('job', index + 1)
+    }
+    fleet.member(0).pause()
+    const releasedAt = performance.now()
+    await lease.release()
+    await fleet.had(1, 'waiter').finally(() => fleet.member(0).resume())
+    expect(performance.now() - releasedAt).toBeLessThan(2_000 + 2 * MARGIN_MS)
+  })
+
+  it('to a process that was frozen is not had by it when it wakes: it waits for the next turn', async () => {
+    await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 3_000 } })
+    await using admin = openAdmin(fleet.redis)
+    await fleet.warmUp()
+    await using holder = openLocks(fleet.redis.url, { leaseMs: 3_000 })
+    const lease = await holder.locks.acquire('job')
+    for (const index of [0, 1]) {
+      await fleet.begin(index, 'waiter')
+      await admin.queued('job', index + 1)
+    }
+    fleet.member(0).pause()
+    await lease.release()
+    const other = await fleet.had(1, 'waiter').finally(() => fleet.member(0).resume())
+    const late = fleet.had(0, 'waiter')
+    await admin.queued('job', 1)
+    expect(await fleet.release(1, 'waiter')).toBe('released')
+    expect(BigInt((await late).fence)).toBeGreaterThan(BigInt(other.fence))
+    expect(await fleet.member(0).ask({ type: 'holds', as: 'waiter' })).toMatchObject({
+      aborted: false,
+    })
+  })
+
+  it('to a process that went on waiting under another name, after a lost reply, serves who waits there', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await using a = openLocks(redis.url)
+    const client = new Redis(redis.url, { lazyConnect: true })
+    const faulty = new FaultyLocks(redisStore(client).locks)
+    const b = createLocks({ store: { locks: faulty } })
+    const lease = await a.locks.acquire('job')
+    faulty.next('acquire', unheard)
+    await expect(b.acquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    const waiting = b.acquire('job')
+    await admin.queued('job', 1)
+    // Its second question has been answered when this one is.
+    await b.tryAcquire('echo')
+    const releasedAt = performance.now()
+    await lease.release()
+    await waiting
+    expect(performance.now() - releasedAt).toBeLessThan(MARGIN_MS)
+    await b.close()
+    client.disconnect()
+  })
+})
+
+describe('a subscription', () => {
+  it('that is killed while many wait makes them look again: no gap is longer than lease + 250 ms', {
+    timeout: 60_000,
+  }, async () => {
+    const leaseMs = 1_000
+    await using fleet = await startLockFleet({ size: 5, locks: { leaseMs, waitMs: 60_000 } })
+    await using admin = openAdmin(fleet.redis)
+    await fleet.warmUp()
+    await using holder = openLocks(fleet.redis.url)
+    const lease = await holder.locks.acquire('job')
+    await fleet.crowd(20, { holdMs: 5 })
+    await admin.queued('job', 5)
+    await admin.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    const releasedAt = Number((await admin.client.time())[0]) * 1_000
+    await lease.release()
+    for (const seen of [40, 100]) {
+      await waitUntil(`${seen / 2} were served`, async () => (await fleet.count()) >= seen, 30_000)
+      await admin.client.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    }
+    const passages = await fleet.crowded()
+    expect(passages.map(({ released }) => released)).toEqual(Array(100).fill('released'))
+    const inside = await fleet.passages()
+    const momentsMs = [releasedAt, ...inside.map(({ fence }) => Number(fence) / 1_000)]
+    const gaps = momentsMs.slice(1).map((ms, i) => ms - (momentsMs[i] ?? 0))
+    // Beyond the promise: the server's seconds are cut off, 50 ms are spread, and the machine is busy.
+    expect(Math.max(...gaps)).toBeLessThan(leaseMs + 250 + 1_000)
+  })
+
+  it('that is half-open is found out by its heartbeat: the waiter has its lock within lease + 250 ms', async () => {
+    const leaseMs = 2_000
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using admin = openAdmin(redis)
+    await using a = openLocks(redis.url, { leaseMs })
+    await using b = openLocks(split(redis.url, proxy.url), { leaseMs })
+    const lease = await a.locks.acquire('job')
+    const waiting = b.locks.acquire('job')
+    await admin.queued('job', 1)
+    proxy.stall()
+    await lease.release()
+    const releasedAt = performance.now()
+    const had = await waiting
+    expect(performance.now() - releasedAt).toBeLessThan(leaseMs + 250 + MARGIN_MS)
+    // What was held back comes now, and says what is known: nothing is given away.
+    proxy.flow()
+    for (let i = 0; i < 10; i++) {
+      expect(await a.locks.tryAcquire('job')).toBeNull()
+      await sleep(50)
+    }
+    expect(had.signal.aborted).toBe(false)
+    expect(await had.release()).toBe('released')
+  })
+
+  it('that is slow does not give the lock to two: the late message tells of a lease that is held', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using admin = openAdmin(redis)
+    await using b = openLocks(split(redis.url, proxy.url), {}, { commandTimeoutMs: 3_000 })
+    await using c = openLocks(redis.url)
+    await b.locks.run('warm', () => {})
+    proxy.delay(400)
+    const silent = redisStore(new Redis(redis.url, { lazyConnect: true })).locks
+    attachDeaf(silent)
+    await silent.acquire('job', { token: 'silent', leaseMs: 500, queue: false })
+    const waiting = b.locks.acquire('job')
+    await admin.queued('job', 1)
+    const lease = await waiting
+    // The message of the same grant is still on its way, for 400 ms.
+    for (let i = 0; i < 16; i++) {
+      expect(await c.locks.tryAcquire('job')).toBeNull()
+      await sleep(50)
+    }
+    expect(lease.signal.aborted).toBe(false)
+    expect(await lease.release()).toBe('released')
+    await silent.close()
+  })
+
+  it('that is still being made loses no wake-up', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    proxy.delay(100)
+    await using a = openLocks(redis.url, { leaseMs: 20_000 })
+    await using b = openLocks(split(redis.url, proxy.url), {}, { commandTimeoutMs: 5_000 })
+    const lease = await a.locks.acquire('job')
+    const askedAt = performance.now()
+    const waiting = b.locks.acquire('job')
+    await sleep(150)
+    await lease.release()
+    await waiting
+    expect(performance.now() - askedAt).toBeLessThan(5_000)
+  })
+
+  it('that is forbidden is not needed for polling', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await admin.client.acl(
+      'SETUSER',
+      'quiet',
+      'on',
+      '>pw',
+      '~*',
+      'resetchannels',
+      '+@all',
+      '-subscribe',
+    )
+    const url = redis.url.replace('//', '//quiet:pw@')
+    await using a = openLocks(url, { wait: 'poll' })
+    await using b = openLocks(url, { wait: 'poll' })
+    const lease = await a.locks.acquire('job')
+    const waiting = b.locks.acquire('job')
+    await waitUntil('the other has asked', async () => {
+      const { evalsha = 0 } = await redis.commandStats()
+      return evalsha >= 3
+    })
+    const releasedAt = performance.now()
+    expect(await lease.release()).toBe('released')
+    expect((await waiting).fence).toBeGreaterThan(lease.fence)
+    expect(performance.now() - releasedAt).toBeLessThan(128 + MARGIN_MS)
+    const { publish = 0 } = await redis.commandStats()
+    expect(publish).toBe(0)
+  })
+
+  it('that is forbidden leaves those who wait in the queue until the end of the lease, no longer', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await admin.client.acl('SETUSER', 'quiet', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
+    const leaseMs = 1_000
+    await using a = openLocks(redis.url, { leaseMs })
+    await using b = openLocks(redis.url.replace('//', '//quiet:pw@'), { leaseMs })
+    const lease = await a.locks.acquire('job')
+    const waiting = b.locks.acquire('job')
+    await admin.queued('job', 1)
+    const releasedAt = performance.now()
+    await lease.release()
+    await waiting
+    expect(performance.now() - releasedAt).toBeLessThan(leaseMs + 250 + MARGIN_MS)
+  })
+})
+
+describe('a server', () => {
+  it('whose scripts are flushed every 10 ms is no error to anybody', async () => {
+    await using fleet = await startLockFleet({ size: 3 })
+    await using admin = openAdmin(fleet.redis)
+    await fleet.warmUp()
+    const flushing = setInterval(() => void admin.client.script('FLUSH'), 10)
+    const toil = fleet.members.map((each) =>
+      each.ask<{ rounds: number; errors: string[] }>({ type: 'toil', key: 'job', ms: 2_000 }),
+    )
+    const results = await Promise.all(toil).finally(() => clearInterval(flushing))
+    for (const { rounds, errors } of results) {
+      expect(errors).toEqual([])
+      expect(rounds).toBeGreaterThan(20)
+    }
+  })
+
+  it('that is full refuses to lock, and keeps and frees what was locked before', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await using a = openLocks(redis.url, { leaseMs: 1_500 })
+    await using b = openLocks(redis.url, { leaseMs: 1_500 })
+    const freed = await a.locks.acquire('freed')
+    const kept = await a.locks.acquire('kept')
+    const waiting = b.locks.acquire('freed', { waitMs: 20_000 }).catch((error: unknown) => error)
+    await admin.queued('freed', 1)
+    await admin.client.config('SET', 'maxmemory', '1')
+    await expect(b.locks.tryAcquire('new')).rejects.toMatchObject({
+      code: 'ERR_LOCK_UNAVAILABLE',
+      message: expect.stringContaining('OOM'),
+    })
+    const { token } = await admin.record('freed')
+    expect(await freed.release()).toBe('released')
+    expect((await admin.record('freed')).token).not.toBe(token)
+    // Longer than its lease: it is renewed.
+    await sleep(2_000)
+    expect(kept.signal.aborted).toBe(false)
+    expect(await kept.release()).toBe('released')
+    await admin.client.config('SET', 'maxmemory', '0')
+    // The hand-over needs no more memory than the release gave back; asking again may be refused meanwhile.
+    const outcome = await waiting
+    if (outcome instanceof Lease) await outcome.release()
+    await b.locks.run('freed', () => {})
+  })
+
+  it.each([
+    ['READONLY', ['REPLICAOF', '127.0.0.1', '1']],
+    ['MASTERDOWN', ['CONFIG', 'SET', 'replica-serve-stale-data', 'no']],
+    ['NOREPLICAS', ['CONFIG', 'SET', 'min-replicas-to-write', '3']],
+    ['BUSY', ['CONFIG', 'SET', 'busy-reply-threshold', '20']],
+  ])(
+    'that answers %s is unavailable, not busy; what was held is kept as long as it lasts',
+    async (code, command) => {
+      await using redis = await startRedis()
+      await using admin = openAdmin(redis)
+      await using a = openLocks(redis.url, { leaseMs: 20_000 })
+      const lease = await a.locks.acquire('held')
+      if (code === 'MASTERDOWN') await admin.client.call('REPLICAOF', '127.0.0.1', '1')
+      const [name = '', ...args] = command
+      await admin.client.call(name, ...args)
+      const blocking = new Redis(redis.url, { maxRetriesPerRequest: 0 })
+      if (code === 'BUSY') {
+        const loop = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 3 do end"
+        blocking.eval(loop, 0).catch(() => {})
+        await waitUntil('the server is busy', () =>
+          admin.client.ping().then(
+            () => false,
+            (error: Error) => error.message.startsWith('BUSY'),
+          ),
+        )
+      }
+      for (const asked of [a.locks.tryAcquire('job'), a.locks.acquire('job')]) {
+        await expect(asked).rejects.toMatchObject({
+          code: 'ERR_LOCK_UNAVAILABLE',
+          message: expect.stringContaining(code),
+        })
+      }
+      expect(lease.signal.aborted).toBe(false)
+      expect(await lease.release()).toBe('unknown')
+      blocking.disconnect()
+    },
+  )
+
+  it.each(['inf', 'nan', 'x', '-5', '1e300', '9007199254740993'])(
+    'that has %s in the place of a fence answers all the same: with a fence that rises, or a refusal',
+    async (planted) => {
+      await using redis = await startRedis()
+      await using admin = openAdmin(redis)
+      await using a = openLocks(redis.url)
+      await admin.client.hset(admin.nameOf('job'), { fence: planted })
+      const fences: bigint[] = []
+      for (let i = 0; i < 3; i++) {
+        const outcome = await Promise.race([
+          a.locks.acquire('job').catch((error: { code?: string }) => error.code),
+          sleep(2_000).then(() => 'pending'),
+        ])
+        if (outcome instanceof Lease) {
+          fences.push(outcome.fence)
+          await outcome.release()
+        } else expect(outcome).toBe('ERR_LOCK_UNAVAILABLE')
+      }
+      expect(new Set(fences).size).toBe(fences.length)
+      expect(fences).toEqual([...fences].sort((x, y) => (x < y ? -1 : 1)))
+    },
+  )
+
+  it('that forbids scripts says so at once', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await admin.client.acl('SETUSER', 'weak', 'on', '>pw', '~*', '&*', '+@all', '-eval', '-evalsha')
+    await using a = openLocks(redis.url.replace('//', '//weak:pw@'))
+    const askedAt = performance.now()
+    await expect(a.locks.acquire('job')).rejects.toMatchObject({
+      code: 'ERR_LOCK_UNAVAILABLE',
+      message: expect.stringMatching(/permission/),
+    })
+    expect(performance.now() - askedAt).toBeLessThan(BUDGET_MS + MARGIN_MS)
+  })
+
+  it('that forbids to publish still locks: those who wait are served when the claim is over', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await admin.client.acl('SETUSER', 'mute', 'on', '>pw', '~*', '&*', '+@all', '-publish')
+    const url = redis.url.replace('//', '//mute:pw@')
+    await using a = openLocks(url, { leaseMs: 1_000 })
+    await using b = openLocks(url, { leaseMs: 1_000 })
+    expect(await (await a.locks.acquire('alone')).release()).toBe('released')
+    const lease = await a.locks.acquire('job')
+    const waiting = b.locks.acquire('job')
+    await admin.queued('job', 1)
+    const releasedAt = performance.now()
+    expect(await lease.release()).toBe('unknown')
+    expect((await waiting).fence).toBeGreaterThan(lease.fence)
+    expect(performance.now() - releasedAt).toBeLessThan(1_000 + 250 + MARGIN_MS)
+  })
+})
+
+describe('a lost reply', () => {
+  it('of an acquire leaves the key free soon, not after the lease', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using admin = openAdmin(redis)
+    await using a = openLocks(proxy.url, { leaseMs: 30_000 }, { commandTimeoutMs: BUDGET_MS })
+    await using b = openLocks(redis.url)
+    await a.locks.run('warm', () => {})
+    // There within the budget, and back after it.
+    proxy.delay(150)
+    const outcome = a.locks.tryAcquire('job').catch((error: unknown) => error)
+    await admin.isHeld('job')
+    expect(await outcome).toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    await admin.isFree('job', 1_000 + MARGIN_MS)
+    expect(await b.locks.tryAcquire('job')).not.toBeNull()
+  })
+
+  it('of an acquire by a connection that broke leaves the key free soon', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using admin = openAdmin(redis)
+    await using a = openLocks(proxy.url, { leaseMs: 30_000 })
+    await a.locks.run('warm', () => {})
+    proxy.delay(100)
+    const outcome = a.locks.acquire('job').catch((error: unknown) => error)
+    await admin.isHeld('job')
+    proxy.drop()
+    proxy.delay(0)
+    expect(await outcome).toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    await admin.isFree('job', 3_000 + MARGIN_MS)
+  })
+
+  it('of a release is unknown, once, without an error; the key is free', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using a = openLocks(proxy.url, {}, { commandTimeoutMs: BUDGET_MS })
+    await using b = openLocks(redis.url)
+    await a.locks.run('warm', () => {})
+    const lease = await a.locks.acquire('job')
+    proxy.delay(150)
+    expect(await lease.release()).toBe('unknown')
+    expect((await b.locks.acquire('job', { waitMs: 1_000 })).fence).toBeGreaterThan(lease.fence)
+  })
+
+  it('of a renewal costs nothing: it is tried again, and the lease is kept', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using a = openLocks(proxy.url, { leaseMs: 3_000 })
+    const lease = await a.locks.acquire('job')
+    proxy.delay(100)
+    const before = (await redis.commandStats()).hmget ?? 0
+    await waitUntil('the renewal has arrived', async () => {
+      return ((await redis.commandStats()).hmget ?? 0) > before
+    })
+    proxy.drop()
+    proxy.delay(0)
+    await sleep(3_500)
+    expect(lease.signal.aborted).toBe(false)
+    expect(await lease.release()).toBe('released')
+  })
+})
+
+describe('an acquire', () => {
+  it('that a frozen server runs after its caller gave up is refused', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await using a = openLocks(redis.url, { leaseMs: 30_000 })
+    await a.locks.run('warm', () => {})
+    const scripts = async () => {
+      const { evalsha = 0, eval: whole = 0 } = await redis.commandStats()
+      return evalsha + whole
+    }
+    const before = await scripts()
+    await redis.pause()
+    await expect(a.locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    // Its caller has given up, but on the server's clock it is not too late before the budget is spent.
+    await sleep(100)
+    await redis.resume()
+    await waitUntil('the server has run it', async () => (await scripts()) > before)
+    // No fence: it was not even granted for a moment.
+    expect(await admin.client.exists(admin.nameOf('job'))).toBe(0)
+    expect(await a.locks.tryAcquire('job')).not.toBeNull()
+  })
+
+  it('that a frozen server runs late, when nothing was known of its clock, is taken back', async () => {
+    await using redis = await startRedis()
+    await using admin = openAdmin(redis)
+    await using a = openLocks(redis.url, { leaseMs: 30_000 })
+    await using b = openLocks(redis.url)
+    await b.locks.run('warm', () => {})
+    await waitUntil('the connections are there', async () => {
+      const channels = (await admin.client.pubsub('CHANNELS', '*:grant:*')) as string[]
+      return channels.length === 2
+    })
+    await redis.pause()
+    await expect(a.locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    await redis.resume()
+    await waitUntil(
+      'the key is free',
+      async () => (await b.locks.tryAcquire('job')) !== null,
+      8_000,
+    )
+  })
+
+  it.each(['free', 'held'])(
+    'that is aborted on its way leaves neither lock nor place in the queue: %s',
+    async (state) => {
+      await using redis = await startRedis()
+      await using proxy = await startProxy(redis.port)
+      await using admin = openAdmin(redis)
+      await using a = openLocks(proxy.url, { leaseMs: 30_000 })
+      await using b = openLocks(redis.url, { leaseMs: 30_000 })
+      await a.locks.run('warm', () => {})
+      const held = state === 'held' ? await b.locks.acquire('job') : undefined
+      proxy.delay(50)
+      const abort = new AbortController()
+      const waiting = a.locks.acquire('job', { signal: abort.signal })
+      const outcome = waiting.catch((error: unknown) => error)
+      abort.abort()
+      expect(await outcome).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+      if (held === undefined) {
+        await admin.isHeld('job')
+        await admin.isFree('job', 1_000 + MARGIN_MS)
+      } else {
+        await admin.queued('job', 1)
+        await admin.queued('job', 0)
+        expect((await admin.record('job')).places).toEqual([])
+        expect(await held.release()).toBe('released')
+      }
+      proxy.delay(0)
+      expect(await b.locks.tryAcquire('job')).not.toBeNull()
+    },
+  )
+
+  it('that is under way when the locks are closed leaves no lock', async () => {
+    await using redis = await startRedis()
+    await using a = openLocks(redis.url, { leaseMs: 30_000 })
+    await using b = openLocks(redis.url)
+    await a.locks.run('job', () => {})
+    const outcome = a.locks.acquire('job').catch((error: unknown) => error)
+    await a.locks.close()
+    expect(await outcome).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+    expect((await b.locks.acquire('job', { waitMs: 2_000 })).remainingMs()).toBeGreaterThan(0)
+  })
+})
+
+describe('a release', () => {
+  it('while a renewal is under way ends the lease: nothing brings it back', async () => {
+    await using redis = await startRedis()
+    await using proxy = await startProxy(redis.port)
+    await using admin = openAdmin(redis)
+    await using a = openLocks(proxy.url, { leaseMs: 900 })
+    await using b = openLocks(redis.url)
+    for (let i = 0; i < 3; i++) {
+      const lease = await a.locks.acquire('job')
+      proxy.delay(60)
+      // The renewal is sent at 300 ms, and is under way until 420 ms.
+      await sleep(310 + 40 * i)
+      expect(await lease.release()).toBe('released')
+      proxy.delay(0)
+      expect(lease.signal.reason).toMatchObject({ message: expect.stringContaining('released') })
+      expect((await admin.record('job')).token).toBeUndefined()
+      await b.locks.run('job', { waitMs: 0 }, () => {})
+    }
+  })
+
+  it('of a lease that was lost does not disturb those who wait in the same process', async () => {
+    await using redis = await startRedis()
+    await using other = openLocks(redis.url)
+    const client = new Redis(redis.url, { lazyConnect: true })
+    const faulty = new FaultyLocks(redisStore(client).locks)
+    const locks = createLocks({ store: { locks: faulty }, leaseMs: 1_000, maxHoldMs: 300 })
+    for (let i = 0; i < 6; i++) faulty.next('renew', refused)
+    const first = await locks.acquire('job')
+    const second = locks.acquire('job')
+    const third = locks.acquire('job')
+    await aborted(first)
+    // Its lease is over here, and for the store almost: the release frees it for the next.
+    expect(await first.release()).toBe('lost')
+    const lease = await second
+    expect(await other.locks.tryAcquire('job')).toBeNull()
+    await lease.release()
+    const releasedAt = performance.now()
+    await (await third).release()
+    expect(performance.now() - releasedAt).toBeLessThan(MARGIN_MS)
+    await locks.close()
+    client.disconnect()
+  })
+})
+
+function attachDeaf(store: LockStore): void {
+  const ignore = () => {}
+  store.attach({
+    clock: systemClock,
+    onGrant: ignore,
+    onGap: ignore,
+    onLost: ignore,
+    onError: ignore,
+  })
+}

@@ -1,0 +1,364 @@
+// Every reply and every write of the scripts that end an attempt at an idempotency key: finish-record by its holder,
+// settle-record by an operator. As in lua.test.ts: without the line that gives it, its test fails.
+
+import type { Redis } from 'ioredis'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { finishRecord, settleRecord } from '../../packages/redis/src/protocol/scripts.generated.ts'
+import {
+  COMPLETED,
+  call,
+  DOUBTED,
+  expectKept,
+  hearWakes,
+  inTime,
+  KEEP_MS,
+  LAPSED,
+  LARGEST,
+  late,
+  less,
+  NONSENSE,
+  NOW,
+  plant,
+  RELEASED,
+  SOUND,
+  UNCERTAIN,
+  unchanged,
+} from '../harness/lua-records.ts'
+import {
+  allHeard,
+  type Fields,
+  FUTURE,
+  fieldsOf,
+  key,
+  record,
+  redis,
+  serverMs,
+  statusOf,
+  tests,
+  whenFull,
+  without,
+} from '../harness/lua-scripts.ts'
+
+/** They wait; of others nothing is told. */
+const WAITING = { 'w:me': 1, 'w:you': 1 }
+const woken = () => [`wake ${tests} me the key`, `wake ${tests} you the key`]
+const settled = () => `settled ${tests} 0the key`
+
+beforeEach(() => hearWakes('me', 'you', 'others'))
+
+describe('finish-record', () => {
+  interface Given {
+    token?: string
+    fence?: string
+    notAfter?: number
+    client?: Redis
+  }
+  const finish = (as: string, given: Given = {}) => {
+    const { token = 'holder', fence = '7', notAfter = 0, client = redis } = given
+    const ending = [as, KEEP_MS, `frame of ${as}`, 'e2', 'c2', 'the key', `wake ${tests} `]
+    return call(finishRecord, [token, fence, ...ending, notAfter], client)
+  }
+  const STATES = ['completed', 'released', 'uncertain']
+
+  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+    const notAfter = await late()
+    expect(await finish('completed', { notAfter })).toEqual(['LATE', NOW])
+    expect(await redis.exists(key)).toBe(0)
+    await plant({ ...SOUND, ...WAITING })
+    expect(await unchanged(() => finish('completed', { notAfter }))).toEqual(['LATE', NOW])
+  })
+
+  it('FINISHED before that moment', async () => {
+    await plant(SOUND)
+    expect(await statusOf(finish('completed', { notAfter: await inTime() }))).toBe('FINISHED')
+  })
+
+  it.each([
+    ['completed', { frame: 'frame of completed' }],
+    ['released', { lost: '0' }],
+    ['uncertain', {}],
+  ])(
+    'FINISHED as %s: no lease, kept as long as was said, whoever waits is woken',
+    async (as, more) => {
+      await plant({ ...SOUND, ...WAITING })
+      const before = await serverMs()
+      const [status, now] = (await finish(as)) as [string, number]
+      expect(status).toBe('FINISHED')
+      expect(now).toBeGreaterThanOrEqual(before)
+      expect(now).toBeLessThanOrEqual(await serverMs())
+      const rest = less('token', 'until')
+      expect(await fieldsOf()).toEqual({ ...rest, s: as, ended: 'holder', ...more })
+      await expectKept(KEEP_MS)
+      expect((await allHeard()).sort()).toEqual(woken())
+    },
+  )
+
+  it.each([
+    ['whose lease is over', LAPSED],
+    ['that is uncertain because its lease is over', DOUBTED],
+  ])('FINISHED by the holder of an attempt %s', async (_, fields) => {
+    for (const as of STATES) {
+      await plant({ ...fields, ...WAITING })
+      expect(await finish(as)).toEqual(['FINISHED', NOW])
+      const { s, ended, token, until, ...rest } = await fieldsOf()
+      expect([s, ended, token, until]).toEqual([as, 'holder', undefined, undefined])
+      expect(Object.keys(rest).filter((field) => field.startsWith('w:'))).toEqual([])
+      await expectKept(KEEP_MS)
+    }
+    expect(await allHeard()).toHaveLength(6)
+  })
+
+  it('FINISHED by the token alone, which takes it back: what was lost before counts on', async () => {
+    await plant({ ...SOUND, ...WAITING })
+    expect(await finish('released', { fence: '*' })).toEqual(['FINISHED', NOW])
+    const rest = less('token', 'until')
+    expect(await fieldsOf()).toEqual({ ...rest, s: 'released', ended: 'holder' })
+    await expectKept(KEEP_MS)
+    expect((await allHeard()).sort()).toEqual(woken())
+  })
+
+  it.each([
+    ['completed', COMPLETED],
+    ['released', RELEASED],
+    ['uncertain', UNCERTAIN],
+  ])('FINISHED as %s again: nothing is written twice', async (as, fields) => {
+    await plant({ ...fields, ...WAITING })
+    for (const fence of ['7', '*']) {
+      const reply = await unchanged(() => finish(as, { token: 'before', fence }))
+      expect(reply).toEqual(['FINISHED', NOW])
+    }
+  })
+
+  it('FINISHED on a server that is full', async () => {
+    for (const as of STATES) {
+      await plant({ ...SOUND, ...WAITING })
+      expect(await whenFull(() => finish(as))).toEqual(['FINISHED', NOW])
+      expect(await fieldsOf()).toMatchObject({ s: as, ended: 'holder' })
+      await expectKept(KEEP_MS)
+    }
+    expect(await allHeard()).toHaveLength(6)
+  })
+
+  it('FINISHED where nobody may be told', async () => {
+    await plant({ ...SOUND, ...WAITING })
+    const client = await without('publish')
+    expect(await finish('completed', { client })).toEqual(['FINISHED', NOW])
+    client.disconnect()
+    expect(await fieldsOf()).toMatchObject({ s: 'completed', ended: 'holder' })
+    expect(Object.keys(await fieldsOf()).filter((field) => field.startsWith('w:'))).toEqual([])
+  })
+
+  it('RESURRECTED as completed where nothing is any more', async () => {
+    const [status, now] = (await finish('completed')) as [string, number]
+    expect(status).toBe('RESURRECTED')
+    const written = { v: '1', s: 'completed', exact: 'e2', canonical: 'c2', fence: '7' }
+    const counts = { attempt: '1', lost: '0', recovery: '0', created: String(now) }
+    const ending = { ended: 'holder', frame: 'frame of completed' }
+    expect(await fieldsOf()).toEqual({ ...written, ...counts, ...ending })
+    await expectKept(KEEP_MS)
+    expect(await unchanged(() => finish('completed'))).toEqual(['FINISHED', NOW])
+  })
+
+  it('RESURRECTED on a server that is full', async () => {
+    expect(await whenFull(() => finish('completed'))).toEqual(['RESURRECTED', NOW])
+    expect(await fieldsOf()).toMatchObject({ s: 'completed', frame: 'frame of completed' })
+    await expectKept(KEEP_MS)
+  })
+
+  it('STALE where nothing is any more and nothing was done', async () => {
+    for (const [as, fence] of [
+      ['released', '7'],
+      ['uncertain', '7'],
+      ['completed', '*'],
+      ['released', '*'],
+    ] as const) {
+      expect([as, await finish(as, { fence })]).toEqual([as, ['STALE', NOW]])
+      expect(await redis.exists(key)).toBe(0)
+    }
+  })
+
+  it.each([
+    ['another has it', SOUND, { token: 'other' }],
+    ['another has it, asked by the token alone', SOUND, { token: 'other', fence: '*' }],
+    ['it began again under the same name', { ...SOUND, ended: 'holder' }, { fence: '6' }],
+    ['a later one is uncertain', DOUBTED, { token: 'other' }],
+    ['a later one ended as this one would', { ...SOUND, s: 'uncertain' }, { token: 'before' }],
+    ['it is of another layout', { ...SOUND, v: '2' }, {}],
+    ['it is of no layout', less('v'), { fence: '*' }],
+    ['it is in no state', { ...SOUND, s: 'done' }, {}],
+    ['it completed, whoever it was', { ...COMPLETED, token: 'holder' }, {}],
+    ['it was released, whoever had it', { ...RELEASED, token: 'holder' }, {}],
+  ])('STALE when %s: nothing is written', async (_, fields, given) => {
+    await plant({ ...fields, ...WAITING })
+    for (const as of STATES) {
+      expect([as, await unchanged(() => finish(as, given))]).toEqual([as, ['STALE', NOW]])
+    }
+  })
+
+  it('STALE when it ended otherwise, by another, or under a later fence', async () => {
+    for (const fields of [COMPLETED, RELEASED, UNCERTAIN]) {
+      await plant(fields)
+      for (const as of STATES) {
+        const others = [{ token: 'holder' }, { token: 'before', fence: '6' }]
+        if (as !== fields.s) others.push({ token: 'before' })
+        for (const given of others) {
+          const reply = await unchanged(() => finish(as, given))
+          expect([fields.s, as, given, reply]).toEqual([fields.s, as, given, ['STALE', NOW]])
+        }
+      }
+    }
+  })
+})
+
+describe('settle-record', () => {
+  interface Given {
+    force?: 0 | 1
+    notAfter?: number
+    client?: Redis
+  }
+  const settle = (as: string, given: Given = {}) => {
+    const { force = 0, notAfter = 0, client = redis } = given
+    const args = [as, KEEP_MS, `frame of ${as}`, force, 'the key', `wake ${tests} `]
+    return call(settleRecord, [...args, `settled ${tests}`, notAfter], client)
+  }
+  const SETTLED = { ...less('token', 'until'), ended: '', lost: '0', recovery: '0' }
+  const ENDINGS: ReadonlyArray<readonly [string, Fields]> = [
+    ['completed', { ...SETTLED, s: 'completed', frame: 'frame of completed' }],
+    ['released', { ...SETTLED, s: 'released' }],
+  ]
+
+  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+    await plant({ ...UNCERTAIN, ...WAITING })
+    const notAfter = await late()
+    expect(await unchanged(() => settle('released', { notAfter }))).toEqual(['LATE', NOW])
+  })
+
+  it('SETTLED before that moment', async () => {
+    await plant(UNCERTAIN)
+    expect(await statusOf(settle('released', { notAfter: await inTime() }))).toBe('SETTLED')
+  })
+
+  it('ABSENT: nothing is written, also with force', async () => {
+    for (const force of [0, 1] as const) {
+      expect(await settle('completed', { force })).toEqual(['ABSENT', NOW])
+      expect(await redis.exists(key)).toBe(0)
+    }
+    expect(await allHeard()).toEqual([])
+  })
+
+  it.each([
+    ['it runs', SOUND],
+    ['it runs until some moment, and since', { ...SOUND, until: `${FUTURE} 1` }],
+    ['it has completed', COMPLETED],
+    ['it has completed, after its lease', { ...COMPLETED, until: '1' }],
+    ['it is in no state', { ...SOUND, s: 'done' }],
+    ['nobody knows until when it runs', { ...SOUND, until: 'x' }],
+    ['nothing says until when it runs', less('until')],
+    ['it runs until no number that counts', { ...SOUND, until: '9'.repeat(20) }],
+  ])('REFUSED without force when %s', async (_, fields) => {
+    await plant({ ...fields, ...WAITING })
+    for (const [as] of ENDINGS) {
+      expect(await unchanged(() => settle(as))).toEqual(['REFUSED', NOW])
+    }
+  })
+
+  it('REFUSED also with force when it is not of this layout', async () => {
+    for (const fields of [{ ...UNCERTAIN, v: '2' }, { ...UNCERTAIN, v: '' }, less('v')]) {
+      await plant({ ...fields, ...WAITING })
+      for (const force of [0, 1] as const) {
+        const reply = await unchanged(() => settle('released', { force }))
+        expect(reply).toEqual(['REFUSED', NOW])
+      }
+    }
+  })
+
+  const settleable: ReadonlyArray<readonly [string, Fields, 0 | 1]> = [
+    ['uncertain', UNCERTAIN, 0],
+    ['uncertain because its lease is over', DOUBTED, 0],
+    ['lapsed', LAPSED, 0],
+    ['lapsed, given and over', { ...SOUND, until: '2 1' }, 0],
+    ['released', RELEASED, 0],
+    ['running, with force', SOUND, 1],
+    ['completed, with force', COMPLETED, 1],
+    ['in no state, with force', { ...SOUND, s: 'done' }, 1],
+  ]
+  it.each(settleable)(
+    'SETTLED what is %s: its lease is void, all are told',
+    async (_, fields, force) => {
+      for (const [as, left] of ENDINGS) {
+        await plant({ ...fields, ...WAITING })
+        const before = await serverMs()
+        const [status, now] = (await settle(as, { force })) as [string, number]
+        expect(status).toBe('SETTLED')
+        expect(now).toBeGreaterThanOrEqual(before)
+        expect(now).toBeLessThanOrEqual(await serverMs())
+        expect(await fieldsOf()).toEqual(left)
+        await expectKept(KEEP_MS)
+      }
+      const all = [settled(), ...woken()]
+      expect((await allHeard()).sort()).toEqual([...all, ...all].sort())
+    },
+  )
+
+  it('SETTLED: who waits is woken before all are told', async () => {
+    await plant({ ...UNCERTAIN, 'w:me': 1 })
+    await settle('released')
+    expect(await allHeard()).toEqual([`wake ${tests} me the key`, settled()])
+  })
+
+  it('SETTLED where nonsense stands for the numbers: then they are numbers again', async () => {
+    for (const value of NONSENSE) {
+      await plant({ ...SOUND, fence: value, attempt: value, lost: value, recovery: value })
+      const [, now] = (await settle('released', { force: 1 })) as [string, number]
+      const { fence, ...rest } = await fieldsOf()
+      expect(rest).toEqual({ ...less('token', 'until', 'fence'), ...rest, s: 'released' })
+      expect(rest).toMatchObject({ attempt: '1', lost: '0', recovery: '0' })
+      expect(fence).toMatch(/^\d{16}$/)
+      expect(Math.floor(Number(fence) / 1_000)).toBe(now)
+    }
+    await plant({ ...SOUND, fence: LARGEST, attempt: LARGEST })
+    await settle('released', { force: 1 })
+    expect(await fieldsOf()).toMatchObject({ fence: LARGEST, attempt: LARGEST })
+  })
+
+  it('SETTLED where there are no numbers at all', async () => {
+    await plant({ v: 1 })
+    expect(await settle('completed', { force: 1 })).toEqual(['SETTLED', NOW])
+    const whole = { v: '1', attempt: '1', lost: '0', recovery: '0', ended: '', s: 'completed' }
+    const fence = expect.stringMatching(/^\d{16}$/)
+    expect(await fieldsOf()).toEqual({ ...whole, fence, frame: 'frame of completed' })
+  })
+
+  it('SETTLED on a server that is full', async () => {
+    for (const [as, left] of ENDINGS) {
+      await plant({ ...SOUND, ...WAITING })
+      expect(await whenFull(() => settle(as, { force: 1 }))).toEqual(['SETTLED', NOW])
+      expect(await fieldsOf()).toEqual(left)
+      await expectKept(KEEP_MS)
+    }
+    expect(await allHeard()).toHaveLength(6)
+  })
+
+  it('SETTLED on a server that is full, with nothing to free', async () => {
+    await plant(RELEASED)
+    expect(await whenFull(() => settle('completed'))).toEqual(['SETTLED', NOW])
+    await expectKept(KEEP_MS)
+  })
+
+  it('SETTLED where nobody may be told', async () => {
+    await plant({ ...UNCERTAIN, ...WAITING })
+    const client = await without('publish')
+    expect(await settle('released', { client })).toEqual(['SETTLED', NOW])
+    client.disconnect()
+    expect(await fieldsOf()).toEqual({ ...SETTLED, s: 'released' })
+    expect(await allHeard()).toEqual([])
+  })
+
+  it('SETTLED when its lease ended this moment', async () => {
+    await plant(SOUND)
+    await record({ until: await serverMs() })
+    expect(await statusOf(settle('released'))).toBe('SETTLED')
+    await plant({ ...SOUND, until: FUTURE })
+    expect(await statusOf(settle('released'))).toBe('REFUSED')
+  })
+})

@@ -1,0 +1,513 @@
+// Every reply and every write of the scripts for idempotency keys, as in lua.test.ts: without the line that gives
+// it, its test fails. Those that end an attempt are in lua-idempotency-end.test.ts.
+
+import { Redis } from 'ioredis'
+import { beforeEach, describe, expect, it } from 'vitest'
+import * as generated from '../../packages/redis/src/protocol/scripts.generated.ts'
+import {
+  COMPLETED,
+  call,
+  DOUBTED,
+  expectKept,
+  hearWakes,
+  inTime,
+  KEEP_MS,
+  LAPSED,
+  LARGEST,
+  late,
+  less,
+  NONSENSE,
+  NOW,
+  PLANTED_MS,
+  plant,
+  RELEASED,
+  SOUND,
+  UNCERTAIN,
+  unchanged,
+} from '../harness/lua-records.ts'
+import {
+  type Fields,
+  FUTURE,
+  fieldsOf,
+  key,
+  PAST,
+  record,
+  redis,
+  serverMs,
+  span,
+  statusOf,
+  whenFull,
+} from '../harness/lua-scripts.ts'
+import { startRedis } from '../harness/redis-server.ts'
+
+const { beginRecord, finishRecord, inspectRecord, keepStep, settleRecord } = generated
+
+const RETENTION_MS = 60_000
+const UNCERTAIN_MS = 80_000
+const LEASE_MS = 5_000
+type Reply = [status: string, now: number, ...rest: Array<string | number>]
+
+const STATES: ReadonlyArray<readonly [string, Fields]> = [
+  ['runs', SOUND],
+  ['has a lease that is over', LAPSED],
+  ['completed', COMPLETED],
+  ['was released', RELEASED],
+  ['is uncertain', UNCERTAIN],
+]
+
+interface Begin {
+  exact?: string
+  canonical?: string
+  leaseMs?: number
+  retentionMs?: number
+  onLeaseExpired?: 'takeover' | 'uncertain'
+  maxAttempts?: number
+  process?: string
+  notAfter?: number
+}
+function begin(token: string, given: Begin = {}): Promise<Reply> {
+  const { exact = 'e', canonical = 'c', leaseMs = LEASE_MS, retentionMs = RETENTION_MS } = given
+  const { onLeaseExpired = 'takeover', maxAttempts = 10, process = '', notAfter = 0 } = given
+  const times = [leaseMs, retentionMs, onLeaseExpired, maxAttempts, UNCERTAIN_MS]
+  const args = [token, exact, canonical, ...times, process, notAfter]
+  return call(beginRecord, args) as Promise<Reply>
+}
+
+describe('begin-record', () => {
+  beforeEach(() => hearWakes('me'))
+
+  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+    expect(await begin('t', { notAfter: await late() })).toEqual(['LATE', NOW])
+    expect(await redis.exists(key)).toBe(0)
+    await plant(LAPSED)
+    const notAfter = await late()
+    expect(await unchanged(() => begin('t', { notAfter }))).toEqual(['LATE', NOW])
+  })
+
+  it('BEGUN before that moment', async () => {
+    expect(await statusOf(begin('t', { notAfter: await inTime() }))).toBe('BEGUN')
+  })
+
+  it('BEGUN where nothing is known: all of it, and a fence in whole microseconds', async () => {
+    const before = await serverMs()
+    const reply = await begin('t')
+    const [, now, fence] = reply
+    expect(reply).toEqual(['BEGUN', NOW, expect.stringMatching(/^\d{16}$/), 1, 0])
+    expect(now).toBeGreaterThanOrEqual(before)
+    expect(Math.floor(Number(fence) / 1_000)).toBe(now)
+    const numbers = { fence, attempt: '1', lost: '0', recovery: '0', created: String(now) }
+    const holder = { token: 't', until: span(now, LEASE_MS), ended: '' }
+    const prints = { exact: 'e', canonical: 'c' }
+    expect(await fieldsOf()).toEqual({ v: '1', s: 'running', ...prints, ...holder, ...numbers })
+    await expectKept(RETENTION_MS)
+  })
+
+  it('BEGUN: kept as long as its lease, where that is longer', async () => {
+    await begin('t', { leaseMs: 90_000 })
+    await expectKept(90_000)
+  })
+
+  it.each([
+    ['when the clock was set back', '8999999999999999', '9000000000000000'],
+    ['as far as whole numbers go', LARGEST, '9007199254740991'],
+  ])('BEGUN above every earlier fence, one more of each count, %s', async (_, ahead, next) => {
+    await plant({ ...LAPSED, fence: ahead, attempt: ahead, lost: ahead })
+    const more = { maxAttempts: Number(LARGEST) + 2 }
+    expect((await begin('t', more))[2]).toBe(next)
+    expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
+  })
+
+  it('BEGUN again to the token that runs: the same grant, and nothing is written', async () => {
+    await plant({ ...SOUND, 'w:other': 1 })
+    const reply = await unchanged(() => begin('holder', { process: 'me' }))
+    expect(reply).toEqual(['BEGUN', NOW, '7', 3, '1', 'pay', 'paid'])
+  })
+
+  it('BEGUN anew when a lease ran out: one more attempt, one more that was lost, a recovery', async () => {
+    await plant({ ...LAPSED, recovery: '0', ended: 'before', 'w:other': 1 })
+    const given = { exact: 'e', canonical: 'not the first' }
+    const reply = await begin('t', given)
+    const [, now, fence] = reply
+    expect(reply).toEqual(['BEGUN', NOW, expect.stringMatching(/^\d{16}$/), 4, 1, 'pay', 'paid'])
+    const grant = { token: 't', until: span(now, LEASE_MS), fence }
+    const counts = { attempt: '4', lost: '2', recovery: '1' }
+    expect(await fieldsOf()).toEqual({ ...SOUND, ...grant, ...counts, 'w:other': '1' })
+    await expectKept(RETENTION_MS)
+  })
+
+  it('BEGUN anew to the token whose own lease ran out', async () => {
+    await plant(LAPSED)
+    expect((await begin('holder')).slice(3, 5)).toEqual([4, 1])
+  })
+
+  it('BEGUN after a release: what was lost before counts on, and its steps are told', async () => {
+    await plant({ ...RELEASED, 's:': 'no name', 's:s:x': '', 'w:other': 1 })
+    const reply = await begin('t')
+    expect(reply.slice(3, 5)).toEqual([4, '1'])
+    const steps = reply.slice(5) as string[]
+    const pairs = steps.flatMap((name, i) => (i % 2 === 0 ? [[name, steps[i + 1]]] : []))
+    expect(new Map(pairs as Array<[string, string]>)).toEqual(
+      new Map([
+        ['pay', 'paid'],
+        ['', 'no name'],
+        ['s:x', ''],
+      ]),
+    )
+    expect(pairs).toHaveLength(3)
+    expect(await fieldsOf()).toMatchObject({ s: 'running', lost: '1', recovery: '1', ended: '' })
+    await expectKept(RETENTION_MS)
+  })
+
+  it('BEGUN, with what an earlier version did not write', async () => {
+    const known = less('token', 'until', 'recovery', 'created', 'exact')
+    await plant({ ...known, s: 'released' })
+    const reply = await begin('t', { exact: 'e2' })
+    expect(reply.slice(3, 5)).toEqual([4, 0])
+    const added = { recovery: '0', created: String(reply[1]), exact: 'e2', canonical: 'c' }
+    expect(await fieldsOf()).toMatchObject(added)
+    await plant(less('canonical', 'token'))
+    await record({ s: 'released' })
+    expect(await statusOf(begin('t', { canonical: 'c2' }))).toBe('BEGUN')
+    expect(await fieldsOf()).toMatchObject({ exact: 'e', canonical: 'c2' })
+  })
+
+  it.each(STATES)('MISMATCH when the key %s with other fingerprints', async (_, fields) => {
+    await plant(fields)
+    const asked = [
+      { exact: 'e2', canonical: 'c2' },
+      { exact: 'c', canonical: 'e' },
+      { exact: '', canonical: '' },
+      { exact: 'e2', canonical: '', process: 'me', onLeaseExpired: 'uncertain' as const },
+    ]
+    for (const each of asked) {
+      expect(await unchanged(() => begin('holder', each))).toEqual(['MISMATCH', NOW])
+    }
+  })
+
+  it.each([
+    ['exact', { exact: '', canonical: 'c' }, { exact: '', canonical: 'c2' }],
+    ['canonical', { exact: 'e', canonical: '' }, { exact: 'e2', canonical: '' }],
+  ])('MISMATCH where the %s one is known of neither', async (name, one, other) => {
+    await plant({ ...SOUND, [name]: '' })
+    expect(await begin('t', other)).toEqual(['MISMATCH', NOW])
+    expect(await statusOf(begin('t', one))).toBe('BUSY')
+  })
+
+  it('BUSY for one lease more, once, when the clock was set back during the lease', async () => {
+    await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
+    const [status, now, forMs] = await begin('t')
+    expect([status, forMs]).toEqual(['BUSY', 4_000])
+    expect((await fieldsOf()).until).toBe(span(now, 4_000))
+    const [again, later, leftMs] = await begin('t')
+    expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
+  })
+
+  it('BUSY while another runs it: for how long at most', async () => {
+    const until = (await serverMs()) + 4_000
+    await plant({ ...SOUND, until })
+    const [status, now, ...rest] = await unchanged(() => begin('t'))
+    expect([status, ...rest]).toEqual(['BUSY', until - now])
+  })
+
+  it('BUSY: whoever waits is noted, and the record is kept as long as before', async () => {
+    await plant(SOUND)
+    expect(await statusOf(begin('t', { process: 'me' }))).toBe('BUSY')
+    expect(await fieldsOf()).toEqual({ ...SOUND, 'w:me': '1' })
+    await expectKept(PLANTED_MS)
+  })
+
+  it('BUSY on a server that is full: nobody is noted', async () => {
+    await plant(SOUND)
+    const reply = await whenFull(() => unchanged(() => begin('t', { process: 'me' })))
+    expect(reply).toEqual(['BUSY', NOW, NOW])
+  })
+
+  it('BUSY for a moment with what no version of ours would have written', async () => {
+    const unsound: Fields[] = [{ v: '2' }, { v: '' }, { v: '1.0' }, { s: '' }, { s: 'done' }]
+    for (const field of ['until', 'fence', 'attempt', 'lost']) {
+      unsound.push(...NONSENSE.map((value) => ({ [field]: value })))
+    }
+    const records = unsound.map((fields): Fields => ({ ...SOUND, ...fields }))
+    const absent = ['v', 's', 'token', 'until', 'fence', 'attempt', 'lost']
+    records.push(...absent.map((name) => less(name)), { ...COMPLETED, fence: 'x' }, { other: 1 })
+    records.push({ ...SOUND, s: 'completed' }, { ...RELEASED, lost: '-1' }, { ...UNCERTAIN, v: 2 })
+    for (const fields of records) {
+      await plant(fields)
+      for (const exact of ['e', 'other']) {
+        const asked = { exact, canonical: '', process: 'me' }
+        const reply = await unchanged(() => begin('holder', asked))
+        expect([fields, reply]).toEqual([fields, ['BUSY', NOW, 1_000]])
+      }
+    }
+  })
+
+  it('BUSY for very long with the last moment that counts', async () => {
+    await plant({ ...SOUND, until: LARGEST })
+    const [status, now, forMs] = await begin('t')
+    expect([status, forMs]).toEqual(['BUSY', Number(LARGEST) - now])
+  })
+
+  it('COMPLETED with the frame, for as long as it is still kept', async () => {
+    for (const frame of ['bytes', '']) {
+      await plant({ ...COMPLETED, frame })
+      const reply = await unchanged(() => begin('t', { process: 'me' }))
+      expect(reply).toEqual(['COMPLETED', NOW, NOW, frame])
+      expect(reply[2]).toBeGreaterThan(PLANTED_MS - 5_000)
+      expect(reply[2]).toBeLessThanOrEqual(PLANTED_MS)
+    }
+  })
+
+  it('COMPLETED for no time that can be told, where it is kept for good', async () => {
+    await plant(COMPLETED)
+    await redis.persist(key)
+    expect(await begin('t')).toEqual(['COMPLETED', NOW, 0, 'bytes'])
+  })
+
+  it('nothing that ran is COMPLETED by a frame alone', async () => {
+    for (const [fields, status] of [
+      [SOUND, 'BUSY'],
+      [UNCERTAIN, 'UNCERTAIN'],
+      [LAPSED, 'BEGUN'],
+      [RELEASED, 'BEGUN'],
+    ] as const) {
+      await plant({ ...fields, frame: 'planted' })
+      expect(await statusOf(begin('t'))).toBe(status)
+    }
+  })
+
+  it('UNCERTAIN: nobody runs it, not even who did, and it is not kept for longer', async () => {
+    await plant(UNCERTAIN)
+    expect(await unchanged(() => begin('t', { process: 'me' }))).toEqual(['UNCERTAIN', NOW])
+    await record({ token: 'holder', until: FUTURE })
+    expect(await unchanged(() => begin('holder'))).toEqual(['UNCERTAIN', NOW])
+  })
+
+  it.each([
+    ['if that was asked for', { onLeaseExpired: 'uncertain' }],
+    ['after too many in a row', { maxAttempts: 2 }],
+    ['after more than too many', { maxAttempts: 1 }],
+  ] as const)('UNCERTAIN when a lease ran out, %s: its holder may still tell', async (_, how) => {
+    await plant({ ...LAPSED, recovery: '0', 'w:other': 1 })
+    expect(await begin('t', how)).toEqual(['UNCERTAIN', NOW])
+    const changed = { s: 'uncertain', lost: '2', recovery: '1' }
+    expect(await fieldsOf()).toEqual({ ...LAPSED, ...changed, 'w:other': '1' })
+    await expectKept(UNCERTAIN_MS)
+  })
+
+  it('BEGUN when not yet that many leases ran out', async () => {
+    await plant(LAPSED)
+    expect(await statusOf(begin('t', { maxAttempts: 3 }))).toBe('BEGUN')
+  })
+
+  it('refused on a server that is full: nobody begins, and nothing has changed', async () => {
+    await expect(whenFull(() => begin('t'))).rejects.toThrow('OOM')
+    expect(await redis.exists(key)).toBe(0)
+    for (const fields of [LAPSED, RELEASED]) {
+      await plant(fields)
+      const refused = () => expect(begin('t')).rejects.toThrow('OOM')
+      await whenFull(() => unchanged(refused))
+    }
+    await plant(LAPSED)
+    const doubt = () => expect(begin('t', { onLeaseExpired: 'uncertain' })).rejects.toThrow('OOM')
+    await whenFull(() => unchanged(doubt))
+  })
+})
+
+describe('keep-step', () => {
+  beforeEach(() => hearWakes())
+  const keep = (name: string, value: string | Buffer, token = 'holder', fence = '7') =>
+    call(keepStep, [token, fence, name, value, KEEP_MS])
+
+  it('KEPT beside the others, and the record is kept as long as before', async () => {
+    await plant(SOUND)
+    expect(await keep('ship', 'sent')).toBe('KEPT')
+    expect(await keep('', 'no name')).toBe('KEPT')
+    expect(await fieldsOf()).toEqual({ ...SOUND, 's:ship': 'sent', 's:': 'no name' })
+    await expectKept(PLANTED_MS)
+  })
+
+  it('KEPT instead of the same one', async () => {
+    await plant(SOUND)
+    expect(await keep('pay', 'paid twice')).toBe('KEPT')
+    expect(await fieldsOf()).toEqual({ ...SOUND, 's:pay': 'paid twice' })
+  })
+
+  it.each([
+    ['whose lease is over', LAPSED],
+    ['that is uncertain because its lease is over', DOUBTED],
+  ])('KEPT of an attempt %s, which nobody took over', async (_, fields) => {
+    await plant(fields)
+    expect(await keep('ship', 'sent')).toBe('KEPT')
+    expect(await fieldsOf()).toEqual({ ...fields, 's:ship': 'sent' })
+    await expectKept(PLANTED_MS)
+  })
+
+  it('KEPT in a record that would be kept for good: not any more', async () => {
+    await plant(SOUND)
+    await redis.persist(key)
+    expect(await keep('ship', 'sent')).toBe('KEPT')
+    await expectKept(KEEP_MS)
+  })
+
+  it('KEPT on a server that is full', async () => {
+    await plant(SOUND)
+    expect(await whenFull(() => keep('ship', 'sent'))).toBe('KEPT')
+    expect(await fieldsOf()).toEqual({ ...SOUND, 's:ship': 'sent' })
+    await expectKept(PLANTED_MS)
+  })
+
+  it('STALE when another has it, when it has ended, and where nothing is', async () => {
+    for (const fields of [COMPLETED, RELEASED, UNCERTAIN, { ...SOUND, v: '2' }, less('v')]) {
+      await plant(fields)
+      expect(await unchanged(() => keep('ship', 'sent'))).toBe('STALE')
+    }
+    await plant(SOUND)
+    expect(await unchanged(() => keep('ship', 'sent', 'other'))).toBe('STALE')
+    expect(await unchanged(() => keep('ship', 'sent', 'holder', '6'))).toBe('STALE')
+    expect(await unchanged(() => keep('ship', 'sent', 'holder', '*'))).toBe('STALE')
+    await redis.del(key)
+    expect(await keep('ship', 'sent')).toBe('STALE')
+    expect(await redis.exists(key)).toBe(0)
+  })
+})
+
+describe('inspect-record', () => {
+  beforeEach(() => hearWakes())
+  type Inspected = [state: string, attempt: string, fence: string, ...Array<string | number>]
+  const inspect = () => unchanged(() => call(inspectRecord, [])) as Promise<Inspected>
+
+  it('ABSENT', async () => {
+    expect(await call(inspectRecord, [])).toEqual(['ABSENT'])
+    expect(await redis.exists(key)).toBe(0)
+  })
+
+  it('running, for how long at most, since when, and with which steps', async () => {
+    const now = await serverMs()
+    await plant({ ...SOUND, until: now + 8_000, created: now - 20_000, 's:': '', 'w:me': 1 })
+    const [state, attempt, fence, leaseMs, ageMs, keepMs, frame, ...steps] = await inspect()
+    expect([state, attempt, fence, frame]).toEqual(['running', '3', '7', ''])
+    expect(leaseMs).toBeGreaterThan(3_000)
+    expect(leaseMs).toBeLessThanOrEqual(8_000)
+    expect(ageMs).toBeGreaterThanOrEqual(20_000)
+    expect(ageMs).toBeLessThan(25_000)
+    expect(keepMs).toBeGreaterThan(PLANTED_MS - 5_000)
+    expect(keepMs).toBeLessThanOrEqual(PLANTED_MS)
+    expect(steps.sort()).toEqual(['', 'pay'])
+  })
+
+  it('running, for no more than its lease, when the clock was set back during it', async () => {
+    await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
+    expect((await inspect()).slice(0, 4)).toEqual(['running', '3', '7', 4_000])
+  })
+
+  it.each([
+    ['lapsed', LAPSED, ''],
+    ['lapsed', { ...SOUND, until: '2 1' }, ''],
+    ['completed', COMPLETED, 'bytes'],
+    ['completed', { ...COMPLETED, frame: '' }, ''],
+    ['released', RELEASED, ''],
+    ['uncertain', UNCERTAIN, ''],
+    ['uncertain', DOUBTED, ''],
+  ])('%s', async (state, fields, frame) => {
+    // What is left of other times is not told.
+    await plant({ frame: 'old', ...fields })
+    expect(await inspect()).toEqual([state, '3', '7', 0, NOW, NOW, frame, 'pay'])
+    await record({ until: FUTURE })
+    if (state !== 'lapsed') expect((await inspect())[3]).toBe(0)
+  })
+
+  it('digit by digit what is greater than a float can count', async () => {
+    const huge = '9007199254740993'
+    await plant({ ...SOUND, fence: huge, attempt: huge })
+    expect((await inspect()).slice(0, 3)).toEqual(['running', huge, huge])
+  })
+
+  it('UNKNOWN of what no version of ours would have written', async () => {
+    const planted: Fields[] = [{ v: '2' }, { v: '' }, { s: 'done' }, { s: '' }]
+    for (const field of ['attempt', 'fence']) {
+      const notWhole = NONSENSE.filter((value) => !/^\d+$/.test(value))
+      planted.push(...notWhole.map((value) => ({ [field]: value })))
+    }
+    const records = planted.map((fields): Fields => ({ ...SOUND, ...fields }))
+    for (const name of ['v', 's', 'attempt', 'fence']) records.push(less(name))
+    for (const fields of records) {
+      await plant(fields)
+      expect([fields, await inspect()]).toEqual([fields, ['UNKNOWN']])
+    }
+  })
+
+  it('running for very long where no number says until when: nor is it settled as lapsed', async () => {
+    for (const until of [...NONSENSE, `${PAST}x`, LARGEST]) {
+      await plant({ ...SOUND, until })
+      expect([until, ...(await inspect())].slice(0, 5)).toEqual([until, 'running', '3', '7', 1e13])
+    }
+    await plant(less('until'))
+    expect((await inspect()).slice(0, 4)).toEqual(['running', '3', '7', 1e13])
+  })
+
+  it('of no age where it began later than now, and of the greatest where nobody knows when', async () => {
+    for (const created of [(await serverMs()) + 60_000, FUTURE, LARGEST, '9'.repeat(400)]) {
+      await plant({ ...SOUND, created })
+      expect((await inspect())[4]).toBe(0)
+    }
+    for (const created of ['', 'x', '-5', `${FUTURE}x`, `-${FUTURE}`]) {
+      const before = await serverMs()
+      await plant({ ...SOUND, created })
+      const age = Number((await inspect())[4])
+      expect(age).toBeGreaterThanOrEqual(before)
+      expect(age).toBeLessThanOrEqual(await serverMs())
+    }
+  })
+
+  it('with no time that can be told, where it is kept for good', async () => {
+    await plant(SOUND)
+    await redis.persist(key)
+    expect((await call(inspectRecord, [])) as Inspected).toMatchObject({ 5: 0 })
+  })
+})
+
+describe('in a cluster', () => {
+  it('each of them works where only the slot of its one key is', async () => {
+    await using node = await startRedis({
+      args: ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no'],
+    })
+    const client = new Redis(node.url)
+    await client.cluster('ADDSLOTS', await client.cluster('KEYSLOT', key))
+    // It waits for others of which there are none.
+    const info = () => client.cluster('INFO')
+    await expect.poll(info, { timeout: 10_000 }).toContain('cluster_state:ok')
+    // Any other key would be refused.
+    const stray = "return redis.call('EXISTS', 'some other key')"
+    await expect(client.eval(stray, 1, key)).rejects.toThrow('non local key')
+    const times = [LEASE_MS, RETENTION_MS, 'takeover', 10, UNCERTAIN_MS]
+    const begin = (token: string) =>
+      call(beginRecord, [token, 'e', 'c', ...times, 'me', 0], client) as Promise<Reply>
+    const [status, , fence = ''] = await begin('t')
+    expect(status).toBe('BEGUN')
+    expect(await statusOf(begin('other'))).toBe('BUSY')
+    expect(await call(keepStep, ['t', fence, 'pay', 'paid', KEEP_MS], client)).toBe('KEPT')
+    const finish = (as: string) => {
+      const args = ['t', fence, as, KEEP_MS, 'bytes', 'e', 'c', 'the key', 'wake ', 0]
+      return statusOf(call(finishRecord, args, client))
+    }
+    expect(await finish('uncertain')).toBe('FINISHED')
+    const word = ['released', KEEP_MS, '', 0, 'the key', 'wake ', 'settled', 0]
+    expect(await statusOf(call(settleRecord, word, client))).toBe('SETTLED')
+    expect(await statusOf(call(inspectRecord, [], client))).toBe('released')
+    await client.del(key)
+    expect(await finish('completed')).toBe('RESURRECTED')
+    client.disconnect()
+  })
+
+  it('they name no key but their first', () => {
+    for (const { name, keys, source } of [
+      beginRecord,
+      finishRecord,
+      inspectRecord,
+      keepStep,
+      settleRecord,
+    ]) {
+      expect([name, keys, source.match(/KEYS\[.*?\]/g)]).toEqual([name, 1, ['KEYS[1]']])
+    }
+  })
+})

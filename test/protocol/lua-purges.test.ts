@@ -1,0 +1,482 @@
+// The scripts on the log of purges, called directly on a real server: what they answer and leave behind, also where the
+// history was lost, cut, planted, or lies behind what the caller knows.
+
+import { beforeEach, describe, expect, it } from 'vitest'
+import { appendPurge, readPurges } from '../../packages/redis/src/protocol/scripts.generated.ts'
+import {
+  type Arguments,
+  allHeard,
+  listener,
+  redis,
+  tests,
+  whenFull,
+  without,
+} from '../harness/lua-scripts.ts'
+
+const DAY_MS = 86_400_000
+/** Nodes of the log hold more than one event, and only whole nodes are cut off. */
+const A_NODE = 100
+
+let meta: string
+let log: string
+let marks: string
+beforeEach(() => {
+  ;[meta, log, marks] = ['meta', 'log', 'marks'].map((name) => `${name} ${tests}`) as [
+    string,
+    string,
+    string,
+  ]
+})
+
+interface Bounds {
+  longest?: number
+  most?: number
+  ageMs?: number
+  client?: typeof redis
+}
+interface Appended {
+  status: string
+  now: number
+  position: number
+  prev: number
+}
+
+async function append(event: string, known = 0, bounds: Bounds = {}): Promise<Appended> {
+  const { longest = 10_000, most = 100_000, ageMs = DAY_MS, client = redis } = bounds
+  const args: Arguments = [event, known, `channel ${tests}`, longest, most, ageMs]
+  const reply = (await client.eval(appendPurge.source, 3, meta, log, marks, ...args)) as string[]
+  const [status = '', ...numbers] = reply
+  const [now = 0, position = 0, prev = 0] = numbers.map(Number)
+  return { status, now, position, prev }
+}
+
+interface Page {
+  most?: number
+  bytes?: number
+  /** Of the server that the caller knows; else of this one. */
+  run?: string
+  client?: typeof redis
+}
+
+async function read(known: number, { most = 10_000, bytes = 1e6, run, client = redis }: Page = {}) {
+  const args: Arguments = [known, run ?? (await runId()), most, bytes]
+  const raw = await client.eval(readPurges.source, 3, meta, log, marks, ...args)
+  const [status, now, last, floor, told, ...rest] = raw as string[]
+  const events: Array<[position: number, event: string]> = []
+  for (let i = 0; i < rest.length; i += 2) events.push([Number(rest[i]), rest[i + 1] ?? ''])
+  return { status, now: Number(now), last: Number(last), floor: Number(floor), run: told, events }
+}
+
+async function runId(): Promise<string> {
+  return /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? ''
+}
+
+/** A position that is known, of a history that has begun. */
+const begun = async (): Promise<number> => (await read(0)).last
+
+async function micros(): Promise<number> {
+  const [seconds, rest] = await redis.time()
+  return Number(seconds) * 1_000_000 + Number(rest)
+}
+
+describe('append-purge', () => {
+  it('APPENDED: in the log, as a mark, and told to all', async () => {
+    await listener.subscribe(`channel ${tests}`)
+    const known = await begun()
+    const { status, now, position, prev } = await append('mht=red', known)
+    expect([status, prev]).toEqual(['APPENDED', known])
+    expect(position).toBe(now)
+    expect(now).toBeGreaterThan(known)
+    const event = ['prev', String(known), 'event', 'mht=red']
+    expect(await redis.xrange(log, '-', '+')).toEqual([[`${position}-0`, event]])
+    expect(await redis.zrange(marks, '0', '-1', 'WITHSCORES')).toEqual(['ht=red', String(position)])
+    expect(await redis.hgetall(meta)).toEqual({
+      last: String(position),
+      floor: String(known),
+      marks: '1',
+    })
+    expect(await allHeard()).toEqual([`channel ${tests} ${position} ${known} mht=red`])
+  })
+
+  it('remembers the newest purge of each subject and kind', async () => {
+    await append('mht=red')
+    await append('mst=red')
+    const { position } = await append('mht=red')
+    const kept = await redis.zrange(marks, '0', '-1', 'WITHSCORES')
+    expect(kept).toEqual(['st=red', expect.any(String), 'ht=red', String(position)])
+  })
+
+  it('remembers of a key what is in the log, and no mark', async () => {
+    const { position } = await append('khd:=k')
+    expect(await redis.exists(marks)).toBe(0)
+    expect((await read(position - 1)).last).toBe(position)
+  })
+
+  it('names the position before in each, and never goes back', async () => {
+    const all: Appended[] = []
+    for (let i = 0; i < 50; i++) all.push(await append(`mht=${i}`))
+    for (const [i, { position, prev }] of all.entries()) {
+      if (i > 0) expect(prev).toBe(all[i - 1]?.position)
+      expect(position).toBeGreaterThan(prev)
+    }
+  })
+
+  it('goes on from what the caller knows, where that is ahead: what was made before is void', async () => {
+    const known = await begun()
+    const ahead = (await micros()) + 3_600_000_000
+    // On a server that took over with a clock that is behind, purges had lower positions than those that it lost.
+    await append('mht=blue', known)
+    const { position, prev } = await append('mht=red', ahead)
+    expect(prev).toBeGreaterThan(ahead)
+    expect(position).toBeGreaterThan(prev)
+    expect(await redis.hget(meta, 'floor')).toBe(String(prev))
+    expect(await append('mht=red', 0)).toMatchObject({ prev: position })
+    const { status, events } = await read(prev)
+    expect([status, events.length]).toEqual(['LOG', 2])
+    expect(await read(known)).toMatchObject({ status: 'MARKS', floor: prev })
+  })
+
+  it('makes everything void that was made before its history', async () => {
+    const before = await micros()
+    const { position, prev } = await append('mht=red', before)
+    expect(prev).toBeGreaterThanOrEqual(before)
+    expect(await redis.hgetall(meta)).toMatchObject({ floor: String(prev) })
+    expect(position).toBeGreaterThan(prev)
+  })
+
+  it('cuts the log', async () => {
+    for (let i = 0; i < 3 * A_NODE; i++) await append(`mht=${i}`, 0, { longest: 10 })
+    expect(await redis.xlen(log)).toBeLessThan(10 + 2 * A_NODE)
+    expect(await redis.zcard(marks)).toBe(3 * A_NODE)
+  })
+
+  it('remembers so many marks; of what was made before the next one nothing is known', async () => {
+    const all: Appended[] = []
+    for (let i = 0; i < 8; i++) all.push(await append(`mht=${i}`, 0, { most: 5 }))
+    expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=3', 'ht=4', 'ht=5', 'ht=6', 'ht=7'])
+    expect(Number(await redis.hget(meta, 'floor'))).toBe(all[2]?.position)
+  })
+
+  it('remembers marks for so long', async () => {
+    const old = await append('mht=old')
+    await new Promise((resolve) => setTimeout(resolve, 60))
+    await append('mht=new', 0, { ageMs: 50 })
+    expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=new'])
+    expect(Number(await redis.hget(meta, 'floor'))).toBe(old.position)
+  })
+
+  it('UNANNOUNCED where the others cannot be told: it is in the log', async () => {
+    const client = await without('publish')
+    const { status, position } = await append('mht=red', 0, { client })
+    client.disconnect()
+    expect(status).toBe('UNANNOUNCED')
+    expect((await read(0)).events).toEqual([[position, 'ht=red']])
+  })
+
+  it('APPENDED on a server that is full', async () => {
+    const known = await begun()
+    const { status, position } = await whenFull(() => append('mht=red', known))
+    expect(status).toBe('APPENDED')
+    expect((await read(known)).events).toEqual([[position, 'mht=red']])
+  })
+
+  it.each(['xadd', 'zadd', 'hset'])('an error where %s is not allowed', async (command) => {
+    const client = await without(command)
+    await expect(append('mht=red', 0, { client })).rejects.toThrow(/run this command|ACL failure/)
+    client.disconnect()
+    // And then it is as if nothing were known.
+    const known = await begun()
+    const { position } = await append('mht=red', known)
+    expect((await read(known)).events).toEqual([[position, 'mht=red']])
+  })
+
+  it.each(['-1', 'x', '1e300', '9'.repeat(30), '', '1.5'])(
+    'takes %j for nothing known',
+    async (known) => {
+      await begun()
+      const before = await micros()
+      const { position } = await append('mht=red', known as unknown as number)
+      expect(position).toBeGreaterThanOrEqual(before)
+      expect(position).toBeLessThanOrEqual(await micros())
+    },
+  )
+})
+
+describe('read-purges', () => {
+  it('MARKS for a newcomer: all of them, oldest first, and since when they are known', async () => {
+    const known = await begun()
+    const red = await append('mht=red')
+    await append('khd:=k')
+    const all = await append('ms*')
+    const reply = await read(0)
+    expect(reply).toMatchObject({ status: 'MARKS', last: all.position, floor: known })
+    expect(reply.events).toEqual([
+      [red.position, 'ht=red'],
+      [all.position, 's*'],
+    ])
+    expect(reply.now).toBeGreaterThan(all.position)
+  })
+
+  it('LOG: every purge since, in order', async () => {
+    const known = await begun()
+    const events = ['mht=red', 'khd:=k', 'mst=red', 'mht=red']
+    const all: number[] = []
+    for (const event of events) all.push((await append(event)).position)
+    for (const [i, position] of [known, ...all].entries()) {
+      const since = all.map((each, n) => [each, events[n]]).slice(i)
+      const floor = known
+      expect(await read(position)).toMatchObject({
+        status: 'LOG',
+        last: all[3],
+        floor,
+        events: since,
+      })
+    }
+  })
+
+  it('MARKS where the log was cut since', async () => {
+    const known = await begun()
+    const all: number[] = []
+    for (let i = 0; i < 3 * A_NODE; i++) {
+      all.push((await append(`mht=${i % 7}`, 0, { longest: 10 })).position)
+    }
+    const reply = await read(known)
+    expect(reply).toMatchObject({ status: 'MARKS', last: all.at(-1), floor: known })
+    expect(reply.events.map(([position]) => position)).toEqual(all.slice(-7))
+    expect(await read(all.at(-3) ?? 0)).toMatchObject({ status: 'LOG' })
+  })
+
+  it('PART, as long as there are more purges than fit into one reply, by number or by bytes', async () => {
+    const known = await begun()
+    const events = ['kh1', `kh${'x'.repeat(500)}`, 'mh3', 'kh4', 'kh5']
+    for (const event of events) await append(event)
+    for (const page of [{ most: 2 }, { bytes: 100 }, { bytes: 1 }]) {
+      const heard: string[] = []
+      const statuses: string[] = []
+      for (let at = known; statuses.length < 9 && statuses.at(-1) !== 'LOG'; ) {
+        const reply = await read(at, page)
+        expect(reply.last).toBe(reply.events.at(-1)?.[0] ?? at)
+        heard.push(...reply.events.map(([, event]) => event))
+        statuses.push(reply.status ?? '')
+        at = reply.last
+      }
+      expect(heard).toEqual(events)
+      expect(statuses.slice(0, -1)).toEqual(Array(statuses.length - 1).fill('PART'))
+      expect(statuses.length).toBeGreaterThan(1)
+    }
+  })
+
+  it('MORE, as long as there are more marks than bytes that fit into one reply', async () => {
+    const known = await begun()
+    for (let i = 0; i < 3; i++) await append(`mht=${i}${'x'.repeat(80)}`)
+    const first = await read(0, { bytes: 180 })
+    expect(first).toMatchObject({ status: 'MORE', floor: known, last: first.events[1]?.[0] })
+    expect(await read(first.last, { bytes: 180 })).toMatchObject({ status: 'LOG' })
+    await redis.del(log)
+    expect(await read(first.last, { bytes: 180 })).toMatchObject({ status: 'MARKS' })
+  })
+
+  it('MORE, as long as there are more marks than fit into one reply', async () => {
+    const known = await begun()
+    for (let i = 0; i < 5; i++) await append(`mht=${i}`)
+    const first = await read(0, { most: 2 })
+    expect(first).toMatchObject({ status: 'MORE', last: first.events[1]?.[0], floor: known })
+    await redis.del(log)
+    const second = await read(first.last, { most: 2 })
+    const third = await read(second.last, { most: 2 })
+    expect([second.status, third.status]).toEqual(['MORE', 'MARKS'])
+    const names = [first, second, third].flatMap(({ events }) => events.map(([, name]) => name))
+    expect(names).toEqual(['ht=0', 'ht=1', 'ht=2', 'ht=3', 'ht=4'])
+  })
+
+  it('begins a history: everything made before is void', async () => {
+    const before = await micros()
+    const { status, last, floor, events } = await read(0)
+    expect([status, events]).toEqual(['MARKS', []])
+    expect(last).toBeGreaterThanOrEqual(before)
+    expect(floor).toBe(last)
+    expect(await read(last)).toMatchObject({ status: 'LOG', last, floor })
+  })
+
+  it.each(['meta', 'log', 'marks'])('MARKS where %s was lost', async (lost) => {
+    await begun()
+    const first = await append('mht=red')
+    const second = await append('khd:=k')
+    await redis.del(`${lost} ${tests}`)
+    const reply = await read(first.position)
+    expect(reply.status).toBe('MARKS')
+    // What is known no more is void; where only the log is gone, the marks are known.
+    if (lost === 'log') expect(reply.floor).toBeLessThan(first.position)
+    else expect(reply.floor).toBeGreaterThanOrEqual(second.position)
+    expect(reply.last).toBeGreaterThanOrEqual(second.position)
+    const third = await append('mht=blue', reply.last)
+    expect(await read(reply.last)).toMatchObject({ events: [[third.position, 'mht=blue']] })
+  })
+
+  it('LOG for one who knew it all when the marks were lost; newcomers are told that they were', async () => {
+    await begun()
+    const { position } = await append('mht=red')
+    await redis.del(marks)
+    expect(await read(position)).toMatchObject({ status: 'LOG', events: [] })
+    expect(await read(0)).toMatchObject({ status: 'MARKS', floor: position, events: [] })
+  })
+
+  it('makes void what was made before the next purge, where that finds the marks lost', async () => {
+    await begun()
+    const { position } = await append('mht=red')
+    await redis.del(marks)
+    await append('mht=blue')
+    const { floor, events } = await read(0)
+    expect(floor).toBe(position)
+    expect(events.map(([, name]) => name)).toEqual(['ht=blue'])
+  })
+
+  it('MARKS for one who is ahead, and goes on from there', async () => {
+    await append('mht=red')
+    const ahead = (await micros()) + 3_600_000_000
+    const reply = await read(ahead)
+    expect(reply).toMatchObject({ status: 'MARKS', events: [] })
+    const { last, floor } = reply
+    expect(floor).toBeGreaterThan(ahead)
+    expect(last).toBe(floor)
+    expect(await read(last)).toMatchObject({ status: 'LOG', last })
+    const { position } = await append('mht=red')
+    expect(position).toBe(last + 1)
+    expect(await read(last)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
+  })
+
+  describe('to one who knows purges that were lost when older data came back', () => {
+    /** Purges, of which the last was lost; then some that do not know of it. */
+    async function fork(after: number): Promise<{ known: number; last: number }> {
+      await begun()
+      await append('mht=kept')
+      const parts = [meta, log, marks]
+      const saved = await Promise.all(parts.map((part) => redis.dumpBuffer(part)))
+      const { position: known } = await append('mht=lost')
+      for (const [i, part] of parts.entries()) {
+        await redis.restore(part, 0, saved[i] as Buffer, 'REPLACE')
+      }
+      let last = 0
+      for (let i = 0; i < after; i++) last = (await append(`mht=${i}`)).position
+      return { known, last }
+    }
+
+    it('MARKS, and all that was made before is void, for everybody', async () => {
+      const { known, last } = await fork(3)
+      const reply = await read(known)
+      expect(reply).toMatchObject({ status: 'MARKS', last: last + 1, floor: last + 1 })
+      // The others are told, and the history goes on from there.
+      expect(await read(last)).toMatchObject({ status: 'MARKS', last: last + 1, floor: last + 1 })
+      expect(await read(last + 1)).toMatchObject({ status: 'LOG', last: last + 1 })
+      expect(await append('mht=next', known)).toMatchObject({ prev: last + 1 })
+    })
+
+    it('the same where the log was cut since, on another run of the server; and that once', async () => {
+      const { known, last } = await fork(3)
+      await redis.xtrim(log, 'MAXLEN', 1)
+      expect((await read(known)).floor).toBeLessThan(known)
+      const first = await read(known, { run: 'before' })
+      expect(first).toMatchObject({ status: 'MARKS', floor: last + 1, run: await runId() })
+      const second = await read(known - 1, { run: 'before' })
+      expect(second).toMatchObject({ status: 'MARKS', floor: last + 1 })
+    })
+
+    it('LOG where nothing was lost, on another run of the server', async () => {
+      const known = await begun()
+      const { position } = await append('mht=red')
+      const reply = await read(known, { run: 'before' })
+      expect(reply).toMatchObject({ status: 'LOG', last: position, floor: known })
+      expect(await read(0, { run: '' })).toMatchObject({ status: 'MARKS', floor: known })
+    })
+
+    it('LOG where the server does not say which run it is', async () => {
+      const client = await without('info')
+      const known = await begun()
+      await append('mht=red')
+      const reply = await read(known, { run: '', client })
+      expect(reply).toMatchObject({ status: 'LOG', run: '' })
+      await redis.xtrim(log, 'MAXLEN', 0)
+      expect(await read(known, { run: '', client })).toMatchObject({ floor: known })
+      client.disconnect()
+    })
+  })
+
+  it('an error where the server may not write, though nothing is to be written', async () => {
+    const known = await begun()
+    await redis.replicaof('127.0.0.1', 1)
+    // Redis 6.2 puts the place in the script before it.
+    await expect(read(known))
+      .rejects.toThrow(/READONLY/)
+      .finally(() => redis.replicaof('NO', 'ONE'))
+    await redis.config('SET', 'min-replicas-to-write', '1')
+    await expect(read(known))
+      .rejects.toThrow(/NOREPLICAS/)
+      .finally(() => redis.config('SET', 'min-replicas-to-write', '0'))
+    expect(await read(known)).toMatchObject({ status: 'LOG' })
+  })
+
+  it('MARKS where an event of the log is not as we write it', async () => {
+    const known = await begun()
+    const planted: string[][] = [
+      ['prev', String(known), 'event'],
+      ['event', 'mht=red', 'prev', String(known)],
+      ['prev', 'x', 'event', 'mht=red'],
+      ['other', 'x'],
+    ]
+    for (const [i, fields] of planted.entries()) {
+      await redis.del(log)
+      const position = known + i + 1
+      if (fields.length % 2 === 1) fields.push('')
+      await redis.xadd(log, `${position}-${i === 0 ? 1 : 0}`, ...fields)
+      await redis.hset(meta, 'last', String(position))
+      expect((await read(known)).status, String(fields)).toBe('MARKS')
+    }
+  })
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['a string for what is known', () => redis.set(meta, 'x')],
+    ['a string for the log', () => redis.set(log, 'x')],
+    ['a string for the marks', () => redis.set(marks, 'x')],
+    [
+      'a list for all of it',
+      async () => {
+        await redis.del(meta, log, marks)
+        for (const each of [meta, log, marks]) await redis.lpush(each, 'x')
+      },
+    ],
+    ['nonsense for the last position', () => redis.hset(meta, 'last', 'x')],
+    ['a huge last position', () => redis.hset(meta, 'last', '9'.repeat(40))],
+    ['an infinite last position', () => redis.hset(meta, 'last', 'inf')],
+    ['nonsense for the floor', () => redis.hset(meta, 'floor', '-3')],
+    ['a floor above all positions', () => redis.hset(meta, 'floor', '7999999999999999')],
+    ['the last position there is', () => redis.hset(meta, 'last', '8999999999999999')],
+    ['a mark from the far future', () => redis.zadd(marks, '9e18', 'ht=red')],
+    [
+      'an event from the far future',
+      async () => {
+        await redis.del(log)
+        await redis.xadd(log, '8000000000000000000-0', 'x', 'y')
+      },
+    ],
+  ])('begins anew, or goes on, over %s', async (_, plant) => {
+    const known = await begun()
+    await append('mht=red')
+    await plant()
+    const reply = await read(known)
+    expect(['LOG', 'MARKS']).toContain(reply.status)
+    await plant()
+    const { status, position } = await append('mht=blue', reply.last)
+    expect(status).toBe('APPENDED')
+    expect(position).toBeLessThan(9e15)
+    const after = await read(0)
+    expect(after.last).toBe(position)
+    // Who takes it for known makes nothing that later purges are not about.
+    expect(after.floor).toBeLessThanOrEqual(position)
+    expect(after.events.map(([, event]) => event)).toContain('ht=blue')
+    expect(await read(position)).toMatchObject({ last: position })
+  })
+
+  it('begins a history on a server that is full', async () => {
+    expect((await whenFull(() => read(0))).status).toBe('MARKS')
+  })
+})

@@ -1,0 +1,438 @@
+// What two processes know of each other's purges on a real Redis: over lost connections, lost messages, a log that was cut, a
+// history that was lost, a server that is frozen, full, or refuses.
+
+import type { Mark, StampedeStore } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { appendPurge } from '../../packages/redis/src/protocol/scripts.generated.ts'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+const HEARTBEAT_MS = 2_000
+const LOOKUP = { token: 't', leaseMs: 0 }
+
+let server: RedisServer
+let admin: Redis
+let proxy: TcpProxy
+let tests = 0
+let prefix: string
+let closing: Array<() => unknown> = []
+
+beforeAll(async () => {
+  server = await startRedis()
+  admin = new Redis(server.url)
+  proxy = await startProxy(server.port)
+})
+afterAll(async () => {
+  admin.disconnect()
+  await proxy.stop()
+  await server.stop()
+})
+beforeEach(() => {
+  tests += 1
+  prefix = `log${tests}`
+})
+afterEach(async () => {
+  for (const close of closing) await close()
+  closing = []
+})
+
+const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:2:{purges}:${part}`
+
+interface Process {
+  readonly store: StampedeStore
+  /** Purges as they were heard, since `begin`. */
+  readonly heard: string[]
+  readonly marks: Mark[]
+  readonly counts: { forgets: number; gaps: number; floor: number }
+  /** Lets this process believe that so much time passed. */
+  skip(ms: number): void
+}
+
+/** One process, from the moment at which it knows all that there is. */
+async function start(url = server.url, user: object = {}): Promise<Process> {
+  const client = new Redis(url, { lazyConnect: true, ...user })
+  client.on('error', () => {})
+  const store = redisStore(client, { prefix, commandTimeoutMs: 1_000 })
+  const heard: string[] = []
+  const marks: Mark[] = []
+  const counts = { forgets: 0, gaps: 0, floor: 0 }
+  let skipped = 0
+  store.attach({
+    clock: {
+      now: () => performance.now() + skipped,
+      wallNow: () => Date.now(),
+      setTimer: () => ({ cancel: () => {} }),
+    },
+    onWake: () => {},
+    onPurge: (key, { soft }) => void heard.push(`${key} ${soft ? 'soft' : 'hard'}`),
+    onMark: (mark) => {
+      heard.push(`${mark.subject} ${mark.soft ? 'soft' : 'hard'}`)
+      marks.push(mark)
+    },
+    onExtend: () => {},
+    onGap: () => {
+      counts.gaps += 1
+    },
+    onForget: (floor) => {
+      counts.forgets += 1
+      counts.floor = floor
+    },
+    onLost: () => {},
+    onError: () => {},
+  })
+  closing.push(() => store.close())
+  await store.lookup('first', LOOKUP)
+  heard.length = 0
+  marks.length = 0
+  Object.assign(counts, { forgets: 0, gaps: 0 })
+  return { store, heard, marks, counts, skip: (ms) => (skipped += ms) }
+}
+
+const soon = (list: () => unknown, timeout = 3_000) => expect.poll(list, { interval: 5, timeout })
+const hard = { soft: false }
+const soft = { soft: true }
+
+describe('a process', () => {
+  it('that was cut off hears of exactly what it missed, in order, and forgets nothing', async () => {
+    const a = await start()
+    const b = await start(proxy.url)
+    await a.store.mark('t=0', hard)
+    await soon(() => b.heard).toEqual(['t=0 hard'])
+    await proxy.refuse()
+    proxy.drop()
+    await a.store.mark('t=1', hard)
+    await a.store.purge('k', soft)
+    await a.store.mark('t=1', soft)
+    await a.store.purge('other', hard)
+    expect(b.heard).toEqual(['t=0 hard'])
+    await proxy.accept()
+    const missed = ['t=1 hard', 'k soft', 't=1 soft', 'other hard']
+    await soon(() => b.heard, 8_000).toEqual(['t=0 hard', ...missed])
+    await soon(() => b.counts.gaps).toBe(1)
+    await a.store.mark('t=2', hard)
+    await soon(() => b.heard).toEqual(['t=0 hard', ...missed, 't=2 hard'])
+    expect(b.counts.forgets).toBe(0)
+    expect(a.heard).toEqual(b.heard)
+    expect(a.store.position).toBe(b.store.position)
+    for (const { position, agoMs } of b.marks.slice(1, 3)) {
+      expect(agoMs).toBeGreaterThanOrEqual(0)
+      expect(agoMs).toBeLessThan(10_000)
+      expect(position).toBeLessThanOrEqual(b.store.position)
+    }
+  })
+
+  it('that missed more than the log has forgets its copies, and knows the marks', async () => {
+    const a = await start()
+    const b = await start(proxy.url)
+    await proxy.refuse()
+    proxy.drop()
+    await a.store.mark('t=1', hard)
+    await a.store.purge('k', hard)
+    await a.store.mark('t=2', hard)
+    await admin.xtrim(nameOf('log'), 'MAXLEN', 1)
+    await proxy.accept()
+    await soon(() => b.heard, 8_000).toEqual(['t=1 hard', 't=2 hard'])
+    expect(b.counts.forgets).toBe(1)
+    expect(b.counts.floor).toBeLessThan(a.marks[0]?.position ?? 0)
+    expect(b.store.position).toBe(a.store.position)
+  })
+
+  it.each(['meta', 'log', 'marks'] as const)('goes on where the %s is lost', async (part) => {
+    const a = await start()
+    const b = await start()
+    await a.store.mark('t=1', hard)
+    await soon(() => b.heard).toEqual(['t=1 hard'])
+    const { position } = a.store
+    await admin.del(nameOf(part))
+    await a.store.mark('t=2', hard)
+    await soon(() => b.heard).toEqual(['t=1 hard', 't=2 hard'])
+    expect(a.store.position).toBeGreaterThan(position)
+    // Without its number nothing is known of what was purged before.
+    await soon(() => [a, b].map(({ counts }) => counts.forgets)).toEqual(
+      part === 'meta' ? [1, 1] : [0, 0],
+    )
+    if (part === 'meta') expect(b.counts.floor).toBeGreaterThan(position)
+    const c = await start()
+    if (part !== 'log') expect(c.counts.floor).toBeGreaterThanOrEqual(position)
+    await b.store.mark('t=3', soft)
+    for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
+  })
+
+  it('that missed much catches up over a slow line: in pages, each within the budget of a command', async () => {
+    const a = await start()
+    const b = await start(proxy.url)
+    await proxy.refuse()
+    proxy.drop()
+    const names = Array.from({ length: 300 }, (_, n) => `${n}${'x'.repeat(8_000)}`)
+    for (const name of names) await a.store.purge(name, hard)
+    // 2.4 MB take 2.4 s, and the budget is one second.
+    proxy.throttle(1_000)
+    try {
+      await proxy.accept()
+      await soon(() => b.heard.length, 20_000).toBe(names.length)
+    } finally {
+      proxy.throttle(0)
+    }
+    expect(b.heard).toEqual(names.map((name) => `${name} hard`))
+    expect(b.counts.forgets).toBe(0)
+  })
+
+  it('leaves less behind of purges with long names', async () => {
+    const a = await start()
+    for (let n = 0; n < 400; n++) await a.store.purge(`${'x'.repeat(100_000)}${n}`, hard)
+    expect(await admin.xlen(nameOf('log'))).toBeLessThan(200)
+    expect(Number(await admin.memory('USAGE', nameOf('log')))).toBeLessThan(20 * 1024 * 1024)
+  })
+
+  it('notices by itself that the history was lost', async () => {
+    const a = await start()
+    await a.store.mark('t=1', hard)
+    await admin.flushall()
+    await soon(() => a.counts.forgets, HEARTBEAT_MS + 2_000).toBe(1)
+    expect(a.counts.floor).toBeGreaterThan(a.marks[0]?.position ?? 0)
+    await a.store.lookup('k', LOOKUP)
+  })
+
+  it('notices a purge of which it was not told, while its connections lived', async () => {
+    const a = await start()
+    const names = (['meta', 'log', 'marks'] as const).map(nameOf)
+    const args = ['mht=lost', 0, 'another channel', 10_000, 100_000, 86_400_000]
+    await admin.eval(appendPurge.source, 3, ...names, ...args)
+    await soon(() => a.heard, HEARTBEAT_MS + 2_000).toEqual(['t=lost hard'])
+    expect(a.counts.forgets).toBe(0)
+    const askedFor = a.store.confirmedAt
+    await soon(() => a.store.confirmedAt > askedFor, HEARTBEAT_MS + 2_000).toBe(true)
+    expect(a.counts.forgets).toBe(0)
+  })
+
+  it('asks once more before it reads, when it was not certain for some seconds', async () => {
+    const a = await start()
+    await admin.config('RESETSTAT')
+    await a.store.lookup('k', LOOKUP)
+    const scripts = async () => {
+      const { eval: sent = 0, evalsha = 0 } = await server.commandStats()
+      return sent + evalsha
+    }
+    expect(await scripts()).toBe(1)
+    a.skip(5_001)
+    const before = a.store.confirmedAt
+    await Promise.all([a.store.lookup('k', LOOKUP), a.store.lookup('l', LOOKUP)])
+    expect(await scripts()).toBe(4)
+    expect(a.store.confirmedAt).toBeGreaterThan(before)
+  })
+})
+
+describe('an answer that took long', () => {
+  it('comes with what was purged meanwhile', async () => {
+    const a = await start()
+    const names = (['meta', 'log', 'marks'] as const).map(nameOf)
+    const args = ['mht=lost', 0, 'another channel', 10_000, 100_000, 86_400_000]
+    const answer = a.store.lookup('k', LOOKUP)
+    // Frozen, or with a blocked event loop, after it made sure that nothing was missed.
+    a.skip(5_001)
+    void admin.eval(appendPurge.source, 3, ...names, ...args)
+    await answer
+    const { confirmedAt } = a.store
+    await a.store.lookup('k', LOOKUP)
+    expect(a.store.confirmedAt).toBe(confirmedAt)
+    expect(confirmedAt).toBeGreaterThan(performance.now())
+  })
+})
+
+describe('an answer that took long, and so did what should confirm it,', () => {
+  it('is none: what it found may have been purged', async () => {
+    const a = await start(proxy.url)
+    await soon(() => a.store.confirmedAt > 0).toBe(true)
+    proxy.delay(60)
+    try {
+      const answer = a.store.lookup('k', LOOKUP)
+      const frozen = [60, 180].map((ms) => setTimeout(() => a.skip(6_000), ms))
+      const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+      await expect(answer).rejects.toMatchObject(failure)
+      for (const each of frozen) clearTimeout(each)
+    } finally {
+      proxy.delay(0)
+    }
+    const certain = () =>
+      a.store.lookup('k', LOOKUP).then(
+        () => true,
+        () => false,
+      )
+    await soon(certain).toBe(true)
+  })
+})
+
+describe('a Redis that may only be read', () => {
+  it.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
+    [
+      'since it was made a replica whose master is away',
+      () => admin.replicaof('127.0.0.1', 1),
+      () => admin.replicaof('NO', 'ONE'),
+    ],
+    [
+      'since it has no replica, and is to have one to write',
+      () => admin.config('SET', 'min-replicas-to-write', '1'),
+      () => admin.config('SET', 'min-replicas-to-write', '0'),
+    ],
+  ])('%s confirms nothing, and is not read after five seconds', async (_, begin, end) => {
+    const a = await start()
+    const grantOf = async () => {
+      const reply = await a.store.lookup('k', { token: 't', leaseMs: 5_000 })
+      return 'grant' in reply ? reply.grant : undefined
+    }
+    const grant = await grantOf()
+    if (grant === undefined) throw new Error('no lease')
+    const times = { freshMs: 60_000, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
+    await a.store.commit(grant, Buffer.from('old'), { ...times, physicalMs: 60_000 })
+    expect((await a.store.lookup('k', LOOKUP)).status).toBe('fresh')
+    await begin()
+    try {
+      const { confirmedAt } = a.store
+      await new Promise((resolve) => setTimeout(resolve, HEARTBEAT_MS + 500))
+      expect(a.store.confirmedAt).toBe(confirmedAt)
+      a.skip(5_001)
+      const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+      await expect(a.store.lookup('k', LOOKUP)).rejects.toMatchObject(failure)
+    } finally {
+      await end()
+    }
+    const status = () => a.store.lookup('k', LOOKUP).then((reply) => reply.status, String)
+    await soon(status, 8_000).toBe('fresh')
+    expect(a.counts.forgets).toBe(0)
+  })
+})
+
+describe('a process that asks nothing', () => {
+  it('knows the clock of the server from its heartbeat', async () => {
+    const a = await start()
+    await admin.config('RESETSTAT')
+    const times = async () => (await server.commandStats()).time ?? 0
+    await soon(times, HEARTBEAT_MS + 2_000).toBeGreaterThan(0)
+    expect(a.counts.forgets).toBe(0)
+  })
+})
+
+describe('a Redis that is frozen', () => {
+  it('is certain of nothing: copies are trusted no longer, and nothing is read', async () => {
+    const a = await start()
+    await soon(() => a.store.confirmedAt > 0).toBe(true)
+    await server.pause()
+    const { confirmedAt } = a.store
+    await new Promise((resolve) => setTimeout(resolve, HEARTBEAT_MS + 500))
+    expect(a.store.confirmedAt).toBe(confirmedAt)
+    a.skip(5_000)
+    const refused = a.store.lookup('k', LOOKUP)
+    await expect(refused).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
+    await expect(a.store.mark('t=1', hard)).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+    })
+    await server.resume()
+    const certain = async () => {
+      await a.store.lookup('k', LOOKUP).catch(() => {})
+      return a.store.confirmedAt > confirmedAt
+    }
+    await expect.poll(certain, { timeout: 15_000, interval: 100 }).toBe(true)
+    expect(a.counts.forgets).toBe(0)
+  })
+})
+
+describe('a Redis that refuses', () => {
+  const user = async (name: string, ...rules: string[]) => {
+    await admin.call('ACL', 'SETUSER', name, 'reset', 'on', '>pw', '~*', '&*', '+@all', ...rules)
+    return start(server.url, { username: name, password: 'pw' })
+  }
+
+  it.each(['xadd', 'zadd', 'eval'])('to take a purge (%s): it rejects', async (command) => {
+    const a = await start()
+    const b = await user(`no-${command}`)
+    await admin.call('ACL', 'SETUSER', `no-${command}`, `-${command}`)
+    const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+    await expect(b.store.mark('t=1', hard)).rejects.toMatchObject(failure)
+    await a.store.mark('t=2', hard)
+    await soon(() => b.heard.at(-1)).toBe('t=2 hard')
+  })
+
+  it('to tell of a purge: it rejects, and has it in the log; the others find it there', async () => {
+    const a = await start()
+    const b = await user('mute', '-publish')
+    await expect(b.store.mark('t=1', hard)).rejects.toThrow(/PUBLISH is refused/)
+    await expect(b.store.purge('k', hard)).rejects.toThrow(/PUBLISH is refused/)
+    expect(b.heard).toEqual(['t=1 hard', 'k hard'])
+    await soon(() => a.heard, HEARTBEAT_MS + 2_000).toEqual(['t=1 hard', 'k hard'])
+    expect(a.counts.forgets).toBe(0)
+  })
+
+  it('to let one listen: it hears of purges by asking', async () => {
+    const a = await start()
+    const b = await user('deaf', '-subscribe')
+    await a.store.mark('t=1', hard)
+    await a.store.purge('k', hard)
+    await soon(() => b.heard, HEARTBEAT_MS + 2_000).toEqual(['t=1 hard', 'k hard'])
+    expect(b.counts.forgets).toBe(0)
+  })
+
+  it('anything that needs memory takes purges nevertheless', async () => {
+    const a = await start()
+    const b = await start()
+    await admin.config('SET', 'maxmemory', '1')
+    try {
+      await a.store.mark('t=1', hard)
+      await a.store.purge('k', hard)
+      await soon(() => b.heard).toEqual(['t=1 hard', 'k hard'])
+    } finally {
+      await admin.config('SET', 'maxmemory', '0')
+    }
+  })
+})
+
+describe('what is planted in Redis', () => {
+  it.each(['meta', 'log', 'marks'] as const)(
+    'for the %s is a history that is lost, and no more than that',
+    async (part) => {
+      const a = await start()
+      const b = await start()
+      await a.store.mark('t=1', hard)
+      for (const value of ['x', '', '9'.repeat(400)]) {
+        await admin.set(nameOf(part), value)
+        a.skip(5_001)
+        await a.store.lookup('k', LOOKUP)
+        await a.store.mark('t=2', hard)
+        await b.store.purge('k', hard)
+        await soon(() => a.heard.at(-1)).toBe('k hard')
+      }
+      expect(Number.isSafeInteger(a.store.position)).toBe(true)
+    },
+  )
+
+  it.each([
+    ['nonsense', 'x'],
+    ['nothing', ''],
+    ['half of a purge', '12'],
+    ['a purge of nothing', '1795278251743960 12 mh'],
+    ['a purge of a far future', '8999999999999999 12 mht=1'],
+    ['half of an extension', 'x a 1 2 3'],
+    ['a huge extension', `x a 1 2 ${'9 '.repeat(5)}9 1\nk`],
+    ['bytes', Buffer.from([0xff, 0xfe, 0x00, 0x78])],
+  ])('on the channel (%s) changes nothing', async (_, message) => {
+    const a = await start()
+    const b = await start()
+    await admin.publish(`${prefix}:2:log`, message as string)
+    await b.store.mark('t=1', hard)
+    await soon(() => a.heard).toEqual(['t=1 hard'])
+    expect(a.store.position).toBe(b.store.position)
+    expect(a.counts.forgets).toBe(0)
+  })
+
+  it('in the log or among the marks, where nobody can read it, makes void what was made before', async () => {
+    const a = await start()
+    await a.store.mark('t=1', hard)
+    await admin.zadd(nameOf('marks'), a.store.position - 1, 'nonsense')
+    await admin.hincrby(nameOf('meta'), 'marks', 1)
+    const b = await start()
+    expect(b.counts.floor).toBe(a.store.position - 1)
+    await b.store.mark('t=2', hard)
+    await soon(() => a.heard).toEqual(['t=1 hard', 't=2 hard'])
+  })
+})

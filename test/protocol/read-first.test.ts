@@ -1,0 +1,184 @@
+// Where nearly every look-up is a hit, the record is read before the script is asked: it must say what the script would, cost no
+// script, and never be the reason that something else costs more for long.
+
+import type { LookupReply, StampedeStore } from '@stampede/core'
+import { runs } from '@stampede/core/testing'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { BUDGET_MS, openBareStore, record, sentMeanwhile, write } from '../harness/bare-store.ts'
+import { withLife } from '../harness/record-life.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+
+const { server, admin } = await redisOfFile()
+const HOT = 'hot'
+
+let open: StampedeStore[] = []
+beforeEach(() => admin.flushall())
+afterEach(async () => {
+  await server.resume()
+  await Promise.all(open.map((store) => store.close()))
+  open = []
+})
+
+function openStore(): StampedeStore {
+  const store = openBareStore(server.url)
+  open.push(store)
+  return store
+}
+
+const look = (store: StampedeStore, key: string, leaseMs = 0) =>
+  store.lookup(key, { token: 'token', leaseMs })
+const sent = (work: () => Promise<unknown>) => sentMeanwhile(server, work)
+
+/** It has seen so many hits that it reads first. */
+async function warm(store: StampedeStore): Promise<StampedeStore> {
+  if ((await look(store, HOT)).status === 'busy') await write(store, HOT, 'hot')
+  for (let i = 0; i < 40; i++) expect((await look(store, HOT)).status).toBe('fresh')
+  return store
+}
+
+describe('a process that sees hits', () => {
+  it('reads first: no script, and the time once for all that it asks in a turn', async () => {
+    const store = await warm(openStore())
+    const fifty = () => Promise.all(Array.from({ length: 50 }, () => look(store, HOT)))
+    expect(await sent(fifty)).toEqual({ hmget: 50, time: 1, scripts: 0 })
+  })
+
+  it('begins with the script, and is back at it after some misses', async () => {
+    const store = openStore()
+    await write(store, HOT, 'hot')
+    expect(await sent(() => look(store, HOT))).toEqual({ hmget: 0, time: 0, scripts: 1 })
+    await warm(store)
+    const misses = async () => {
+      for (let i = 0; i < 20; i++) await look(store, `none ${i}`)
+    }
+    expect(await sent(misses)).toEqual({ hmget: 5, time: 5, scripts: 20 })
+  })
+
+  it('takes the lease of what is missing, all the same', async () => {
+    const store = await warm(openStore())
+    expect(await look(store, 'missing', 5_000)).toMatchObject({ status: 'leased' })
+    expect(await look(await warm(openStore()), 'missing', 5_000)).toMatchObject({
+      status: 'leased',
+    })
+  })
+
+  it('is told of a purge that came before it asked: of the key, and of the variants of one', async () => {
+    const [a, b] = [await warm(openStore()), openStore()]
+    for (const key of ['k', 'k\0one']) await write(b, key, 'old')
+    for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('fresh')
+    await b.purge('k', { soft: true })
+    for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('stale')
+    await b.purge('k', { soft: false })
+    for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('busy')
+  })
+
+  it('does not read before a purge that it sent before, also when the server lost its scripts', async () => {
+    const store = await warm(openStore())
+    await store.purge('k', { soft: false })
+    for (const soft of [false, true]) {
+      await write(store, 'k', 'old')
+      expect((await look(await warm(store), 'k')).status).toBe('fresh')
+      await admin.script('FLUSH')
+      const purging = store.purge('k', { soft })
+      expect((await look(store, 'k')).status).toBe(soft ? 'stale' : 'busy')
+      await purging
+    }
+  })
+
+  it('goes to the script with what is no hash', async () => {
+    const store = await warm(openStore())
+    await admin.set(record('k'), 'a string')
+    expect(await look(store, 'k', 5_000)).toMatchObject({ status: 'leased' })
+  })
+
+  it('waits no longer than its budget for a Redis that froze', async () => {
+    const store = await warm(openStore())
+    await server.pause()
+    const startedAt = performance.now()
+    await expect(look(store, HOT)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
+    expect(performance.now() - startedAt).toBeLessThan(BUDGET_MS + 400)
+  })
+
+  it('leaves what it cannot reach alone after three failures, and finds it again', async () => {
+    const store = await warm(openStore())
+    await server.pause()
+    for (let i = 0; i < 3; i++) await expect(look(store, HOT)).rejects.toThrow('no answer')
+    await expect(look(store, HOT)).rejects.toThrow('circuit open')
+    await server.resume()
+    await expect
+      .poll(() => look(store, HOT).then(({ status }) => status, String), { timeout: 5_000 })
+      .toBe('fresh')
+  })
+})
+
+describe('what is read first is what the script says', () => {
+  const moment = fc.constantFrom(-1e13, -50_000, -10_000, 10_000, 50_000, 1e13)
+  const fence = fc.constantFrom('0', '5', '6', '7', '9007199254740993', '9'.repeat(17), 'x', '')
+  const duration = fc.constantFrom('0', '20000', '1e400', '-5', '99999999999999')
+  const planted = fc.record(
+    {
+      stored: fence,
+      patched: fence,
+      made: fc.oneof({ weight: 3, arbitrary: fc.constant(-10_000) }, moment),
+      fresh: moment,
+      swr: duration,
+      sie: duration,
+      keep: duration,
+      frame: fc.constantFrom('', 'frame'),
+      patch: fc.constantFrom('', 'patch'),
+      fence,
+      token: fc.constantFrom('token', 'other'),
+      until: moment,
+      pass: moment,
+      retry: moment,
+      failure: fc.constant('{}'),
+    },
+    { requiredKeys: ['stored', 'made', 'fresh'] },
+  )
+  const stamps = fc.record(
+    { variants: fence, softened: fence, softened_at: moment },
+    { requiredKeys: [] },
+  )
+
+  /** Moments as the server has them; what is no number stays. */
+  function fields(values: Record<string, unknown>) {
+    const now = Date.now()
+    const entries = Object.entries(values).map(([name, value]) => [
+      name,
+      typeof value === 'number' ? Math.max(0, now + value) : String(value),
+    ])
+    return withLife(Object.fromEntries(entries))
+  }
+
+  const comparable = (reply: LookupReply) => {
+    const { stored } = reply as { stored?: Record<string, unknown> }
+    const rounded = (value: unknown) =>
+      typeof value === 'number' ? Math.round(value / 5_000) : String(value)
+    const times = stored && Object.entries(stored).map(([name, value]) => [name, rounded(value)])
+    return { status: reply.status, ...(times && Object.fromEntries(times)) }
+  }
+
+  it('of whatever stands in a record', async () => {
+    const [scripted, reading] = [openStore(), openStore()]
+    await warm(reading)
+    let fresh = 0
+    await fc.assert(
+      fc.asyncProperty(planted, stamps, fc.boolean(), async (values, marks, isVariant) => {
+        // No commit is accepted whose fence is above that of its record: the script goes by the
+        // latter.
+        fc.pre(!(Number(values.fence) < Number(values.stored)))
+        const key = isVariant ? 'k\0one' : 'k'
+        await admin.del(record('k'), record('k\0one'))
+        await admin.hset(record(key), fields(values))
+        if (isVariant && Object.keys(marks).length > 0) await admin.hset(record('k'), fields(marks))
+        const read = comparable(await look(reading, key))
+        expect(read).toEqual(comparable(await look(scripted, key)))
+        if (read.status === 'fresh') fresh += 1
+        await Promise.all(Array.from({ length: 4 }, () => look(reading, HOT)))
+      }),
+      runs(800),
+    )
+    expect(fresh).toBeGreaterThan(20)
+  })
+})

@@ -1,0 +1,480 @@
+// What comes back from Redis is untrusted: a planted or broken record of an idempotency key lets nobody run what
+// may have been run. And a Redis that refuses, forgets its scripts, freezes, or may evict.
+
+import type { BeginRequest, Grant, IdempotencyStore } from '@stampede/core'
+import { createStampede, systemClock } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { clientCommands } from '../harness/command-stats.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+const { server, admin } = await redisOfFile()
+let opened: IdempotencyStore[] = []
+
+beforeEach(() => admin.flushall())
+afterEach(async () => {
+  await admin.config('SET', 'maxmemory', '0')
+  await Promise.all(opened.map((store) => store.close()))
+  opened = []
+})
+
+const KEY = 't:2:{=i:k}'
+const PRINTS = { exact: 'e', canonical: 'c' }
+const DONE = { as: 'completed', frame: Buffer.from('done'), keepMs: 60_000 } as const
+const RELEASED = { as: 'released', keepMs: 60_000 } as const
+const REQUEST: BeginRequest = {
+  token: 'me',
+  fingerprints: PRINTS,
+  leaseMs: 5_000,
+  retentionMs: 60_000,
+  onLeaseExpired: 'takeover',
+  maxAttempts: 10,
+  keepUncertainMs: 60_000,
+  wait: false,
+}
+const UNAVAILABLE = expect.objectContaining({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
+
+interface OpenOptions {
+  readonly url?: string
+  readonly commandTimeoutMs?: number
+  readonly woken?: string[]
+}
+
+function open({ url = server.url, commandTimeoutMs = 2_000, woken = [] }: OpenOptions = {}) {
+  const redis = new Redis(url, { lazyConnect: true })
+  const store = redisStore(redis, { prefix: 't', commandTimeoutMs }).idempotency
+  store.attach({
+    clock: systemClock,
+    onWake: (key) => void woken.push(key),
+    onSettled: () => {},
+    onGap: () => {},
+    onBack: () => {},
+    onLost: () => {},
+    onError: () => {},
+  })
+  opened.push(store)
+  return store
+}
+
+const begin = (store: IdempotencyStore, more: Partial<BeginRequest> = {}) =>
+  store.begin('k', { ...REQUEST, ...more })
+
+async function begun(store: IdempotencyStore, more: Partial<BeginRequest> = {}): Promise<Grant> {
+  const reply = await begin(store, more)
+  if (reply.status !== 'begun') throw new Error(`got ${reply.status}`)
+  return reply.grant
+}
+
+/** A record as we write it, whose lease is over. */
+const SOUND = {
+  v: '1',
+  s: 'running',
+  ...PRINTS,
+  token: 'dead',
+  until: '1',
+  fence: '1700000000000000',
+  attempt: '1',
+  lost: '0',
+  recovery: '0',
+  created: '1',
+  ended: '',
+}
+
+describe('a record', () => {
+  it('as we write it, its lease over, is taken over: what follows differs from it in one thing', async () => {
+    await admin.hset(KEY, SOUND)
+    expect(await begin(open())).toMatchObject({ status: 'begun', attempt: 2, isRecovery: true })
+  })
+
+  const nonsense = ['', 'abc', '-5', '1.5', '1e3', '0x10', 'nan', 'inf', '9'.repeat(40)]
+  const unsound: Array<[string, Record<string, string>]> = [
+    ['of another layout', { v: '2' }],
+    ['of a layout that is none', { v: '1.0' }],
+    ['of no layout', { v: '' }],
+    ['in a state that is none', { s: 'done' }],
+    ['in no state', { s: '' }],
+    ['completed without a frame', { s: 'completed' }],
+    ...['until', 'fence', 'attempt', 'lost'].flatMap((field) =>
+      nonsense.map((value): [string, Record<string, string>] => [
+        `with ${value || 'nothing'} for ${field}`,
+        { [field]: value },
+      ]),
+    ),
+  ]
+  it.each(unsound)('%s is busy for a moment, and is not written', async (_, fields) => {
+    await admin.hset(KEY, { ...SOUND, ...fields })
+    const before = await admin.hgetall(KEY)
+    const store = open()
+    expect(await begin(store, { wait: true })).toEqual({ status: 'busy', forMs: 1_000 })
+    expect(await begin(store, { fingerprints: { exact: 'x', canonical: 'y' } })).toMatchObject({
+      status: 'busy',
+    })
+    expect(await admin.hgetall(KEY)).toEqual(before)
+  })
+
+  it.each(Object.keys(SOUND).filter((field) => !['created', 'ended', 'recovery'].includes(field)))(
+    'without %s lets nobody begin',
+    async (field) => {
+      await admin.hset(KEY, SOUND)
+      await admin.hdel(KEY, field)
+      // One fingerprint that is known and equal is enough.
+      const reply = await begin(open(), { fingerprints: { ...PRINTS, [field]: 'other' } })
+      const isKnownByTheOther = field === 'exact' || field === 'canonical'
+      expect(reply.status).toBe(isKnownByTheOther ? 'begun' : 'busy')
+    },
+  )
+
+  it('without fingerprints is another request', async () => {
+    const { exact: _, canonical: __, ...rest } = SOUND
+    await admin.hset(KEY, rest)
+    expect((await begin(open())).status).toBe('mismatch')
+  })
+
+  it('of another layout is not touched by any operation', async () => {
+    await admin.hset(KEY, { ...SOUND, v: '2' })
+    const before = await admin.hgetall(KEY)
+    const store = open()
+    const grant = { key: 'k', token: 'dead', fence: SOUND.fence }
+    expect(await store.finish(grant, DONE, PRINTS)).toBe('stale')
+    expect(await store.keepStep(grant, 'pay', Buffer.from('x'))).toBe('stale')
+    expect(await store.settle('k', DONE, { force: true })).toBe('refused')
+    await expect(store.inspect('k')).rejects.toEqual(UNAVAILABLE)
+    expect(await admin.hgetall(KEY)).toEqual(before)
+  })
+
+  it('whose numbers are nonsense can be settled by force, and used again', async () => {
+    await admin.hset(KEY, { ...SOUND, s: 'x', fence: 'nan', attempt: '-1', lost: 'y' })
+    const store = open()
+    expect(await store.settle('k', RELEASED, { force: false })).toEqual('refused')
+    expect(await store.settle('k', RELEASED, { force: true })).toEqual('settled')
+    expect(await begin(store)).toMatchObject({ status: 'begun', attempt: 2 })
+  })
+
+  it.each([
+    ['a string', () => admin.set(KEY, 'x')],
+    ['a list', () => admin.lpush(KEY, 'x')],
+    ['a set', () => admin.sadd(KEY, 'x')],
+  ])('that is %s is an error for every operation', async (_, plant) => {
+    await plant()
+    const store = open()
+    const grant = { key: 'k', token: 'me', fence: '5' }
+    for (const asked of [
+      () => begin(store),
+      () => store.renew([grant], 1_000),
+      () => store.finish(grant, DONE, PRINTS),
+      () => store.keepStep(grant, 'pay', Buffer.from('x')),
+      () => store.inspect('k'),
+      () => store.settle('k', DONE, { force: true }),
+    ]) {
+      await expect(asked()).rejects.toEqual(UNAVAILABLE)
+    }
+  })
+
+  it('of whatever fields never throws anything else, and lets nobody begin unless it is sound', async () => {
+    const store = open()
+    const value = fc.oneof(
+      fc.constantFrom('', '0', '1', '2', '-1', 'nan', '1e400', '99999999999999999999', 'running'),
+      fc.constantFrom('completed', 'released', 'uncertain', 'me', 'e', 'c'),
+      fc.string(),
+    )
+    const fields = [...Object.keys(SOUND), 'frame', 's:pay', 'w:p', 's:', 'other']
+    const planted = fc.dictionary(fc.constantFrom(...fields), value, { minKeys: 1 })
+    const seed = Number(process.env.STAMPEDE_SEED) || Math.floor(Math.random() * 2 ** 31)
+    console.log(`planted records: STAMPEDE_SEED=${seed}`)
+    const property = fc.asyncProperty(planted, fc.boolean(), async (changed, isWhole) => {
+      await admin.del(KEY)
+      const record: Record<string, string> = isWhole ? { ...SOUND, ...changed } : changed
+      await admin.hset(KEY, record)
+      await store.inspect('k').catch((error) => expect(error).toEqual(UNAVAILABLE))
+      const { status } = await begin(store, { wait: true })
+      const isState = ['running', 'released'].includes(record.s ?? '')
+      const isSound = record.v === '1' && isState && /^\d{1,16}$/.test(record.fence ?? '')
+      if (!isSound) expect(status).not.toBe('begun')
+      const grant = { key: 'k', token: 'me', fence: record.fence ?? '' }
+      await store.keepStep(grant, 'pay', Buffer.from('x'))
+      await store.finish(grant, DONE, PRINTS)
+      await store.settle('k', RELEASED, { force: true })
+      await store.inspect('k').catch((error) => expect(error).toEqual(UNAVAILABLE))
+    })
+    await fc.assert(property, { numRuns: 400, seed })
+  })
+})
+
+describe('everything that is written', () => {
+  it('ends by itself, after each operation', async () => {
+    const store = open()
+    const ends = async () => {
+      expect(await admin.pttl(KEY)).toBeGreaterThan(0)
+      expect(await admin.pttl(KEY)).toBeLessThanOrEqual(66_000)
+    }
+    const grant = await begun(store)
+    await ends()
+    await begin(open(), { token: 'other', wait: true })
+    await ends()
+    await store.renew([grant], 5_000)
+    await ends()
+    await store.keepStep(grant, 'pay', Buffer.from('x'))
+    await ends()
+    await store.finish(grant, RELEASED, PRINTS)
+    await ends()
+    await store.settle('k', DONE, { force: true })
+    await ends()
+    await admin.del(KEY)
+    expect(await store.finish(grant, DONE, PRINTS)).toBe('resurrected')
+    await ends()
+  })
+
+  it('takes one command each: begin, renewal, step, finish, replay', async () => {
+    const store = open()
+    await begun(store, { token: 'first' })
+    const counted = async (work: () => Promise<unknown>) => {
+      const before = await server.commandStats()
+      await work()
+      return clientCommands(before, await server.commandStats())
+    }
+    let grant: Grant | undefined
+    await admin.del(KEY)
+    expect(await counted(async () => (grant = await begun(store)))).toBe(1)
+    const mine = grant as unknown as Grant
+    expect(await counted(() => store.renew([mine], 5_000))).toBe(1)
+    expect(await counted(() => store.keepStep(mine, 'pay', Buffer.from('x')))).toBe(1)
+    expect(await counted(() => store.finish(mine, DONE, PRINTS))).toBe(1)
+    expect(await counted(() => begin(store, { token: 'again' }))).toBe(1)
+  })
+})
+
+describe('a Redis that lost its scripts', () => {
+  it('is told them again, and nobody notices', async () => {
+    const store = open()
+    const grant = await begun(store)
+    const flush = () => admin.script('FLUSH')
+    await flush()
+    expect(await store.renew([grant], 5_000)).toEqual([true])
+    await flush()
+    expect((await begin(store, { token: 'other' })).status).toBe('busy')
+    await flush()
+    expect(await store.keepStep(grant, 'pay', Buffer.from('x'))).toBe('kept')
+    await flush()
+    expect(await store.finish(grant, DONE, PRINTS)).toBe('finished')
+    await flush()
+    expect((await begin(store, { token: 'other' })).status).toBe('completed')
+  })
+})
+
+describe('a Redis that is full', () => {
+  const fill = () => admin.config('SET', 'maxmemory', '1')
+  const drain = () => admin.config('SET', 'maxmemory', '0')
+
+  it('lets nobody begin, and nothing is left of it', async () => {
+    const store = open()
+    await fill()
+    await expect(begin(store)).rejects.toThrow(/OOM|maxmemory/)
+    await expect(begin(store)).rejects.toEqual(UNAVAILABLE)
+    await drain()
+    expect(await admin.exists(KEY)).toBe(0)
+  })
+
+  it('lets nobody take over, and nothing has changed', async () => {
+    await admin.hset(KEY, SOUND)
+    const store = open()
+    await fill()
+    await expect(begin(store)).rejects.toEqual(UNAVAILABLE)
+    await expect(begin(store, { onLeaseExpired: 'uncertain' })).rejects.toEqual(UNAVAILABLE)
+    await drain()
+    expect(await admin.hgetall(KEY)).toEqual(SOUND)
+  })
+
+  it('lets those who began go on: renew, keep a step, finish, and be released', async () => {
+    const store = open()
+    const grant = await begun(store)
+    await fill()
+    expect(await store.renew([grant], 5_000)).toEqual([true])
+    expect(await store.keepStep(grant, 'pay', Buffer.from('x'))).toBe('kept')
+    expect((await begin(store, { token: 'other', wait: true })).status).toBe('busy')
+    expect(await store.finish(grant, RELEASED, PRINTS)).toBe('finished')
+    expect((await store.inspect('k'))?.state).toBe('released')
+    await drain()
+    const again = await begun(store, { token: 'again' })
+    await fill()
+    expect(await store.finish(again, DONE, PRINTS)).toBe('finished')
+    expect((await begin(store, { token: 'other' })).status).toBe('completed')
+    expect(await store.settle('k', RELEASED, { force: true })).toBe('settled')
+  })
+
+  it('takes what was done and was forgotten', async () => {
+    const store = open()
+    const grant = await begun(store)
+    await admin.del(KEY)
+    await fill()
+    expect(await store.finish(grant, DONE, PRINTS)).toBe('resurrected')
+  })
+})
+
+describe('a Redis that is a replica', () => {
+  it('lets nobody begin or finish, and answers what completed', async () => {
+    const store = open()
+    const grant = await begun(store)
+    const key = 'done before'
+    const other = await store.begin(key, REQUEST)
+    if (other.status !== 'begun') throw new Error(`got ${other.status}`)
+    await store.finish(other.grant, DONE, PRINTS)
+    // Of nobody: it keeps what it has, and refuses to write.
+    await admin.replicaof('127.0.0.1', '1')
+    await admin.config('SET', 'replica-serve-stale-data', 'yes')
+    try {
+      expect((await store.begin(key, { ...REQUEST, token: 'x' })).status).toBe('completed')
+      await expect(store.finish(grant, DONE, PRINTS)).rejects.toEqual(UNAVAILABLE)
+      const elsewhere = open()
+      await expect(elsewhere.begin('fresh', REQUEST)).rejects.toEqual(UNAVAILABLE)
+    } finally {
+      await admin.replicaof('NO', 'ONE')
+    }
+    const again = () => store.finish(grant, DONE, PRINTS).catch(() => 'away')
+    await expect.poll(again, { timeout: 5_000 }).toBe('finished')
+  })
+})
+
+describe('a Redis whose reply comes too late', () => {
+  const BUDGET_MS = 300
+  /** Long enough for the command to arrive in time, and its reply not. */
+  const DELAY_MS = 200
+  let proxy: TcpProxy
+  let store: IdempotencyStore
+  let witness: IdempotencyStore
+  let woken: string[]
+
+  /** Began, and nobody heard of it. */
+  const beginUnheard = async (delayMs = DELAY_MS) => {
+    proxy.delay(delayMs)
+    await expect(begin(store, { token: 'unheard' })).rejects.toEqual(UNAVAILABLE)
+  }
+  const state = async () => (await witness.inspect('k'))?.state
+
+  beforeEach(async () => {
+    proxy = await startProxy(server.port, server.host)
+    woken = []
+    store = open({ url: proxy.url, commandTimeoutMs: BUDGET_MS })
+    witness = open({ woken })
+    // The first command loads the script, and learns of the server's clock.
+    await store.finish(await begun(store), RELEASED, PRINTS)
+  })
+  afterEach(() => proxy.stop())
+
+  it('takes back what began, and wakes who waits', async () => {
+    await beginUnheard()
+    expect((await begin(witness, { token: 'other', wait: true })).status).toBe('busy')
+    proxy.delay(0)
+    await expect.poll(state, { interval: 10, timeout: 3_000 }).toBe('released')
+    await expect.poll(() => woken, { interval: 10 }).toEqual(['k'])
+  })
+
+  it('takes back an attempt at a recovery as if it had not been one of them', async () => {
+    await witness.finish(await begun(witness, { token: 'first' }), RELEASED, PRINTS)
+    await admin.hset(KEY, { s: 'running', token: 'dead', until: '1' })
+    await beginUnheard()
+    proxy.delay(0)
+    await expect.poll(state, { interval: 10, timeout: 3_000 }).toBe('released')
+    expect(await begin(witness, { leaseMs: 1 })).toMatchObject({ isRecovery: true })
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    // One lease ran out before it, one after it: two in a row.
+    expect((await begin(witness, { token: 'x', maxAttempts: 2 })).status).toBe('uncertain')
+  })
+
+  it('takes nothing back from who asks again under the same name', async () => {
+    await beginUnheard()
+    expect(await state()).toBe('running')
+    proxy.delay(0)
+    expect(await begin(store, { token: 'unheard' })).toMatchObject({ status: 'begun', attempt: 2 })
+    // Longer than it would take to take it back.
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    expect(await state()).toBe('running')
+  })
+
+  it('takes nothing back from who asks again while it is being taken back', async () => {
+    await beginUnheard()
+    await new Promise((resolve) => setTimeout(resolve, 80))
+    proxy.delay(0)
+    expect(await begin(store, { token: 'unheard' })).toMatchObject({ status: 'begun', attempt: 3 })
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    expect(await state()).toBe('running')
+  })
+
+  it('does not begin at all when even the command comes too late', async () => {
+    const before = await witness.inspect('k')
+    await beginUnheard(BUDGET_MS + 100)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(await witness.inspect('k')).toMatchObject({ state: 'released', fence: before?.fence })
+    proxy.delay(0)
+    expect(await begin(witness, { token: 'other' })).toMatchObject({ status: 'begun', attempt: 2 })
+  })
+})
+
+describe('a Redis that may evict', () => {
+  const warnings: Array<Error & { code?: string }> = []
+  const note = (warning: Error) => void warnings.push(warning)
+  const ours = () => warnings.filter(({ code }) => code === 'STAMPEDE_EVICTION')
+  beforeEach(() => {
+    warnings.length = 0
+    process.on('warning', note)
+  })
+  afterEach(async () => {
+    process.off('warning', note)
+    await admin.config('SET', 'maxmemory-policy', 'noeviction')
+  })
+  /** The check was sent before on the same connection, so that it has been answered. */
+  const used = async () => {
+    await begun(open(), { token: 'used' })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+
+  it('is warned of, once, with its policy and what to do', async () => {
+    await admin.config('SET', 'maxmemory', '100mb')
+    await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
+    await used()
+    await expect.poll(() => ours().length).toBe(1)
+    expect(ours()[0]?.name).toBe('StampedeWarning')
+    expect(ours()[0]?.message).toMatch(/allkeys-lru.*noeviction.*apart from the cache/)
+  })
+
+  it.each([
+    ['evicts nothing', '100mb', 'noeviction'],
+    ['has no limit', '0', 'allkeys-lru'],
+  ])('is not warned of if it %s', async (_, limit, policy) => {
+    await admin.config('SET', 'maxmemory', limit)
+    await admin.config('SET', 'maxmemory-policy', policy)
+    await used()
+    expect(ours()).toEqual([])
+  })
+
+  it('is not warned of if it may not be asked', async () => {
+    await admin.config('SET', 'maxmemory', '100mb')
+    await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
+    await admin.call('ACL', 'SETUSER', 'blind', 'reset', 'on', '>pw', '~*', '&*', '+@all', '-info')
+    const store = open({ url: server.url.replace('//', '//blind:pw@') })
+    await expect.poll(() => begin(store).then(({ status }) => status)).toBe('begun')
+    expect(ours()).toEqual([])
+  })
+})
+
+describe('what is settled', () => {
+  it('is nothing that the cache on the same connections tells of', async () => {
+    const store = redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 't' })
+    const stampede = createStampede({ store })
+    const CACHED = 'd:=x'
+    const purged: string[] = []
+    stampede.on('purged', ({ key }) => void purged.push(key))
+    await stampede.getOrSet('x', () => 1, { ttlMs: 1_000 })
+    const other = open()
+    await begun(other)
+    await other.settle('k', DONE, { force: true })
+    await stampede.purge({ key: 'x' })
+    // Told by this process, and heard by it on the channel: what was announced before has been heard.
+    const heard = () => purged.filter((key) => key === CACHED).length
+    await expect.poll(heard, { timeout: 2_000 }).toBeGreaterThanOrEqual(2)
+    expect(purged.filter((key) => key.startsWith('i:') || key === 'k')).toEqual([])
+    await stampede.close()
+  })
+})

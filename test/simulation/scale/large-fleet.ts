@@ -1,0 +1,172 @@
+// A large fleet of the real code on the simulated network and server, and what it costs the server: commands by name, and messages.
+// Faults there are none but those that the caller makes.
+
+import { Figures } from '../figures.ts'
+import { withSimulatedTimers } from '../process-time.ts'
+import { World } from '../world.ts'
+
+export interface Cost {
+  readonly simulatedMs: number
+  readonly commands: Readonly<Record<string, number>>
+  readonly messages: number
+  /** The most commands in a tenth of a second. */
+  readonly peak: number
+}
+
+const WARM_UP_MS = 3_000
+const SLICE_MS = 100
+
+export class LargeFleet {
+  readonly world: World
+  #commands: Record<string, number> = {}
+  #bySlice = new Map<number, number>()
+  #since = 0
+  #messagesBefore = 0
+
+  constructor(processes: number) {
+    this.world = new World(1, new Figures())
+    const { server, kernel } = this.world
+    const { witness } = server
+    server.witness = (...of) => {
+      witness(...of)
+      const [command] = of
+      this.#commands[command.name] = (this.#commands[command.name] ?? 0) + 1
+      const slice = Math.floor(kernel.now / SLICE_MS)
+      this.#bySlice.set(slice, (this.#bySlice.get(slice) ?? 0) + 1)
+    }
+    for (let i = 0; i < processes; i++) this.world.start()
+  }
+
+  /** What happens from now on, for so long or until `isOver`. */
+  pass(forMs: number, isOver = () => false): Cost {
+    const { kernel, server, judge } = this.world
+    const end = kernel.now + forMs
+    while (!isOver() && judge.first === undefined && kernel.step(end)) {}
+    if (judge.first !== undefined) throw judge.first
+    const cost: Cost = {
+      simulatedMs: kernel.now - this.#since,
+      commands: this.#commands,
+      messages: server.messages - this.#messagesBefore,
+      peak: Math.max(0, ...this.#bySlice.values()),
+    }
+    this.#commands = {}
+    this.#bySlice = new Map()
+    this.#since = kernel.now
+    this.#messagesBefore = server.messages
+    return cost
+  }
+
+  /** Every process asks for the key at this moment; resolves on the simulated clock. */
+  askAll(key: string, originMs: number, ttlMs = 60_000): Asked {
+    const { world } = this
+    const { kernel } = world
+    const askedAt = kernel.now
+    const asked: Asked = { left: world.members.length, origins: 0, lastMs: 0, failed: 0 }
+    const options = Object.freeze({ ttlMs, jitter: 0 })
+    for (const member of world.members) {
+      const factory = async () => {
+        asked.origins += 1
+        await new Promise<void>((resolve) => {
+          kernel.after(originMs, () => member.time.receive(resolve))
+        })
+        return { key }
+      }
+      const end = () => {
+        asked.left -= 1
+        asked.lastMs = kernel.now - askedAt
+      }
+      // A step of its own: each process is a machine of its own.
+      kernel.after(0, () =>
+        member.time.receive(() => {
+          member.stampede.getOrSet(key, factory, options).then(end, () => {
+            asked.failed += 1
+            end()
+          })
+        }),
+      )
+    }
+    return asked
+  }
+
+  /** From now on a command takes the server so long, and the others wait for it: else it has done everything at once. */
+  keepServerBusy(ms: (command: string) => number): void {
+    const { server, kernel } = this.world
+    const receive = server.receive.bind(server)
+    let freeAt = 0
+    server.receive = (command, session, reply) => {
+      freeAt = Math.max(freeAt, kernel.now) + ms(command.name)
+      kernel.after(freeAt - kernel.now, () => receive(command, session, reply))
+    }
+  }
+
+  purge(target: { key: string } | { tag: string }): void {
+    const [member] = this.world.members
+    this.world.kernel.after(0, () => member?.time.receive(() => void member.stampede.purge(target)))
+  }
+
+  restartServer(): void {
+    this.world.server.crash()
+    this.world.server.restart(false)
+  }
+}
+
+export interface Asked {
+  left: number
+  origins: number
+  /** When the last one was answered. */
+  lastMs: number
+  failed: number
+}
+
+export interface Costs {
+  readonly start: Cost
+  readonly idle: Cost
+  readonly burst: Cost & { readonly asked: Asked }
+  readonly purge: Cost
+  readonly restart: Cost
+  /** Of this process, for each process of the fleet: the heap that it holds. */
+  readonly heapKb: number
+}
+
+export interface BusyBurst {
+  readonly processes: number
+  readonly asked: Asked
+  readonly cost: Cost
+}
+
+/** Of one command beside many who wait, as was measured; of one that wakes, for each who is woken. */
+const COMMAND_MS = 0.03
+const WAKE_MS = 0.006
+
+/** All ask for one cold key at one moment, of a server that takes its time. Synchronous: call it from a macrotask (`inMacrotask`). */
+export function busyBurst(processes: number): BusyBurst {
+  return withSimulatedTimers(() => {
+    const fleet = new LargeFleet(processes)
+    fleet.pass(WARM_UP_MS)
+    fleet.keepServerBusy((name) => (name === 'commit' ? WAKE_MS * processes : COMMAND_MS))
+    const asked = fleet.askAll('one', ORIGIN_MS)
+    const cost = fleet.pass(30_000, () => asked.left === 0)
+    return { processes, asked, cost }
+  })
+}
+
+const IDLE_MS = 10_000
+const ORIGIN_MS = 200
+
+/** Synchronous: call it from a macrotask (`inMacrotask`). */
+export function costsOf(processes: number): Costs {
+  return withSimulatedTimers(() => {
+    const before = process.memoryUsage().heapUsed
+    const fleet = new LargeFleet(processes)
+    const start = fleet.pass(WARM_UP_MS)
+    const heapKb = (process.memoryUsage().heapUsed - before) / processes / 1024
+    const idle = fleet.pass(IDLE_MS)
+    const asked = fleet.askAll('one', ORIGIN_MS)
+    const burst = { ...fleet.pass(30_000, () => asked.left === 0), asked }
+    fleet.purge({ key: 'one' })
+    const purge = fleet.pass(500)
+    fleet.restartServer()
+    const restart = fleet.pass(10_000)
+    return { start, idle, burst, purge, restart, heapKb }
+  })
+}

@@ -1,0 +1,165 @@
+// The short way of a plain hit answers as the long way would have: two apps that live through the same, of which one knows the long
+// way only, give the same bytes and tell the same events.
+
+import { connect } from 'node:net'
+import { createStampede, memoryStore, type Stampede, type StampedeEvent } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import fc from 'fast-check'
+import { describe, expect, it, vi } from 'vitest'
+import { randomFrom } from '../fuzz/leaks/random.ts'
+import { type Framework, frameworks, type Outside, type Seen } from '../harness/apps.ts'
+import { anyOptions, anySteps, OUTSIDE, PAGES, type Step } from './fast-path/life.ts'
+
+const RUNS = Number(process.env.SHORT_WAY_RUNS ?? 60)
+
+const way = vi.hoisted(() => ({ isLong: false, taken: 0, coding: new Set<unknown>() }))
+vi.mock('../../packages/core/src/cache/hit-at-once.ts', async (original) => {
+  const whole = await original<Record<'hitAtOnce' | 'isPlain', (...args: unknown[]) => unknown>>()
+  return {
+    ...whole,
+    hitAtOnce(...args: unknown[]) {
+      const ready = way.isLong ? undefined : whole.hitAtOnce(...args)
+      if (ready !== undefined) way.taken += 1
+      return ready
+    },
+    // Also what comes from the store, or was waited for, is sent the short way.
+    isPlain: (...args: unknown[]) => !way.isLong && whole.isPlain(...args),
+  }
+})
+// Both apps are to have the same compressed forms: zlib's threads are waited for.
+vi.mock('../../packages/core/src/compress/coded-bodies.ts', async (original) => {
+  const whole = await original<{ codeBehind: (...args: unknown[]) => Promise<void> }>()
+  return {
+    ...whole,
+    codeBehind(...args: unknown[]) {
+      const coding = whole.codeBehind(...args)
+      way.coding.add(coding)
+      return coding.finally(() => way.coding.delete(coding))
+    },
+  }
+})
+
+/** One of the two. */
+async function live(
+  framework: Framework,
+  outside: Outside | undefined,
+  options: object,
+  l1: { maxEntries?: number },
+  seed: number,
+) {
+  const clock = new ManualClock()
+  const store = memoryStore()
+  const stampede = createStampede({ clock, store, l1, random: randomFrom(seed).next })
+  const events: StampedeEvent[] = []
+  stampede.on('*', (event) => events.push(event))
+  let version = 0
+  let page = PAGES[0]
+  const given = Object.fromEntries(Object.entries(options).filter(([, v]) => v !== undefined))
+  const says = async (seen: Seen) => {
+    // What took no time is never refreshed early.
+    await clock.advance((seed % 3) * 400)
+    return page?.(version)(seen)
+  }
+  const app = await framework.start({ stampede, ...given }, says, outside)
+  const port = Number(new URL(app.url).port)
+  return {
+    stampede,
+    events,
+    [Symbol.asyncDispose]: () => app[Symbol.asyncDispose](),
+    async take(step: Step): Promise<string> {
+      if (step.type === 'advance') await clock.advance(step.ms)
+      if (step.type === 'close') await stampede.close()
+      if (step.type === 'hear') {
+        const confirmedAt = step.well ? Number.POSITIVE_INFINITY : clock.now()
+        Object.assign(store, { confirmedAt })
+      }
+      if (step.type === 'page') {
+        version += 1
+        page = PAGES[step.index]
+      }
+      if (step.type === 'purge') await purge(stampede, step.what, step.soft)
+      const answer = step.type === 'ask' ? await ask(port, step) : ''
+      await quiet(stampede)
+      return answer
+    },
+  }
+}
+
+function purge(stampede: Stampede, what: number, soft: boolean): Promise<void> {
+  const targets = [{ path: '/a' }, { tag: 't' }, { route: '/:page' }, { all: true }] as const
+  return stampede.purge(targets[what] as (typeof targets)[0], { soft })
+}
+
+/** Nothing is under way behind an answer. */
+async function quiet(stampede: Stampede): Promise<void> {
+  await new Promise(setImmediate)
+  while (way.coding.size > 0 || stampede.stats().active.flights > 0) {
+    await Promise.all(way.coding)
+    await new Promise(setImmediate)
+  }
+}
+
+function ask(port: number, step: Extract<Step, { type: 'ask' }>): Promise<string> {
+  const { method, path, version, lines } = step
+  const closes = lines.some((line) => line.startsWith('connection')) ? [] : ['connection: close']
+  const head = [`${method} ${path} HTTP/${version}`, 'host: shop.test', ...lines, ...closes]
+  // What comes second on a connection shows that the first answer was as long as it said.
+  const last = ['GET /b HTTP/1.1', 'host: shop.test', 'connection: close', '', '']
+  const text = [...head, '', ...(closes.length === 0 ? last : [''])].join('\r\n')
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    const chunks: Buffer[] = []
+    socket.on('error', reject)
+    socket.on('data', (chunk) => void chunks.push(chunk))
+    socket.on('close', () => {
+      const got = Buffer.concat(chunks).toString('latin1')
+      resolve(got.replaceAll(/HTTP[\s\S]*?\r\n\r\n/g, inOrder))
+    })
+    socket.write(text)
+  })
+}
+
+/** Fields by name, which is in any case, and without the time of day. */
+function inOrder(head: string): string {
+  const [status, ...lines] = head.trimEnd().split('\r\n')
+  const named = lines.map((line) => line.replace(/^[^:]*/, (name) => name.toLowerCase()))
+  const timeless = named.map((line) => line.replace(/^date: .*/, 'date: now'))
+  const sorted = timeless.sort(
+    (a, b) => Number(nameOf(a) > nameOf(b)) - Number(nameOf(a) < nameOf(b)),
+  )
+  return [status, ...sorted, '', ''].join('\n')
+}
+const nameOf = (line: string): string => line.split(':', 1)[0] ?? ''
+
+describe.each(frameworks)('a plain hit on $name', (framework) => {
+  it('is answered the short way as it would be the long way', async () => {
+    const before = way.taken
+    await fc.assert(
+      fc.asyncProperty(
+        anyOptions,
+        fc.constantFrom(...OUTSIDE),
+        fc.constantFrom({}, {}, { maxEntries: 2 }),
+        fc.nat(),
+        anySteps,
+        async (options, outside, l1, seed, steps) => {
+          await using short = await live(framework, outside, options, l1, seed)
+          await using long = await live(framework, outside, options, l1, seed)
+          for (const step of [...steps, { type: 'close' } as const]) {
+            way.isLong = false
+            const one = await short.take(step)
+            way.isLong = true
+            const other = await long.take(step)
+            expect(one).toBe(other)
+            expect(shown(short.events)).toEqual(shown(long.events))
+            expect(short.stampede.stats()).toEqual(long.stampede.stats())
+          }
+        },
+      ),
+      { numRuns: RUNS },
+    )
+    expect(way.taken).toBeGreaterThan(before + RUNS)
+  })
+})
+
+const shown = (events: readonly StampedeEvent[]) =>
+  events.map((event) => ({ ...event, key: event.key.replace(/127\.0\.0\.1:\d+/, 'host') }))

@@ -1,0 +1,159 @@
+// Four processes under load while Redis is cut off, killed, frozen, failed over and emptied in turn: what is promised holds all
+// the time, and after it everything is shared again.
+
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { assertCleanExit } from '../harness/fleet.ts'
+import { burst } from '../harness/load.ts'
+import { type StormFleet, startStormFleet } from './storm/fleet.ts'
+import { type Load, startLoad } from './storm/load.ts'
+import { at } from './storm/truth.ts'
+import { FAULTS, restoreRoles } from './storm/weather.ts'
+
+/** A lease whose holder never heard of it, and what it takes to notice and to run the handler, on a busy machine. */
+const LEASE_MS = 2_000
+const ANSWERED_WITHIN_MS = LEASE_MS + 4_000
+/** After the last fault. */
+const SHARED_WITHIN_MS = 15_000
+/** A lease of an order whose holder never heard of it, if it cannot be taken back before; and a little. */
+const ORDERED_WITHIN_MS = 30_000 + 5_000
+/** The faults come again and again for so long. 0: once. */
+const MINUTES = Number(process.env.STORM_MINUTES ?? 0)
+/** What a process holds grows while its caches fill. After so long it must not. */
+const PLATEAU_AFTER_MINUTES = 10
+const PLATEAU_BYTES = 16 * 1024 * 1024
+
+describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ source }) => {
+  let fleet: StormFleet
+  let load: Load
+  /** What happened in each process, by the type of event. */
+  const counts: Array<Record<string, number>> = []
+  const weather: Array<{ name: string; from: number; until: number }> = []
+  /** Of each process after each round of faults, in bytes. */
+  const memory: Array<{ minute: number; held: number[] }> = []
+
+  beforeAll(
+    async () => {
+      fleet = await startStormFleet(source, { ttlMs: 600_000, leaseMs: LEASE_MS })
+      const { members, pages, orders } = fleet
+      await burst(
+        members.map(({ url }) => `${url}/pages/0`),
+        members.length,
+      )
+      load = startLoad(members, pages, orders)
+      const begunAt = at()
+      for (;;) {
+        for (const [name, strike] of Object.entries(FAULTS)) {
+          const from = at()
+          await strike(fleet)
+          weather.push({ name, from, until: at() })
+        }
+        const asked = members.map((member) =>
+          member.ask<{ heapUsed: number; external: number }>({ type: 'memory' }),
+        )
+        const held = (await Promise.all(asked)).map(({ heapUsed, external }) => heapUsed + external)
+        memory.push({ minute: (at() - begunAt) / 60_000, held })
+        if (at() - begunAt >= MINUTES * 60_000) break
+        await restoreRoles(fleet)
+      }
+      await load.stop()
+      for (const member of members) counts.push(await member.ask({ type: 'counts' }))
+    },
+    240_000 + MINUTES * 60_000,
+  )
+  afterAll(() => fleet?.[Symbol.asyncDispose]())
+
+  it('was one: Redis was away for each process, and most reads were hits all the same', async ({
+    annotate,
+  }) => {
+    const { pages, orders } = fleet
+    const all = [...orders.all.values()]
+    const refused = all.reduce((sum, { statuses }) => sum + (statuses.get(503) ?? 0), 0)
+    const excluded = all.filter((order) => orders.isExcluded(order)).length
+    const { reads, hits, slowest, purgesTriedAgain } = load
+    const seen = {
+      reads,
+      hits,
+      purges: pages.purged,
+      purgesTriedAgain,
+      orders: all.length,
+      refused,
+    }
+    const { longestOldMs } = pages
+    await annotate(JSON.stringify({ ...seen, excluded, slowest, longestOldMs, weather }))
+    expect(reads).toBeGreaterThan(2_000)
+    expect(hits / reads).toBeGreaterThan(0.5)
+    expect(pages.purged).toBeGreaterThan(50)
+    expect(all.length - excluded).toBeGreaterThan(100)
+    for (const count of [purgesTriedAgain, refused, excluded]) expect(count).toBeGreaterThan(0)
+    for (const each of counts) expect(each['store.failed']).toBeGreaterThan(10)
+  })
+
+  it('holds no more in each process once its caches are full', async ({ annotate }) => {
+    await annotate(JSON.stringify(memory))
+    const later = memory.filter(({ minute }) => minute > PLATEAU_AFTER_MINUTES)
+    for (const index of fleet.members.keys()) {
+      const held = later.map((sample) => sample.held[index] ?? 0)
+      const grown = held.length === 0 ? 0 : Math.max(...held) - (held[0] ?? 0)
+      expect(grown, JSON.stringify(memory)).toBeLessThan(PLATEAU_BYTES)
+    }
+  })
+
+  it('answers every reader with the page, within a lease and what it takes to notice', () => {
+    expect(load.refused).toEqual([])
+    expect(load.slowest.ms, JSON.stringify([load.slowest, weather])).toBeLessThan(
+      ANSWERED_WITHIN_MS,
+    )
+  })
+
+  it('answers with nothing that was purged more than five seconds ago', () => {
+    expect(fleet.pages.late).toEqual([])
+  })
+
+  it('carries out no order twice, but where Redis lost what it had acknowledged', () => {
+    const { orders } = fleet
+    const twice = [...orders.all.values()].filter(({ effects }) => effects > 1)
+    const broken = twice.filter((order) => !orders.isExcluded(order))
+    expect(broken, JSON.stringify([broken, weather], undefined, 1)).toEqual([])
+  })
+
+  it('tells every buyer the one result in the end, and before that only to come again', () => {
+    const { orders } = fleet
+    for (const order of orders.all.values()) {
+      const { statuses, bodies, effects, begunAt, answeredAt = Infinity } = order
+      for (const status of statuses.keys()) expect([201, 409, 503], order.key).toContain(status)
+      const tookMs = answeredAt - begunAt
+      expect(tookMs, order.story.join('\n')).toBeLessThan(ORDERED_WITHIN_MS)
+      if (!orders.isExcluded(order)) expect([effects, bodies.size], order.key).toEqual([1, 1])
+    }
+  })
+
+  it('ends, and everything is shared again, and every process ends in peace', async () => {
+    const { members, shop } = fleet
+    let page = 1_000
+    const runsForANewPage = async () => {
+      page += 1
+      const path = `/pages/${page}`
+      const urls = members.map(({ url }) => url + path)
+      await burst(urls, 3 * urls.length)
+      return shop.runs(path)
+    }
+    // Where the machine is busy, one of them may take longer than its budget, and is as if it were away.
+    const isShared = async () => {
+      const runs: number[] = []
+      for (let n = 0; n < 20; n++) runs.push(await runsForANewPage())
+      return runs.every((count) => count === 1)
+    }
+    await expect.poll(isShared, { timeout: SHARED_WITHIN_MS }).toBe(true)
+    for (const member of members) {
+      // Clients have their answers before Redis has.
+      await expect
+        .poll(() => member.ask({ type: 'stats' }), { timeout: 5_000 })
+        .toMatchObject({
+          active: { flights: 0, leases: 0 },
+          unleased: { running: 0, queued: 0 },
+          idempotency: { running: 0, unstored: 0 },
+        })
+    }
+    for (const member of members) await assertCleanExit(member)
+  })
+})
