@@ -1,8 +1,8 @@
--- Extends an entry that the origin found unchanged: gives it new lifetimes and a patch of header
--- fields over its frame, ends the lease and wakes the waiters, in one atomic step. It is accepted
--- under the same conditions as a commit: from the newest grant, and with the group's record. The
--- patch is also published to all processes, so that their copies live on. That message is a hint
--- and not part of the log of purges.
+-- Extends an entry that the origin found unchanged and wakes the waiters, in one atomic step. It
+-- gives the entry new lifetimes and a patch of header fields over its frame, and ends the lease. It
+-- is accepted under the same conditions as a commit: from the newest grant, and with the group's
+-- record. The patch is also published to all processes, so that their copies live on. That message
+-- is a hint and not part of the log of purges.
 --
 -- KEYS 1 record  2 record of its group (of a key without variants: the same record)
 -- ARGV 1 token  2 fence  3 patch  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms

@@ -1,8 +1,7 @@
--- Applies an operator's decision on how an attempt ended: voids a running attempt, wakes the
--- waiters, and tells every process to forget its copy. Without force, only a record that is
--- uncertain, lapsed or released is settled.
--- The script begins with a write that needs no memory. Redis then lets it go on, also when it is
--- full.
+-- Applies an operator's decision on how an attempt ended. It voids a running attempt, wakes the
+-- waiters, and notifies every process to forget its copy. Without force, only a record that is
+-- uncertain, lapsed or released is settled. The script begins with a write that needs no memory.
+-- Redis then lets it go on, also when it is full.
 --
 -- KEYS 1 record
 -- ARGV 1 new state: completed | released  2 how long to keep the record, ms

@@ -1,5 +1,5 @@
-// Every command that reaches a server, with its sender, by MONITOR: exact where statistics are not,
-// because Redis marks what a script calls.
+// Every command that reaches a server, with its sender, by MONITOR. It is exact where statistics
+// are not, because Redis marks the commands that a script calls.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'

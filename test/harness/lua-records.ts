@@ -1,5 +1,5 @@
-// Records of idempotency keys for direct calls of their scripts, planted as they would be after time, crashes, other
-// versions or vandals; and what a script left of them.
+// Records of idempotency keys for direct calls of their scripts, and readers of the records that a
+// script left. They are planted as they would be after time, crashes, other versions or vandals.
 
 import { expect } from 'vitest'
 import type { Script } from '../../packages/redis/src/protocol/scripts.generated.ts'

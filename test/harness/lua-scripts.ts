@@ -1,5 +1,6 @@
-// A Redis for direct calls of the scripts in lua/: one record for each test, planted and read by hand, and what was
-// published meanwhile. Importing it starts the server for the tests of that file.
+// A Redis for direct calls of the scripts in lua/. Each test has one record, planted and read by
+// hand, and sees the messages published meanwhile. Importing it starts the server for the tests of
+// that file.
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'

@@ -1,5 +1,5 @@
-// The origin as seen from outside the fleet: an HTTP server in the test process that counts calls,
-// gives scripted answers, and holds them at a gate until the test opens it.
+// The origin as seen from outside the fleet: an HTTP server in the test process. It counts calls,
+// gives scripted responses, and holds them at a gate until the test opens it.
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,6 @@
-// The life of an entry in its record: one field with the fence that it was stored with, the fence of its last extension
-// (`patched`), two moments and three durations. Tests name them.
+// The life of an entry in its record: one field of seven values, which tests name. They are the
+// fence that it was stored with, the fence of its last extension (`patched`), two moments and three
+// durations.
 
 type Fields = Record<string, string | number | Buffer>
 

@@ -1,5 +1,5 @@
-// One command on one short connection, without a client library: no handshake, no ready check, no
-// reconnection, so that what the harness itself sends to a server is exactly known.
+// One command on one short connection, without a client library. There is no handshake, ready check
+// or reconnection, so that the commands of the harness itself are exactly known.
 import { connect } from 'node:net'
 
 /** The reply's text (a status, or a bulk string); rejects on an error reply or after `withinMs`. */

@@ -1,5 +1,5 @@
-// The rule about time: every call ends within what its options say, and whoever waits for another's lease waits no longer than
-// that lease. A process that is paused is given its time back.
+// The rule about time: every call ends within the bound of its options, and no wait outlasts the
+// lease it waits for. A process that is paused is given its time back.
 
 import type { Member } from './member.ts'
 import type { Judge } from './violation.ts'

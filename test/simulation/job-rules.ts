@@ -1,5 +1,6 @@
-// Rules about idempotent work: never twice inside a live lease, never twice under one fence, and never again after the server
-// has it as completed. The server's side is learned from its replies, the processes' from the work itself.
+// Rules about idempotent work: never twice in a live lease or under one fence, and never again
+// after completion. The server's side is learned from its replies, the processes' from the work
+// itself.
 
 import type { ServerData } from './server-data.ts'
 import type { Command } from './sim-redis.ts'

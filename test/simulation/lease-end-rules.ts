@@ -1,5 +1,6 @@
-// The rule about ends: whoever holds a lock, or is at work, knows by its own clock that its lease is over, no later than the
-// server may give it to another. A renewal that was refused, or not heard of, gives nobody more.
+// The rule about ends: a holder knows that its lease is over before the server may grant it to
+// another. The holder of a lock or a job tells by its own clock. A renewal that was refused or not
+// received gives no holder more time.
 
 import type { ServerData } from './server-data.ts'
 import type { Command } from './sim-redis.ts'

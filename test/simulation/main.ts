@@ -1,5 +1,6 @@
-// `npm run simulate`: episodes until so many hours are simulated or a rule is broken, which is then printed with its seed and the
-// last lines of what happened; with `--shrink` after it was made as small as it can be.
+// `npm run simulate`: runs episodes until the hours given are simulated or a rule is broken. A
+// broken rule is printed with its seed and the last lines of the transcript. With `--shrink`, the
+// episode is first made as small as it can be.
 
 import { performance } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'

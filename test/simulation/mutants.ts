@@ -1,5 +1,5 @@
-// `npm run simulate:mutants`: breaks the protocol part by part, lets the simulation run on each, and writes docs/simulation.md.
-// Exit status 1 if one was not noticed.
+// `npm run simulate:mutants`: breaks the protocol part by part, simulates each, and writes
+// docs/simulation.md. Exit status 1 if a mutant was not noticed.
 
 import { parseArgs } from 'node:util'
 import type { Mutation } from '../fuzz/leaks/mutation.ts'

@@ -1,6 +1,7 @@
-// Rules about the records of the cache, as the server sees them: one lease at a time, fences that rise, one commit a fence,
-// none after a purge, no renewal of what is over, a wake-up for all who were told to wait, and no mark that lasts longer than it was
-// set for.
+// Rules about the records of the cache, as the server sees them. There is one lease at a time,
+// fences rise, and each fence commits once. No commit follows a purge, and a lease that is over is
+// not renewed. Every registered waiter gets a wake-up, and no mark lasts longer than it was set
+// for.
 
 import type { ServerData } from './server-data.ts'
 import type { ServerRecord } from './server-records.ts'

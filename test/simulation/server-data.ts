@@ -1,4 +1,5 @@
-// What the simulated server holds: the records of the cache, those of idempotency (of a memory store), the locks, and the log of purges.
+// The data of the simulated server: records of the cache, records of idempotency, locks, and the
+// log of purges. The records of idempotency are those of a memory store.
 
 import { type IdempotencyStore, memoryStore } from '@stampede/core'
 import { ServerLocks } from './server-locks.ts'

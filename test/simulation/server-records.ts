@@ -1,5 +1,5 @@
-// The records of the cache on the simulated server: lua/lookup-or-lease-2.lua, commit-2, extend-2, renew-2, end-lease-1 and purge-1 on a
-// Map, line by line. A record expires by the server's own clock, as a key of Redis does.
+// The records of the cache on the simulated server: the scripts of lua/ on a Map, line by line. A
+// record expires by the server's own clock, as a key of Redis does.
 
 /** A moment, and when it was set: before that it is void. */
 interface Moment {

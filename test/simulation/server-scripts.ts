@@ -1,5 +1,5 @@
-// The scripts of lua/ by their names, on the data of the simulated server: arguments and replies are what packages/redis
-// sends and reads.
+// The scripts of lua/ by their names, on the data of the simulated server. Arguments and replies
+// are those that packages/redis sends and reads.
 
 import type { Grant } from '@stampede/core'
 import type { ServerData } from './server-data.ts'

@@ -1,4 +1,5 @@
-// One request of one user to a simulated process, as core sees it: the port that the adapters implement, without HTTP below it.
+// One request of one user to a simulated process: the port that the adapters implement, without
+// HTTP below it.
 
 import type {
   CapturedHead,

@@ -1,5 +1,6 @@
-// The simulated server: executes commands one after the other, publishes, and has everything happen to it that happens to a
-// Redis. What it executed is remembered, so that a replica of any earlier moment can be made by executing it again.
+// The simulated server: executes commands in order, publishes messages, and suffers the faults of a
+// real Redis. Executed commands are remembered, so that a replica of any earlier moment can be made
+// by executing them again.
 
 import { drain } from './drain.ts'
 import type { Kernel } from './kernel.ts'

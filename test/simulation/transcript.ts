@@ -1,5 +1,5 @@
-// What happened, as lines: the last ones for whoever has to understand a failure, and a hash of all of them, which is the same
-// for the same seed.
+// The transcript of an episode: its last lines, for a reader of a failure, and a hash of all lines.
+// The hash is the same for the same seed.
 
 const KEPT = 2_000
 

@@ -1,5 +1,6 @@
-// By which of the three ways each look-up of a process was answered: what it was told with the word that woke it, a plain read of the
-// record, or the script. Seen from outside: by what was sent meanwhile. And the rule that is about all three: what is said to be fresh is.
+// Which of the three ways answered each lookup of a process: a wake-up with the entry, a plain
+// read, or the script. It is seen from outside, by the commands sent meanwhile. One rule holds for
+// all three: an entry that is said to be fresh is fresh.
 
 import type { LookupReply, LookupRequest, StampedeStore } from '@stampede/core'
 import { names } from '../../packages/redis/src/protocol/keys.ts'

@@ -1,6 +1,6 @@
-// PostgreSQL inside this process (PGlite), made as slow and as narrow as a real one: every query takes
-// `latencyMs`, and so does every transaction; a pool hands out a fixed number of connections, which is
-// what a stampede exhausts.
+// PostgreSQL inside this process (PGlite), made as slow and as narrow as a real one. Every query
+// and every transaction takes `latencyMs`. A pool has a fixed number of connections, which is what
+// a stampede exhausts.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'

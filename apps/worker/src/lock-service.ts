@@ -1,5 +1,6 @@
-// The embedded run: the locks live in the coordinator's memory, and each worker process reaches them by calls,
-// as it would reach Redis. Workers wait by polling here, since only their own process may queue in a memory store.
+// The embedded run: the locks live in the coordinator's memory, and each worker process reaches
+// them by calls. Workers wait by polling here, since only their own process may queue in a memory
+// store.
 
 import {
   type Clock,

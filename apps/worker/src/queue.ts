@@ -1,5 +1,5 @@
-// A job queue that delivers at least once, as real ones do: here every job twice, and again when the worker
-// that has it dies.
+// A job queue that delivers at least once, as real ones do. Here it delivers every job twice, and
+// again when the worker that has it dies.
 
 export interface Delivery {
   readonly id: number

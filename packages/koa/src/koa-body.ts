@@ -1,5 +1,4 @@
-// What Koa will make of ctx.body once all middlewares have returned, found out one layer earlier: the
-// bytes, or the stream they will come from.
+// The bytes or the stream that Koa will make of ctx.body, found out one layer before Koa does it.
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'

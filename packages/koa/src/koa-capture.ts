@@ -1,5 +1,5 @@
-// Judging and teeing a Koa response at the layer of our middleware: after `await next()`, when
-// nothing has been written and ctx says what will be.
+// Judges and tees a Koa response after `await next()`, when nothing is written yet and ctx has the
+// response.
 //
 // Koa destroys a stream when its client leaves, so such a fill is `incomplete` at once. Any other
 // body is whole already. A layer may still make it personal: see koa-personal.ts.

@@ -1,6 +1,6 @@
-// This process's part in the competition for one lock: its waiters, and at most one place in the
-// store's queue for all of them. A lock that is granted goes to the waiter that came first. If
-// others still wait here, the release also queues the process again.
+// This process's waiters for one lock, and at most one place in the store's queue for all of them.
+// A lock that is granted goes to the waiter that came first. If others still wait here, the release
+// also queues the process again.
 
 import type { Grant, Timer } from '@stampede/core'
 import { createLease, type LockContext, track } from './create-lease.ts'

@@ -1,5 +1,5 @@
-// Fencing where the data lives: a write carries the fence of its lease, and a store refuses one that is older than
-// what it has seen. This is what makes a late holder harmless; no lock can.
+// Fencing where the data lives: SQL parts by which a store refuses a write with an older fence than
+// it has seen. This is what makes a late holder harmless. No lock can.
 
 /** What guards a row: the greatest fence that has written it. */
 export interface FencedUpdate {

@@ -1,5 +1,5 @@
-// The spin lock, for servers where Pub/Sub is forbidden: ask, wait, ask again, with exponential back-off from
-// 1 to 128 ms and full jitter. Costs commands, and is not fair: prefer waiting by push.
+// The spin lock, for servers where Pub/Sub is forbidden. It asks again with exponential back-off
+// from 1 to 128 ms and full jitter. It costs commands and is not fair: prefer waiting by push.
 
 const FIRST_MS = 1
 const LONGEST_MS = 128

@@ -1,5 +1,5 @@
-// What each case of the HTTP contract starts with: an app behind a cache on a clock of the test's, whose
-// requests and runs can be awaited; and clients that keep to one socket.
+// Setup of each case of the HTTP contract: an app behind a cache on a clock of the test. Its
+// requests and runs can be awaited, and its clients keep to one socket.
 import { type RequestOptions, request } from 'node:http'
 import { connect } from 'node:net'
 import {

@@ -1,5 +1,5 @@
-// Two browsers in front of an app with a cache and one more middleware, in either order: what they get, and
-// whether a cookie of one ever comes to the other.
+// Two browsers in front of an app with a cache and one more middleware, in either order. The test
+// checks what they get, and whether a cookie of one ever reaches the other.
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
 import { ask } from '../../harness/load.ts'

@@ -1,5 +1,5 @@
-// What the apps of one scenario share: its people and routes, how often each handler ran, and the callbacks of the
-// caches, which are the same on every framework.
+// What the apps of one scenario share: people, routes, run counts of handlers, and the callbacks of
+// the caches.
 
 import type { CacheOptions, Stampede } from '@stampede/core'
 import type { Answer, AnswerSpec, Asker } from './answer-spec.ts'

@@ -1,5 +1,5 @@
-// `npm run fuzz:mutants`: breaks our checks one by one, lets the fuzzer run on each of the broken caches, and writes
-// docs/leak-fuzz.md. Exit status 1 if one was not noticed.
+// `npm run fuzz:mutants`: breaks our checks one by one, fuzzes each broken cache, and writes
+// docs/leak-fuzz.md. Exit status 1 if a mutant was not noticed.
 
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'

@@ -1,5 +1,6 @@
-// The rules that keep answers about one person apart, as the documentation gives them: which options of a cache
-// do it for which channel. The fuzzer writes of a person only where one of these holds, or the answer says so itself.
+// The rules of the documentation that keep responses about one person apart: which cache options do
+// it for which channel. The fuzzer writes about a person only where one of these holds, or the
+// response says so itself.
 
 import type { CacheOptions } from '@stampede/core'
 import { CHANNELS, type Channel, CREDENTIALS, HEADER_OF } from './people.ts'

@@ -1,5 +1,5 @@
-// A failing scenario in words: the app, the people, and every request with its answer, so that it can be read and
-// rebuilt by hand.
+// A failing scenario in words, so that it can be read and rebuilt by hand: the app, the people and
+// every request.
 
 import type { Exchange, Finding } from './check.ts'
 import { headersFor, targetFor } from './client.ts'

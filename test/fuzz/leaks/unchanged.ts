@@ -1,5 +1,6 @@
-// How a handler that can tell what it has from what it is asked about answers a condition: 304, with the fields of the whole, or some, or
-// with others that are about whoever asks. Then it says itself why they are not for others.
+// The ways in which a handler responds to a condition with 304. The 304 has the fields of the full
+// response, or some of them, or others that are about the client. In the last case the handler says
+// itself why they are not for other clients.
 
 import type { Answer, AnswerSpec, Asker, ExtraSpec, Validator } from './answer-spec.ts'
 import { HEADER_OF, type Received } from './people.ts'

@@ -1,5 +1,5 @@
-// What is alive in this process, counted: objects by class, what is in all Maps and Sets, listeners, active resources, memory.
-// What is private is counted too: the inspector finds it on the heap.
+// A count of everything alive in this process: objects by class, contents of Maps and Sets,
+// listeners, memory. Private fields are counted too: the inspector finds them on the heap.
 // @ts-check
 import { Session } from 'node:inspector'
 import { setFlagsFromString } from 'node:v8'

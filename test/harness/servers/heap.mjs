@@ -1,5 +1,6 @@
-// What each structure that holds bytes counts, and what it really takes: bodies of 20 B, 2 kB and 200 kB, made as an
-// application or a socket makes them. Run with --expose-gc; prints one line of JSON.
+// What each structure that holds bytes counts, and what it really takes. Bodies have 20 B, 2 kB and
+// 200 kB, made as an application or a socket makes them. Run with --expose-gc: it prints one line
+// of JSON.
 // @ts-check
 import { createStampede, memoryStore } from '@stampede/core'
 import { encodeFrame } from '../../../packages/core/dist/entry/frame.js'

@@ -1,6 +1,7 @@
-// A fleet member: an Express or Koa app whose every POST asks the origin of the test, behind an idempotency key of the
-// user in `x-user`. FRAMEWORK, REDIS_URL, ORIGIN_URL, IDEMPOTENCY (options, as JSON), STAMPEDE and STORE; CLOCKS_MS: how far
-// off each member's clock is. A list for STAMPEDE has an entry for each member.
+// A fleet member whose every POST asks the origin of the test, behind an idempotency key of the
+// user in `x-user`. It runs Express or Koa. Its environment: FRAMEWORK, REDIS_URL, ORIGIN_URL,
+// IDEMPOTENCY (options, as JSON), STAMPEDE, STORE, and CLOCKS_MS (how far off each member's clock
+// is). A list for STAMPEDE has an entry for each member.
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'

@@ -1,5 +1,6 @@
-// A fleet member for the storm: cached pages and guarded orders in one app, Express or Koa, on ioredis 6 or 5, by Sentinels.
-// SENTINELS and NAT (what the addresses of servers are to be taken for, one for each member) as JSON, ORIGIN_URL, CACHE (options).
+// A fleet member for the storm: cached pages and guarded orders in one app, Express or Koa, through
+// Sentinels. It uses ioredis 6 or 5. Its environment: SENTINELS and NAT (addresses that replace
+// those of the servers, one for each member) as JSON, ORIGIN_URL, CACHE (options).
 // @ts-check
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

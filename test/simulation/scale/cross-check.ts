@@ -1,5 +1,5 @@
-// The model against the real code: a small fleet on the simulated network asks for keys after Zipf, and what it did is compared with what
-// was expected of it.
+// Compares the model with the real code, on a small fleet that asks for keys after Zipf on the
+// simulated network.
 
 import { randomFrom } from '../../fuzz/leaks/random.ts'
 import { exponential } from '../chance.ts'

@@ -1,5 +1,5 @@
-// A large fleet of the real code on the simulated network and server, and what it costs the server: commands by name, and messages.
-// Faults there are none but those that the caller makes.
+// A large fleet of the real code on the simulated network, and what it costs the server in commands
+// and messages. The only faults are those that the caller makes.
 
 import { Figures } from '../figures.ts'
 import { withSimulatedTimers } from '../process-time.ts'

@@ -1,5 +1,6 @@
-// What a real redis-server takes for the parts of the protocol that grow with the fleet: its own time, as its slow log has it, in which
-// it serves nobody else. Subscribers are real connections.
+// The time that a real redis-server takes for the parts of the protocol that grow with the fleet.
+// It is the server's own time from its slow log, in which it serves no other client. Subscribers
+// are real connections.
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'

@@ -1,5 +1,6 @@
-// A fleet as rates: keys asked for after Zipf, copies that all end with the entry, memory tiers that keep what was asked for last. What is
-// expected of it per second, summed over every key; nothing random.
+// A fleet as rates: keys asked for after Zipf, copies that end with the entry, memory tiers that
+// keep recent keys. It gives the expected figures per second, summed over every key, with nothing
+// random.
 
 export interface Load {
   readonly processes: number

@@ -1,5 +1,5 @@
-// The clients of the storm: readers of pages, editors who change and purge them, and buyers who repeat an order until it is
-// answered, and then once more elsewhere.
+// The clients of the storm: readers of pages, editors who change and purge them, and buyers. A
+// buyer repeats an order until it gets a response, and then once more elsewhere.
 
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// What is true, and what was said: the versions of pages and the purges that were acknowledged, the orders and their effects.
+// The truth of the storm: versions of pages, acknowledged purges, orders and their effects.
 
 /** As promised: how long what was purged may be answered, after the purge resolved. */
 export const BOUND_MS = 5_000

@@ -1,4 +1,5 @@
-// Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --quick --only PARTS --rows IDS --out FOLDER]`.
+// Compares caches side by side and writes docs/benchmarks.md. Usage: `npm run bench [-- --quick
+// --only PARTS --rows IDS --out FOLDER]`.
 import { execFileSync } from 'node:child_process'
 import { loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,5 @@
-// What a run of the app comes to for everybody else: an entry, the old one found unchanged, a failure, or nothing that may be
-// shared.
+// The result of a run of the handler for all waiters. It is an entry, the old entry found
+// unchanged, a failure, or nothing that can be shared.
 
 import type { Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'

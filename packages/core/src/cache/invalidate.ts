@@ -1,6 +1,7 @@
-// Stage: what an unsafe request made obsolete is purged (RFC 9111 §4.4): its own URL, and those of the same
-// origin that its answer names; the groups that it names (RFC 9875 §3), and the tags of the option. Started when the head of that answer is seen, before it leaves: whoever asks
-// this process afterwards asks a store that was told before.
+// Stage: purges the responses that an unsafe request made obsolete (RFC 9111 §4.4). These are its
+// own URL, the URLs of the same origin and the groups (RFC 9875 §3) that its response names, and
+// the tags of the option. It starts when the head of that response is seen, before it leaves. So a
+// later request to this process asks a store that has the purge.
 
 import type { Runtime } from '../flight/runtime.ts'
 import { headerValue } from '../http/headers.ts'

@@ -1,5 +1,5 @@
-// Options of stampedeCache that are more than a number, a choice or a function: checked, and turned into what the stages
-// work with.
+// Checks the options of stampedeCache that are more than a number, a choice or a function. It also
+// turns them into the values that the stages work with.
 
 import { optionError } from '../errors.ts'
 import { checkNames, readStrings } from '../options.ts'

@@ -1,5 +1,5 @@
-// Stage: runs the app for one request, judges the head of its answer before it leaves, and says what came
-// of it for everybody else. Those who wait are released as soon as the head says that it is not for them.
+// Stage: runs the handler for one request and judges the head of its response before it leaves.
+// Waiters are released as soon as the head says that the response is not for them.
 
 import type { FillResult, Lead, Runtime } from '../flight/runtime.ts'
 import { mintEtag } from '../http/mint-etag.ts'

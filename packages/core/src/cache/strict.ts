@@ -1,5 +1,5 @@
-// The preset `strict`: the options under which the cache follows all of RFC 9111 and RFC 9213.
-// docs/conformance.md compares it with the defaults.
+// The preset `strict`: the options under which the cache follows all of RFC 9111 and RFC 9213. The
+// page docs/conformance.md compares it with the defaults.
 
 import type { CacheRules } from './cache-options.ts'
 

@@ -1,5 +1,6 @@
-// Under what a response can be purged besides its key and its path: the tags that the `tags` option gives it, and those that
-// it names itself. Asked once, for a head that is to be stored; what cannot be named cannot be purged, and is not stored.
+// Tags by which a response can be purged, from the `tags` option and from the response itself. They
+// are read once, for a head that is to be stored. A response that cannot be named cannot be purged,
+// so it is not stored.
 
 import { callbackError, StampedeError } from '../errors.ts'
 import { cacheGroups, responseTags } from '../http/response-tags.ts'

@@ -1,5 +1,6 @@
-// Stage: a fill that has a former answer asks the app whether that is still so (RFC 9111 §4.3), with the conditions of the answer in
-// the place of the client's own. A 304 is never the client's: it gets the whole that the 304 stands for.
+// Stage: a fill that has an older response asks the handler whether it is still current (RFC 9111
+// §4.3). The conditions of that response replace the client's own. A 304 is never the client's: the
+// client gets the full response that the 304 stands for.
 //
 // A 304 that names another response than the one it was asked about cannot be used to update anything, and there is no body but the
 // one it says is good. So its own client gets that, nothing is kept, and the next fill asks for the whole.

@@ -1,5 +1,5 @@
-// Coded forms of bodies that are kept in memory: made once for each, by zlib's threads, behind an answer and never in front of one.
-// They live as long as the body they are of.
+// Compressed forms of bodies that are kept in memory. Each is made once, by zlib's threads, after a
+// response and never before one. It lives as long as its body.
 
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'

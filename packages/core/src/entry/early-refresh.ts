@@ -1,5 +1,6 @@
-// When a fresh entry is refreshed before its time: by chance, the likelier the nearer its end and the slower its origin, so
-// that among many requests one begins in time and hardly ever two.
+// Early refresh: decides by chance when a fresh entry is refreshed before it expires. The chance
+// grows towards the end, and with a slower origin. So among many requests one begins in time, and
+// hardly ever two.
 
 /** No number from 0 to 1 gives more: -ln(2^-53), the least there is above 0. */
 const LATEST = 36.8

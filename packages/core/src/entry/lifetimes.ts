@@ -1,5 +1,5 @@
-// From "fresh for this long, stale for that long" to what is written: jitter on both TTLs, applied at
-// write and bounded, so that keys filled together do not expire together, and readers never disagree.
+// Lifetimes as they are written, with jitter on both TTLs. Jitter is applied at write and bounded,
+// so that keys filled together do not expire together, and readers never disagree.
 
 import type { Lifetimes } from '../ports/store.ts'
 

@@ -1,5 +1,6 @@
-// Stage: the store is away, so there is no lease: one origin call per key and process still, no more than originConcurrency of them
-// at a time, and L1 keeps what comes for a moment.
+// Stage: a fill without a lease, because the store is away. There is still one origin call per key
+// and process. At most originConcurrency of them run at a time, and L1 keeps the response for a
+// moment.
 
 import { publish } from '../stream/collapse.ts'
 import { keepToOurselves, type Shared } from './commit.ts'

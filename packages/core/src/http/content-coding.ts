@@ -1,5 +1,6 @@
-// Content codings (RFC 9110 §8.4 and §12.5.3): which of a stored response's forms a client is sent, and what its fields say then.
-// A coded form is another representation: it varies by Accept-Encoding, and a strong entity tag of its own tells it apart.
+// Content codings (RFC 9110 §8.4 and §12.5.3): the form of a stored response that a client is sent,
+// and its fields. A coded form is another representation: it varies by Accept-Encoding, and a
+// strong entity tag of its own tells it apart.
 
 import type { Fields } from './fields.ts'
 import { trimOws } from './headers.ts'

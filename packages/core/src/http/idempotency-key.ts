@@ -1,6 +1,7 @@
-// The Idempotency-Key request field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a Structured
-// Field String, and the bare form that most clients send. Whoever could be understood in two ways is
-// refused, since two readers of one key would guard two records. Time is linear in the field.
+// The Idempotency-Key request field as a Structured Field String, and the bare form that most
+// clients send. A value that can be understood in two ways is refused, since two readers of one key
+// would guard two records. Time is linear in the field. Specified in
+// draft-ietf-httpapi-idempotency-key-header-07 §2.1.
 
 import { trimOws } from './headers.ts'
 

@@ -1,5 +1,6 @@
-// An entity tag for a stored response that came without a validator, so that clients can ask whether what they have is still
-// it. Weak, because what stands outside the cache (a compressor) may change the bytes and keep the tag.
+// An entity tag for a stored response that came without a validator, so that clients can revalidate
+// it. It is weak, because a layer outside the cache (a compressor) may change the bytes and keep
+// the tag.
 
 import { createHash } from 'node:crypto'
 import type { CapturedHead } from '../ports/exchange.ts'

@@ -1,5 +1,5 @@
-// What a request says about answers from a cache (RFC 9111 §5.2.1): advice, which a cache in front of an origin need not
-// take. Numbers that cannot be read are as if they had not been said.
+// Cache-Control of a request (RFC 9111 §5.2.1): advice, which a cache in front of an origin need
+// not take. Numbers that cannot be read are treated as absent.
 
 import { deltaSeconds, directivesOf } from './cache-control.ts'
 import { type RequestHeaders, requestField } from './headers.ts'

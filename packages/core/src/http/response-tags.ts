@@ -1,4 +1,4 @@
-// Under which names a response says that it can be purged, with others: Surrogate-Key and Cache-Tag, as CDNs have them, and
+// Tags in the fields of a response: Surrogate-Key and Cache-Tag, as CDNs have them, and
 // Cache-Groups (RFC 9875). Names are compared as they are, letter by letter.
 
 import type { HeaderList } from '../ports/exchange.ts'

@@ -1,5 +1,6 @@
-// Dictionaries and Lists of Structured Fields (RFC 9651), read as strictly as they are meant to be: what is not quite one is none.
-// Parameters, and the items of inner lists, are read and dropped; nobody here asks for them.
+// Dictionaries and Lists of Structured Fields (RFC 9651), read strictly: an invalid field counts as
+// absent. Parameters, and the items of inner lists, are read and dropped, since they are not used
+// here.
 // https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
 
 /** RFC 9651 §3.3; of an inner list only that it is one. */

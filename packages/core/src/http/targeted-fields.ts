@@ -1,5 +1,6 @@
-// What a response says to this cache in particular (RFC 9213), which then is all it says: Cache-Control and Expires are
-// for the other caches on its way. https://www.rfc-editor.org/rfc/rfc9213.html#section-2
+// Targeted cache fields of a response (RFC 9213), which replace Cache-Control and Expires for this
+// cache. Those two are then for the other caches on the way.
+// https://www.rfc-editor.org/rfc/rfc9213.html#section-2
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { type CacheControl, LARGEST_SECONDS, parseCacheControl } from './cache-control.ts'

@@ -1,5 +1,6 @@
-// The stored result of a completed attempt, as bytes: one byte for the kind, then a frame as in the
-// cache, or a note in JSON. The store is not trusted: decoding checks everything and never throws.
+// The stored result of a completed attempt, as bytes. One byte is the kind, then comes a frame as
+// in the cache, or a note in JSON. The store is not trusted: decoding checks everything and never
+// throws.
 
 import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'

@@ -1,5 +1,5 @@
-// From a key to the right to run it, or to what came of an earlier run: first what this process knows, then one
-// question to the store, then waiting, if that was asked for.
+// From a key to the right to run it, or to the result of an earlier run. The process looks in its
+// memory first, asks the store once, and then waits if the options say so.
 
 import { randomBytes } from 'node:crypto'
 import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'

@@ -1,5 +1,6 @@
-// `collapse: 'stream'`: what a leader's answer is shown to, while it comes, is its own flight: those who wait in it, and
-// those who join. Only what is to be stored, only from its first byte on, and never what was purged meanwhile.
+// `collapse: 'stream'`: shows a leader's response, while it comes, to the waiters of its own
+// flight. Only a response that is to be stored is shown, only from its first byte on, and never one
+// that was purged meanwhile.
 
 import { type HeldEntry, holdFor, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'

@@ -1,6 +1,6 @@
-// While the origin runs for a filling miss it must not answer the client's own 304 or 206: the headers that ask for
-// those are hidden from it, and the conditions of what is stored may stand in their place. The RequestView keeps the
-// object it was made from, and so still sees them.
+// Hides the client's conditions and ranges from a handler that fills, which must not answer them
+// with 304 or 206. The conditions of the stored response may replace them. The RequestView keeps
+// the object it was made from, and so still sees them.
 
 import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core'

@@ -1,5 +1,5 @@
-// Remembers what an app reads of a request: header fields, and parameters and cookies where a framework or a parser keeps
-// them. For `audit` in development; the request behaves as before.
+// Remembers what an app reads of a request: header fields, parameters and cookies. It is for
+// `audit` in development. The request behaves as before.
 
 import type { IncomingMessage } from 'node:http'
 import type { ReadLog } from '@stampede/core'

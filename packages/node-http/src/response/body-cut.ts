@@ -1,5 +1,5 @@
-// BodyCut: passes on only what one client gets of a body that is captured whole: a part (206),
-// other bytes (416) or none (304).
+// BodyCut: the bytes that one client gets of a body that is captured whole: a part (206), other
+// bytes (416) or none (304).
 //
 // The last byte is held back until the whole body has been captured. A client that has all its
 // bytes may leave. Frameworks then destroy the source of the body, and the fill would end

@@ -1,5 +1,5 @@
-// Header fields as Node holds them, and as core wants them: reading both shapes, and putting a
-// HeaderList on a response without overwriting what belongs to middlewares further out.
+// Header fields as Node holds them and as core wants them. It reads both shapes, and puts a
+// HeaderList on a response without overwriting fields of middlewares further out.
 
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core'

@@ -1,6 +1,7 @@
-// Holding back the end of a response until something else has been done, while everybody who asks is told that it
-// has ended. Who answers a second time must meet what Node would have shown him: otherwise his headers would go out
-// with the first body, and the client would wait for bytes that never come.
+// Holds back the end of a response until other work is done, while the response already reports
+// that it has ended. A handler that responds a second time must meet the error that Node would
+// throw. Otherwise its headers would go out with the first body, and the client would wait for
+// bytes that never come.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
 import type { OriginEnd, OriginObserver } from '@stampede/core'

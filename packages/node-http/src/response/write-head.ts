@@ -1,5 +1,6 @@
-// The argument forms of ServerResponse.writeHead: (status), (status, message), (status, headers),
-// (status, message, headers), where headers are an object, a flat array or an array of pairs.
+// The argument forms of ServerResponse.writeHead. They are (status), (status, message), (status,
+// headers) and (status, message, headers), where headers are an object, a flat array or an array of
+// pairs.
 //
 // Headers given only to writeHead never show in getHeaders(), and a setHeader beforehand sends Node
 // down a path on which an array loses its duplicates (Node 20). So they are read from the arguments,

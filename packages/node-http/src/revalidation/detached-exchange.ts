@@ -1,6 +1,7 @@
-// A request and a response without a client, for running the app behind a stale answer: the real classes
-// of node:http on a socket that discards everything, so that sessions, compression, `pipe` and
-// `sendFile` find what they expect. The real client's going away has no effect on them.
+// A request and a response without a client, for running the app after a stale response. They are
+// the real classes of node:http on a socket that discards everything, so that sessions,
+// compression, `pipe` and `sendFile` find what they expect. They do not end when the real client
+// leaves.
 
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

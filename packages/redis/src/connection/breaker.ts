@@ -1,4 +1,4 @@
-// A circuit breaker with one half-open probe: while Redis is away, requests are not made to wait for the
+// A circuit breaker with one half-open probe. While Redis is away, requests do not wait for the
 // budget one after another.
 
 import type { Clock } from '@stampede/core'

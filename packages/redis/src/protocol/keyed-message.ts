@@ -1,4 +1,5 @@
-// Messages that are about a key: a line of words and numbers, of which the last is the length of the key, then the key, then bytes.
+// Messages about a key: one line of words and numbers, then the key, then bytes. The last number of
+// the line is the length of the key.
 
 const LONGEST_HEAD = 300
 

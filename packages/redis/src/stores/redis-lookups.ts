@@ -1,5 +1,5 @@
-// Lookups, by the cheapest of three ways: the entry that a wake-up brought, a plain read of the
-// record, or the script that reads and leases.
+// Lookups by the cheapest of three ways: the entry of a wake-up, a plain read, or the script that
+// reads and leases.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core'
 import type { RedisLink } from '../connection/link.ts'

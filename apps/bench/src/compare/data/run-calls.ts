@@ -1,4 +1,5 @@
-// What a call of a cache for data costs: every cache is a process of its own, called from inside, one at a time, round by round.
+// Measures what a call of a data cache costs. Every cache is a process of its own, called from
+// inside, one at a time, round by round.
 import { type Child, startChild } from '../lib/child.ts'
 import { medianOf, ratios, type Spread, spreadOf } from '../lib/statistics.ts'
 import type { Called, CallOrder } from './member.ts'

@@ -1,4 +1,5 @@
-// The process that sends the requests of a scenario, each at its moment, whatever became of those before: node generator.js.
+// The process that sends the requests of a scenario, each at its moment, whether or not earlier
+// ones have ended. Usage: node generator.js.
 import { connect, type Socket } from 'node:net'
 import { answers } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
