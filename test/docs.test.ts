@@ -1,0 +1,119 @@
+// Pages of the repository: links that lead somewhere, sizes, and one decision a page.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { projectFiles } from './map.mjs'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+const files = projectFiles()
+const pages = files.filter((path) => path.endsWith('.md')).sort()
+
+const withoutBlocks = (text: string): string => text.replace(/^( *)(```|~~~)[\s\S]*?^\1\2/gm, '')
+
+const withoutCode = (text: string): string => withoutBlocks(text).replace(/`[^`\n]*`/g, 'x')
+
+/** Anchors of a page, as GitHub makes them from its headings. */
+function anchorsOf(path: string): Set<string> {
+  const anchors = new Set<string>()
+  const text = withoutBlocks(read(path))
+  for (const [, heading = ''] of text.matchAll(/^#{1,6} +(.+)$/gm)) {
+    const words = heading
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .trim()
+      .toLowerCase()
+    const slug = words.replace(/[^\p{L}\p{N}\p{M}_\- ]/gu, '').replaceAll(' ', '-')
+    let anchor = slug
+    for (let n = 1; anchors.has(anchor); n++) anchor = `${slug}-${n}`
+    anchors.add(anchor)
+  }
+  for (const [, id = ''] of text.matchAll(/<a (?:id|name)="([^"]+)"/g)) anchors.add(id)
+  return anchors
+}
+
+interface Link {
+  readonly target: string
+  readonly fault: string | undefined
+}
+
+function linksOf(page: string): Link[] {
+  const inline = withoutCode(read(page)).matchAll(/\]\(\s*<?([^)\s>]+)/g)
+  const defined = withoutCode(read(page)).matchAll(/^\[[^\]]+\]:\s+<?([^\s>]+)/gm)
+  return [...inline, ...defined]
+    .map(([, target = '']) => target)
+    .filter((target) => !/^([a-z][a-z+.-]*:|\/\/)/i.test(target))
+    .map((target) => ({ target, fault: faultOf(page, target) }))
+}
+
+function faultOf(page: string, target: string): string | undefined {
+  const [path = '', anchor] = decodeURI(target).split('#')
+  const to = path === '' ? page : join(dirname(page), path)
+  if (!existsSync(join(ROOT, to))) return `${page} links to ${target}, which does not exist`
+  if (anchor === undefined || !to.endsWith('.md') || anchorsOf(to).has(anchor)) return undefined
+  return `${page} links to ${target}, but that page has no such heading`
+}
+
+describe('links', () => {
+  it('lead to files and headings that exist', () => {
+    const links = pages.flatMap(linksOf)
+    expect(links.length).toBeGreaterThan(100)
+    expect(links.flatMap(({ fault }) => fault ?? [])).toEqual([])
+  })
+})
+
+describe('ARCHITECTURE.md', () => {
+  const text = read('ARCHITECTURE.md')
+
+  it('has at most 8 KB', () => {
+    expect(Buffer.byteLength(text)).toBeLessThanOrEqual(8 * 1024)
+  })
+
+  it('names files that exist', () => {
+    const roots = ['', 'packages/', 'packages/core/src/', 'packages/core/src/idempotency/']
+    for (const [, path = ''] of text.matchAll(/`([\w./-]+\.(?:ts|lua|mjs))`/g)) {
+      const places = [...roots, 'packages/locks/src/'].map((root) => root + path)
+      expect(
+        places.some((place) => files.includes(place)),
+        path,
+      ).toBe(true)
+    }
+  })
+
+  it('has a line for each folder of sources and of tests', () => {
+    const folders = files.flatMap((path) => {
+      const [, name] =
+        /^(?:packages\/([^/]+\/src\/[^/]+)|test\/([^/]+))\/.*\.(?:ts|mjs)$/.exec(path) ?? []
+      const [, test] = /^test\/([^/]+)\//.exec(path) ?? []
+      return name ?? test ?? []
+    })
+    const last = [...new Set(folders)].map((folder) => basename(folder))
+    for (const folder of last.filter((name) => name !== 'testing')) {
+      expect(text, `a line for the folder ${folder}`).toMatch(
+        new RegExp(`\`([\\w/-]+/)?${folder}\``),
+      )
+    }
+  })
+})
+
+describe('docs/decisions', () => {
+  const FOLDER = 'docs/decisions'
+  const decisions = pages.filter((path) => dirname(path) === FOLDER && !path.endsWith('README.md'))
+  const index = read(`${FOLDER}/README.md`)
+
+  it.each(decisions)('%s has one decision, with its context and consequences', (path) => {
+    const text = read(path)
+    expect(text.split('\n').length, 'lines').toBeLessThanOrEqual(40)
+    const parts = [...text.matchAll(/^\*\*(Context|Decision|Consequences)\.\*\*/gm)]
+    expect(parts.map(([, part]) => part)).toEqual(['Context', 'Decision', 'Consequences'])
+  })
+
+  it('has an index with a line for each page, under its title', () => {
+    const rows = [...index.matchAll(/^\| \[(\d+)\]\(([^)]+)\) \| (.+?) \|/gm)]
+    const listed = rows.map(([, number, page, title]) => `${page} # ${number}. ${title}`)
+    const there = decisions.map((path) => `${basename(path)} ${read(path).split('\n', 1)[0]}`)
+    expect(listed).toEqual(there)
+    for (const [, number, page = ''] of rows) expect(Number(page.slice(0, 4))).toBe(Number(number))
+  })
+})
