@@ -21,7 +21,7 @@ export function projectFiles() {
   )
 }
 
-/** Files that the map lists: all sources and helpers of tests. A test's titles say what is in it. */
+/** The map lists sources and helpers of tests. A test file is described by its titles. */
 export const isMapped = (path) =>
   /^(lua|packages|apps|test)\/.*\.(ts|lua|mjs|js|css|html)$/.test(path) && !/\.test\.ts$/.test(path)
 
