@@ -1,7 +1,7 @@
 -- Stores the entry, ends the lease and wakes the waiters, in one atomic step. Only the newest grant
 -- may commit: after a later grant or a purge, the record has a higher fence or is gone. A variant
--- also needs its group's record, created no later than the grant: if that record is missing, the
--- stamp of a purge may be lost with it.
+-- also needs its group as it was when the lease was given: a purge begins another life of the group,
+-- and if the group's record was lost, a purge may be lost with it.
 --
 -- KEYS 1 record  2 record of its group (of a key without variants: the same record)
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
@@ -16,13 +16,10 @@
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
 local group = KEYS[2]
-local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants')
+local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants', 'group')
 if fields[1] ~= fence then return 'FENCED' end
-if group ~= record then
-  local stamps = redis.call('HMGET', group, 'variants', 'softened')
-  local oldest, softened = tonumber(stamps[1] or '') or math.huge, tonumber(stamps[2] or '') or 0
-  if not (tonumber(fence) >= oldest and tonumber(fence) > softened) then return 'FENCED' end
-end
+local variants = group ~= record and redis.call('HGET', group, 'variants')
+if group ~= record and not (variants and variants == fields[5]) then return 'FENCED' end
 if fields[2] ~= token then
   -- The lease is over: by this same commit, whose reply was lost, or because the holder ended it.
   return string.match(fields[3] or '', '^%d+') == fence and 'COMMITTED' or 'FENCED'

@@ -1,7 +1,7 @@
 -- Extends an entry that the origin found unchanged and wakes the waiters, in one atomic step. It
 -- gives the entry new lifetimes and a patch of header fields over its frame, and ends the lease. It
--- is accepted under the same conditions as a commit: from the newest grant, and with the group's
--- record. The patch is also published to all processes, so that their copies live on. That message
+-- is accepted under the same conditions as a commit: from the newest grant, and in the same life
+-- of the group. The patch is also published to all processes, so that their copies live on. That message
 -- is a hint and not part of the log of purges.
 --
 -- KEYS 1 record  2 record of its group (of a key without variants: the same record)
@@ -15,12 +15,11 @@
 --             lease was ended
 
 local record, group, token, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
-local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants')
+local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants', 'group')
 local stored, entry = string.match(fields[3] or '', '^(%d+) (%d+) ')
 if fields[1] ~= fence then return 'FENCED' end
-local stamps = group ~= record and redis.call('HMGET', group, 'variants', 'softened') or {0}
-local oldest, softened = tonumber(stamps[1] or '') or math.huge, tonumber(stamps[2] or '') or 0
-if not (tonumber(fence) >= oldest and tonumber(fence) > softened) then return 'FENCED' end
+local variants = group ~= record and redis.call('HGET', group, 'variants')
+if group ~= record and not (variants and variants == fields[5]) then return 'FENCED' end
 if fields[2] ~= token then
   -- The lease is over: by this same extension, whose reply was lost, or ended by its holder.
   return stored ~= fence and entry == fence and 'EXTENDED' or 'FENCED'
@@ -28,7 +27,7 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = (tonumber(stored or '') or -1) >= oldest and redis.call('HEXISTS', record, 'frame') == 1
+local known = stored and redis.call('HEXISTS', record, 'frame') == 1
 if known then
   redis.call('HSET', record, 'patch', ARGV[3], 'life',
     string.format('%s %s %.0f %.0f %.0f %.0f %.0f', stored, fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))

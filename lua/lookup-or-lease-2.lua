@@ -3,7 +3,8 @@
 --
 -- Fields of a record (a hash): `life`, `frame` and `patch` are the entry; `token`, `until` and
 -- `fence` the lease; `pass`, `retry` and `failure` the outcome of the last run; `w:<process>` a
--- waiter. The record of a group also has `variants`, `softened`, `softened_at` and `top`.
+-- waiter. The record of a group has `variants`: the life of the group (token and fence of the lease
+-- that began it) and the moment of its last soft purge. A variant copies it into `group`.
 --
 -- KEYS 1 record  2 record of its group (of a key without variants: the same record)
 -- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
@@ -39,20 +40,21 @@ local time, not_after = redis.call('TIME'), tonumber(ARGV[8])
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
-local read = {'HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure'}
+local read = {'HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure', 'group'}
 local fields = redis.pcall(unpack(read))
 -- A value of another type is not ours and would block the key: delete it. Return any other error. A
 -- NOPERM, for example, says nothing about the record, which other users may be able to read.
 local is_foreign = string.find(fields.err or '', 'WRONGTYPE', 1, true)
 if is_foreign then fields = redis.call('DEL', record) and redis.call(unpack(read)) elseif fields.err then return fields end
 
--- A variant is valid only while its group's record exists. An entry with a fence below `variants`
--- is gone. One with a fence up to `softened` is stale.
-local stamps = group ~= record and redis.call('HMGET', group, 'variants', 'softened', 'softened_at', 'top') or {0}
-local function number(value) value = tonumber(value or '') return value and value < 9007199254740991 and value end
-local oldest, softened, top = number(stamps[1]) or math.huge, number(stamps[2]) or 0, number(stamps[4]) or 0
-local newest = number(fields[4]) or 0
-if newest > 0 and newest < oldest then fields = redis.call('DEL', record) and {} end
+-- A variant is gone if its group is missing or is in another life. If only the moment of the soft
+-- purge differs, the lease is void and the entry is stale. `% 9e15`: a larger fence was planted.
+local newest = tonumber(string.match(fields[4] or '', '^%d+$') or 0) % 9e15
+local variants = group ~= record and redis.call('HGET', group, 'variants')
+local is_current = group == record or variants and variants == fields[8]
+local group_life, softened_at = string.match(variants or '', '^(.+) (%d+)$')
+local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~= (group_life or 0)
+if is_gone then fields = (fields[1] or fields[4]) and redis.call('DEL', record) and {} or {} end
 
 -- Reads a moment that is stored as "<moment> <when it was set>". If the clock is before <when it
 -- was set>, it was set back, and the mark would last longer by that much: then the mark is void.
@@ -66,14 +68,13 @@ local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 86
 -- of creation and of staleness, and three durations.
 local stored, entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 made, fresh, swr, sie, keep = ms(made, 1e13), ms(fresh, 1e13), ms(swr, 1e13), ms(sie, 1e13), ms(keep, 1e13)
-if stored and tonumber(stored) < oldest then stored, entry = nil, nil end
-if entry and tonumber(entry) <= softened then fresh = math.min(fresh, now, tonumber(stamps[3]) or 0) end
+local softened = entry == ARGV[5] and now or not is_current and math.min(now, tonumber(softened_at or 0))
 -- An entry that was made in the future is void, as a mark is: the clock was set back.
 if entry and (now < made or entry == ARGV[5] and ARGV[6] ~= '1') then
   entry = redis.call('HDEL', record, 'life', 'frame', 'patch') and nil
-elseif entry and entry == ARGV[5] and now < fresh then
-  fresh = now
-  -- On a full server this write fails; the next lookup that knows of the purge repeats it.
+elseif entry and softened and softened < fresh then
+  fresh = softened
+  -- On a full server this write fails, and no lease is given. The next lookup repeats it.
   redis.pcall('HSET', record, 'life', string.format('%s %s' .. (' %.0f'):rep(5), stored, entry, made, fresh, swr, sie, keep))
 end
 
@@ -86,14 +87,13 @@ local function reply(status, grant, for_ms)
   return {status, now, grant, for_ms, entry, now - made, fresh - now, swr, sie, keep, failure, frame, patch}
 end
 
-local held = fields[2] and now < lease_until and newest > softened
-local busy, is_fresh = held and fields[2] ~= token, entry and now < fresh
+local held = fields[2] and now < lease_until and newest > 0 and is_current
+local busy, is_fresh, usable = held and fields[2] ~= token, entry and now < fresh, entry and now < fresh + swr
 if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
 if now < pass and (busy or lease_ms == 0) then return {'PASS', now, '', pass - now} end
 local failed_like = ARGV[11] ~= '' and string.match(failure, '"like":"([%w_-]+)"') or ARGV[11]
 if now >= pass and now < retry and failure ~= '' and failed_like == ARGV[11] then return reply('FAILED', '', retry - now) end
 
-local usable = entry and now < fresh + swr
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
   -- A caller that has a stale entry to use does not need the new one with its wake-up.
@@ -101,15 +101,15 @@ if busy then
   return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 
-local fence = held and fields[4]
-  or string.format('%.0f', math.max(newest + 1, number(oldest) or 0, softened + 1, top + 1, time[1] * 1000000 + time[2]))
+local fence = held and fields[4] or string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
 if not held then -- else the caller repeats its request and already has this lease
-  local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', string.format('%.0f %.0f', now + lease_ms, now))
+  -- The token is random, so no two lives of a group have the same name, whatever the clock does.
+  local joined = group ~= record and (variants or token .. ' ' .. fence .. ' 0')
+  local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
+  local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))
   if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
   redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass')
-  -- `variants` tells a purge that it has to stamp the group. Its stamp must be above `top`, the
-  -- newest fence of all variants.
-  if group ~= record then redis.call('HSET', group, 'top', fence, 'variants', number(oldest) and stamps[1] or fence) end
+  if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
   for _, key in ipairs(group ~= record and {record, group} or {record}) do
     if redis.call('PTTL', key) < lease_ms + ARGV[9] then redis.call('PEXPIRE', key, lease_ms + ARGV[9]) end
   end

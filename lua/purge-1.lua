@@ -1,6 +1,7 @@
--- Purges a key: deletes its entry, or makes it stale (soft). Every fill in flight is refused from
--- now on. The variants of the key are purged by a stamp in this record, above all of their fences
--- (`top`). A record that knows of no variants needs no stamp: without it, variants are void anyway.
+-- Purges a key: deletes its record, or makes the entry stale (soft). Every fill in flight is refused
+-- from now on. A variant is valid only with the `variants` of this record that it was leased under:
+-- a hard purge takes it away, and the next lease of a variant begins another life of the group. A
+-- soft purge changes the moment in it.
 -- Waiters are woken and look again. append-purge runs after this script and tells the other
 -- processes. So a process that hears of the purge finds no old entry here.
 --
@@ -12,31 +13,28 @@
 local record, soft = KEYS[1], ARGV[1] == '1'
 local isHash = redis.call('TYPE', record).ok == 'hash'
 local names = isHash and redis.call('HKEYS', record) or {}
-local ttl = redis.call('PTTL', record)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fields = isHash and redis.call('HMGET', record, 'fence', 'variants', 'softened', 'top', 'life') or {}
-local function number(i)
-  local read = tonumber(fields[i] or '') or 0
-  return read < 9007199254740991 and read or 0
-end
-local hasVariants = fields[2]
-local stamp = string.format('%.0f',
-  math.max(number(1) + 1, number(2) + 1, number(3) + 1, number(4) + 1, time[1] * 1000000 + time[2]))
+local fields = isHash and redis.call('HMGET', record, 'fence', 'variants', 'life') or {}
 
 local written
-if soft and (fields[1] or hasVariants) then -- a key that is being filled has a fence, but no entry
-  local before, fresh, after = string.match(fields[5] or '', '^(%d+ %d+ %d+ )(%d+)(.*)$')
-  local life = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
-  written = redis.pcall('HSET', record, 'fence', stamp, 'softened', stamp, 'softened_at', string.format('%.0f', now),
-    unpack(life))
+if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fence, but no entry
+  -- `%`: a larger number was planted.
+  local newest = tonumber(string.match(fields[1] or '', '^%d+$') or 0) % 9e15
+  local stamp = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
+  local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ %d+ )(%d+)(.*)$')
+  local set = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
+  if fields[2] then
+    -- The moment rises with each soft purge, also within one millisecond or if the clock was set
+    -- back: so no two soft purges of one life leave the same `variants`.
+    local life, softened_at = string.match(fields[2], '^(.+) (%d+)$')
+    table.insert(set, 'variants')
+    table.insert(set, string.format('%s %.0f', life or fields[2], math.max(now, (softened_at or 0) % 1e15 + 1)))
+  end
+  written = redis.pcall('HSET', record, 'fence', stamp, unpack(set))
   redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')
 elseif not soft then
   redis.call('DEL', record) -- needs no memory, and a commit that finds no record is refused
-  if hasVariants then
-    redis.pcall('HSET', record, 'variants', stamp, 'fence', stamp)
-    if ttl > 0 then redis.call('PEXPIRE', record, ttl) end
-  end
 end
 if type(written) == 'table' and written.err then return 'UNSTAMPED' end
 

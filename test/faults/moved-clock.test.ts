@@ -4,7 +4,7 @@ import type { Grant, LookupReply, StampedeStore } from '@stampede/core'
 import { systemClock } from '@stampede/core'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { LIFETIMES, openBareStore } from '../harness/bare-store.ts'
+import { LIFETIMES, openBareStore, record } from '../harness/bare-store.ts'
 import {
   type MovableRedis,
   startMovableRedis,
@@ -204,6 +204,40 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       await fill(store, 'k')
       await server.setClockBy(stepMs)
       await store.purge('k', { soft: false })
+      expect(await store.commit(variant, Buffer.from('old'), LIFETIMES)).toBe('fenced')
+    })
+
+    it.each([
+      ['leased in the order of their fills', ['one', 'two']],
+      ['leased in the reverse order', ['two', 'one']],
+    ])(
+      'keeps purged variants purged when the record of their group is evicted: %s',
+      async (_, order) => {
+        const store = openStore()
+        const keys = ['one', 'two'].map((name) => `k\0${name}`)
+        for (const key of keys) await fill(store, key, 3 * HOUR)
+        await server.setClockBy(stepMs)
+        await store.purge('k', { soft: false })
+        for (const key of keys) await fill(store, key, 3 * HOUR)
+        await admin.del(record('k'))
+        await store.purge('k', { soft: false })
+        for (const name of order) {
+          const reply = await look(store, `k\0${name}`, 'other')
+          expect(reply, name).toMatchObject({ status: 'leased' })
+          expect(reply, name).not.toHaveProperty('stored')
+        }
+      },
+    )
+
+    it('refuses a fill that a purge and the eviction of its group came before', async () => {
+      const store = openStore()
+      await fill(store, 'k\0one')
+      await server.setClockBy(stepMs)
+      await store.purge('k', { soft: false })
+      const variant = await leased(store, 'k\0one')
+      await admin.del(record('k'))
+      await store.purge('k', { soft: false })
+      await leased(store, 'k\0two', 'next')
       expect(await store.commit(variant, Buffer.from('old'), LIFETIMES)).toBe('fenced')
     })
 

@@ -31,6 +31,11 @@ const { extend: extendEntry } = generated
 const KEEP_MS = 60_000
 const CLAIM_MS = 2_000
 const TRUST = 1
+/** A life of a group, as it stands in `variants` of its record and `group` of its variants. */
+const LIFE = 'begun 5 0'
+/** The same, after a soft purge. */
+const SOFTENED = 'begun 5 1'
+const OTHER_LIVES = ['other 5 0', 'begun 6 0', 'other 9 0']
 /** Whether the record is of a variant, and its group another. */
 let isVariant = false
 
@@ -376,7 +381,7 @@ describe('renew', () => {
       await record({ token: 't', fence: '7', until: PAST })
       expect(await extend('t', '7')).toBe('RENEWED')
       expect(await redis.exists(group)).toBe(0)
-      await redis.hset(group, 'variants', '7')
+      await redis.hset(group, 'variants', LIFE)
       await redis.pexpire(group, 1_000)
       expect(await extend('t', '7')).toBe('RENEWED')
       expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
@@ -694,105 +699,143 @@ describe('lookup-or-lease', () => {
       }
     })
 
-    it('LEASED when its group was purged since: the stamp stays, and the newest fence is kept', async () => {
-      await entry(5_000)
-      await redis.hset(group, 'variants', '6')
-      const [status, , fence, , entryFence] = (await look('t')) as unknown[]
-      expect([status, entryFence]).toEqual(['LEASED', ''])
-      expect(await redis.hgetall(group)).toEqual({ variants: '6', top: fence })
+    const variant = (freshInMs: number, rest: Record<string, string | number> = {}) =>
+      entry(freshInMs, { group: LIFE, ...rest })
+    const begun = (variants = LIFE) => redis.hset(group, { variants })
+
+    it('LEASED when nothing is there: begins a life of its group, named by token and fence', async () => {
+      const [status, , fence] = (await look('t')) as unknown[]
+      expect(status).toBe('LEASED')
+      expect(await redis.hgetall(group)).toEqual({ variants: `t ${fence} 0` })
+      expect(await fieldsOf()).toMatchObject({ group: `t ${fence} 0` })
+      expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
+    })
+
+    it('LEASED in the life that its group has: the record of the group stays as it is', async () => {
+      await begun()
+      expect(await statusOf(look('t'))).toBe('LEASED')
+      expect(await redis.hgetall(group)).toEqual({ variants: LIFE })
+      expect(await fieldsOf()).toMatchObject({ group: LIFE })
+    })
+
+    it('LEASED in another life each time, also if one token asks again after a purge', async () => {
+      const lives = new Set<string | null>()
+      for (let i = 0; i < 5; i++) {
+        expect(await statusOf(look('t'))).toBe('LEASED')
+        lives.add(await redis.hget(group, 'variants'))
+        await redis.del(group)
+      }
+      expect(lives.size).toBe(5)
+    })
+
+    it.each(OTHER_LIVES)('LEASED when its group is in another life: %s', async (life) => {
+      for (const of of [{ group: LIFE }, {}]) {
+        await redis.del(key)
+        await entry(5_000, { patch: 'over', patched: '7', fence: '7', ...of })
+        await begun(life)
+        const [status, , fence, , entryFence] = (await look('t')) as unknown[]
+        expect([status, entryFence]).toEqual(['LEASED', ''])
+        expect(Number(fence)).toBeGreaterThan(7)
+        const { token, until, ...left } = await fieldsOf()
+        expect(left).toEqual({ group: life, fence })
+      }
     })
 
     it.each<[string, Record<string, string>]>([
       ['is missing', {}],
       ['knows of no variants', { fence: '3' }],
-      ['has nonsense for what it knows of them', { variants: 'x' }],
-      ['has a number that nothing can be above', { variants: '9'.repeat(30) }],
     ])('LEASED when the record of its group %s: from now on it knows', async (_, fields) => {
-      await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
-      if (Object.keys(fields).length > 0) await redis.hset(group, fields)
-      const [status, , fence, , entryFence] = (await look('t')) as unknown[]
-      expect([status, entryFence]).toEqual(['LEASED', ''])
-      expect(await redis.hgetall(group)).toEqual({ ...fields, variants: fence, top: fence })
-      expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
+      for (const of of [{ group: LIFE }, {}]) {
+        await redis.del(key, group)
+        await entry(5_000, { patch: 'over', patched: '7', fence: '7', ...of })
+        if (Object.keys(fields).length > 0) await redis.hset(group, fields)
+        const [status, , fence, , entryFence] = (await look('t')) as unknown[]
+        expect([status, entryFence]).toEqual(['LEASED', ''])
+        expect(await redis.hgetall(group)).toEqual({ ...fields, variants: `t ${fence} 0` })
+        expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
+      }
     })
 
-    it('LEASED when the record of its group is younger than it', async () => {
-      await entry(5_000)
-      await redis.hset(group, { variants: '6', top: '6' })
-      expect(await statusOf(look('t'))).toBe('LEASED')
-    })
+    it.each(['x', '', '5', '9'.repeat(30)])(
+      'LEASED when its group has nonsense for its life: %s',
+      async (nonsense) => {
+        await variant(5_000)
+        await begun(nonsense)
+        expect(await statusOf(look('t'))).toBe('LEASED')
+        await redis.del(key)
+        await entry(5_000)
+        expect(await statusOf(look('t'))).toBe('LEASED')
+      },
+    )
 
     it('LEASED though another was filling it before the purge, or it was not shareable then', async () => {
-      await redis.hset(group, { variants: '6', top: '5' })
+      await begun('other 9 0')
       for (const before of [{ token: 'other', until: FUTURE }, { pass: FUTURE }]) {
         await redis.del(key)
-        await record({ fence: '5', ...before })
+        await record({ fence: '5', group: LIFE, ...before })
         expect(await statusOf(look('t'))).toBe('LEASED')
       }
     })
 
-    it('BUSY when the record of its group is younger than the entry, and not than the lease', async () => {
-      await entry(5_000, { token: 'other', until: FUTURE, fence: '9' })
-      await redis.hset(group, { variants: '7', top: '9' })
-      expect(await statusOf(look('t'))).toBe('BUSY')
-    })
-
-    it('LEASED above every fence and purge of its group, also when the clock was set back', async () => {
-      const ahead = '8999999999999999'
-      for (const field of ['top', 'softened', 'variants']) {
-        await redis.del(key, group)
-        await redis.hset(group, { variants: '1', [field]: ahead })
-        const fence = Number(((await look('t')) as unknown[])[2])
-        const least = Number(ahead) + (field === 'variants' ? 0 : 1)
-        expect(fence, field).toBeGreaterThanOrEqual(least)
-        expect(await redis.hget(group, 'top')).toBe(String(fence))
+    it('LEASED above every fence of the variant, also when its group is in another life', async () => {
+      const ahead = '8999999999999998'
+      for (const variants of [LIFE, 'other 9 0']) {
+        await redis.del(key)
+        await record({ fence: ahead, group: LIFE })
+        await begun(variants)
+        expect(((await look('t')) as unknown[])[2]).toBe('8999999999999999')
       }
     })
 
     it('LEASED after a soft purge while another was filling it: nobody waits for what is refused', async () => {
-      await record({ token: 'other', until: FUTURE, fence: '7' })
-      await redis.hset(group, { variants: '5', softened: '7', softened_at: PAST })
+      await record({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
+      await begun(SOFTENED)
       expect(await statusOf(look('t'))).toBe('LEASED')
+      expect(await fieldsOf()).toMatchObject({ group: SOFTENED })
+    })
+
+    it('BUSY while another fills it in the life of its group', async () => {
+      await record({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
+      await begun()
+      expect(await statusOf(look('t'))).toBe('BUSY')
     })
 
     it('BUSY to one who only reads, when the record of its group is missing', async () => {
-      await entry(5_000)
+      await variant(5_000)
       expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
       expect(await redis.exists(group)).toBe(0)
     })
 
-    it('LEASED while another has a lease from before its group was purged softly', async () => {
-      await record({ token: 'other', until: FUTURE, fence: '7' })
-      await redis.hset(group, { softened: '8', softened_at: await serverMs() })
+    it('STALE when its group was purged softly since, and the clock was set back', async () => {
+      await variant(5_000)
+      await begun(`begun 5 ${(await serverMs()) + 4_000}`)
+      expect(await statusOf(look('t'))).toBe('STALE')
+    })
+
+    it('STALE when its group was purged softly since, also to those who ask later', async () => {
+      await variant(5_000)
+      await begun(`begun 5 ${await serverMs()}`)
+      expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
+      const [status, , fence] = (await look('t')) as unknown[]
+      expect([status, fence]).toEqual(['STALE', expect.stringMatching(/^\d{16}$/)])
+      // Its lease is of the present `variants`, and its entry is not.
+      expect(await statusOf(look('other'))).toBe('STALE')
+      expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
+    })
+
+    it('STALE for no longer than since the soft purge', async () => {
+      await variant(5_000)
+      await begun(`begun 5 ${(await serverMs()) - 3_500}`)
+      // `swr` is 3 s: it may stand in for an error only.
       expect(await statusOf(look('t'))).toBe('LEASED')
     })
 
-    it('STALE when its group was purged softly since, and the clock was set back', async () => {
-      await entry(5_000)
-      await redis.hset(group, {
-        variants: '1',
-        softened: '5',
-        softened_at: (await serverMs()) + 4_000,
-      })
-      expect(await statusOf(look('t'))).toBe('STALE')
-    })
-
-    it('STALE when its group was purged softly since', async () => {
-      await entry(5_000)
-      await redis.hset(group, { variants: '5', softened: '5', softened_at: await serverMs() })
-      expect(await statusOf(look('t'))).toBe('STALE')
-    })
-
-    it('FRESH when it was found unchanged after a soft purge of its group', async () => {
-      await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
-      await redis.hset(group, { variants: '5', softened: '6', softened_at: PAST })
-      expect(await statusOf(look('t'))).toBe('FRESH')
-    })
-
-    it('FRESH when it is newer than the purges of its group', async () => {
-      await entry(5_000)
-      await redis.hset(group, { variants: '5', softened: '4', softened_at: PAST })
-      expect(await statusOf(look('t'))).toBe('FRESH')
+    it('FRESH when no purge of its group came since', async () => {
+      for (const variants of [LIFE, SOFTENED]) {
+        await variant(5_000, { patch: 'over', patched: '7', fence: '7', group: variants })
+        await begun(variants)
+        expect(await statusOf(look('t'))).toBe('FRESH')
+      }
     })
   })
 })
@@ -803,23 +846,27 @@ describe('commit', () => {
     return run(commit, [token, fence, 'bytes', ...times, 'k', `wake ${tests} `, longestTold, inAll])
   }
 
-  beforeEach(() => void redis.hset(group, 'variants', '1'))
+  const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
+  beforeEach(() => void redis.hset(group, 'variants', LIFE))
 
   it('FENCED when a later grant or a purge has raised the fence', async () => {
     expect(await write('t', '7')).toBe('FENCED')
-    await record({ token: 't', fence: '8' })
+    await variant({ token: 't', fence: '8' })
     expect(await write('t', '7')).toBe('FENCED')
-    expect(await fieldsOf()).toEqual({ token: 't', fence: '8' })
+    expect(await fieldsOf()).toEqual({ group: LIFE, token: 't', fence: '8' })
   })
 
   it.each<[string, Record<string, string>]>([
-    ['was purged since', { variants: '8' }],
-    ['was purged softly since', { variants: '1', softened: '7' }],
+    ...OTHER_LIVES.map((life): [string, Record<string, string>] => [
+      `is in another life (${life})`,
+      { variants: life },
+    ]),
+    ['was purged softly since', { variants: SOFTENED }],
     ['is missing', {}],
     ['knows of no variants', { fence: '3' }],
     ['has nonsense for what it knows of them', { variants: 'x' }],
   ])('FENCED when the record of its group %s', async (_, fields) => {
-    await record({ token: 't', fence: '7' })
+    await variant({ token: 't', fence: '7' })
     await redis.del(group)
     if (Object.keys(fields).length > 0) await redis.hset(group, fields)
     expect(await write('t', '7')).toBe('FENCED')
@@ -828,12 +875,12 @@ describe('commit', () => {
   })
 
   it('COMMITTED keeps the record of its group for as long, and never shortens it', async () => {
-    await record({ token: 't', fence: '7' })
+    await variant({ token: 't', fence: '7' })
     await redis.pexpire(group, 1_000)
     expect(await write('t', '7')).toBe('COMMITTED')
     expect(await redis.pttl(group)).toBeGreaterThan(5_000)
     await redis.pexpire(group, 60_000)
-    await record({ token: 't', fence: '7' })
+    await variant({ token: 't', fence: '7' })
     expect(await write('t', '7')).toBe('COMMITTED')
     expect(await redis.pttl(group)).toBeGreaterThan(50_000)
   })
@@ -844,7 +891,7 @@ describe('commit', () => {
       [{}, 0],
     ] as const) {
       await redis.del(key)
-      await record({ token: 't', fence: '7', ...fields })
+      await variant({ token: 't', fence: '7', ...fields })
       await redis.pexpire(key, 60_000)
       expect(await write('t', '7')).toBe('COMMITTED')
       const left = await redis.pttl(key)
@@ -853,26 +900,39 @@ describe('commit', () => {
     }
   })
 
+  it('FENCED when the variant, its group or both name no life', async () => {
+    for (const [of, ofGroup] of [
+      [{}, {}],
+      [{}, { variants: LIFE }],
+      [{ group: LIFE }, {}],
+    ]) {
+      await redis.del(key, group)
+      await record({ token: 't', fence: '7', ...of })
+      await redis.hset(group, { other: '', ...ofGroup })
+      expect(await write('t', '7')).toBe('FENCED')
+    }
+  })
+
   it('FENCED when its lease was ended without an entry', async () => {
-    await record({ fence: '7' })
+    await variant({ fence: '7' })
     expect(await write('t', '7')).toBe('FENCED')
-    expect(await fieldsOf()).toEqual({ fence: '7' })
+    expect(await fieldsOf()).toEqual({ group: LIFE, fence: '7' })
   })
 
   it('COMMITTED again when the reply was lost: nothing is written twice', async () => {
-    await record({ fence: '7', stored: '7', frame: 'as it was' })
+    await variant({ fence: '7', stored: '7', frame: 'as it was' })
     expect(await write('t', '7')).toBe('COMMITTED')
     expect((await fieldsOf()).frame).toBe('as it was')
   })
 
   it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
     await listener.subscribe(`wake ${tests} me`)
-    await record({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
-    await record({ patch: 'over', patched: '6' })
+    await variant({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
+    await variant({ patch: 'over', patched: '6' })
     expect(await write('t', '7')).toBe('COMMITTED')
     const { made, fresh, ...fields } = await fieldsOf()
     const times = { swr: '2000', sie: '3000', keep: '4000' }
-    expect(fields).toEqual({ frame: 'bytes', stored: '7', fence: '7', ...times })
+    expect(fields).toEqual({ group: LIFE, frame: 'bytes', stored: '7', fence: '7', ...times })
     expect(Number(fresh) - Number(made)).toBe(1_000)
     expect(await redis.pttl(key)).toBeGreaterThan(5_000)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
@@ -880,22 +940,22 @@ describe('commit', () => {
 
   it('COMMITTED: everybody is told what was made, by the name they asked with, unless it is too long', async () => {
     await listener.subscribe(`wake ${tests} me`, `wake ${tests} you`)
-    await record({ token: 't', until: FUTURE, fence: '7', 'w:me': 'mine', 'w:you': 'yours' })
+    await variant({ token: 't', until: FUTURE, fence: '7', 'w:me': 'mine', 'w:you': 'yours' })
     expect(await write('t', '7', 5)).toBe('COMMITTED')
     const { made } = await fieldsOf()
     const told = (name: string) => `\0${name} 7 ${made} 1000 2000 3000 4000 1\nkbytes`
     const heard = [`wake ${tests} me ${told('mine')}`, `wake ${tests} you ${told('yours')}`]
     expect((await allHeard()).sort()).toEqual(heard)
-    await record({ token: 't', until: FUTURE, fence: '8', 'w:me': 'mine' })
+    await variant({ token: 't', until: FUTURE, fence: '8', 'w:me': 'mine' })
     expect(await write('t', '8', 4)).toBe('COMMITTED')
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
     // Nor more of them than there is room for: the others ask.
-    await record({ token: 't', until: FUTURE, fence: '9', 'w:me': 'mine', 'w:you': 'yours' })
+    await variant({ token: 't', until: FUTURE, fence: '9', 'w:me': 'mine', 'w:you': 'yours' })
     expect(await write('t', '9', 5, 60)).toBe('COMMITTED')
     const words = (await allHeard()).slice(-2)
     expect(words.filter((word) => word.endsWith(' k'))).toHaveLength(1)
     expect(words.filter((word) => word.endsWith('\nkbytes'))).toHaveLength(1)
-    await record({ token: 't', until: FUTURE, fence: '9', 'w:me': '' })
+    await variant({ token: 't', until: FUTURE, fence: '9', 'w:me': '' })
     expect(await write('t', '9', 5)).toBe('COMMITTED')
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
   })
@@ -909,22 +969,26 @@ describe('extend', () => {
   }
   const stored = { frame: 'bytes', stored: '5' }
   const leased = { ...stored, token: 't', until: FUTURE, fence: '7' }
-  beforeEach(() => void redis.hset(group, 'variants', '1'))
+  const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
+  beforeEach(() => void redis.hset(group, 'variants', LIFE))
 
   it('FENCED when a later grant or a purge has raised the fence, or the record is gone', async () => {
     expect(await extend('t', '7')).toBe('FENCED')
-    await record({ ...leased, fence: '8' })
+    await variant({ ...leased, fence: '8' })
     expect(await extend('t', '7')).toBe('FENCED')
     expect((await fieldsOf()).patch).toBeUndefined()
   })
 
   it.each<[string, Record<string, string>]>([
-    ['was purged since', { variants: '8' }],
-    ['was purged softly since', { variants: '1', softened: '7' }],
+    ...OTHER_LIVES.map((life): [string, Record<string, string>] => [
+      `is in another life (${life})`,
+      { variants: life },
+    ]),
+    ['was purged softly since', { variants: SOFTENED }],
     ['is missing', {}],
     ['knows of no variants', { fence: '3' }],
   ])('FENCED when the record of its group %s', async (_, fields) => {
-    await record(leased)
+    await variant(leased)
     await redis.del(group)
     if (Object.keys(fields).length > 0) await redis.hset(group, fields)
     expect(await extend('t', '7')).toBe('FENCED')
@@ -932,55 +996,62 @@ describe('extend', () => {
   })
 
   it('EXTENDED keeps the record of its group for as long', async () => {
-    await record(leased)
+    await variant(leased)
     await redis.pexpire(group, 1_000)
     expect(await extend('t', '7')).toBe('EXTENDED')
     expect(await redis.pttl(group)).toBeGreaterThan(5_000)
   })
 
   it('EXTENDED does not shorten the life of a record that has variants', async () => {
-    await record({ ...leased, variants: '3' })
+    await variant({ ...leased, variants: '3' })
     for (const each of [key, group]) await redis.pexpire(each, 60_000)
     expect(await extend('t', '7')).toBe('EXTENDED')
     for (const each of [key, group]) expect(await redis.pttl(each)).toBeGreaterThan(50_000)
   })
 
   it('FENCED when its lease was ended without an entry', async () => {
-    await record({ ...stored, fence: '7' })
+    await variant({ ...stored, fence: '7' })
     expect(await extend('t', '7')).toBe('FENCED')
   })
 
   it('FENCED where there is no entry: the lease is over, and who waits looks again', async () => {
     await listener.subscribe(`wake ${tests} me`, `log ${tests}`)
-    await record({ token: 't', until: FUTURE, fence: '7', 'w:me': 1 })
+    await variant({ token: 't', until: FUTURE, fence: '7', 'w:me': 1 })
     expect(await extend('t', '7')).toBe('FENCED')
-    expect(await fieldsOf()).toEqual({ fence: '7' })
+    expect(await fieldsOf()).toEqual({ group: LIFE, fence: '7' })
     expect(await allHeard()).toEqual([`wake ${tests} me key`])
   })
 
   it('FENCED where the entry is from before a purge of its group', async () => {
-    await record(leased)
-    await redis.hset(group, 'variants', '6')
+    await variant(leased)
+    await redis.hset(group, 'variants', 'other 6 0')
     expect(await extend('t', '7')).toBe('FENCED')
     expect((await fieldsOf()).patch).toBeUndefined()
   })
 
   it('EXTENDED again when the reply was lost: nothing is written twice', async () => {
-    await record({ ...stored, fence: '7', patched: '7', patch: 'as it was' })
+    await variant({ ...stored, fence: '7', patched: '7', patch: 'as it was' })
     expect(await extend('t', '7')).toBe('EXTENDED')
     expect((await fieldsOf()).patch).toBe('as it was')
   })
 
   it('EXTENDED: new times, the patch over the frame, no lease; all are told', async () => {
     await listener.subscribe(`wake ${tests} me`, `log ${tests}`)
-    await record({ ...leased, retry: 1, failure: 'x', 'w:me': 1, patched: '6', patch: 'older' })
+    await variant({ ...leased, retry: 1, failure: 'x', 'w:me': 1, patched: '6', patch: 'older' })
     expect(await extend('t', '7')).toBe('EXTENDED')
     const { made, fresh, ...fields } = await fieldsOf()
     const times = { swr: '2000', sie: '3000', keep: '4000' }
-    expect(fields).toEqual({ ...stored, fence: '7', patched: '7', patch: 'over', ...times })
+    expect(fields).toEqual({
+      ...stored,
+      group: LIFE,
+      fence: '7',
+      patched: '7',
+      patch: 'over',
+      ...times,
+    })
     expect(Number(fresh) - Number(made)).toBe(1_000)
     expect(await redis.pttl(key)).toBeGreaterThan(5_000)
-    expect(await redis.hgetall(group)).toEqual({ variants: '1' })
+    expect(await redis.hgetall(group)).toEqual({ variants: LIFE })
     expect(await allHeard()).toEqual([
       `wake ${tests} me key`,
       `log ${tests} x process 6 7 ${made} 1000 2000 3000 4000 7000 3\nkeyover`,
@@ -989,20 +1060,20 @@ describe('extend', () => {
 
   it('EXTENDED from the fence of the frame, the first time', async () => {
     await listener.subscribe(`log ${tests}`)
-    await record(leased)
+    await variant(leased)
     expect(await extend('t', '7')).toBe('EXTENDED')
     expect(String(await allHeard())).toContain('x process 5 7 ')
   })
 
   it('EXTENDED, and a patch that is too large is not told', async () => {
     await listener.subscribe(`log ${tests}`)
-    await record(leased)
+    await variant(leased)
     expect(await extend('t', '7', 3)).toBe('EXTENDED')
     expect(await allHeard()).toEqual([])
   })
 
   it('EXTENDED also where nobody can be told', async () => {
-    await record(leased)
+    await variant(leased)
     const client = await without('publish')
     expect(await extend('t', '7', 100, client)).toBe('EXTENDED')
     client.disconnect()
@@ -1093,37 +1164,47 @@ describe('purge', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('PURGED with variants: a stamp stays that is above every fence', async () => {
-    await record({ variants: 1, top: '9', fence: '7', life: 'x' })
-    await redis.pexpire(key, 60_000)
+  it('PURGED with variants: the record goes, and the life of the group with it', async () => {
+    await record({ variants: LIFE, fence: '7', life: 'x' })
     expect(await drop(0)).toBe('PURGED')
-    const { fence = '', ...rest } = await fieldsOf()
-    expect(rest).toEqual({ variants: fence })
-    expect(Number(fence)).toBeGreaterThan(1e15)
-    expect(await redis.pttl(key)).toBeGreaterThan(50_000)
+    expect(await redis.exists(key)).toBe(0)
   })
 
-  it.each([0, 1] as const)(
-    'PURGED above every fence of its variants when the clock was set back (soft: %s)',
-    async (soft) => {
-      for (const field of ['top', 'variants', 'softened', 'fence']) {
-        await redis.del(key)
-        await record({ variants: '1', [field]: '8999999999999999' })
-        expect(await drop(soft)).toBe('PURGED')
-        const { softened, variants } = await fieldsOf()
-        expect(Number(soft === 1 ? softened : variants), field).toBe(9_000_000_000_000_000)
-      }
-    },
-  )
-
-  it('PURGED with variants where no stamp can be written: without one they are gone too', async () => {
-    await record({ variants: '1', fence: '7' })
-    const client = await without('hset')
-    expect(await drop(0, client)).toBe('PURGED')
-    client.disconnect()
-    expect(await redis.exists(key)).toBe(0)
-    await record({ variants: '1', fence: '7' })
+  it('PURGED with variants on a full server', async () => {
+    await record({ variants: LIFE, fence: '7' })
     expect(await whenFull(() => drop(0))).toBe('PURGED')
+    expect(await redis.exists(key)).toBe(0)
+  })
+
+  it('PURGED softly with variants: the same life, and another moment each time', async () => {
+    await record({ variants: LIFE })
+    const before = await serverMs()
+    expect(await drop(1)).toBe('PURGED')
+    const first = (await fieldsOf()).variants ?? ''
+    expect(first).toMatch(/^begun 5 \d{13}$/)
+    expect(Number(first.split(' ')[2])).toBeGreaterThanOrEqual(before)
+    for (const at of ['8999999999999', '9'.repeat(15), '9'.repeat(17), '9'.repeat(400)]) {
+      // The clock was set back, or a number was planted.
+      const variants = `begun 5 ${at}`
+      await record({ variants })
+      expect(await drop(1)).toBe('PURGED')
+      expect((await fieldsOf()).variants, at).not.toBe(variants)
+    }
+    await record({ variants: 'begun 5 8999999999999' })
+    expect(await drop(1)).toBe('PURGED')
+    expect((await fieldsOf()).variants).toBe('begun 5 9000000000000')
+  })
+
+  it.each(['x', '', '5'])('PURGED softly with nonsense for its life: %s', async (variants) => {
+    await record({ variants })
+    expect(await drop(1)).toBe('PURGED')
+    expect((await fieldsOf()).variants).not.toBe(variants)
+  })
+
+  it('PURGED softly above the fence that it had, also when the clock was set back', async () => {
+    await record({ fence: '8999999999999998' })
+    expect(await drop(1)).toBe('PURGED')
+    expect((await fieldsOf()).fence).toBe('8999999999999999')
   })
 
   it('UNSTAMPED when there is no memory for the stamp', async () => {

@@ -19,23 +19,32 @@ function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
 }
 
-const OLD_VARIANTS: readonly Edit[] = [
+const OF_PRESENT_LIFE = 'variants !== undefined && variants === record?.group'
+const OF_GROUP = 'return variants !== undefined && variants === record.group'
+const READ_OF_GROUP =
+  'Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)'
+
+const WITHOUT_GROUP: readonly Edit[] = [
   {
     file: RECORDS,
-    from: 'const oldest = stamps?.variants ?? Number.POSITIVE_INFINITY',
-    to: 'const oldest = stamps?.variants ?? 0',
+    from: OF_PRESENT_LIFE,
+    to: 'variants === undefined || variants === record?.group',
   },
   {
     file: RECORDS,
-    from: 'return fence >= (home?.variants ?? Number.POSITIVE_INFINITY) && fence',
-    to: 'return fence >= (home?.variants ?? 0) && fence',
+    from: OF_GROUP,
+    to: 'return variants === undefined || variants === record.group',
   },
-  { file: RECORDS, from: 'home.variants ??= fence', to: 'home.variants ??= 1' },
-  {
-    file: READ_FIRST,
-    from: 'stored >= numberIn(variants) &&',
-    to: 'stored >= (variants === null ? 0 : numberIn(variants)) &&',
-  },
+  { file: READ_FIRST, from: READ_OF_GROUP, to: `variants === null || (${READ_OF_GROUP})` },
+]
+
+const [BEGAN, SOFTENED] = ["variants?.split(' ').at(-2)", "variants?.split(' ').at(-1)"]
+const ENDS_LIKE = `${SOFTENED} === record?.group?.split(' ').at(-1)`
+
+/** Lives are told apart by fences, whose order the clock decides (docs/decisions/0009). */
+const BY_FENCE: readonly Edit[] = [
+  { file: RECORDS, from: OF_PRESENT_LIFE, to: `${ENDS_LIKE} && Number(${BEGAN}) <= newest` },
+  { file: RECORDS, from: OF_GROUP, to: `return ${ENDS_LIKE} && Number(${BEGAN}) <= record.fence` },
 ]
 
 /** Of the leak fuzzer, which breaks far more of this kind. */
@@ -64,7 +73,7 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: RECORDS,
-        from: "if (record === undefined || record.fence !== fence) return 'FENCED'\n    if (!this.#isAfterPurges(key, group, fence)) return 'FENCED'\n    if (record.token",
+        from: "if (record === undefined || record.fence !== fence) return 'FENCED'\n    if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'\n    if (record.token",
         to: "if (record === undefined) return 'FENCED'\n    if (record.fence < 0 && record.token",
       },
     ],
@@ -77,8 +86,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a purge leaves the lease, so that a fill in flight is committed after it',
     RECORDS,
-    'this.#all.delete(key)\n      if (variants !== undefined) {',
-    'dropEntry(record)\n      if (variants !== undefined && fence < 0) {',
+    '} else if (!soft) {\n      this.#all.delete(key)',
+    '} else if (!soft) {\n      dropEntry(record)',
   ),
   drop(
     'a lease is renewed for whoever asks, also after it was lost',
@@ -144,20 +153,29 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: 'a variant is used, and committed, without the record of its group',
-    edits: OLD_VARIANTS.filter(({ to }) => !to.includes('??= 1')),
+    edits: WITHOUT_GROUP,
   },
-  { name: 'a group says that there are variants, and not since when', edits: OLD_VARIANTS },
+  {
+    name: 'lives of a group are told apart by the order of their fences',
+    edits: BY_FENCE,
+  },
   drop(
-    'a purge of a group does not stamp above its newest variant',
+    'each life of a group has the same name',
     RECORDS,
-    'softened + 1, top + 1, this.#micros())\n    const { waiters }',
-    'softened + 1, this.#micros())\n    const { waiters }',
+    'undefined : (variants ??',
+    "undefined : ('begun 0 0' ?? variants ??",
+  ),
+  drop(
+    'a soft purge of a group leaves the leases of its variants',
+    RECORDS,
+    'text(Math.max(now, softenedAt + 1))',
+    'text(softenedAt)',
   ),
   drop(
     'a lease is given a fence of the clock alone',
     RECORDS,
-    'const fence = held ? newest : Math.max(...least, this.#micros())',
-    'const fence = held ? newest : Math.max(least.length, this.#micros())',
+    'const fence = held ? newest : Math.max(this.#micros(), newest + 1)',
+    'const fence = held ? newest : this.#micros()',
   ),
   drop(
     'a mark that was set after now counts',
@@ -222,8 +240,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'what is read first is used without a look at the purges of its group',
     READ_FIRST,
-    'stored >= numberIn(variants) && fence > (softened === null ? 0 : numberIn(softened))',
-    'fence > 0 || stored > 0 || variants !== softened',
+    READ_OF_GROUP,
+    'Buffer.isBuffer(group) || Buffer.isBuffer(variants)',
   ),
   drop(
     'what is read first is used also if it is stale',

@@ -38,8 +38,6 @@ interface Context {
   readonly onGrant: (record: string, fence: string) => void
   /** Where the clock was set back, a key that begins again may be given fences it had before. */
   readonly steppedBack: () => boolean
-  /** And a group that begins again knows nothing of the purges before (docs/decisions/0009). */
-  readonly forgetsGroups: () => boolean
 }
 
 const RULED = new Set(['lookup-or-lease', 'commit', 'extend', 'end-lease', 'renew', 'purge'])
@@ -169,7 +167,7 @@ export class RecordRules {
       this.#judge.fail('one commit a fence', `${fence} was accepted from two`, key)
     }
     const wasPurged = record.purges < (this.#purges.get(group) ?? 0) && group !== key
-    if (fence <= record.voided || (wasPurged && !this.#context.forgetsGroups())) {
+    if (fence <= record.voided || wasPurged) {
       this.#judge.fail('no commit after a purge', `${fence} was accepted after a purge`, key)
     }
     if (fence < record.accepted) {

@@ -28,12 +28,10 @@ export interface ServerRecord {
   life: Life | undefined
   frame: Uint8Array | undefined
   patch: Uint8Array | undefined
-  /** Of a group: variants with a lower fence are gone, those up to `softened` are stale. */
-  variants: number | undefined
-  softened: number
-  softenedAt: number
-  /** The newest fence of its variants. */
-  top: number
+  /** Of a group: its life, and the moment of its last soft purge. */
+  variants: string | undefined
+  /** Of a variant: `variants` of its group when it was leased. */
+  group: string | undefined
   /** By process: the name by which it asked, if it is told what was made. */
   waiters: Map<string, string>
   expiresAt: number
@@ -97,13 +95,13 @@ export class ServerRecords {
     const leaseMs = Number(lease)
     const now = this.#now()
     if (Number(notAfter) > 0 && now > Number(notAfter)) return ['LATE', now]
-    const stamps =
-      group === key ? { variants: 0, softened: 0, softenedAt: 0, top: 0 } : this.get(group)
-    const oldest = stamps?.variants ?? Number.POSITIVE_INFINITY
-    const { softened = 0, softenedAt = 0, top = 0 } = stamps ?? {}
     let record = this.get(key)
     const newest = record?.fence ?? 0
-    if (newest > 0 && newest < oldest) {
+    const variants = group === key ? undefined : this.get(group)?.variants
+    const isCurrent = group === key || (variants !== undefined && variants === record?.group)
+    const [groupLife, softenedAt] = partsOf(variants)
+    const isGone = !isCurrent && (groupLife ?? 0) !== partsOf(record?.group)[0]
+    if (isGone && record !== undefined) {
       this.#write()
       this.#all.delete(key)
       record = undefined
@@ -113,10 +111,9 @@ export class ServerRecords {
     const [leaseUntil, pass, retry] = [ms(record?.until), ms(record?.pass), ms(record?.retry)]
     const failure = record?.failure ?? ''
     let life = record?.life
-    if (life !== undefined && life.stored < oldest) life = undefined
     let fresh = life?.fresh ?? 0
-    if (life !== undefined && life.entry <= softened) fresh = Math.min(fresh, now, softenedAt)
     const isOutdated = life !== undefined && text(life.entry) === outdated
+    const softened = isOutdated ? now : isCurrent ? undefined : Math.min(now, softenedAt)
     if (
       record !== undefined &&
       life !== undefined &&
@@ -125,10 +122,9 @@ export class ServerRecords {
       this.#write()
       dropEntry(record)
       life = undefined
-    } else if (life !== undefined && isOutdated && now < fresh) {
-      this.#write()
-      fresh = now
-      life.fresh = now
+    } else if (life !== undefined && softened !== undefined && softened < fresh) {
+      fresh = softened
+      if (this.refusal === undefined) life.fresh = softened
     }
     const reply = (status: string, grant: string, forMs: number): Reply => {
       const lasts = life && Math.max(life.swr, life.sie, status === 'LEASED' ? life.keep : 0)
@@ -143,7 +139,7 @@ export class ServerRecords {
       const head = [status, now, grant, forMs, text(entry), now - made, fresh - now]
       return [...head, swr, sie, keep, failure, frame, patch]
     }
-    const held = record?.token !== undefined && now < leaseUntil && newest > softened
+    const held = record?.token !== undefined && now < leaseUntil && isCurrent
     const busy = held && record?.token !== token
     const isFresh = life !== undefined && now < fresh
     if (isFresh && (early !== '1' || leaseMs === 0 || busy || now < retry))
@@ -161,9 +157,10 @@ export class ServerRecords {
       if (usable) return reply('STALE', '', leaseUntil - now)
       return ['BUSY', now, '', leaseUntil - now, text(newest)]
     }
-    const least = [newest + 1, Number.isFinite(oldest) ? oldest : 0, softened + 1, top + 1]
-    const fence = held ? newest : Math.max(...least, this.#micros())
-    if (!held) this.#grant(key, group, { token, fence, leaseMs, keepMs: Number(keepMs), now, pass })
+    const fence = held ? newest : Math.max(this.#micros(), newest + 1)
+    const joined = group === key ? undefined : (variants ?? `${token} ${text(fence)} 0`)
+    const times = { leaseMs, keepMs: Number(keepMs), now, pass }
+    if (!held) this.#grant(key, group, { token, fence, joined, ...times })
     if (now < pass) return ['PASS', now, text(fence), pass - now]
     return reply(isFresh ? 'FRESH' : usable ? 'STALE' : 'LEASED', text(fence), 0)
   }
@@ -180,7 +177,7 @@ export class ServerRecords {
     const fence = Number(fenceText)
     const record = this.get(key)
     if (record === undefined || record.fence !== fence) return 'FENCED'
-    if (!this.#isAfterPurges(key, group, fence)) return 'FENCED'
+    if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'
     if (record.token !== token) return record.life?.stored === fence ? 'COMMITTED' : 'FENCED'
     const now = this.#now()
     record.life = {
@@ -212,7 +209,7 @@ export class ServerRecords {
     const fence = Number(fenceText)
     const record = this.get(key)
     if (record === undefined || record.fence !== fence) return 'FENCED'
-    if (!this.#isAfterPurges(key, group, fence)) return 'FENCED'
+    if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'
     const { life } = record
     if (record.token !== token) {
       return life !== undefined && life.stored !== fence && life.entry === fence
@@ -220,9 +217,7 @@ export class ServerRecords {
         : 'FENCED'
     }
     const now = this.#now()
-    const oldest = group === key ? 0 : (this.get(group)?.variants ?? Number.POSITIVE_INFINITY)
-    const isKnown = life !== undefined && life.stored >= oldest
-    if (isKnown) {
+    if (life !== undefined) {
       const times = { swr: Number(swr), sie: Number(sie), keep: Number(keep) }
       record.life = {
         stored: life.stored,
@@ -238,7 +233,7 @@ export class ServerRecords {
     endLease(record)
     record.pass = undefined
     this.#wakeAll(record, telling)
-    return isKnown ? 'EXTENDED' : 'FENCED'
+    return life !== undefined ? 'EXTENDED' : 'FENCED'
   }
 
   renew(key: string, group: string, [token, fence, leaseMs, keepMs]: readonly string[]): string {
@@ -278,19 +273,18 @@ export class ServerRecords {
     const record = this.get(key)
     this.purged = record
     if (record === undefined) return 'PURGED'
-    const { fence, variants, softened, top, expiresAt } = record
+    const { fence, variants, waiters } = record
     const now = this.#now()
-    const stamp = Math.max(fence + 1, (variants ?? 0) + 1, softened + 1, top + 1, this.#micros())
-    const { waiters } = record
     if (soft && (fence > 0 || variants !== undefined)) {
       if (record.life !== undefined) record.life.fresh = Math.min(record.life.fresh, now)
-      Object.assign(record, { fence: stamp, softened: stamp, softenedAt: now })
+      if (variants !== undefined) {
+        const [life, softenedAt] = partsOf(variants)
+        record.variants = `${life ?? variants} ${text(Math.max(now, softenedAt + 1))}`
+      }
+      record.fence = Math.max(this.#micros(), fence + 1)
       endLease(record)
     } else if (!soft) {
       this.#all.delete(key)
-      if (variants !== undefined) {
-        this.#all.set(key, { ...newRecord(), variants: stamp, fence: stamp, expiresAt })
-      }
     }
     this.#wakeAll({ ...record, waiters }, telling)
     return 'PURGED'
@@ -303,8 +297,8 @@ export class ServerRecords {
       life: record?.life && lifeOf(record.life),
       frame: record?.frame,
       patch: record?.patch,
-      variants: record?.variants === undefined ? undefined : text(record.variants),
-      softened: record?.softened ? text(record.softened) : undefined,
+      variants: record?.variants,
+      group: record?.group,
     }
     return names.map((name) => {
       const value = values[name]
@@ -320,13 +314,17 @@ export class ServerRecords {
   #grant(
     key: string,
     group: string,
-    given: Record<'fence' | 'leaseMs' | 'keepMs' | 'now' | 'pass', number> & { token: string },
+    given: Record<'fence' | 'leaseMs' | 'keepMs' | 'now' | 'pass', number> & {
+      token: string
+      joined: string | undefined
+    },
   ): void {
-    const { token, fence, leaseMs, keepMs, now, pass } = given
+    const { token, fence, joined, leaseMs, keepMs, now, pass } = given
     const record = this.get(key) ?? newRecord()
     this.#all.set(key, record)
     record.token = token
     record.fence = fence
+    record.group = joined
     record.until = { at: now + leaseMs, set: now }
     record.retry = undefined
     record.failure = ''
@@ -334,18 +332,16 @@ export class ServerRecords {
     if (group !== key) {
       const home = this.get(group) ?? newRecord()
       this.#all.set(group, home)
-      home.top = fence
-      home.variants ??= fence
+      home.variants = joined
       this.#lengthen(group, leaseMs + keepMs)
     }
     this.#lengthen(key, leaseMs + keepMs)
   }
 
   /** No purge of the group came after the grant, and none was lost with its record. */
-  #isAfterPurges(key: string, group: string, fence: number): boolean {
-    if (group === key) return true
-    const home = this.get(group)
-    return fence >= (home?.variants ?? Number.POSITIVE_INFINITY) && fence > (home?.softened ?? 0)
+  #isOfGroup(record: ServerRecord, group: string): boolean {
+    const variants = this.get(group)?.variants
+    return variants !== undefined && variants === record.group
   }
 
   /** A record with variants lives as long as the longest of them. */
@@ -390,12 +386,16 @@ function newRecord(): ServerRecord {
     frame: undefined,
     patch: undefined,
     variants: undefined,
-    softened: 0,
-    softenedAt: 0,
-    top: 0,
+    group: undefined,
     waiters: new Map(),
     expiresAt: Number.POSITIVE_INFINITY,
   }
+}
+
+/** The life that `variants` names, and the moment of the last soft purge in it. */
+function partsOf(variants: string | undefined): [life: string | undefined, softenedAt: number] {
+  const [, life, softenedAt] = /^(.+) (\d+)$/.exec(variants ?? '') ?? []
+  return [life, Number(softenedAt ?? 0)]
 }
 
 function endLease(record: ServerRecord): void {

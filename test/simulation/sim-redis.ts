@@ -50,9 +50,6 @@ export class SimRedis {
   /** The server's clock against the time of the simulation. */
   offsetMs = 0
   steppedBack = false
-  steppedForward = false
-  /** A record was. */
-  evicted = false
   data: ServerData
   commands = 0
   /** Sent to subscribers: one for each who hears it. */
@@ -191,13 +188,11 @@ export class SimRedis {
   step(byMs: number): void {
     this.offsetMs += byMs
     this.steppedBack ||= byMs < 0
-    this.steppedForward ||= byMs > 0
     this.#forwardMs += Math.max(0, byMs)
   }
 
   /** Evicts the records of these groups, and leaves their variants. */
   evict(groups: readonly string[]): void {
-    this.evicted ||= groups.length > 0
     for (const group of groups) {
       this.#execute({ name: 'DEL', keys: [group], args: [], raw: [] }, () => {})
     }

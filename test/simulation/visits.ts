@@ -65,7 +65,7 @@ function ask(scene: Scene, area: Area): void {
     privacy.got(member.name, user, path, got)
     privacy.spoke(member.name, user, path, language, got)
     const [, version] = /version=(\d+)/.exec(body) ?? []
-    if (version !== undefined && !(area === 'tongue' && world.forgetsGroups)) {
+    if (version !== undefined) {
       freshness.answered(member.name, path, judgedAt, Number(version))
       world.checkAge(member.name, path, askedAt, Number(version))
     }
@@ -129,7 +129,7 @@ function purgePath({ world, member, random }: Scene, area: Area): void {
       calls.end(call)
       world.note(member.name, `${what} is done`)
       // Asked of those alone that Redis may be held to.
-      if (soft || (isKeyed && world.forgetsGroups)) return
+      if (soft) return
       freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
     },
     // Not acknowledged: nothing was promised.

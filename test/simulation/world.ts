@@ -35,7 +35,6 @@ export class World {
   readonly records = new RecordRules(this.judge, {
     onGrant: (record, fence) => this.origins.given(/\{=(d:.*)\}$/.exec(record)?.[1] ?? '', fence),
     steppedBack: () => this.server.steppedBack,
-    forgetsGroups: () => this.forgetsGroups,
   })
   readonly lockRules = new LockRules(this.judge)
   readonly #isAwake = (name: string): boolean => this.#byName.get(name)?.isAwake === true
@@ -91,12 +90,6 @@ export class World {
       rules.died(member.name)
     }
     this.calls.died(member)
-  }
-
-  /** A group whose record was lost while the clock was set back (docs/decisions/0009). */
-  get forgetsGroups(): boolean {
-    const { steppedBack, steppedForward, evicted } = this.server
-    return steppedBack && (evicted || steppedForward)
   }
 
   /** A clock that was set back makes lifetimes as much longer. */

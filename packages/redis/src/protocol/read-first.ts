@@ -8,8 +8,8 @@ import { readLife } from './life.ts'
 import type { RecordRead } from './read-record.ts'
 import { duration } from './reply-parts.ts'
 
-const FIELDS = ['life', 'frame', 'patch']
-const STAMPS = ['variants', 'softened']
+const FIELDS = ['life', 'frame', 'patch', 'group']
+const STAMPS = ['variants']
 
 /** A hit adds 1 to the score. A miss takes off as many hits as its extra round trip costs. */
 const OF_A_MISS = 4
@@ -45,7 +45,7 @@ export class ReadFirst {
 
   /**
    * The reply of lua/lookup-or-lease-2.lua if the entry is fresh; undefined if only the script can
-   * tell. The record is read before the stamps of its group, so a purge that came between is seen.
+   * tell. The record is read before that of its group, so a purge that came between is seen.
    */
   async find(key: string, deadline: number): Promise<LookupReply | undefined> {
     try {
@@ -62,18 +62,13 @@ export class ReadFirst {
   }
 }
 
-/** Whether a variant is newer than the purges of its group. False without the group's record. */
-function isAfter([variants, softened]: readonly unknown[], stored: number, fence: number): boolean {
-  return stored >= numberIn(variants) && fence > (softened === null ? 0 : numberIn(softened))
-}
-
-/** NaN if there is no number: then every comparison fails and the script decides. */
-function numberIn(value: unknown): number {
-  return Buffer.isBuffer(value) && value.length > 0 ? Number(value) : Number.NaN
+/** Whether no purge came since the variant was leased. False without the group's record. */
+function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
+  return Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)
 }
 
 function freshIn({ serverNow, fields, stamps }: RecordRead): LookupReply | undefined {
-  const [text, frame, patch] = fields
+  const [text, frame, patch, group] = fields
   const life = readLife(text)
   if (life === undefined || !Buffer.isBuffer(frame)) return undefined
   const { stored, fence, made, fresh } = life
@@ -81,7 +76,7 @@ function freshIn({ serverNow, fields, stamps }: RecordRead): LookupReply | undef
   if (serverNow < made) return undefined
   const isPatched = fence !== stored
   if (isPatched && !Buffer.isBuffer(patch)) return undefined
-  if (stamps !== undefined && !isAfter(stamps, stored, fence)) return undefined
+  if (stamps !== undefined && !isOfGroup(group, stamps)) return undefined
   // Fence 0 is never given. NaN as `serverNow` makes the comparison false.
   if (fence === 0 || !(serverNow < fresh)) return undefined
   return {
