@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Edit } from '../fuzz/leaks/mutation.ts'
 
-const LAUNCH = join(process.cwd(), 'test', 'leak-fuzz', 'launch.mjs')
+const LAUNCH = join(process.cwd(), 'test', 'fuzz', 'leaks', 'launch.mjs')
 
 /** What it printed; its status is 1 when a rule was broken. */
 export async function launched(args: readonly string[], edits: readonly Edit[]): Promise<string> {
   const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify({ edits }) }
-  const command = [LAUNCH, '../simulation/main.ts', ...args]
+  const command = [LAUNCH, '../../simulation/main.ts', ...args]
   const run = promisify(execFile)(process.execPath, command, { env })
   const { stdout } = await run.catch((error: { stdout: string }) => error)
   return stdout.trim()
