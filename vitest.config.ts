@@ -45,6 +45,8 @@ export default defineConfig({
           ...common,
           name: 'unit',
           include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
+          // The bench is no workspace and has its own checks: `npm run bench:check`.
+          exclude: ['**/node_modules/**', 'apps/bench/**'],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
@@ -55,7 +57,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: [...SOAK, ...PAIRS],
+          exclude: ['**/node_modules/**', ...SOAK, ...PAIRS],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,

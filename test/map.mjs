@@ -23,7 +23,8 @@ export function projectFiles() {
 
 /** The map lists sources and helpers of tests. A test file is described by its titles. */
 export const isMapped = (path) =>
-  /^(lua|packages|apps|test)\/.*\.(ts|lua|mjs|js|css|html)$/.test(path) && !/\.test\.ts$/.test(path)
+  /^(lua|packages|apps|test|tools)\/.*\.(ts|lua|mjs|js|css|html)$/.test(path) &&
+  !/\.test\.ts$/.test(path)
 
 /** First sentence of the comment that a file begins with, or `undefined` if there is none. */
 export function firstSentence(text) {

@@ -3,6 +3,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { loadTestcontainers } from './testcontainers.ts'
 
 /** What a test needs to start servers; crosses from global set-up to the workers, so plain data. */
 export type RedisSource =
@@ -59,8 +60,8 @@ const finders: Record<Way, (env: NodeJS.ProcessEnv) => Promise<FoundRedis | stri
   async docker(env) {
     const image = env.STAMPEDE_TEST_REDIS_IMAGE || 'redis:7'
     try {
-      // Loaded only when needed: it is the slowest import of the suite.
-      const { getContainerRuntimeClient } = await import('testcontainers')
+      // Installed and loaded only when needed: it has more packages than half of all others.
+      const { getContainerRuntimeClient } = loadTestcontainers()
       const { containerRuntime } = (await getContainerRuntimeClient()).info
       return {
         source: { kind: 'docker', image },

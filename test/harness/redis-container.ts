@@ -2,18 +2,15 @@
 // up the port, so those go to the engine through the client that Testcontainers found.
 // Unlike a process: if the test process is killed, the container is left to Testcontainers' reaper
 // (no reaper, no clean-up); and with an engine on another machine a port is only assumed to be free.
-import {
-  GenericContainer,
-  getContainerRuntimeClient,
-  type StartedTestContainer,
-} from 'testcontainers'
 import type { RedisHost } from './redis-process.ts'
+import { loadTestcontainers, type StartedTestContainer } from './testcontainers.ts'
 
 export async function redisContainer(
   image: string,
   port: number,
   args: readonly string[],
 ): Promise<RedisHost> {
+  const { GenericContainer, getContainerRuntimeClient } = loadTestcontainers()
   const client = await getContainerRuntimeClient()
   let started: StartedTestContainer | undefined
   let paused = false

@@ -1,8 +1,8 @@
 // Compares caches side by side and writes docs/benchmarks.md. Usage: `npm run bench [-- --quick
 // --only PARTS --rows IDS --out FOLDER]`.
-import { execFileSync } from 'node:child_process'
 import { loadavg } from 'node:os'
-import { fileURLToPath } from 'node:url'
+import { DOCS } from '../publish.ts'
+import { surroundings } from '../surroundings.ts'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 import { memoryPeers } from './data/memory-peers.ts'
 import { redisPeers } from './data/redis-peers.ts'
@@ -44,13 +44,12 @@ const PLANS = isQuick
 const since = performance.now()
 const [, loadBefore = 0] = loadavg()
 // At the beginning: somebody may commit while it runs.
-const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
+const around = surroundings()
 const results = await run()
 const isWhole = parts.length === PARTS.length && rows.length === 0 && !isQuick
-const docs = fileURLToPath(new URL('../../../../docs', import.meta.url))
 if (folder !== undefined) writePage(folder, results)
 // A part of it is for looking at, not for publishing.
-else if (isWhole) writePage(docs, results)
+else if (isWhole) writePage(DOCS, results)
 else console.log(pageOf(results))
 
 function optionsOf(given: readonly string[]) {
@@ -77,7 +76,7 @@ async function run(): Promise<Results> {
   }
   if (parts.includes('growth')) seen.growth = await growth()
   const command = ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' ')
-  return { ...seen, command, commit, loadBefore, seconds: (performance.now() - since) / 1_000 }
+  return { ...around, ...seen, command, loadBefore, seconds: (performance.now() - since) / 1_000 }
 }
 
 function memoryHits(): Promise<CallRow[]> {

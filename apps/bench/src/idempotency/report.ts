@@ -1,5 +1,6 @@
 // The table as Markdown: everything in it comes from a run.
-import { execFileSync } from 'node:child_process'
+import { rawResultsOf } from '../publish.ts'
+import type { Surroundings } from '../surroundings.ts'
 import type { Case } from './cases/case.ts'
 import type { Peer } from './peer.ts'
 import type { Verdict } from './verdict.ts'
@@ -11,12 +12,12 @@ export interface Column {
   readonly verdicts: readonly Verdict[]
 }
 
-interface Surroundings {
+interface Around extends Surroundings {
   readonly redis: string
   readonly absent: { readonly asked: string; readonly names: readonly string[] }
 }
 
-export function report(cases: readonly Case[], columns: readonly Column[], around: Surroundings) {
+export function report(cases: readonly Case[], columns: readonly Column[], around: Around) {
   const rows = cases.map(({ title }, row) => [
     `${row + 1}`,
     title,
@@ -24,13 +25,11 @@ export function report(cases: readonly Case[], columns: readonly Column[], aroun
   ])
   const totals = columns.map(({ verdicts }) => `**${count(verdicts)}**`)
   const names = columns.map(({ peer }) => peer.name)
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
-  const date = new Date().toISOString().slice(0, 10)
   return `# Idempotency keys, compared
 
-Written by \`npm run bench:idempotency\` on ${date} at ${commit}: Node ${process.version}, Redis ${around.redis}. One adversarial list, run
+Written by \`npm run bench:idempotency\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${around.redis}. One adversarial list, run
 against what npm has and against ours. Every verdict, fact and version below is what the run saw; only how each was set up, and what it
-was not asked, was written down before.
+was not asked, was written down before. ${rawResultsOf('idempotency-compared')}
 
 - **ok**: did what the row says. **wrong**: did not; the notes say what was seen. **–**: it leaves that to its caller, so it
   was not asked; not counted.
@@ -52,6 +51,17 @@ ${columns.map((column) => notes(cases, column)).join('\n\n')}
 Not in the npm registry that this project installs from (asked on ${around.absent.asked}); they may be had elsewhere:
 ${around.absent.names.map((name) => `\`${name}\``).join(', ')}.
 `
+}
+
+/** Every verdict, peer by peer and case by case. */
+export function rawOf(cases: readonly Case[], columns: readonly Column[], around: Around): object {
+  const { absent: _absent, ...run } = around
+  const peers = columns.map(({ peer, verdicts }) => ({
+    id: peer.id,
+    versions: peer.packages.map(installed).join(', '),
+    verdicts: Object.fromEntries(cases.map(({ id }, row) => [id, verdicts[row]])),
+  }))
+  return { ...run, peers }
 }
 
 function cell(verdict: Verdict | undefined): string {

@@ -1,8 +1,10 @@
-// Runs every scenario against every peer and writes docs/torture.md: `npm run bench:torture [peer…] [scenario…]`.
-import { writeFileSync } from 'node:fs'
+// Runs every scenario against every peer and writes docs/torture.md.
+// `npm run bench:torture -- peer… scenario… --out FOLDER` runs a part of it, or writes elsewhere.
+import { DOCS, publish, readAsked } from '../publish.ts'
+import { surroundings } from '../surroundings.ts'
 import { peers } from './peers.ts'
 import { startRedis } from './redis-server.ts'
-import { type Column, report } from './report.ts'
+import { type Column, rawOf, report } from './report.ts'
 import { runCell } from './run-cell.ts'
 import { scenarios } from './scenarios.ts'
 import type { Verdict } from './verdict.ts'
@@ -10,11 +12,13 @@ import type { Verdict } from './verdict.ts'
 // Ends what was started, which listens to `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
-const asked = new Set(process.argv.slice(2))
+const { folder, ids: asked } = readAsked(process.argv.slice(2))
 const chosen = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
   all.some(({ id }) => asked.has(id)) ? all.filter(({ id }) => asked.has(id)) : all
 
 const since = performance.now()
+// At the beginning: somebody may commit while it runs.
+const here = surroundings()
 const columns: Column[] = []
 for (const peer of chosen(peers)) {
   const verdicts: Verdict[] = []
@@ -27,10 +31,12 @@ for (const peer of chosen(peers)) {
 }
 
 // A part of the matrix is for looking at, not for publishing.
-if (asked.size === 0) {
+const target = folder ?? (asked.size === 0 ? DOCS : undefined)
+if (target !== undefined) {
   const redis = await startRedis()
   const seconds = Math.round((performance.now() - since) / 1_000)
-  const text = report(scenarios, columns, { redis: redis.version, seconds })
+  const around = { ...here, redis: redis.version, seconds }
   await redis[Symbol.asyncDispose]()
-  writeFileSync(new URL('../../../../docs/torture.md', import.meta.url), text)
+  const ran = chosen(scenarios)
+  publish(target, 'torture', report(ran, columns, around), rawOf(ran, columns, around))
 }

@@ -6,7 +6,7 @@ export interface Peer {
   readonly name: string
   /** npm packages whose versions the matrix gives, the peer's own first. */
   readonly packages: readonly string[]
-  /** The workspace beside this one that they are installed in, if it is not this one. */
+  /** The folder of the bench that they are installed in, if they have one of their own. */
   readonly workspace?: string
   /** How its documentation says to set it up, and which options of that were used. */
   readonly setUp: string

@@ -24,7 +24,7 @@ export const peers: readonly Peer[] = [
     id: 'bentocache',
     name: 'bentocache',
     packages: ['bentocache', '@boringnode/bus', 'ioredis'],
-    workspace: 'bench-bentocache',
+    workspace: 'bentocache',
     setUp:
       'memory, Redis and Redis bus as in its multi-tier guide; `grace` where values may be stale, `hardTimeout: 1_000`, ' +
       `\`l2CircuitBreakerDuration: '1s'\`; ${IOREDIS}`,

@@ -1,6 +1,6 @@
 // The matrix as Markdown: everything in it comes from a run.
-import { execFileSync } from 'node:child_process'
-import { cpus, platform, totalmem } from 'node:os'
+import { rawResultsOf } from '../publish.ts'
+import type { Surroundings } from '../surroundings.ts'
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { type Column as Judged, shortfalls } from './shortfalls.ts'
@@ -11,7 +11,7 @@ export interface Column extends Judged {
   readonly peer: Peer
 }
 
-interface Surroundings {
+interface Around extends Surroundings {
   readonly redis: string
   readonly seconds: number
 }
@@ -19,7 +19,7 @@ interface Surroundings {
 export function report(
   scenarios: readonly Scenario[],
   columns: readonly Column[],
-  around: Surroundings,
+  around: Around,
 ): string {
   const rows = scenarios.map(({ id, title }, row) => [
     id,
@@ -28,13 +28,11 @@ export function report(
   ])
   const names = columns.map(({ peer }) => peer.name)
   const totals = columns.map(({ verdicts }) => `**${count(verdicts)}**`)
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
-  const date = new Date().toISOString().slice(0, 10)
   return `# Torture
 
-Written by \`npm run bench:torture\` on ${date} at ${commit}: Node ${process.version}, Redis ${around.redis}, ${machine()}; it took
+Written by \`npm run bench:torture\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${around.redis}, ${around.machine}; it took
 ${around.seconds} s. Twelve things that go wrong in production, run against caches on npm and against ours. Every verdict, figure and version
-below is what the run saw; only how each was set up, and what it was not asked, was written down before.
+below is what the run saw; only how each was set up, and what it was not asked, was written down before. ${rawResultsOf('torture')}
 
 - **ok**: met the criterion of the row, which is the same for all. **fails**: did not. **–**: not asked, for the
   reason given below; not counted. What each was seen to do is below, also where it was ok.
@@ -65,14 +63,22 @@ ${columns.map((column) => notes(scenarios, column)).join('\n\n')}
 ## Run it
 
 \`npm install && npm run bench:torture\`, with \`redis-server\` on the PATH. \`npm run bench:torture -- bentocache T6\` runs a part of it, which
-is printed and not written here.
+is printed and not written here; \`--out FOLDER\` writes it elsewhere.
 `
 }
 
-function machine(): string {
-  const [cpu] = cpus()
-  const gib = Math.round(totalmem() / 2 ** 30)
-  return `${cpus().length} × ${cpu?.model.trim() || 'an unnamed processor'}, ${gib} GiB, ${platform()}`
+/** Every verdict with its figures, peer by peer and scenario by scenario. */
+export function rawOf(
+  scenarios: readonly Scenario[],
+  columns: readonly Column[],
+  around: Around,
+): object {
+  const peers = columns.map(({ peer, verdicts }) => ({
+    id: peer.id,
+    versions: versionsOf(peer),
+    verdicts: Object.fromEntries(scenarios.map(({ id }, row) => [id, verdicts[row]])),
+  }))
+  return { ...around, peers }
 }
 
 function cell(verdict: Verdict | undefined): string {

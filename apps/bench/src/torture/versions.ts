@@ -1,17 +1,17 @@
-// The versions of what a peer is made of, as installed here or in the workspace that it has for itself.
+// The versions of what a peer is made of, as installed here or in the folder that it has for itself.
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { installed } from '../idempotency/versions.ts'
 import type { Peer } from './peer.ts'
 
-const APPS = new URL('../../../', import.meta.url)
+const BENCH = new URL('../../', import.meta.url)
 
 export const versionsOf = ({ packages, workspace }: Pick<Peer, 'packages' | 'workspace'>): string =>
   packages.map((name) => inWorkspace(name, workspace) ?? installed(name)).join(', ')
 
 function inWorkspace(name: string, workspace: string | undefined): string | undefined {
   if (workspace === undefined) return undefined
-  const path = fileURLToPath(new URL(`${workspace}/node_modules/${name}/package.json`, APPS))
+  const path = fileURLToPath(new URL(`${workspace}/node_modules/${name}/package.json`, BENCH))
   if (!existsSync(path)) return undefined
   return `${name} ${JSON.parse(readFileSync(path, 'utf8')).version}`
 }

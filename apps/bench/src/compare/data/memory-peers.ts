@@ -41,7 +41,7 @@ export const memoryPeers: readonly DataPeer[] = [
     id: 'bentocache',
     name: 'bentocache',
     kind: 'peer',
-    workspace: 'bench-bentocache',
+    workspace: 'bentocache',
     packages: ['bentocache'],
     create(load) {
       const memory = bentostore().useL1Layer(memoryDriver({ maxItems: MAX_KEYS, serialize: false }))

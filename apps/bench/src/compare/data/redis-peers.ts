@@ -43,7 +43,7 @@ export const redisPeers: readonly DataPeer[] = [
     name: 'bentocache',
     kind: 'peer',
     packages: ['bentocache', 'ioredis'],
-    workspace: 'bench-bentocache',
+    workspace: 'bentocache',
     create(load, url) {
       const driver = redisDriver({ connection: new Redis5(url) })
       const redis = bentostore().useL2Layer(driver)

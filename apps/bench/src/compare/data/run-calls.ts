@@ -26,6 +26,8 @@ export interface CallRow {
   readonly ofFloor: number
   /** In the order of the rounds. */
   readonly rates: readonly number[]
+  /** What each round saw. */
+  readonly rounds: readonly Measured[]
 }
 
 const KEYS = 1_000
@@ -51,6 +53,7 @@ export async function runCalls(plan: CallPlan, redisUrl: string): Promise<CallRo
     cpuMicros: medianOf(member.measured.map(({ cpuMicros }) => cpuMicros)),
     ofFloor: medianOf(ratios(ratesOf(member), floors)),
     rates: ratesOf(member),
+    rounds: member.measured,
   }))
 }
 
@@ -60,7 +63,7 @@ interface Member {
   readonly measured: Measured[]
 }
 
-interface Measured {
+export interface Measured {
   readonly rate: number
   readonly cpuMicros: number
 }

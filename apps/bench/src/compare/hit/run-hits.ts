@@ -28,13 +28,15 @@ export interface HitRow {
   readonly ofFloor: number | undefined
   /** Rates in the order of the rounds, for other ratios. */
   readonly rates: readonly number[]
+  /** What each round saw. */
+  readonly rounds: readonly Measured[]
 }
 
 const CONNECTIONS = 50
 const AWAKE_MS = 250
 const PATH = '/products/42'
 
-interface Measured {
+export interface Measured {
   readonly rate: number
   readonly cpuMicros: number | undefined
   readonly loaderMicros: number
@@ -144,5 +146,6 @@ function rowOf({ subject, measured }: Contestant, all: readonly Contestant[]): H
         ),
       ),
     rates,
+    rounds: measured,
   }
 }

@@ -17,7 +17,7 @@ export const USAGE = `npm run bench                     all of it, some 14 minut
 npm run bench -- --only hit,l2    parts, printed: ${PARTS.join(', ')}
 npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in apps/bench/src/compare
 npm run bench -- --quick          short: to see that it runs, its figures say nothing
-npm run bench -- --out FOLDER     page and plots to a folder`
+npm run bench -- --out FOLDER     page, plots and raw results to a folder`
 
 /** Throws on what it does not know. */
 export function readRunOptions(args: readonly string[]): RunOptions {

@@ -23,7 +23,22 @@ export interface OpenRow {
   /** Of a round, all of them together. */
   readonly requests: number
   readonly failed: number
-  readonly latencyMs: { readonly p50: number; readonly p99: number; readonly p999: number }
+  readonly latencyMs: Latency
+  /** What each round saw. */
+  readonly rounds: readonly OpenRound[]
+}
+
+export interface OpenRound {
+  readonly originCalls: number
+  readonly requests: number
+  readonly failed: number
+  readonly latencyMs: Latency
+}
+
+interface Latency {
+  readonly p50: number
+  readonly p99: number
+  readonly p999: number
 }
 
 interface Fleet {
@@ -106,10 +121,18 @@ function rowOf(peer: string, scenario: string, seen: readonly Seen[]): OpenRow {
     originCalls: spreadOf(rounds.map((each) => each.originCalls)),
     requests: Math.round(latencies.length / rounds.length),
     failed: failed / latencies.length,
-    latencyMs: {
-      p50: quantile(latencies, 0.5),
-      p99: quantile(latencies, 0.99),
-      p999: quantile(latencies, 0.999),
-    },
+    latencyMs: latencyOf(latencies),
+    rounds: rounds.map((each) => ({
+      originCalls: each.originCalls,
+      requests: each.latenciesMs.length,
+      failed: each.failed,
+      latencyMs: latencyOf(ascending(each.latenciesMs)),
+    })),
   }
 }
+
+const latencyOf = (sorted: readonly number[]): Latency => ({
+  p50: quantile(sorted, 0.5),
+  p99: quantile(sorted, 0.99),
+  p999: quantile(sorted, 0.999),
+})

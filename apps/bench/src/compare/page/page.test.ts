@@ -9,7 +9,15 @@ import { plotsOf } from './plots.ts'
 import { shortfalls } from './shortfalls.ts'
 import { targetsOf } from './targets.ts'
 
-const AROUND = { commit: 'abc', command: 'npm run bench', seconds: 1, loadBefore: 0 }
+const AROUND = {
+  date: '2026-01-02',
+  commit: 'abc',
+  node: 'v20',
+  machine: 'a machine',
+  command: 'npm run bench',
+  seconds: 1,
+  loadBefore: 0,
+}
 const floorRates = [100, 200, 400]
 
 function hit(id: string, rates: readonly number[]): HitRow {
@@ -18,6 +26,7 @@ function hit(id: string, rates: readonly number[]): HitRow {
   return {
     subject,
     rates,
+    rounds: [],
     requestsPerSecond: spreadOf(rates),
     cpuMicros: 10,
     loaderMicros: 5,
@@ -27,7 +36,7 @@ function hit(id: string, rates: readonly number[]): HitRow {
 
 function call(id: string, kind: CallRow['kind'], rate: number): CallRow {
   const figures = { callsPerSecond: spreadOf([rate]), cpuMicros: 1, ofFloor: rate / 100 }
-  return { id, name: id, kind, rates: [rate], ...figures }
+  return { id, name: id, kind, rates: [rate], rounds: [], ...figures }
 }
 
 const pagesSeen = { entries: 1, bodyBytes: 1, memoryBytes: 1, countedBytes: 1 }

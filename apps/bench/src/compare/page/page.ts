@@ -1,5 +1,5 @@
 // docs/benchmarks.md: its sentences are written here, every figure comes from a run.
-import { cpus, platform, totalmem } from 'node:os'
+import { rawResultsOf } from '../../publish.ts'
 import { versionsOf } from '../../torture/versions.ts'
 import { callTable } from '../data/table.ts'
 import { hitTable } from '../hit/table.ts'
@@ -48,13 +48,12 @@ const PLOTS: Readonly<Record<string, string>> = {
 }
 
 function intro(results: Results): string {
-  const { seconds, redisVersion, command, commit, loadBefore: load } = results
-  const date = new Date().toISOString().slice(0, 10)
+  const { seconds, redisVersion, command, date, commit, node, machine, loadBefore: load } = results
   const redis = redisVersion === undefined ? '' : `, Redis ${redisVersion}`
   return `# Benchmarks
 
-Written by \`${command}\` on ${date} at ${commit}: Node ${process.version}${redis}, ${machine()}; it took ${Math.round(seconds)} s.
-${isWhole(results) ? EVERY_FIGURE : A_PART}
+Written by \`${command}\` on ${date} at ${commit}: Node ${node}${redis}, ${machine}; it took ${Math.round(seconds)} s.
+${isWhole(results) ? EVERY_FIGURE : A_PART} ${rawResultsOf('benchmarks')}
 
 - **Compare the ratios.** Absolute figures are those of one machine, on which server, load and Redis share the cores. ${otherWork(load)}
 - **Rounds are interleaved**: everybody once, then everybody again. A figure is the median of its rounds; the spread is the lowest and
@@ -77,12 +76,6 @@ const otherWork = (load: number): string =>
   load < 1.5
     ? 'It had little other work before.'
     : `**It had other work**: its load was ${load.toFixed(1)} before the run, so that also the ratios are uncertain.`
-
-function machine(): string {
-  const [first] = cpus()
-  const gibibytes = Math.round(totalmem() / 2 ** 30)
-  return `${cpus().length} × ${first?.model.trim() ?? '?'}, ${gibibytes} GiB, ${platform()}`
-}
 
 function targetSection(results: Results): string | undefined {
   const targets = targetsOf(results)

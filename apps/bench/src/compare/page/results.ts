@@ -1,4 +1,5 @@
 // Everything that one run saw. A part that was not run is not there.
+import type { Surroundings } from '../../surroundings.ts'
 import type { CallRow } from '../data/run-calls.ts'
 import type { KeysSeen } from '../growth/keys-member.ts'
 import type { CrowdRow } from '../growth/run-crowds.ts'
@@ -6,7 +7,7 @@ import type { FleetRow, PagesRow, WaitersRow } from '../growth/run-growth.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import type { OpenRow } from '../open/run-open.ts'
 
-export interface Results {
+export interface Results extends Surroundings {
   hits?: readonly HitRow[]
   calls?: readonly CallRow[]
   redisHits?: readonly CallRow[]
@@ -14,7 +15,6 @@ export interface Results {
   open?: readonly OpenRow[]
   growth?: Growth
   redisVersion?: string
-  commit: string
   /** That was run. */
   command: string
   seconds: number

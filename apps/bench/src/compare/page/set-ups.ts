@@ -24,7 +24,7 @@ export const setUps: readonly SetUp[] = [
   {
     name: 'bentocache',
     packages: ['bentocache'],
-    workspace: 'bench-bentocache',
+    workspace: 'bentocache',
     setUp: 'its memory driver with `serialize: false`, or its Redis driver alone',
   },
   {

@@ -1,5 +1,4 @@
 // The same lock from everybody: acquire(key) resolves with a function that releases it.
-// @ts-check
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
@@ -7,32 +6,34 @@ import { Redis as Redis5 } from 'ioredis5'
 import redisSemaphore from 'redis-semaphore'
 import Redlock from 'redlock'
 
-/**
- * @typedef {object} Peer
- * @property {string} name
- * @property {string[]} commands what it sends itself, as opposed to what its scripts call
- * @property {(url: string) => { acquire(key: string): Promise<() => Promise<unknown>>, close(): unknown }} open
- */
-
-/** @param {'push' | 'poll'} wait */
-const ours = (wait) => (/** @type {string} */ url) => {
-  const client = new Redis(url, { lazyConnect: true })
-  const locks = createLocks({
-    store: redisStore(client, { commandTimeoutMs: 5_000 }),
-    wait,
-    waitMs: 120_000,
-  })
-  return {
-    async acquire(/** @type {string} */ key) {
-      const lease = await locks.acquire(key)
-      return () => lease.release()
-    },
-    close: () => locks.close(),
-  }
+export interface LockPeer {
+  readonly name: string
+  /** What it sends itself, as opposed to what its scripts call. */
+  readonly commands: readonly string[]
+  readonly open: (url: string) => Acquirer
 }
 
-/** @type {Peer} */
-export const floor = {
+export interface Acquirer {
+  readonly acquire: (key: string) => Promise<() => Promise<unknown>>
+  readonly close: () => unknown
+}
+
+const ours =
+  (wait: 'push' | 'poll') =>
+  (url: string): Acquirer => {
+    const client = new Redis(url, { lazyConnect: true })
+    const store = redisStore(client, { commandTimeoutMs: 5_000 })
+    const locks = createLocks({ store, wait, waitMs: 120_000 })
+    return {
+      async acquire(key) {
+        const lease = await locks.acquire(key)
+        return () => lease.release()
+      },
+      close: () => locks.close(),
+    }
+  }
+
+export const floor: LockPeer = {
   name: 'SET NX PX, then DEL (no waiting, no safety: the floor)',
   commands: ['set', 'del'],
   open(url) {
@@ -47,8 +48,7 @@ export const floor = {
   },
 }
 
-/** @type {Peer[]} */
-export const peers = [
+export const peers: readonly LockPeer[] = [
   { name: '@stampede/locks', commands: ['evalsha', 'eval'], open: ours('push') },
   { name: '@stampede/locks, wait: poll', commands: ['evalsha', 'eval'], open: ours('poll') },
   {
@@ -56,7 +56,7 @@ export const peers = [
     commands: ['evalsha', 'eval'],
     open(url) {
       const client = new Redis5(url)
-      const redlock = new Redlock([/** @type {any} */ (client)], {
+      const redlock = new Redlock([client], {
         retryCount: -1,
         retryDelay: 200,
         retryJitter: 100,
@@ -80,7 +80,8 @@ export const peers = [
       return {
         async acquire(key) {
           const options = { lockTimeout: 10_000, acquireTimeout: 120_000, refreshInterval: 8_000 }
-          const mutex = new redisSemaphore.Mutex(/** @type {any} */ (client), key, options)
+          // Its types are those of ioredis 6; it is run with 5, like redlock.
+          const mutex = new redisSemaphore.Mutex(client as never, key, options)
           await mutex.acquire()
           return () => mutex.release()
         },

@@ -1,14 +1,9 @@
 // The fleets of the benchmark, small: that what they count is so. Times are not asserted.
 
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
-import type { OpenPeer } from '../apps/bench/src/compare/open/peer.ts'
-import type { OpenPlan, OpenRow } from '../apps/bench/src/compare/open/run-open.ts'
-import type { Scenario } from '../apps/bench/src/compare/open/scenarios.ts'
-
-const COMPARE = new URL('../apps/bench/', import.meta.url)
+import type { OpenPeer } from './peer.ts'
+import type { OpenPlan, OpenRow } from './run-open.ts'
+import type { Scenario } from './scenarios.ts'
 
 interface Program {
   readonly runOpen: (plan: OpenPlan) => Promise<OpenRow[]>
@@ -17,11 +12,11 @@ interface Program {
 
 let program: Program
 beforeAll(async () => {
-  // Its processes run what is compiled, which `npm run build` does not do for it.
-  const tsc = fileURLToPath(new URL('../node_modules/.bin/tsc', import.meta.url))
-  await promisify(execFile)(tsc, ['-p', fileURLToPath(new URL('src/compare', COMPARE))])
+  // Its processes run what is compiled, which `npm run bench:check` has just done.
   const compiled = (file: string) =>
-    import(/* @vite-ignore */ new URL(`dist/compare/open/${file}.js`, COMPARE).href)
+    import(
+      /* @vite-ignore */ new URL(`../../../dist/compare/open/${file}.js`, import.meta.url).href
+    )
   const { runOpen } = await compiled('run-open')
   program = { runOpen, peers: (await compiled('peers')).openPeers }
 })

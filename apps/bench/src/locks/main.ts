@@ -1,26 +1,43 @@
-// Locks side by side: uncontended and contended, rounds interleaved, medians. Writes docs/benchmarks-locks.md.
-// @ts-check
-import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
-import { cpus } from 'node:os'
+// Locks side by side, uncontended and contended: `npm run bench:locks [-- --quick --out FOLDER]`.
+// Rounds are interleaved, figures are medians. Writes docs/benchmarks-locks.md.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { floor, peers } from './lock-peers.mjs'
-import { commandCalls, openRedis } from './redis.mjs'
+import { DOCS, publish, rawResultsOf, readAsked } from '../publish.ts'
+import { surroundings } from '../surroundings.ts'
+import { floor, type LockPeer, peers } from './peers.ts'
+import { commandCalls, openRedis } from './redis.ts'
 
-const ROUNDS = 3
-const SERIAL = 1_000
-const WAITERS = 200
+// Ends what was started, which listens to `exit`.
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+
+const { folder, ids } = readAsked(process.argv.slice(2))
+// To see that everything runs: its figures say nothing.
+const isQuick = ids.has('--quick')
+const [ROUNDS, SERIAL, WAITERS] = isQuick ? [1, 100, 20] : [3, 1_000, 200]
 const PROCESSES = 10
 const HOLD_MS = 1
 
-/** @typedef {import('./lock-peers.mjs').Peer} Peer */
+interface Free {
+  readonly locksPerSecond: number
+  readonly commands: number
+}
 
+interface Hot {
+  readonly totalMs: number
+  readonly commands: number
+  readonly overlaps: number
+  /** Longest gap between two grants ÷ median gap. */
+  readonly order: number
+  /** When each of the waiters got the lock, after they all came at once. */
+  readonly waitsMs: readonly number[]
+}
+
+const around = surroundings()
 const redis = await openRedis()
 const admin = new Redis(redis.url)
 
-/** One client takes and frees one lock after another. @param {Peer} peer */
-async function uncontended(peer) {
+/** One client takes and frees one lock after another. */
+async function uncontended(peer: LockPeer): Promise<Free> {
   const locks = peer.open(redis.url)
   for (let i = 0; i < 50; i++) await (await locks.acquire(`warm:${i}`))()
   await admin.config('RESETSTAT')
@@ -32,46 +49,45 @@ async function uncontended(peer) {
   return { locksPerSecond: SERIAL / seconds, commands }
 }
 
-/** Waiters of several processes (here: connections of their own) on one key. @param {Peer} peer */
-async function contended(peer) {
+/** Waiters of several processes (here: connections of their own) on one key. */
+async function contended(peer: LockPeer): Promise<Hot> {
   const all = Array.from({ length: PROCESSES }, () => peer.open(redis.url))
   for (const [i, locks] of all.entries()) await (await locks.acquire(`warm:${i}`))()
   await admin.config('RESETSTAT')
   const startedAt = performance.now()
-  /** @type {number[]} */
-  const waits = []
+  const waitsMs: number[] = []
   let inside = 0
   let overlaps = 0
-  const one = async (/** @type {number} */ i) => {
-    const release = await /** @type {any} */ (all[i % PROCESSES]).acquire('hot')
-    waits.push(performance.now() - startedAt)
+  const one = async (i: number): Promise<void> => {
+    const release = await all[i % PROCESSES]?.acquire('hot')
+    waitsMs.push(performance.now() - startedAt)
     inside += 1
     if (inside > 1) overlaps += 1
     await sleep(HOLD_MS)
     inside -= 1
-    await release()
+    await release?.()
   }
   await Promise.all(Array.from({ length: WAITERS }, (_, i) => one(i)))
   const totalMs = performance.now() - startedAt
   const commands = (await commandCalls(admin, peer.commands)) / WAITERS
   await Promise.all(all.map((locks) => locks.close()))
-  const order = fairness(waits)
-  return { totalMs, commands, overlaps, order }
+  return { totalMs, commands, overlaps, order: fairness(waitsMs), waitsMs }
 }
 
 /** Everybody came at once, so a fair lock hands out its turns evenly: longest gap between two grants ÷ median gap. */
-function fairness(/** @type {number[]} */ waits) {
-  const gaps = waits.slice(1).map((wait, i) => wait - (waits[i] ?? 0))
+function fairness(waitsMs: readonly number[]): number {
+  const gaps = waitsMs.slice(1).map((wait, i) => wait - (waitsMs[i] ?? 0))
   return Math.max(...gaps) / Math.max(0.01, median(gaps))
 }
 
-function median(/** @type {number[]} */ values) {
+function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
-/** @type {Map<string, { free: Array<Awaited<ReturnType<typeof uncontended>>>, hot: Array<Awaited<ReturnType<typeof contended>>> }>} */
-const results = new Map([floor, ...peers].map((peer) => [peer.name, { free: [], hot: [] }]))
+const results = new Map(
+  [floor, ...peers].map(({ name }) => [name, { free: [] as Free[], hot: [] as Hot[] }]),
+)
 for (let round = 1; round <= ROUNDS; round++) {
   for (const peer of [floor, ...peers]) {
     results.get(peer.name)?.free.push(await uncontended(peer))
@@ -101,11 +117,10 @@ const rows = [...results].map(([name, { free, hot }]) => {
   ]
 })
 
-const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
 const text = `# Locks, side by side
 
-Written by \`npm run bench:locks\` at ${commit}: Redis ${redis.version}, Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim()}.
-Medians of ${ROUNDS} interleaved rounds in one run; compare the ratios, not the absolute figures.
+Written by \`npm run bench:locks\` on ${around.date} at ${around.commit}: Redis ${redis.version}, Node ${around.node}, ${around.machine}.
+Medians of ${ROUNDS} interleaved rounds in one run; compare the ratios, not the absolute figures. ${rawResultsOf('benchmarks-locks')}
 
 - **Free**: one client takes and frees ${SERIAL} locks one after another.
 - **Hot**: ${WAITERS} waiters on ${PROCESSES} connections want one lock at once, each holds it for ${HOLD_MS} ms.
@@ -119,7 +134,10 @@ ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
 The floor neither waits nor checks who frees the lock. A lock that renews, fences and queues pays for its scripts on the
 server and for its timers here: uncontended we are expected to lose against a bare SET.
 `
-writeFileSync(new URL('../../../docs/benchmarks-locks.md', import.meta.url), text)
+const raw = { ...around, redis: redis.version, locks: Object.fromEntries(results) }
+if (folder !== undefined) publish(folder, 'benchmarks-locks', text, raw)
+// A quick run is for looking at, not for publishing.
+else if (!isQuick) publish(DOCS, 'benchmarks-locks', text, raw)
 console.log(text)
 admin.disconnect()
-await redis.stop()
+await redis[Symbol.asyncDispose]()

@@ -1,0 +1,40 @@
+// Testcontainers: its packages are in `containers/`, and are installed when the first Redis in Docker is wanted.
+// Its types are written down here as far as they are used, so that `npm run types` does not need it.
+import { fileURLToPath } from 'node:url'
+import { loadOnDemand } from '../../tools/on-demand.mjs'
+
+export interface Testcontainers {
+  readonly GenericContainer: new (image: string) => GenericContainer
+  readonly getContainerRuntimeClient: () => Promise<ContainerRuntimeClient>
+}
+
+interface GenericContainer {
+  withExposedPorts(port: { readonly container: number; readonly host: number }): this
+  withCommand(command: string[]): this
+  start(): Promise<StartedTestContainer>
+}
+
+export interface StartedTestContainer {
+  getId(): string
+  stop(): Promise<unknown>
+}
+
+interface ContainerRuntimeClient {
+  readonly info: { readonly containerRuntime: { readonly host: string } }
+  readonly container: { getById(id: string): EngineContainer }
+}
+
+/** A container as the engine's own client has it. */
+interface EngineContainer {
+  start(): Promise<unknown>
+  pause(): Promise<unknown>
+  unpause(): Promise<unknown>
+  kill(): Promise<unknown>
+  wait(): Promise<unknown>
+  inspect(): Promise<{ readonly State: { readonly Running: boolean } }>
+}
+
+const FOLDER = fileURLToPath(new URL('containers', import.meta.url))
+
+export const loadTestcontainers = (): Testcontainers =>
+  loadOnDemand(FOLDER, 'testcontainers') as Testcontainers
