@@ -20,7 +20,7 @@ import { FaultyStore } from '../testing/store-doubles.ts'
 interface Got {
   by?: 'cache' | 'app' | 'bypass' | 'live'
   head?: HeaderList
-  /** As it came; `../cache` at its end, `!` where it broke off. */
+  /** As it came; `.` at its end, `!` where it broke off. */
   body: string
   done: Promise<void>
 }
@@ -142,7 +142,7 @@ async function read({ body }: LiveReply, got: Got): Promise<void> {
   try {
     for (let next = await body.next(); !next.done; next = await body.next())
       got.body += Buffer.from(next.value).toString()
-    got.body += '../cache'
+    got.body += '.'
   } catch {
     got.body += '!'
   }

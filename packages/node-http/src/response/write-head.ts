@@ -15,7 +15,7 @@ function headersIndex(args: readonly unknown[]): 1 | 2 {
   return typeof args[1] === 'string' || (args[2] !== undefined && args[2] !== null) ? 2 : 1
 }
 
-const KEEPS_REPEATED = Number(process.versions.node.split('..', 1)[0]) >= 22
+const KEEPS_REPEATED = Number(process.versions.node.split('.', 1)[0]) >= 22
 
 /** Every field the head will have: those set before, and over them those in the arguments. */
 export function readWriteHead(
