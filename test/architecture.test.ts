@@ -17,15 +17,13 @@ const sources = files.filter((path) => /^(packages|apps)\/.*\.ts$/.test(path) &&
 interface Import {
   readonly from: string
   readonly to: string
-  readonly typeOnly: boolean
 }
 
 function importsOf(from: string): Import[] {
-  const pattern = /^(?:import|export)\s+(type\s)?(?:[^'";]*?\sfrom\s+)?'([^']+)'/gm
-  return [...read(from).matchAll(pattern)].map(([, type, to = '']) => ({
+  const pattern = /^(?:import|export)\s+(?:type\s)?(?:[^'";]*?\sfrom\s+)?'([^']+)'/gm
+  return [...read(from).matchAll(pattern)].map(([, to = '']) => ({
     from,
     to: to.startsWith('.') ? normalize(join(dirname(from), to)) : to,
-    typeOnly: type !== undefined,
   }))
 }
 
@@ -98,7 +96,10 @@ describe('core', () => {
     [/^packages\/core\/src\/testing\//, 7],
     [/^packages\/core\/src\/(index|http-cache|http-idempotency)\.ts$/, 6],
     [/^packages\/core\/src\/stampede\.ts$/, 5],
-    [/^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/stampede-options/, 4],
+    [
+      /^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/(purge|stampede-options)/,
+      4,
+    ],
     [/^packages\/core\/src\/(cache|compress|flight|l1|stream)\//, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
@@ -113,6 +114,30 @@ describe('core', () => {
       if (!to.startsWith('packages/core/src/')) continue
       expect(rank(to), `${from} imports ${to}`).toBeLessThanOrEqual(rank(from))
     }
+  })
+
+  /** Folders that a folder must not import, types included, beyond what the ranks forbid. */
+  const APART: Readonly<Record<string, readonly string[]>> = {
+    idempotency: ['cache', 'compress', 'flight', 'l1', 'stream'],
+    data: ['cache', 'compress', 'idempotency', 'stream'],
+    memory: ['cache', 'compress', 'data', 'flight', 'idempotency', 'stream'],
+    cache: ['data', 'idempotency'],
+    flight: ['cache', 'compress', 'data', 'idempotency'],
+    compress: ['cache', 'data', 'flight', 'idempotency', 'stream'],
+    stream: ['cache', 'compress', 'data', 'idempotency'],
+    l1: ['cache', 'data', 'flight', 'idempotency', 'stream'],
+  }
+
+  it('keeps mechanisms apart that do not need each other', () => {
+    const folderOf = (path: string) => /^packages\/core\/src\/([^/]+)\//.exec(path)?.[1] ?? ''
+    for (const { from, to } of imports) {
+      expect(APART[folderOf(from)] ?? [], `${from} imports ${to}`).not.toContain(folderOf(to))
+    }
+  })
+
+  it('has at most 20 files for the journey of a cached request', () => {
+    const stages = sources.filter((path) => path.startsWith('packages/core/src/cache/'))
+    expect(stages.length).toBeLessThanOrEqual(20)
   })
 
   it('keeps http/ and entry/ pure: no clock, no I/O, no process', () => {
@@ -138,11 +163,10 @@ describe('core', () => {
 })
 
 describe('the tree', () => {
-  it('has no import cycle', () => {
+  it('has no import cycle, types included', () => {
     const edges = new Map<string, string[]>()
-    for (const { from, to, typeOnly } of imports) {
-      if (!typeOnly && /^(packages|apps)\//.test(to))
-        edges.set(from, [...(edges.get(from) ?? []), to])
+    for (const { from, to } of imports) {
+      if (/^(packages|apps)\//.test(to)) edges.set(from, [...(edges.get(from) ?? []), to])
     }
     const done = new Set<string>()
     const visit = (path: string, trail: readonly string[]): void => {

@@ -13,7 +13,7 @@ const CONTENDER = 'locks/src/contender.ts'
 const WAIT = 'core/src/flight/wait.ts'
 const AWAITED = 'redis/src/stores/awaited.ts'
 const READ_FIRST = 'redis/src/protocol/read-first.ts'
-const TRUST = 'core/src/l1/trust.ts'
+const VALIDITY = 'core/src/l1/validity.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -110,7 +110,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'when the history of purges was lost, copies and what was made before are used on',
     edits: [
       { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
-      { file: 'core/src/l1/hints.ts', from: 'rt.l1.flush()', to: '' },
+      { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
   drop(
@@ -121,7 +121,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'copies are used however long ago purges were last heard of',
-    TRUST,
+    VALIDITY,
     'return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
     'return since < Number.POSITIVE_INFINITY',
   ),
@@ -134,8 +134,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'an older value stands in for an error, also if it was purged',
     edits: [
-      { file: TRUST, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
-      { file: TRUST, from: 'return afterPurges(rt, previous)', to: 'return previous' },
+      { file: VALIDITY, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
+      { file: VALIDITY, from: 'return afterPurges(rt, previous)', to: 'return previous' },
     ],
   },
   drop(
@@ -216,7 +216,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'an older value stands in for an error, also if its key was purged',
-    TRUST,
+    VALIDITY,
     ' || rt.l1.wasPurgedSince(key, since)',
   ),
   drop(

@@ -1,21 +1,7 @@
 // The shop's three queries. Values reach PostgreSQL as parameters only; the order comes from a fixed list.
 
 import type { Database } from './database.ts'
-
-export interface Product {
-  readonly id: number
-  readonly name: string
-  readonly category: string
-  readonly region: string
-  /** For a 100 g tin, in euro cents. */
-  readonly priceCents: number
-  readonly stock: number
-  readonly description: string
-  /** The colour of the tea in the cup. */
-  readonly liquor: string
-  readonly steepCelsius: number
-  readonly steepSeconds: number
-}
+import type { Product } from './seed.ts'
 
 export type Sort = 'price' | 'name'
 

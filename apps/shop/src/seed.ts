@@ -1,6 +1,19 @@
 // The stock of the Quiet Cup, a small tea shop: what the database holds when it opens.
 
-import type { Product } from './products.ts'
+export interface Product {
+  readonly id: number
+  readonly name: string
+  readonly category: string
+  readonly region: string
+  /** For a 100 g tin, in euro cents. */
+  readonly priceCents: number
+  readonly stock: number
+  readonly description: string
+  /** The colour of the tea in the cup. */
+  readonly liquor: string
+  readonly steepCelsius: number
+  readonly steepSeconds: number
+}
 
 type Row = [
   name: string,

@@ -1,11 +1,11 @@
 // createHttpCache: what the adapters are built on. Options in, one `handle` out.
 
 import { type Begun, begin } from './cache/begin.ts'
+import { WHERE } from './cache/cache-config.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { hitAtOnce } from './cache/hit-at-once.ts'
 import { innerCache } from './cache/inner-cache.ts'
-import { WHERE } from './cache/read-options.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
 import type { Exchange, InnerCache, Natives, ReadyReply, RequestView } from './ports/exchange.ts'

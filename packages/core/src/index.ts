@@ -2,7 +2,7 @@
 
 // For adapters
 export type { Begun } from './cache/begin.ts'
-export { strict } from './cache/strict.ts'
+export { strict } from './cache/cache-options.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
 export type { GetOrSetOptions } from './data/get-or-set-options.ts'
 export {
@@ -36,11 +36,13 @@ export type {
   IdempotencyRecord,
 } from './idempotency/operator.ts'
 export type { IdempotentOptions } from './idempotency/run-idempotent.ts'
-export type { PurgeOptions, PurgeTarget } from './l1/purge.ts'
+export { driftMs } from './lease/drift.ts'
 export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
+export { newToken } from './lease/token.ts'
 export { type MemoryStoreOptions, memoryStore } from './memory/memory-store.ts'
 export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
+export type { LiveChunks, LiveReply, LiveSink } from './ports/exchange.ts'
 export {
   type BodyKind,
   type CapturedHead,
@@ -80,7 +82,6 @@ export type {
   RequestBody,
 } from './ports/idempotent-exchange.ts'
 export { groupOf } from './ports/key.ts'
-export type { LiveChunks, LiveReply, LiveSink } from './ports/live.ts'
 export type {
   LockHooks,
   LockRelease,
@@ -104,6 +105,7 @@ export {
   type StoredFrame,
   type StoreHooks,
 } from './ports/store.ts'
+export type { PurgeOptions, PurgeTarget } from './purge.ts'
 export {
   createStampede,
   type Stampede,

@@ -11,6 +11,7 @@ import {
   type StampedeEvent,
   type StampedeEventType,
 } from './events.ts'
+import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './flight/hints.ts'
 import { Places } from './flight/origin-slots.ts'
 import type { Runtime } from './flight/runtime.ts'
 import type { Attempt } from './idempotency/attempt.ts'
@@ -22,11 +23,10 @@ import {
 } from './idempotency/idempotency-runtime.ts'
 import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
-import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './l1/hints.ts'
 import { L1 } from './l1/l1.ts'
-import { type PurgeOptions, type PurgeTarget, purge } from './l1/purge.ts'
 import { PurgeMarks } from './l1/purge-marks.ts'
 import { LeaseKeeper } from './lease/lease-keeper.ts'
+import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 
 export interface StampedeStats {

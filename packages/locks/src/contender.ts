@@ -2,11 +2,10 @@
 // A lock that is granted goes to the waiter that came first. If others still wait here, the release
 // also queues the process again.
 
-import type { Grant, Timer } from '@stampede/core'
+import { driftMs, type Grant, newToken, type Timer } from '@stampede/core'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
-import { driftMs, type Lease, type Released } from './lease.ts'
-import { newToken } from './token.ts'
+import type { Lease, Released } from './lease.ts'
 
 export interface Waiter {
   readonly leaseMs: number

@@ -1,6 +1,6 @@
 // createLocks: distributed locks for what is not a response: jobs, workers, critical sections.
 
-import { LeaseKeeper, optionError } from '@stampede/core'
+import { LeaseKeeper, newToken, optionError } from '@stampede/core'
 import { Contender, type Waiter } from './contender.ts'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
@@ -16,7 +16,6 @@ import {
 } from './options.ts'
 import { backoffMs } from './poll.ts'
 import { sleep } from './sleep.ts'
-import { newToken } from './token.ts'
 
 export interface Locks {
   /**

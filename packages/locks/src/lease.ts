@@ -1,7 +1,7 @@
 // One held lock. Its end is decided by this process's own clock, from before the command was sent: no reply
 // is needed to know that a lease is over, so a frozen Redis cannot keep a holder in the dark.
 
-import type { Clock, Timer } from '@stampede/core'
+import { type Clock, driftMs, type Timer } from '@stampede/core'
 import { aborted, busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
 
@@ -22,11 +22,6 @@ export interface Term {
   /** When, by the process's clock, just before the command that began or extended it was sent. */
   readonly from: number
   readonly forMs: number
-}
-
-/** 1 % of the lease for clocks that run at different speeds, and 2 ms for rounding. */
-export function driftMs(forMs: number): number {
-  return forMs * 0.01 + 2
 }
 
 /** The signal comes this much before the end, so that there is time to stop. */

@@ -4,13 +4,20 @@
 //
 // It gives more availability than one store, not more safety than a fence: see docs/guide/locks.md.
 
-import { type Grant, type Hold, LeaseKeeper, type LockStore, optionError } from '@stampede/core'
+import {
+  driftMs,
+  type Grant,
+  type Hold,
+  LeaseKeeper,
+  type LockStore,
+  newToken,
+  optionError,
+} from '@stampede/core'
 import { aborted, busy, unavailable, waitTimeout } from './errors.ts'
-import { driftMs, Lease, type Released, type Term } from './lease.ts'
+import { Lease, type Released, type Term } from './lease.ts'
 import { type AcquireOptions, readAcquireOptions } from './options.ts'
 import { type QuorumConfig, type QuorumOptions, readQuorumOptions } from './quorum-options.ts'
 import { sleep } from './sleep.ts'
-import { newToken } from './token.ts'
 
 /** A lease without a fence: no majority can give one that rises without an exception. */
 export type QuorumLease = Pick<

@@ -1,4 +1,4 @@
 // @stampede/redis: the Stampede store on Redis and Valkey, by ioredis 5 or 6.
 
-export type { RedisClient } from './connection/client.ts'
+export type { RedisClient } from './connection/connection.ts'
 export { type RedisStoreOptions, redisStore } from './stores/redis-store.ts'

@@ -40,7 +40,7 @@ export const ASKING: readonly Mutation[] = [
     JUDGED,
     'judgeHead(about ? { ...meant, headers: about.stored.headers } : meant, request,',
   ),
-  drop('a 304 that nobody asked for is stored', SOURCE.storable, '  206, 304, 401,', '  206, 401,'),
+  drop('a 304 that nobody asked for is stored', SOURCE.statuses, '  206, 304, 401,', '  206, 401,'),
   drop(
     'a 304 is taken for an answer to us where nothing was asked',
     SOURCE.validate,
@@ -65,7 +65,7 @@ export const ASKING: readonly Mutation[] = [
   ),
   drop(
     'fields of one request are stored with what a 304 says',
-    SOURCE.result,
+    SOURCE.run,
     'const updated = entryOf(run, verdict, meant, stored.body, [], stored.kind)',
     'const updated = { ...entryOf(run, verdict, meant, stored.body, []), fields: toFields(meant.headers) }',
   ),

@@ -24,7 +24,7 @@ export const KEYING: readonly Mutation[] = [
   ),
   drop(
     'an entry of another Vary selection stands in for an error',
-    SOURCE.covered,
+    SOURCE.respond,
     '|| !sameSelection(entry.vary, request.headers)',
     '',
   ),

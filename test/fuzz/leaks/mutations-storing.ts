@@ -94,7 +94,7 @@ export const STORING: readonly Mutation[] = [
       },
       { file: SOURCE.run, from: 'capture: verdict.store', to: 'capture: true' },
       {
-        file: SOURCE.result,
+        file: SOURCE.run,
         from: "if (verdict === undefined || !verdict.store) return { type: 'abandoned' }",
         to: `if (verdict === undefined) return { type: 'abandoned' }
         if (!verdict.store) verdict = { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [] }`,

@@ -22,7 +22,7 @@ import { callbackError } from '../errors.ts'
 import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { saysWho } from './credential-fields.ts'
 
 export type BypassReason =

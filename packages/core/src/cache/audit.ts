@@ -4,7 +4,7 @@
 import { messageOf } from '../errors.ts'
 import { varyNames } from '../http/vary.ts'
 import type { CapturedHead, Exchange, OriginObserver, ReadLog } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { CLAIMS } from './key.ts'
 
 /** In the key, hidden from the handler, or of the connection and its framing. */

@@ -3,7 +3,7 @@
 import type { Runtime } from '../flight/runtime.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'
 
 export interface Begun {

@@ -1,8 +1,14 @@
 // The options of stampedeCache: their types, defaults and checks. The result is frozen and complete,
 // so that no stage has to ask what was meant.
 
-import type { Compression } from '../compress/compression.ts'
 import { readCompression } from '../compress/read-compression.ts'
+import {
+  DEFAULT_LEASE_MS,
+  DEFAULT_ORIGIN_TIMEOUT_MS,
+  DEFAULT_WAIT_MS,
+  readEarlyRefresh,
+  readJitter,
+} from '../flight/policy.ts'
 import {
   checkNames,
   readBoolean,
@@ -10,9 +16,10 @@ import {
   readChoice,
   readDurationMs,
   readFunction,
-  readNumber,
 } from '../options.ts'
-import { readTags, type TagsRule } from '../tags.ts'
+import { readTags } from '../tags.ts'
+import type { CacheConfig } from './cache-config.ts'
+import { WHERE } from './cache-config.ts'
 import {
   readAuthorization,
   readCacheName,
@@ -22,7 +29,6 @@ import {
   readStatuses,
   readTargetedFields,
   readVary,
-  WHERE,
 } from './read-options.ts'
 
 /**
@@ -146,48 +152,6 @@ type Tags<Native, NativeResponse> =
   | readonly string[]
   | ((request: Native, response: NativeResponse) => readonly string[])
 
-/** `CacheRules`, checked and with every default filled in. */
-export interface CacheConfig<Native = unknown> {
-  readonly ttlMs: number | undefined
-  readonly overrideHeaders: boolean
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
-  readonly negativeTtlMs: number | undefined
-  readonly jitter: number
-  readonly key: ((request: Native) => string) | undefined
-  readonly query: { readonly only: readonly string[] } | { readonly ignore: readonly string[] }
-  /** Lower-case and sorted. */
-  readonly vary: readonly string[]
-  readonly identity: ((request: Native) => string) | undefined
-  /** Field names are lower-case and sorted. */
-  readonly authorization: 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
-  readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
-  /** Lower-case, in order, `OWN_FIELD` first. */
-  readonly targetedFields: readonly string[]
-  readonly tags: TagsRule
-  readonly statuses: ReadonlySet<number>
-  readonly mintEtag: boolean
-  readonly requestDirectives: 'ignore' | 'honour'
-  readonly compress: Compression | undefined
-  readonly maxBodyBytes: number
-  readonly leaseMs: number
-  readonly waitMs: number
-  readonly afterWait: 'origin' | 'unavailable'
-  readonly collapse: 'wait' | 'stream'
-  readonly originTimeoutMs: number
-  readonly softTimeoutMs: number | undefined
-  readonly revalidate: 'background' | 'foreground'
-  readonly earlyRefresh: number
-  readonly invalidateOn: 'unsafe' | 'never'
-  /** What an unsafe request makes obsolete besides. */
-  readonly invalidatedTags: TagsRule
-  readonly bypass: ((request: Native) => boolean) | undefined
-  /** The cache's name in `Cache-Status`; undefined: no field. */
-  readonly cacheName: string | undefined
-  readonly audit: boolean
-}
-
 const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'stampede',
   'ttlMs',
@@ -222,11 +186,6 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'cacheStatus',
   'audit',
 ]
-
-export const DEFAULT_LEASE_MS = 5_000
-export const DEFAULT_WAIT_MS = 30_000
-export const DEFAULT_ORIGIN_TIMEOUT_MS = 30_000
-export const DEFAULT_JITTER = 0.1
 
 /** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readCacheOptions<Native, NativeResponse>(
@@ -271,16 +230,6 @@ export function readCacheOptions<Native, NativeResponse>(
   })
 }
 
-export function readJitter(where: string, bag: Readonly<Record<string, unknown>>): number {
-  const rule = { min: 0, max: 0.5, unit: 'the lifetime', fraction: true }
-  return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
-}
-
-export function readEarlyRefresh(where: string, bag: Readonly<Record<string, unknown>>): number {
-  const rule = { min: 0, max: 100, unit: 'how long a run takes', fraction: true }
-  return readNumber(where, bag, 'earlyRefresh', rule) ?? 0
-}
-
 function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailable' } {
   if (typeof value !== 'object' || value === null) {
     const ms = readDurationMs(WHERE, { waitMs: value }, 'waitMs')
@@ -291,3 +240,18 @@ function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailab
     readChoice(`${WHERE}.waitMs`, bag, 'fallback', ['origin', 'unavailable']) ?? 'origin'
   return { ms: readDurationMs(`${WHERE}.waitMs`, bag, 'ms') ?? DEFAULT_WAIT_MS, fallback }
 }
+
+/**
+ * Options for a cache that follows RFC 9111 and RFC 9213: `stampedeCache({ ...strict, stampede })`.
+ *
+ * - `requestDirectives: 'honour'`: clients may ask for newer responses (RFC 9111 §5.2.1). Any
+ *   client can then reach the origin at will.
+ * - `targetedFields`: `CDN-Cache-Control` takes precedence over `Cache-Control` (RFC 9213 §3.1).
+ *
+ * Do not add `overrideHeaders`, `ttlMs` or stale windows: they go beyond the RFCs.
+ */
+export const strict: Readonly<Required<Pick<CacheRules, 'requestDirectives' | 'targetedFields'>>> =
+  Object.freeze({
+    requestDirectives: 'honour',
+    targetedFields: Object.freeze(['CDN-Cache-Control']),
+  })

@@ -3,17 +3,17 @@
 
 import { freshnessAt } from '../entry/entry.ts'
 import { peek } from '../flight/lookup-or-lease.ts'
+import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
-import type { Caller, FillResult, Lead, Resolution, Runtime } from '../flight/runtime.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
-import { sendLive, takesLive } from '../stream/live-answer.ts'
 import { audited } from './audit.ts'
 import { type Begun, begin } from './begin.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { asksForWhole, isPlain } from './hit-at-once.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
@@ -23,13 +23,15 @@ import {
   offerOf,
   readyFrom,
   replyFrom,
+  sendLive,
   sharedFailure,
+  staleReply,
   statusField,
+  takesLive,
   waitedTooLong,
   wishOf,
 } from './respond.ts'
 import { type OriginRun, runOrigin } from './run-origin.ts'
-import { staleReply } from './stale-if-error.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 /** Everything about one request that the stages after admission need. */

@@ -1,13 +1,12 @@
 // The short way through the journey, for what is asked most: a plain GET of what is fresh in memory. No promise, no exchange, one
 // array. Whatever is not that plain goes the long way, which decides all of it anew. `freshCopy` is the same for data.
 
-import type { HeldEntry } from '../entry/entry.ts'
-import type { Policy, Runtime } from '../flight/runtime.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import { sameSelection } from '../http/vary.ts'
-import { goodCopy } from '../l1/trust.ts'
+import { freshCopy } from '../l1/validity.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
 import type { Begun } from './begin.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'
 import { readyFrom } from './respond.ts'
 import type { VaryIndex } from './vary-index.ts'
@@ -32,20 +31,6 @@ export function hitAtOnce<Native>(
   config.compress?.prepare(rt.l1, key, entry, request.headers)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
   return readyFrom(request, config, held, entry, facts, now)
-}
-
-/** What memory has under a key, where it may be given without asking anybody or drawing for an early refresh. */
-export function freshCopy(
-  rt: Runtime,
-  key: string,
-  policy: Pick<Policy, 'earlyRefresh'>,
-  now: number,
-): HeldEntry | undefined {
-  const slot = rt.l1.get(key)
-  if (slot?.type !== 'hold') return undefined
-  const held = goodCopy(rt, slot, now)
-  if (held === undefined || now >= held.staleAt) return undefined
-  return policy.earlyRefresh > 0 && now >= slot.drawAgainAt ? undefined : held
 }
 
 /** Asks for the whole, in whatever form it is. */

@@ -4,7 +4,7 @@
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'
 import type { NotStorable } from './storable.ts'
 

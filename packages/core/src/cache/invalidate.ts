@@ -3,13 +3,13 @@
 // the tags of the option. It starts when the head of that response is seen, before it leaves. So a
 // later request to this process asks a store that has the purge.
 
+import { forget, onPurge } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { headerValue } from '../http/headers.ts'
 import { invalidatedGroups } from '../http/response-tags.ts'
-import { forget, onPurge } from '../l1/hints.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { customKey, urlKey } from './key.ts'
 import { askForTags, originOf } from './subjects.ts'
 

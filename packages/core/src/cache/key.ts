@@ -7,7 +7,7 @@ import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_MARK } from '../ports/key.ts'
 import { ownText, Recent } from '../recent.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 
 /** Begins every key of an HTTP response; keys of data begin otherwise. */
 export const HTTP_KEY_PREFIX = 'http:'

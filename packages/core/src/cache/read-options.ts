@@ -2,13 +2,12 @@
 // turns them into the values that the stages work with.
 
 import { optionError } from '../errors.ts'
+import { NEVER_STORED } from '../http/statuses.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags } from '../tags.ts'
-import type { CacheConfig } from './cache-options.ts'
-import { NEVER_STORED } from './storable.ts'
-
-export const WHERE = 'stampedeCache'
+import type { CacheConfig } from './cache-config.ts'
+import { WHERE } from './cache-config.ts'
 
 /** RFC 9110 §5.1. */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/

@@ -2,10 +2,10 @@
 // without a warning the failure would go unnoticed.
 
 import { messageOf } from '../errors.ts'
-import type { FillResult, Lead } from '../flight/runtime.ts'
+import type { FillResult, Lead } from '../flight/resolution.ts'
 import type { CapturedHead, Exchange, OriginEnd, OriginObserver } from '../ports/exchange.ts'
 import { ownText } from '../recent.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { LEFT_TO_INNER } from './inner-cache.ts'
 
 /** One fault of a handler on `/products/:id` fails on thousands of paths. */

@@ -2,18 +2,25 @@
 
 import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { mayCover } from '../entry/entry.ts'
+import type { Late, Resolution } from '../flight/resolution.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
 import { toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
 import {
+  isWelcomeOnError,
   type Offer,
   type RequestDirectives,
   requestDirectives,
 } from '../http/request-directives.ts'
-import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-options.ts'
+import { COVERED, titleOf } from '../http/statuses.ts'
+import { sameSelection } from '../http/vary.ts'
+import { trusted } from '../l1/validity.ts'
+import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
+import type { CacheConfig } from './cache-config.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
 export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {
@@ -141,13 +148,59 @@ function retryAfterS(ms: number): string {
   return String(Math.max(1, Math.ceil(ms / 1000)))
 }
 
-/** RFC 9110 §15.6. */
-function titleOf(status: number): string {
-  const titles: Readonly<Record<number, string>> = {
-    501: 'Not Implemented',
-    502: 'Bad Gateway',
-    503: 'Service Unavailable',
-    504: 'Gateway Timeout',
-  }
-  return titles[status] ?? 'Internal Server Error'
+/** RFC 5861 §4: what to answer with instead of an error (a status) or what is late, if there is something. */
+export function staleReply(
+  rt: Runtime,
+  request: RequestView,
+  config: CacheConfig<never>,
+  previous: HeldEntry | undefined,
+  why: number | Late,
+): Reply | undefined {
+  const now = rt.clock.now()
+  if (typeof why === 'number' && !COVERED.has(why)) return undefined
+  // It may have been purged while the origin was at work.
+  const held = previous && trusted(rt, previous)
+  if (held === undefined || !mayCover(held, now)) return undefined
+  const { entry } = held
+  if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
+  if (!isWelcomeOnError(wishOf(config, request), offerOf(held, entry, now))) return undefined
+  const ttlS = (held.staleAt - now) / 1000
+  const detail = typeof why === 'number' ? `stale-if-error/${why}` : why
+  const facts = { type: 'hit', ttlS, detail } as const
+  return replyFrom(request, config, held, entry, facts, now)
+}
+
+/** What needs the whole body before its head is known: a condition may become 304, a range a part. */
+const NEED_THE_WHOLE = ['range', 'if-none-match', 'if-modified-since', 'if-range', 'if-match']
+
+export function takesLive<Native>(
+  { request, sendLive }: Exchange<Native>,
+  config: CacheConfig<Native>,
+): boolean {
+  if (config.collapse !== 'stream' || sendLive === undefined || request.method !== 'GET')
+    return false
+  return NEED_THE_WHOLE.every((name) => request.headers[name] === undefined)
+}
+
+/** As one who waited for the whole is answered, but for the body. */
+export function sendLive<Native>(
+  rt: Runtime,
+  exchange: Exchange<Native>,
+  config: CacheConfig<Native>,
+  reason: 'uri-miss' | 'vary-miss',
+  { held, chunks, length }: Extract<Resolution, { type: 'live' }>,
+): void {
+  const now = rt.clock.now()
+  const { entry } = held
+  const ttlS = (held.staleAt - now) / 1000
+  const facts = {
+    type: 'forward',
+    reason,
+    status: entry.status,
+    ttlS,
+    collapsed: true,
+    detail: 'streamed',
+  } as const
+  const { status, headers } = replyFrom(exchange.request, config, held, entry, facts, now)
+  exchange.sendLive?.({ status, headers, length, body: chunks })
 }

@@ -4,12 +4,13 @@
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { CREDENTIALS, headerValue, headerValues, trimOws } from '../http/headers.ts'
+import { NEVER_STORED } from '../http/statuses.ts'
 import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, RequestView } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-options.ts'
-import { redirectsToItself } from './self-redirect.ts'
+import type { CacheConfig } from './cache-config.ts'
+import { urlKey } from './key.ts'
 
 /** Why a response is not kept. */
 export type NotStorableReason =
@@ -91,11 +92,6 @@ export function judgeHead<Native>(
 function refuse(reason: NotStorableReason): NotStorable {
   return { store: false, reason, failure: false }
 }
-
-/** About one caller, one moment or one part; or, as 304, about another response altogether. */
-export const NEVER_STORED: ReadonlySet<number> = new Set([
-  206, 304, 401, 403, 407, 408, 421, 425, 429,
-])
 
 /** RFC 9110 §15.1, narrowed to statuses that say something about the resource. */
 function statusReason<Native>(
@@ -194,4 +190,37 @@ function staleWindows<Native>(
     staleWhileRevalidateMs: window(cc.staleWhileRevalidateS, config.staleWhileRevalidateMs),
     staleIfErrorMs: window(cc.staleIfErrorS, config.staleIfErrorMs),
   }
+}
+
+/** Placeholder for the request's own host, which may not be valid in a URL. */
+const OWN_HOST = 'own.invalid'
+
+/**
+ * Redirects from one spelling of a URL to another under the same key. Apps redirect a host in
+ * capitals, reordered parameters or a bare `?` to the canonical URL. The key does not tell these
+ * spellings apart: a stored redirect would answer the canonical URL too, and clients would loop.
+ *
+ * Whether `Location` (RFC 9110 §10.2.2) leads to the URL key of the request itself. The scheme does
+ * not count: behind a proxy that ends TLS, both requests may arrive as `http`.
+ */
+export function redirectsToItself(
+  { status, headers }: CapturedHead,
+  request: RequestView,
+  rule: CacheConfig['query'],
+): boolean {
+  if (status < 300 || status > 399) return false
+  const location = headerValue(headers, 'location')
+  const own = parse(`http://${OWN_HOST}${request.target}`)
+  const next = location !== undefined && own !== undefined ? parse(location, own) : undefined
+  if (own === undefined || next === undefined) return false
+  if (next.protocol !== 'http:' && next.protocol !== 'https:') return false
+  const ownHost = parse(`${request.scheme}://${request.host}`)?.host ?? request.host
+  const nextHost = next.host === OWN_HOST ? ownHost : next.host
+  const keyOf = (host: string, { pathname, search }: URL) =>
+    urlKey({ ...request, host, target: pathname + search }, rule)
+  return keyOf(ownHost, own) === keyOf(nextHost, next)
+}
+
+function parse(url: string, base?: URL): URL | undefined {
+  return URL.canParse(url, base?.href) ? new URL(url, base) : undefined
 }

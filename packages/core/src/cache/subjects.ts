@@ -7,8 +7,8 @@ import { cacheGroups, responseTags } from '../http/response-tags.ts'
 import type { CapturedHead, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import { MOST_TAGS, tagsOf } from '../tags.ts'
-import type { CacheConfig } from './cache-options.ts'
-import { WHERE } from './read-options.ts'
+import type { CacheConfig } from './cache-config.ts'
+import { WHERE } from './cache-config.ts'
 import type { NotStorable, Storable } from './storable.ts'
 
 /** The same verdict with the subjects in it, beside those it has, or why not. Never throws. */

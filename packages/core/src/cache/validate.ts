@@ -6,7 +6,8 @@
 // one it says is good. So its own client gets that, nothing is kept, and the next fill asks for the whole.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
-import type { Lead, Runtime } from '../flight/runtime.ts'
+import type { Lead } from '../flight/resolution.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { conditionsFor, freshen, isAbout } from '../http/freshen.ts'
 import { initialAgeMs } from '../http/freshness.ts'
@@ -19,7 +20,7 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheConfig } from './cache-config.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 

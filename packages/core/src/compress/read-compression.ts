@@ -1,13 +1,12 @@
 // The option `compress` of stampedeCache: checked, and turned into a rule.
 
-import { WHERE } from '../cache/read-options.ts'
 import { optionError } from '../errors.ts'
 import type { Coding } from '../http/content-coding.ts'
 import { checkNames, readBytes, readStrings } from '../options.ts'
 import { CODINGS } from './coded-bodies.ts'
 import { Compression } from './compression.ts'
 
-const OPTION = `${WHERE}.compress`
+const OPTION = 'stampedeCache.compress'
 const DEFAULT_MIN_BYTES = 1024
 /** What formats that are compressed already do not have. */
 const DEFAULT_TYPES: readonly string[] = [

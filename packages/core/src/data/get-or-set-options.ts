@@ -1,5 +1,7 @@
 // The options of getOrSet: their types, defaults and checks.
 
+import { optionError } from '../errors.ts'
+import type { Policy } from '../flight/policy.ts'
 import {
   DEFAULT_JITTER,
   DEFAULT_LEASE_MS,
@@ -7,9 +9,7 @@ import {
   DEFAULT_WAIT_MS,
   readEarlyRefresh,
   readJitter,
-} from '../cache/cache-options.ts'
-import { optionError } from '../errors.ts'
-import type { Policy } from '../flight/runtime.ts'
+} from '../flight/policy.ts'
 import { type Bag, checkNames, readDurationMs } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 

@@ -1,6 +1,5 @@
 // The same journey for data: a key, a factory, and the value for everybody.
 
-import { freshCopy } from '../cache/hit-at-once.ts'
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -14,10 +13,11 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
+import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
-import type { Caller, FillResult, Lead, Resolution, Runtime } from '../flight/runtime.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import { spareInMemory } from '../flight/soft-timeout.ts'
-import { trusted } from '../l1/trust.ts'
+import { freshCopy, trusted } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'

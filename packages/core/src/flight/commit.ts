@@ -6,11 +6,12 @@ import { encodeFrame, encodePatch } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
 import { holdSlot, passSlot } from '../l1/l1.ts'
-import { leftOf } from '../l1/trust.ts'
+import { leftOf } from '../l1/validity.ts'
 import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
-import type { FillResult, LeasedFill, Resolution, Runtime } from './runtime.ts'
+import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 import { shareFailure } from './shared-failure.ts'
 
 /**
@@ -21,11 +22,6 @@ const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /** After this many runs without a usable result, every waiter runs the handler itself. */
 const MOST_ABANDONED = 3
-
-/**
- * `again`: the commit was refused. The result is for the leader alone, and waiters look up again.
- */
-export type Shared = Resolution | 'again'
 
 /** A result with an entry, new or found unchanged (304). */
 type Made = Extract<FillResult, { type: 'store' | 'not-modified' }>

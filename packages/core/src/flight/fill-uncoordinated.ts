@@ -3,12 +3,13 @@
 // moment.
 
 import { publish } from '../stream/collapse.ts'
-import { keepToOurselves, type Shared } from './commit.ts'
+import { keepToOurselves } from './commit.ts'
 import { fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
+import type { Caller, Shared } from './resolution.ts'
 import { quiet } from './revalidate.ts'
-import type { Caller, Runtime } from './runtime.ts'
+import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
 import { inTime, mayBeLate, spareInMemory, standIn } from './soft-timeout.ts'
 

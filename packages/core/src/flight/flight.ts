@@ -1,11 +1,19 @@
 // One key being resolved in this process: everybody who asks for it meanwhile joins and is settled
 // together. A flight leaves the map only if the slot is still its own.
 
-import { randomBytes } from 'node:crypto'
 import type { HeldEntry } from '../entry/entry.ts'
-import type { Timer } from '../ports/clock.ts'
-import type { Live } from '../stream/collapse.ts'
-import type { Caller, Late, Policy, Resolution, Runtime } from './runtime.ts'
+import type { Events } from '../events.ts'
+import { newToken } from '../lease/token.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
+import type { Live } from '../stream/live-body.ts'
+import type { Policy } from './policy.ts'
+import type { Caller, Late, Resolution } from './resolution.ts'
+
+/** The collaborators that a flight itself needs. */
+export interface Surroundings {
+  readonly clock: Clock
+  readonly events: Events
+}
 
 export interface Waiter {
   readonly caller: Caller
@@ -77,7 +85,7 @@ export class Flight {
   }
 
   /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
-  join(rt: Runtime, caller: Caller, waitMs: number): Promise<Resolution> {
+  join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((resolve) => {
       const state = { timer: undefined, flight: this, inVain: 0 }
       const waiter: Waiter = { caller, waitMs, settle: resolve, ...state }
@@ -87,14 +95,14 @@ export class Flight {
   }
 
   /** The origin is run from now on. */
-  beginFill(rt: Runtime): void {
+  beginFill(rt: Surroundings): void {
     this.filling = true
     this.fillingSince = rt.clock.now()
     this.startClocks(rt)
   }
 
   /** From now on everybody here waits for another. */
-  startClocks(rt: Runtime): void {
+  startClocks(rt: Surroundings): void {
     this.counting = true
     for (const waiter of this.waiters) if (waiter.timer === undefined) startClock(rt, waiter)
   }
@@ -191,23 +199,10 @@ function settleInTurns(waiters: readonly Waiter[], resolution: Resolution, from:
   if (end < waiters.length) setImmediate(settleInTurns, waiters, resolution, end)
 }
 
-function startClock(rt: Runtime, waiter: Waiter): void {
+function startClock(rt: Surroundings, waiter: Waiter): void {
   waiter.timer = rt.clock.setTimer(waiter.waitMs, () => {
     waiter.flight.remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: waiter.flight.key })
     waiter.settle({ type: 'timed-out', previous: undefined })
   })
-}
-
-const TOKEN_BYTES = 16
-/** Many at once cost hardly more than one. */
-const TOKENS_AT_ONCE = 256
-let random: Buffer = Buffer.alloc(0)
-
-/** 128 random bits: nobody else can name, and so end, this claim. */
-export function newToken(): string {
-  if (random.length === 0) random = randomBytes(TOKEN_BYTES * TOKENS_AT_ONCE)
-  const token = random.toString('base64url', 0, TOKEN_BYTES)
-  random = random.subarray(TOKEN_BYTES)
-  return token
 }

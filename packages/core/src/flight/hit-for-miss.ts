@@ -3,12 +3,12 @@
 // may be stored, the commit ends the mark.
 
 import { passSlot } from '../l1/l1.ts'
-import type { Shared } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveBack } from './give-back.ts'
 import type { Found } from './lookup-or-lease.ts'
-import type { Resolution, Runtime } from './runtime.ts'
+import type { Resolution, Shared } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 
 export const HIT_FOR_MISS: Resolution = { type: 'pass', reason: 'hit-for-miss' }
 

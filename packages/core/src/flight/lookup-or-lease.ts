@@ -4,7 +4,7 @@
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame, withPatch } from '../entry/frame.ts'
 import { holdSlot } from '../l1/l1.ts'
-import { afterPurges, goodCopy } from '../l1/trust.ts'
+import { afterPurges, goodCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'

@@ -8,8 +8,9 @@ import type { LookupRequest } from '../ports/store.ts'
 import { runtimeOf } from '../stampede.ts'
 import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
 import { type FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+import type { Policy } from './policy.ts'
+import type { Caller, FillResult } from './resolution.ts'
 import { resolve } from './resolve.ts'
-import type { Caller, FillResult, Policy } from './runtime.ts'
 
 const KEY = dataKey('k')
 const NO_L1 = { l1: { maxBytes: 0 } }

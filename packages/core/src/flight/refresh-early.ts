@@ -4,11 +4,12 @@
 import { drawsEarly } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Grant } from '../ports/store.ts'
-import type { Shared } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveBack } from './give-back.ts'
-import type { Caller, Policy, Resolution, Runtime } from './runtime.ts'
+import type { Policy } from './policy.ts'
+import type { Caller, Resolution, Shared } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 
 /** While another process refreshes, it is not asked about more often than this. */
 const LEAST_QUIET_MS = 100

@@ -14,8 +14,9 @@ import {
   Transcript,
 } from '../testing/index.ts'
 import { FaultyStore, Gate, loseReply, refuse, sharedStores } from '../testing/store-doubles.ts'
+import type { Policy } from './policy.ts'
+import type { Caller, FillResult, Lead } from './resolution.ts'
 import { resolve } from './resolve.ts'
-import type { Caller, FillResult, Lead, Policy } from './runtime.ts'
 
 /** What getOrSet('k') is kept under. */
 const KEY = dataKey('k')

@@ -3,10 +3,10 @@
 
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Grant } from '../ports/store.ts'
-import type { Shared } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
-import type { Caller, Resolution, Runtime } from './runtime.ts'
+import type { Caller, Resolution, Shared } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 import { mayBeLate } from './soft-timeout.ts'
 
 export interface StaleFound {

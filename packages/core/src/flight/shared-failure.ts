@@ -2,9 +2,8 @@
 // requests only. Then one unlike request runs the handler again. If that fails too, the origin is
 // failing, and all requests share the failure.
 
-import type { Shared } from './commit.ts'
 import type { Flight } from './flight.ts'
-import type { Caller, FillResult, Resolution } from './runtime.ts'
+import type { Caller, FillResult, Resolution, Shared } from './resolution.ts'
 
 type Failed = Extract<Resolution, { type: 'failed' }>
 

@@ -2,9 +2,10 @@
 // requests are served stale, and the late work goes on in the background.
 
 import { type HeldEntry, mayCover } from '../entry/entry.ts'
-import { goodCopy, isConfirmed, leftOf } from '../l1/trust.ts'
+import { goodCopy, isConfirmed, leftOf } from '../l1/validity.ts'
 import type { Flight, Spare } from './flight.ts'
-import type { Caller, Late, LeasedFill, Resolution, Runtime } from './runtime.ts'
+import type { Caller, Late, LeasedFill, Resolution } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 
 /** The spare from a reply of the store. */
 export function spareFrom(rt: Runtime, { previous, since }: LeasedFill): Spare | undefined {

@@ -7,6 +7,7 @@ import { parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { Reply } from '../ports/exchange.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { type Attempt, type Directed, direct } from './attempt.ts'
+import type { Claim, RunningAttempt } from './claim.ts'
 import { customFingerprint, fingerprint } from './fingerprint.ts'
 import { keptFrom } from './given-answer.ts'
 import {
@@ -18,7 +19,7 @@ import {
 import { type RefusalCode, refuse } from './idempotency-problems.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Kept } from './kept-response.ts'
-import { type Claim, type Obtained, obtain } from './obtain.ts'
+import { type Obtained, obtain } from './obtain.ts'
 import { replyFor, type Settled } from './replay.ts'
 import type { Running } from './running.ts'
 import { settleAnswer } from './settle-answer.ts'
@@ -85,7 +86,7 @@ async function identify<Native>(journey: Journey<Native>, rawKey: string): Promi
 }
 
 /** The requests whose handlers are at work, by attempt. */
-const natives = new WeakMap<Running, unknown>()
+const natives = new WeakMap<RunningAttempt, unknown>()
 
 function isOwn(rt: IdempotencyRuntime, key: string, native: unknown): boolean {
   const running = rt.running.get(key)

@@ -14,8 +14,8 @@ import {
   readStrings,
 } from '../options.ts'
 import type { Attempt } from './attempt.ts'
+import type { AttemptPolicy } from './claim.ts'
 import type { FingerprintMode } from './fingerprint.ts'
-import type { AttemptPolicy } from './obtain.ts'
 
 /** What requests and jobs have in common. Durations are milliseconds. */
 export interface AttemptRules {

@@ -4,9 +4,9 @@ import type { Events } from '../events.ts'
 import { LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { BeginReply, IdempotencyStore } from '../ports/idempotency-store.ts'
+import type { RunningAttempt } from './claim.ts'
 import { KeyedHash } from './keyed-hash.ts'
 import { Replays } from './replays.ts'
-import type { Running } from './running.ts'
 import { Seal } from './seal.ts'
 import { Unstored } from './unstored.ts'
 import { Waiters } from './waiters.ts'
@@ -28,7 +28,7 @@ export interface IdempotencyRuntime {
   readonly unstored: Unstored
   readonly waiters: Waiters
   /** Attempts of this process, by record. */
-  readonly running: Map<string, Running>
+  readonly running: Map<string, RunningAttempt>
   /** Questions to the store that are under way, for others who would ask the same. */
   readonly asking: Map<string, Promise<BeginReply>>
   closed: boolean

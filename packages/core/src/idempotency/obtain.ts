@@ -1,32 +1,13 @@
 // From a key to the right to run it, or to the result of an earlier run. The process looks in its
 // memory first, asks the store once, and then waits if the options say so.
 
-import { randomBytes } from 'node:crypto'
+import { newToken } from '../lease/token.ts'
 import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
+import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import { decodeKept, type Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
 import type { Waiting } from './waiters.ts'
-
-export interface AttemptPolicy {
-  readonly leaseMs: number
-  /** A lease is not renewed for longer than this. */
-  readonly maxHoldMs: number
-  readonly retentionMs: number
-  readonly maxAttempts: number
-  readonly onLeaseExpired: 'takeover' | 'uncertain'
-  /** How long to wait for a running attempt; 0: not at all. */
-  readonly waitMs: number
-  /** Of one record, in this process. */
-  readonly maxWaiters: number
-}
-
-export interface Claim {
-  /** Of the record: a keyed hash. */
-  readonly key: string
-  readonly fingerprints: Fingerprints
-  readonly policy: AttemptPolicy
-}
 
 export type Obtained =
   | { readonly type: 'run'; readonly running: Running }
@@ -137,7 +118,7 @@ async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise
 function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<BeginReply> {
   const { leaseMs, retentionMs, maxAttempts, onLeaseExpired } = claim.policy
   return rt.store.begin(claim.key, {
-    token: randomBytes(16).toString('base64url'),
+    token: newToken(),
     fingerprints: claim.fingerprints,
     leaseMs,
     retentionMs,

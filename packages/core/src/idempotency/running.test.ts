@@ -2,8 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
+import type { Fault } from '../testing/idempotency-doubles.ts'
 import { type ScriptedRequest, settled } from '../testing/index.ts'
-import { type Fault, loseReply, refuse } from '../testing/store-doubles.ts'
+import { loseReply, refuse } from '../testing/store-doubles.ts'
 
 let bench: IdempotencyBench
 let ask: ReturnType<IdempotencyBench['route']>

@@ -2,13 +2,14 @@
 // its end.
 
 import { leaseLost } from '../errors.ts'
+import { driftMs } from '../lease/drift.ts'
 import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
 import type { Timer } from '../ports/clock.ts'
 import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Fingerprints, Finish, FinishReply } from '../ports/idempotency-store.ts'
+import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import { encodeKept, type Kept } from './kept-response.ts'
-import type { Claim } from './obtain.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
@@ -22,8 +23,6 @@ export type Outcome =
 export const KEEP_UNCERTAIN_MS: number = 7 * 24 * 3600 * 1000
 /** A client waits no longer than this for the store, also if the store has no budget of its own. */
 const FINISH_WITHIN_MS = 1_000
-/** 1 % for clocks that run at different speeds, and 2 ms for rounding. */
-const driftMs = (leaseMs: number): number => leaseMs * 0.01 + 2
 const NOT_OURS = 'another attempt has it, or the store lost it'
 const LATE = 'it was not renewed in time'
 

@@ -1,7 +1,5 @@
 // One request and its response, as core sees them. The adapters implement it; core decides.
 
-import type { LiveReply, LiveSink } from './live.ts'
-
 /** Header fields in order, names lower-case; repeated names are repeated pairs. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
@@ -99,6 +97,18 @@ export interface InnerCache {
  */
 export type OnInner = (inner: InnerCache) => HeaderList | undefined
 
+/** Where an adapter shows a body it captures, as it comes. */
+export interface LiveSink {
+  /** The head has left, and with nothing on it that is one client's: what follows may be shown. Once, before any chunk. */
+  open(head: CapturedHead): void
+  /** Somebody reads it now. */
+  readonly watched: boolean
+  /** A chunk that nobody will change. False: nobody reads, and beyond `maxBodyBytes` nobody will; no more need come. */
+  write(chunk: Uint8Array): boolean
+  /** Nothing follows. `whole`: the app ended it; otherwise those who read are cut off. */
+  end(whole: boolean): void
+}
+
 export interface OriginObserver {
   readonly onInner?: OnInner
   /**
@@ -148,6 +158,22 @@ export interface Reply {
    * its Cache-Control, whoever made that.
    */
   readonly part?: true
+}
+
+/** An answer of which the body is still coming. */
+export interface LiveReply {
+  readonly status: number
+  /** Without framing. */
+  readonly headers: HeaderList
+  /** The Content-Length, where it is known. */
+  readonly length: number | undefined
+  /** Throws when the body was cut off: then the client must see a broken transfer. `return` when the client left. */
+  readonly body: LiveChunks
+}
+
+export interface LiveChunks {
+  next(): Promise<IteratorResult<Uint8Array, undefined>>
+  return(): unknown
 }
 
 /** A stored answer as it is. Every field is valid. */

@@ -8,12 +8,12 @@ import { createStampede, type Stampede } from '../index.ts'
 import type {
   Exchange,
   HeaderList,
+  LiveReply,
   OriginEnd,
   OriginObserver,
   Reply,
   RequestView,
 } from '../ports/exchange.ts'
-import type { LiveReply } from '../ports/live.ts'
 import { ManualClock, settled, Transcript } from '../testing/index.ts'
 import { FaultyStore } from '../testing/store-doubles.ts'
 

@@ -2,20 +2,15 @@
 // flight. Only a response that is to be stored is shown, only from its first byte on, and never one
 // that was purged meanwhile.
 
-import { type HeldEntry, holdFor, type StoredResponse } from '../entry/entry.ts'
+import { holdFor, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'
-import type { Caller, Lead, Resolution, Runtime } from '../flight/runtime.ts'
+import type { Caller, Lead, Resolution } from '../flight/resolution.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import { headerValue } from '../http/headers.ts'
-import { isConfirmed } from '../l1/trust.ts'
-import type { CapturedHead } from '../ports/exchange.ts'
-import type { LiveSink } from '../ports/live.ts'
+import { isConfirmed } from '../l1/validity.ts'
+import type { CapturedHead, LiveSink } from '../ports/exchange.ts'
+import type { Live } from './live-body.ts'
 import { LiveBody } from './live-body.ts'
-
-/** An answer on its way: `held` has everything but the body. */
-export interface Live {
-  readonly held: HeldEntry & { readonly entry: StoredResponse }
-  readonly body: LiveBody
-}
 
 /** A response whose head arrived at `bornAt`; its body is still coming. */
 interface LiveHead {

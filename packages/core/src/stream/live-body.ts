@@ -1,7 +1,14 @@
 // A body that several read while it comes, each at a pace of its own. A linked list of chunks: the body holds the first
 // for those who come later, each reader the one it is at, so that what everybody has read is let go by itself.
 
-import type { LiveChunks } from '../ports/live.ts'
+import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import type { LiveChunks } from '../ports/exchange.ts'
+
+/** An answer on its way: `held` has everything but the body. */
+export interface Live {
+  readonly held: HeldEntry & { readonly entry: StoredResponse }
+  readonly body: LiveBody
+}
 
 interface Link {
   /** Undefined in the last one: it has not come yet. */

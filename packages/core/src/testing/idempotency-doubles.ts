@@ -13,7 +13,9 @@ import type {
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
-import type { Fault } from './store-doubles.ts'
+
+/** What becomes of one call; `work` does it on the store behind. */
+export type Fault = (work: () => Promise<unknown>) => Promise<unknown>
 
 export type IdempotencyOperation =
   | 'begin'

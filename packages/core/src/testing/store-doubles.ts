@@ -11,7 +11,7 @@ import type {
   StampedeStore,
   StoreHooks,
 } from '../ports/store.ts'
-import { FaultyIdempotency, sharedIdempotency } from './idempotency-doubles.ts'
+import { type Fault, FaultyIdempotency, sharedIdempotency } from './idempotency-doubles.ts'
 
 export type Operation =
   | 'lookup'
@@ -22,9 +22,6 @@ export type Operation =
   | 'extend'
   | 'purge'
   | 'mark'
-
-/** What becomes of one call; `work` does it on the store behind. */
-export type Fault = (work: () => Promise<unknown>) => Promise<unknown>
 
 /** Nothing is done. */
 export const refuse: Fault = async () => {

@@ -2,7 +2,12 @@
 // subscriber that ioredis has for a cluster tells nobody that it was away, and its PING goes to any node but its own.
 
 import { EventEmitter } from 'node:events'
-import type { ClusterConnection, ClusterNode, Connection, SubscriberConnection } from './client.ts'
+import type {
+  ClusterConnection,
+  ClusterNode,
+  Connection,
+  SubscriberConnection,
+} from './connection.ts'
 import { retryDelayMs } from './retry-delay.ts'
 
 /** Told of as a plain ioredis connection tells: `ready`, `close`, `error`, `messageBuffer`. */

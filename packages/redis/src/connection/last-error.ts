@@ -1,6 +1,6 @@
 // Why a connection is not there: the last that ioredis said of it. What could not be sent for want of one says so.
 
-import type { Connection } from './client.ts'
+import type { Connection } from './connection.ts'
 
 const lastErrors = new WeakMap<Connection, Error>()
 

@@ -5,7 +5,7 @@ import type { Clock } from '@stampede/core'
 import { isFilled } from '../protocol/filled-message.ts'
 import type { Names } from '../protocol/keys.ts'
 import { withBudget } from './budget.ts'
-import type { SubscriberConnection } from './client.ts'
+import type { SubscriberConnection } from './connection.ts'
 
 /** A dead connection is as silent as a quiet one; only a PING tells them apart. */
 const HEARTBEAT_MS = 5_000

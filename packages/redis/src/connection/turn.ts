@@ -1,7 +1,7 @@
 // What one connection is sent in one turn of the event loop. It leaves in one write, since a system call for each is most of
 // what a command costs, and the server is asked for its time once for all of it.
 
-import type { Writes } from './client.ts'
+import type { Writes } from './connection.ts'
 
 export interface Turn {
   /** Asked for by the first who needs it. */

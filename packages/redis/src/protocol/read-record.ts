@@ -2,7 +2,7 @@
 // reads are not atomic, so their order matters: the time, the record, the record of its group.
 
 import { withBudget } from '../connection/budget.ts'
-import type { Connection } from '../connection/client.ts'
+import type { Connection } from '../connection/connection.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { type ServerTime, turnOf } from '../connection/turn.ts'
 import { send } from './run-script.ts'

@@ -2,7 +2,7 @@
 // EVAL. Purges are always an EVAL. Each call has a time budget; a later reply is ignored.
 
 import { withBudget } from '../connection/budget.ts'
-import type { Connection } from '../connection/client.ts'
+import type { Connection } from '../connection/connection.ts'
 import { lastErrorOf, NotSent } from '../connection/last-error.ts'
 import { turnOf } from '../connection/turn.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'

@@ -20,7 +20,7 @@ import {
   storeInUse,
   storeUnavailable,
 } from '@stampede/core'
-import type { RedisClient } from '../connection/client.ts'
+import type { RedisClient } from '../connection/connection.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
 import { isExtension, LONGEST_PATCH, readExtension } from '../protocol/extension-message.ts'

@@ -1,13 +1,13 @@
 // stampede.purge: what is to be forgotten, by its key, its path, its route or a tag; checked, and told to the store.
 
-import { customKey } from '../cache/key.ts'
-import { optionError } from '../errors.ts'
-import type { Runtime } from '../flight/runtime.ts'
-import { canonicalPath, patternProblem } from '../http/route-pattern.ts'
-import { checkNames, readBoolean } from '../options.ts'
-import { dataKey } from '../ports/key.ts'
-import { ALL, pathSubject, routeSubject, tagSubject } from '../ports/subject.ts'
-import { onPurge } from './hints.ts'
+import { customKey } from './cache/key.ts'
+import { optionError } from './errors.ts'
+import { onPurge } from './flight/hints.ts'
+import type { Runtime } from './flight/runtime.ts'
+import { canonicalPath, patternProblem } from './http/route-pattern.ts'
+import { checkNames, readBoolean } from './options.ts'
+import { dataKey } from './ports/key.ts'
+import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 
 /** Exactly one of them, with nothing of another. */
 export type PurgeTarget = Only<Target>

@@ -1,10 +1,10 @@
 // What becomes of values and of fills in flight when a tag, or everything, is purged: two processes on one memory store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, type Stampede } from '../index.ts'
-import { CONFIRMED_FOR_MS } from '../ports/store.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
-import { type FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { createStampede, type Stampede } from './index.ts'
+import { CONFIRMED_FOR_MS } from './ports/store.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from './testing/index.ts'
+import { type FaultyStore, refuse, sharedStores } from './testing/store-doubles.ts'
 
 const TAGGED = { ttlMs: 10_000, jitter: 0, tags: ['product:42', 'products'] }
 const SWR = { ...TAGGED, staleWhileRevalidateMs: 5_000 }

@@ -3,10 +3,10 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createStampede, type PurgeTarget, type Stampede } from '../index.ts'
-import { CONFIRMED_FOR_MS } from '../ports/store.ts'
-import { ManualClock } from '../testing/index.ts'
-import { type NetworkMember, PurgeNetwork } from '../testing/purge-network.ts'
+import { createStampede, type PurgeTarget, type Stampede } from './index.ts'
+import { CONFIRMED_FOR_MS } from './ports/store.ts'
+import { ManualClock } from './testing/index.ts'
+import { type NetworkMember, PurgeNetwork } from './testing/purge-network.ts'
 
 const PROCESSES = 2
 const KEYS = ['k0', 'k1']

@@ -3,12 +3,12 @@
 
 import { holdFor } from '../entry/entry.ts'
 import { withPatch } from '../entry/frame.ts'
-import type { Flight } from '../flight/flight.ts'
-import type { Runtime } from '../flight/runtime.ts'
+import { holdSlot } from '../l1/l1.ts'
 import { groupOf } from '../ports/key.ts'
 import type { Extension, Mark, Position } from '../ports/store.ts'
 import { ALL } from '../ports/subject.ts'
-import { holdSlot } from './l1.ts'
+import type { Flight } from './flight.ts'
+import type { Runtime } from './runtime.ts'
 
 export function onWake(rt: Runtime, key: string): void {
   const slot = rt.l1.get(key)

@@ -1,0 +1,48 @@
+// The options of stampedeCache, checked and complete, as every stage reads them.
+
+import type { Compression } from '../compress/compression.ts'
+import type { TagsRule } from '../tags.ts'
+
+export const WHERE = 'stampedeCache'
+
+/** `CacheRules`, checked and with every default filled in. */
+export interface CacheConfig<Native = unknown> {
+  readonly ttlMs: number | undefined
+  readonly overrideHeaders: boolean
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly keepMs: number
+  readonly negativeTtlMs: number | undefined
+  readonly jitter: number
+  readonly key: ((request: Native) => string) | undefined
+  readonly query: { readonly only: readonly string[] } | { readonly ignore: readonly string[] }
+  /** Lower-case and sorted. */
+  readonly vary: readonly string[]
+  readonly identity: ((request: Native) => string) | undefined
+  /** Field names are lower-case and sorted. */
+  readonly authorization: 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
+  readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
+  /** Lower-case, in order, `OWN_FIELD` first. */
+  readonly targetedFields: readonly string[]
+  readonly tags: TagsRule
+  readonly statuses: ReadonlySet<number>
+  readonly mintEtag: boolean
+  readonly requestDirectives: 'ignore' | 'honour'
+  readonly compress: Compression | undefined
+  readonly maxBodyBytes: number
+  readonly leaseMs: number
+  readonly waitMs: number
+  readonly afterWait: 'origin' | 'unavailable'
+  readonly collapse: 'wait' | 'stream'
+  readonly originTimeoutMs: number
+  readonly softTimeoutMs: number | undefined
+  readonly revalidate: 'background' | 'foreground'
+  readonly earlyRefresh: number
+  readonly invalidateOn: 'unsafe' | 'never'
+  /** What an unsafe request makes obsolete besides. */
+  readonly invalidatedTags: TagsRule
+  readonly bypass: ((request: Native) => boolean) | undefined
+  /** The cache's name in `Cache-Status`; undefined: no field. */
+  readonly cacheName: string | undefined
+  readonly audit: boolean
+}
