@@ -306,8 +306,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'a call waits without a limit',
-    'core/src/flight/flight.ts',
-    'if (this.counting) startClock(rt, waiter)',
+    'core/src/flight/waiters.ts',
+    'if (this.#isCounting) startClock(rt, waiter)',
     'void rt',
   ),
 ]

@@ -214,7 +214,8 @@ async function close(rt: Runtime): Promise<void> {
     const leases = rt.keeper.grants()
     rt.keeper.stop()
     await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
-    for (const flight of rt.flights.values()) flight.settleAll({ type: 'pass', reason: 'closed' })
+    for (const flight of rt.flights.values())
+      flight.waiters.settleAll({ type: 'pass', reason: 'closed' })
     await drained
     await rt.store.close()
     rt.l1.flush()

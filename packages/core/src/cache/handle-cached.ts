@@ -177,9 +177,9 @@ function answer<Native>(
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
       return exchange.send(stale ?? sharedFailure(config, failure.status, retryAfterMs))
     }
-    case 'stand-in': {
-      const { held, why } = resolution
-      const stale = staleReply(rt, exchange.request, config, held, why)
+    case 'late': {
+      const { previous, why } = resolution
+      const stale = staleReply(rt, exchange.request, config, previous, why)
       return exchange.send(stale ?? waitedTooLong(config))
     }
     case 'timed-out': {

@@ -16,7 +16,7 @@ import {
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
-import { spareInMemory } from '../flight/soft-timeout.ts'
+import { previousInL1 } from '../flight/soft-timeout.ts'
 import { freshCopy, trusted } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
@@ -111,8 +111,9 @@ class Call<T, P> implements Caller {
   async answer(resolution: Resolution): Promise<T> {
     switch (resolution.type) {
       case 'hit':
-      case 'stand-in':
         return decodeValue<T>(storedValue(resolution.held))
+      case 'late':
+        return decodeValue<T>(storedValue(resolution.previous))
       case 'led':
         return this.#own(resolution.result)
       case 'failed': {
@@ -134,8 +135,8 @@ class Call<T, P> implements Caller {
     const { waitMs } = this.#plan
     const leave = this.#rt.places.enter()
     if (leave === undefined) {
-      const spare = spareInMemory(this.#rt, dataKey(this.#key))
-      return this.#coverOr(spare?.held, noPlace(this.#key, waitMs))
+      const previous = previousInL1(this.#rt, dataKey(this.#key))
+      return this.#coverOr(previous?.held, noPlace(this.#key, waitMs))
     }
     try {
       return this.#own(await this.#alone(), waitTimeout(this.#key, waitMs))

@@ -71,9 +71,9 @@ export async function commit(
  * meanwhile. Without them the failure is not shared, so the next request sees what the origin says
  * then.
  */
-function isAwaited(rt: Runtime, { waiters, copy }: Flight): boolean {
+function isAwaited(rt: Runtime, { waiters, servedMeanwhile }: Flight): boolean {
   if (waiters.size > 0) return true
-  return copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'stale'
+  return servedMeanwhile !== undefined && freshnessAt(servedMeanwhile, rt.clock.now()) === 'stale'
 }
 
 function passOn(
@@ -98,8 +98,8 @@ function abandoned(
   flight: Flight,
   { clientLeft }: Extract<FillResult, { type: 'abandoned' }>,
 ): Shared {
-  if (!clientLeft) flight.abandoned += 1
-  return flight.abandoned < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
+  const count = clientLeft ? flight.abandoned : flight.countAbandoned()
+  return count < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
 }
 
 /** Writes a new entry, or extends the one that was found unchanged. */
@@ -148,7 +148,7 @@ async function commitEntry(
  * get it all the same.
  */
 function forNobody(flight: Flight, hit: Resolution): 'again' {
-  flight.settleLongAwaited(hit)
+  flight.waiters.settlePastRefusals(hit)
   return 'again'
 }
 

@@ -7,18 +7,18 @@ import { keepToOurselves } from './commit.ts'
 import { fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
+import { quiet } from './refresh.ts'
 import type { Caller, Shared } from './resolution.ts'
-import { quiet } from './revalidate.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
-import { inTime, mayBeLate, spareInMemory, standIn } from './soft-timeout.ts'
+import { leaderTakes, previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
 
 export async function fillUncoordinated(
   rt: Runtime,
   flight: Flight,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const leave = rt.places.enter() ?? (await queueForPlace(rt, flight))
+  const leave = rt.places.enter() ?? (await queueForSlot(rt, flight))
   if (leave === undefined) return 'again'
   try {
     return await fillAlone(rt, flight, refresher)
@@ -33,11 +33,11 @@ async function fillAlone(
   refresher: Caller | undefined,
 ): Promise<Shared> {
   const { key, policy } = flight
-  const spare = spareInMemory(rt, key)
-  const previous = spare?.held
-  flight.dropGone()
-  const leader = mayBeLate(flight, previous) ? undefined : flight.takeLeader()
-  const caller = leader?.caller ?? flight.first()?.caller ?? refresher
+  const inL1 = previousInL1(rt, key)
+  const previous = inL1?.held
+  flight.waiters.dropGone()
+  const leader = leaderTakes(flight, previous) ? undefined : flight.waiters.takeLeader()
+  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return 'again'
   const since = rt.l1.sequence()
   flight.beginFill(rt)
@@ -53,33 +53,32 @@ async function fillAlone(
       publish: (live) => publish(rt, flight, live),
       onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
     })
-  const result = attributed(flight, caller, await inTime(rt, flight, spare, run))
+  const result = attributed(flight, caller, await withSoftTimeout(rt, flight, inL1, run))
   return keepToOurselves(rt, flight, result, since, previous)
 }
 
-/** What is stale comes first. Undefined: nobody waits any more, or the store may be back. */
-async function queueForPlace(rt: Runtime, flight: Flight): Promise<Leave | undefined> {
+/**
+ * Serves stale entries first. Undefined: no request waits any more, or the store may be back. A refresh
+ * that no request waits for does not queue: a later request that is served stale tries it again.
+ */
+function queueForSlot(rt: Runtime, flight: Flight): Promise<Leave | undefined> {
   const { key } = flight
-  flight.spare = spareInMemory(rt, key)
-  standIn(rt, flight, 'origin-queue')
-  // A refresh that nobody waits for does not queue: it is tried again for somebody who is answered stale after a while.
-  if (flight.waiters.size === 0) {
-    quiet(rt, key)
-    return undefined
-  }
-  flight.startClocks(rt)
-  rt.events.emit({ type: 'fill.queued', key })
-  const leave = await new Promise<Leave | undefined>((resolve) => {
-    const quit = rt.places.queue(resolve)
+  flight.keepPrevious(previousInL1(rt, key))
+  return new Promise((resolve) => {
+    let quit = () => {}
     const stop = () => {
       quit()
       resolve(undefined)
     }
-    flight.deserted = stop
-    flight.wake = (by) => by === 'gap' && stop()
+    flight.beginQueue(stop)
+    serveLate(rt, flight)
+    if (flight.waiters.size === 0) {
+      quiet(rt, key)
+      stop()
+      return
+    }
+    flight.stayQueued(rt)
+    rt.events.emit({ type: 'fill.queued', key })
+    quit = rt.places.queue(resolve)
   })
-  flight.deserted = () => {}
-  flight.wake = () => {}
-  flight.late = undefined
-  return leave
 }

@@ -4,7 +4,6 @@
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import { leftOf } from '../l1/validity.ts'
-import { newToken } from '../lease/token.ts'
 import { shownKey } from '../ports/key.ts'
 import { publish } from '../stream/collapse.ts'
 import type { Live } from '../stream/live-body.ts'
@@ -13,12 +12,14 @@ import type { Flight } from './flight.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
-import { inTime, spareFrom } from './soft-timeout.ts'
+import { previousFrom, withSoftTimeout } from './soft-timeout.ts'
 
 export interface Runner {
   readonly caller: Caller
   /** Nobody waits for this run: the stale answer went out already. */
   readonly behind: boolean
+  /** Newcomers are served this entry meanwhile. */
+  readonly serves?: HeldEntry
   /** Told when the caller's own run ends, however late. */
   readonly onOwnEnd: (result: FillResult) => void
 }
@@ -40,8 +41,8 @@ export function fillAndCommit(
   leased: LeasedFill,
   runner: Runner,
 ): Promise<Shared> {
-  const spare = spareFrom(rt, leased)
-  return inTime(rt, flight, spare, () => fillThenCommit(rt, flight, leased, runner))
+  const previous = previousFrom(rt, leased)
+  return withSoftTimeout(rt, flight, previous, () => fillThenCommit(rt, flight, leased, runner))
 }
 
 async function fillThenCommit(
@@ -61,7 +62,7 @@ async function fillThenCommit(
   }
   const hold = rt.keeper.hold(grant, leaseMs, { lost })
   const startedAt = rt.clock.now()
-  flight.beginFill(rt)
+  flight.beginFill(rt, runner.serves)
   const ran = await fill(rt, {
     ...runner,
     key,
@@ -76,7 +77,7 @@ async function fillThenCommit(
   // From here on the lease is ended by the commit itself.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)
-  flight.token = newToken()
+  flight.renewToken()
   return shared
 }
 

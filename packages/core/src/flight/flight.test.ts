@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { holdFor, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { Events } from '../events.ts'
 import { createStampede } from '../stampede.ts'
+import { ManualClock } from '../testing/index.ts'
+import { Flight } from './flight.ts'
+import type { Caller } from './resolution.ts'
 
 /** An origin that says when it is asked, and answers when it is told to. */
 function createGate<T>() {
@@ -47,5 +52,134 @@ describe('a crowd that waits for one key', () => {
     expect(order.slice(1)).toEqual(order.slice(1).toSorted((a, b) => a - b))
     expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(101)
     await stampede.close()
+  })
+})
+
+const rt = { clock: new ManualClock(), events: new Events() }
+const POLICY = {
+  leaseMs: 5_000,
+  waitMs: 1_000,
+  originTimeoutMs: 30_000,
+  revalidate: 'background' as const,
+  earlyRefresh: 0,
+}
+const LIFETIMES = {
+  freshMs: 1_000,
+  staleWhileRevalidateMs: 0,
+  staleIfErrorMs: 0,
+  keepMs: 0,
+  physicalMs: 1_000,
+}
+const entry = {
+  type: 'value',
+  encoding: 'bytes',
+  body: Buffer.from('v'),
+  made: UNKNOWN_ORIGIN,
+} as const
+const PREVIOUS = holdFor(entry, '1', LIFETIMES, 0)
+const CALLER: Caller = {
+  lead: async () => ({ type: 'abandoned' }),
+  refresh: async () => ({ type: 'abandoned' }),
+}
+const none = () => {}
+
+/** Each state, and how a flight gets there. */
+const STATES = {
+  'looking-up': () => new Flight('k', POLICY),
+  waiting: () => after((flight) => flight.beginWait(rt, none)),
+  queued: () => after((flight) => flight.beginQueue(none)),
+  filling: () => after((flight) => flight.beginFill(rt)),
+  refreshing: () => after((flight) => flight.beginFill(rt, PREVIOUS)),
+  landed: () => after((flight) => flight.land(new Map())),
+}
+type StateName = keyof typeof STATES
+const NAMES = Object.keys(STATES) as StateName[]
+
+function after(act: (flight: Flight) => void): Flight {
+  const flight = new Flight('k', POLICY)
+  act(flight)
+  return flight
+}
+
+interface Transition {
+  readonly act: (flight: Flight) => unknown
+  readonly from: readonly StateName[]
+  readonly to?: StateName
+}
+
+const ALIVE = NAMES.filter((name) => name !== 'landed')
+const TRANSITIONS: Readonly<Record<string, Transition>> = {
+  beginLookup: { act: (flight) => flight.beginLookup(), from: ['looking-up'] },
+  endLookup: { act: (flight) => flight.endLookup(false), from: ['looking-up'] },
+  beginWait: { act: (flight) => flight.beginWait(rt, none), from: ['looking-up'], to: 'waiting' },
+  beginQueue: { act: (flight) => flight.beginQueue(none), from: ['looking-up'], to: 'queued' },
+  stayQueued: { act: (flight) => flight.stayQueued(rt), from: ['queued'] },
+  beginFill: {
+    act: (flight) => flight.beginFill(rt),
+    from: ['looking-up', 'queued'],
+    to: 'filling',
+  },
+  'beginFill with an entry to serve': {
+    act: (flight) => flight.beginFill(rt, PREVIOUS),
+    from: ['looking-up'],
+    to: 'refreshing',
+  },
+  showLive: {
+    act: (flight) => flight.showLive({} as Parameters<Flight['showLive']>[0]),
+    from: ['filling', 'refreshing'],
+  },
+  fillingSince: { act: (flight) => flight.fillingSince, from: ['filling', 'refreshing'] },
+  becomeLate: {
+    act: (flight) => flight.becomeLate('soft-timeout'),
+    from: ['waiting', 'filling', 'refreshing'],
+  },
+  join: { act: (flight) => void flight.join(rt, CALLER, 1_000), from: ALIVE },
+  lookUpAgain: { act: (flight) => flight.lookUpAgain(), from: ALIVE, to: 'looking-up' },
+  land: { act: (flight) => flight.land(new Map()), from: ALIVE, to: 'landed' },
+}
+
+describe('the states of a flight', () => {
+  for (const [name, { act, from, to }] of Object.entries(TRANSITIONS)) {
+    it.each(NAMES)(`allow ${name} in these only: ${from.join(', ')} (%s)`, (state) => {
+      const flight = STATES[state]()
+      if (!from.includes(state)) {
+        expect(() => act(flight)).toThrow(`it is ${state}`)
+        expect(flight.state).toBe(state)
+        return
+      }
+      act(flight)
+      expect(flight.state).toBe(to ?? state)
+    })
+  }
+
+  it('have only the data that is legal in them', () => {
+    const flight = STATES.refreshing()
+    expect(flight.servedMeanwhile).toBe(PREVIOUS)
+    flight.becomeLate('soft-timeout')
+    expect(flight.late).toBe('soft-timeout')
+    flight.lookUpAgain()
+    expect(flight.servedMeanwhile).toBeUndefined()
+    expect(flight.late).toBeUndefined()
+    expect(flight.live).toBeUndefined()
+  })
+
+  it('keep a notice only while a lookup is under way', () => {
+    const flight = STATES['looking-up']()
+    flight.beginLookup()
+    flight.notice('gap')
+    expect(flight.isOutdated).toBe(true)
+    flight.beginLookup()
+    expect(flight.isOutdated).toBe(false)
+  })
+
+  it('end a wait with any notice, and a queue with a gap only', () => {
+    const heard: string[] = []
+    const waiting = after((flight) => flight.beginWait(rt, (by) => heard.push(by)))
+    waiting.wakeUp()
+    const queued = after((flight) => flight.beginQueue(() => heard.push('queue')))
+    queued.wakeUp()
+    queued.notice('lost')
+    queued.notice('gap')
+    expect(heard).toEqual(['wake-up', 'queue'])
   })
 })

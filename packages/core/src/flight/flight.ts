@@ -1,208 +1,306 @@
-// One key being resolved in this process: everybody who asks for it meanwhile joins and is settled
-// together. A flight leaves the map only if the slot is still its own.
+// One key being resolved in this process, as a state machine. Requests for the key join as waiters.
+//
+//   looking-up > waiting     another process fills; a message or the end of its lease ends the wait
+//              > queued      the store is away, and no slot for a run of the origin is free
+//              > filling     this process runs the origin
+//              > refreshing  as filling, and newcomers are served the previous entry meanwhile
+//   queued     > filling
+//   all four   > looking-up  without a result for the waiters
+//   any        > landed      every waiter is settled, or has moved to a newer flight
 
 import type { HeldEntry } from '../entry/entry.ts'
-import type { Events } from '../events.ts'
 import { newToken } from '../lease/token.ts'
-import type { Clock, Timer } from '../ports/clock.ts'
 import type { Live } from '../stream/live-body.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, Late, Resolution } from './resolution.ts'
+import { type Surroundings, Waiters } from './waiters.ts'
 
-/** The collaborators that a flight itself needs. */
-export interface Surroundings {
-  readonly clock: Clock
-  readonly events: Events
-}
-
-export interface Waiter {
-  readonly caller: Caller
-  readonly settle: (resolution: Resolution) => void
-  readonly waitMs: number
-  /** Runs while another fills. */
-  timer: Timer | undefined
-  /** The flight it waits in now. */
-  flight: Flight
-  /** Fills that it waited for, and that came to nothing. */
-  inVain: number
-}
-
-/** Where purges come faster than it can be made, every fill would be void, and answer one request. */
-const MOST_IN_VAIN = 2
-
-/** What may stand in for what is late, and since when it is known that it was not purged. */
-export interface Spare {
+/** An older entry, served if the work is late. */
+export interface Previous {
   readonly held: HeldEntry
+  /** When it was last known not to be purged. */
   readonly since: number
-  /** That of L1 when it was read. */
+  /** Sequence of L1 when it was read. */
   readonly sequence: number
 }
+
+/** Why a flight looks again: a fill ended, messages may have been lost, or the store is away. */
+export type Notice = 'wake-up' | 'gap' | 'lost'
+
+type State =
+  | {
+      readonly type: 'looking-up'
+      /** The lookup asks for an early refresh of this fresh entry. */
+      readonly early: HeldEntry | undefined
+      /** The key is marked hit-for-miss: new requests do not join, but run the handler. */
+      readonly isPassing: boolean
+      /** A notice came since the lookup was sent, so its reply may be outdated. */
+      isOutdated: boolean
+    }
+  | {
+      readonly type: 'waiting'
+      readonly end: (by: Notice) => void
+      late: Late | undefined
+    }
+  | {
+      readonly type: 'queued'
+      /** Leaves the queue: no waiter is left, or the store may be back. */
+      readonly stop: () => void
+      readonly late: Late
+    }
+  | {
+      readonly type: 'filling'
+      readonly since: number
+      readonly isPassing: boolean
+      late: Late | undefined
+      /** The response on its way, if it may be shown while it comes. */
+      live: Live | undefined
+    }
+  | {
+      readonly type: 'refreshing'
+      readonly since: number
+      /** Served to newcomers at once, while it is valid. */
+      readonly previous: HeldEntry
+      late: Late | undefined
+      live: Live | undefined
+    }
+  | { readonly type: 'landed' }
+
+type StateName = State['type']
 
 export class Flight {
   readonly key: string
   readonly policy: Policy
-  /** In order of arrival; the first still waiting leads. */
-  readonly waiters: Set<Waiter> = new Set()
-  /** Set while a refresh runs behind: whoever comes is answered with it at once, as long as it may be. */
-  copy: HeldEntry | undefined
-  /** Fresh, and drawn to be refreshed before its time: the next look-up asks for that. */
-  early: HeldEntry | undefined
-  /** Set while an answer is on its way that may be shown as it comes. */
-  live: Live | undefined
-  spare: Spare | undefined
-  /** Set while what is awaited is late: whoever takes the spare is answered with it at once. */
-  late: Late | undefined
-  /** Fills without a usable result, not counting those whose client left. See MOST_ABANDONED. */
-  abandoned = 0
-  /** The origin is being run, or has just ended; a purge now means that newcomers need a flight of their own. */
-  filling = false
-  /** When that began. */
-  fillingSince = 0
+  readonly waiters: Waiters
+  #state: State
+  #previous: Previous | undefined
+  #token: string = newToken()
+  #doubted: string | undefined
+  #abandoned = 0
+  /** A fill of another process has ended since the last lookup. */
+  #isWoken = false
+
+  /** `early`: a fresh entry that is to be refreshed early. `isPassing`: the key is hit-for-miss. */
+  constructor(
+    key: string,
+    policy: Policy,
+    start: { readonly early?: HeldEntry; readonly isPassing?: boolean } = {},
+  ) {
+    this.key = key
+    this.policy = policy
+    this.waiters = new Waiters(key, () => this.#stopIfEmpty())
+    const { early, isPassing = false } = start
+    this.#state = { type: 'looking-up', early, isPassing, isOutdated: false }
+  }
+
+  get state(): StateName {
+    return this.#state.type
+  }
+
   /** Names this process's claim to the key until a lease came of it: asked again, it gives the same lease. */
-  token: string = newToken()
-  /** The key is marked hit-for-miss: new requests do not join, but run the handler. */
-  isPassing = false
+  get token(): string {
+    return this.#token
+  }
+
   /**
    * Digest of the request whose run failed. An unlike waiter runs the handler once more before the
    * failure is shared with all.
    */
-  doubted: string | undefined
-  /** Another fills: the clocks of those who wait are running. */
-  counting = false
-  /** Woken, purged or possibly uninformed since the last lookup was sent. */
-  recheck = false
-  /** Another's fill has ended since the last lookup. */
-  woken = false
-  wake: (by: 'wake-up' | 'gap' | 'lost') => void = () => {}
-
-  /** Nobody waits here any more. */
-  deserted: () => void = () => {}
-
-  constructor(key: string, policy: Policy, early?: HeldEntry) {
-    this.key = key
-    this.policy = policy
-    this.early = early
+  get doubted(): string | undefined {
+    return this.#doubted
   }
 
-  /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
-  join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
-    return new Promise((resolve) => {
-      const state = { timer: undefined, flight: this, inVain: 0 }
-      const waiter: Waiter = { caller, waitMs, settle: resolve, ...state }
-      this.waiters.add(waiter)
-      if (this.counting) startClock(rt, waiter)
-    })
+  /** The entry to serve if the work is late. */
+  get previous(): Previous | undefined {
+    return this.#previous
   }
 
-  /** The origin is run from now on. */
-  beginFill(rt: Surroundings): void {
-    this.filling = true
-    this.fillingSince = rt.clock.now()
-    this.startClocks(rt)
+  // looking-up
+
+  /** A lookup is sent: notices from now on make its reply outdated. Returns the entry of an early refresh. */
+  beginLookup(): HeldEntry | undefined {
+    const state = this.#from('begin a lookup', 'looking-up')
+    state.isOutdated = false
+    return state.early
   }
 
-  /** From now on everybody here waits for another. */
-  startClocks(rt: Surroundings): void {
-    this.counting = true
-    for (const waiter of this.waiters) if (waiter.timer === undefined) startClock(rt, waiter)
+  /** The reply is there. Later lookups of this flight ask for no early refresh. */
+  endLookup(isPassing: boolean): void {
+    const { isOutdated } = this.#from('end a lookup', 'looking-up')
+    this.#state = { type: 'looking-up', early: undefined, isPassing, isOutdated }
   }
 
-  /** Removes and returns the first waiter that `may` lead. Its `waitMs` no longer applies. */
-  takeLeader(may: (caller: Caller) => boolean = () => true): Waiter | undefined {
-    for (const waiter of this.waiters) {
-      if (!may(waiter.caller)) continue
-      this.waiters.delete(waiter)
-      waiter.timer?.cancel()
-      return waiter
+  /** Whether a reply to the last lookup may be outdated. */
+  get isOutdated(): boolean {
+    return this.#state.type === 'looking-up' && this.#state.isOutdated
+  }
+
+  /** New requests run the handler instead of joining. */
+  get isPassing(): boolean {
+    const state = this.#state
+    return (state.type === 'looking-up' || state.type === 'filling') && state.isPassing
+  }
+
+  // waiting, queued, filling, refreshing
+
+  /** Another process fills. `end` is called with the notice that ends the wait. */
+  beginWait(rt: Surroundings, end: (by: Notice) => void): void {
+    this.#from('wait', 'looking-up')
+    this.#state = { type: 'waiting', end, late: undefined }
+    this.waiters.startClocks(rt)
+  }
+
+  /** No slot is free. `stop` is called if no waiter is left, or if the store may be back. */
+  beginQueue(stop: () => void): void {
+    this.#from('queue', 'looking-up')
+    this.#state = { type: 'queued', stop, late: 'origin-queue' }
+  }
+
+  /** The flight stays in the queue: its waiters' clocks run. */
+  stayQueued(rt: Surroundings): void {
+    this.#from('stay in the queue', 'queued')
+    this.waiters.startClocks(rt)
+  }
+
+  /** The origin runs from now on. With `previous`, newcomers are served that meanwhile. */
+  beginFill(rt: Surroundings, previous?: HeldEntry): void {
+    const since = rt.clock.now()
+    const rest = { since, late: undefined, live: undefined }
+    if (previous === undefined) {
+      this.#from('fill', 'looking-up', 'queued')
+      this.#state = { type: 'filling', isPassing: this.isPassing, ...rest }
+    } else {
+      this.#from('refresh', 'looking-up')
+      this.#state = { type: 'refreshing', previous, ...rest }
     }
-    return undefined
+    this.waiters.startClocks(rt)
   }
 
-  first(): Waiter | undefined {
-    return this.waiters.values().next().value
+  /** The origin runs, or its result is being committed. */
+  get isFilling(): boolean {
+    return this.#state.type === 'filling' || this.#state.type === 'refreshing'
   }
 
-  /** Waits no more: there is something for this one alone. */
-  release(waiter: Waiter, resolution: Resolution): void {
-    waiter.timer?.cancel()
-    waiter.settle(resolution)
-    this.remove(waiter)
+  /** When the fill began. */
+  get fillingSince(): number {
+    return this.#from('tell since when it fills', 'filling', 'refreshing').since
   }
 
-  remove(waiter: Waiter): void {
-    this.waiters.delete(waiter)
-    if (this.waiters.size === 0) this.deserted()
+  /** Served to newcomers at once, while it is valid. */
+  get servedMeanwhile(): HeldEntry | undefined {
+    return this.#state.type === 'refreshing' ? this.#state.previous : undefined
   }
 
-  /** Releases waiters whose client has left, so that none of them leads. */
-  dropGone(): void {
-    for (const waiter of this.waiters) {
-      if (waiter.caller.isGone?.()) this.release(waiter, { type: 'gone' })
-    }
+  /** The response on its way. */
+  get live(): Live | undefined {
+    const state = this.#state
+    return state.type === 'filling' || state.type === 'refreshing' ? state.live : undefined
   }
 
-  settleAll(resolution: Resolution): void {
-    const waiters = [...this.waiters]
-    this.waiters.clear()
-    for (const waiter of waiters) waiter.timer?.cancel()
-    this.deserted()
-    settleInTurns(waiters, resolution, 0)
+  showLive(live: Live): void {
+    this.#from('show a response', 'filling', 'refreshing').live = live
   }
 
-  /** A fill ended, here or elsewhere, and there is nothing. */
-  waitedInVain(): void {
-    this.woken = false
-    for (const waiter of this.waiters) waiter.inVain += 1
+  /** The work is late: the previous entry may be served from now on. */
+  becomeLate(why: Late): void {
+    this.#from('be late', 'waiting', 'filling', 'refreshing').late = why
   }
 
-  /** Somebody has waited in vain too often to wait for another process once more. */
-  get isLongAwaited(): boolean {
-    return (this.first()?.inVain ?? 0) >= MOST_IN_VAIN
+  get late(): Late | undefined {
+    return 'late' in this.#state ? this.#state.late : undefined
   }
 
-  /**
-   * For what nobody may keep. Who has waited in vain too often gets it: it was begun after they asked, as a run of their own
-   * would have been, which nobody would take from them either.
-   */
-  settleLongAwaited(resolution: Resolution): void {
-    for (const waiter of this.waiters) {
-      if (waiter.inVain >= MOST_IN_VAIN) this.release(waiter, resolution)
-    }
+  /** Looks up again. A fill that ends so brought no result for the waiters. */
+  lookUpAgain(): void {
+    if (this.isFilling) this.countRefusal()
+    const { isPassing } = this
+    this.#from('look up', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
+    this.#state = { type: 'looking-up', early: undefined, isPassing, isOutdated: false }
   }
 
-  /** Over: nobody can join any more, and everybody is told. */
-  land(flights: Map<string, Flight>, resolution: Resolution): void {
-    this.leave(flights)
-    this.settleAll(resolution)
-  }
-
-  /** Everybody waits in another flight from now on, each with the rest of its own `waitMs`. */
-  moveTo(other: Flight): void {
-    for (const waiter of this.waiters) {
-      waiter.flight = other
-      other.waiters.add(waiter)
-    }
-    this.waiters.clear()
-  }
-
-  leave(flights: Map<string, Flight>): void {
+  /** Ends the flight: it leaves the map in the same step, so that no request joins it. */
+  land(flights: Map<string, Flight>, resolution?: Resolution): void {
+    this.#from('land', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
     if (flights.get(this.key) === this) flights.delete(this.key)
+    if (resolution !== undefined) this.waiters.settleAll(resolution)
+    this.#state = { type: 'landed' }
   }
-}
 
-/** Of those who wait for one key. Each is an answer to write; in between others have their turn of the event loop. */
-const MOST_IN_A_TURN = 100
+  // Notices from the store
 
-function settleInTurns(waiters: readonly Waiter[], resolution: Resolution, from: number): void {
-  const end = Math.min(from + MOST_IN_A_TURN, waiters.length)
-  for (let i = from; i < end; i++) waiters[i]?.settle(resolution)
-  if (end < waiters.length) setImmediate(settleInTurns, waiters, resolution, end)
-}
+  /** A reply under way may be outdated. Ends a wait, and a gap ends a queue: the store may be back. */
+  notice(by: Notice): void {
+    const state = this.#state
+    if (state.type === 'looking-up') state.isOutdated = true
+    else if (state.type === 'waiting') state.end(by)
+    else if (state.type === 'queued' && by === 'gap') state.stop()
+  }
 
-function startClock(rt: Surroundings, waiter: Waiter): void {
-  waiter.timer = rt.clock.setTimer(waiter.waitMs, () => {
-    waiter.flight.remove(waiter)
-    rt.events.emit({ type: 'wait.timed-out', key: waiter.flight.key })
-    waiter.settle({ type: 'timed-out', previous: undefined })
-  })
+  /** A fill of another process has ended. */
+  wakeUp(): void {
+    this.#isWoken = true
+    this.notice('wake-up')
+  }
+
+  /** A purge, or purges that may have been missed. A purge by key leaves no mark, so the previous entry goes. */
+  forget(by: Notice): void {
+    this.#previous = undefined
+    this.notice(by)
+  }
+
+  /** Whether a wake-up came since the last call. */
+  takeWakeUp(): boolean {
+    const isWoken = this.#isWoken
+    this.#isWoken = false
+    return isWoken
+  }
+
+  /** A request joins. It is settled together with the others. */
+  join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
+    this.#from('be joined', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
+    return this.waiters.join(rt, caller, waitMs)
+  }
+
+  /** A fill ended, here or elsewhere, without a result for the waiters. */
+  countRefusal(): void {
+    this.#isWoken = false
+    this.waiters.countRefusal()
+  }
+
+  // What earlier fills left behind
+
+  /** The lease that came of the token has ended: the next claim has a name of its own. */
+  renewToken(): void {
+    this.#token = newToken()
+  }
+
+  keepPrevious(previous: Previous | undefined): void {
+    this.#previous = previous
+  }
+
+  /** The run of this request failed. */
+  doubt(like: string): void {
+    this.#doubted = like
+  }
+
+  /** Counts a run without a usable result. Returns how many there were. */
+  countAbandoned(): number {
+    this.#abandoned += 1
+    return this.#abandoned
+  }
+
+  get abandoned(): number {
+    return this.#abandoned
+  }
+
+  #stopIfEmpty(): void {
+    if (this.waiters.size === 0 && this.#state.type === 'queued') this.#state.stop()
+  }
+
+  /** The state, if it is one of these. Anything else is a defect of the caller. */
+  #from<T extends StateName>(action: string, ...types: T[]): Extract<State, { type: T }> {
+    const state = this.#state
+    if (types.some((type) => type === state.type)) return state as Extract<State, { type: T }>
+    throw new Error(`the flight of ${this.key} cannot ${action}: it is ${state.type}`)
+  }
 }

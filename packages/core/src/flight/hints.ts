@@ -15,9 +15,7 @@ export function onWake(rt: Runtime, key: string): void {
   if (slot?.type === 'hold') slot.askAgainAt = 0
   const flight = rt.flights.get(key)
   if (flight === undefined) return
-  flight.woken = true
-  flight.recheck = true
-  flight.wake('wake-up')
+  flight.wakeUp()
 }
 
 /**
@@ -38,11 +36,8 @@ export function forget(rt: Runtime, group: string, soft = false): void {
 }
 
 function lookAgain(rt: Runtime, flight: Flight, why: 'wake-up' | 'gap'): void {
-  flight.recheck = true
-  // A purge by key leaves no mark to judge it by.
-  flight.spare = undefined
-  flight.wake(why)
-  if (flight.filling) rt.flights.delete(flight.key)
+  flight.forget(why)
+  if (flight.isFilling) rt.flights.delete(flight.key)
 }
 
 /**
@@ -85,16 +80,10 @@ export function onForget(rt: Runtime, floor: Position): void {
 
 /** Wake-ups may have been missed: all waiters look again. */
 export function onGap(rt: Runtime): void {
-  for (const flight of rt.flights.values()) {
-    flight.recheck = true
-    flight.wake('gap')
-  }
+  for (const flight of rt.flights.values()) flight.notice('gap')
 }
 
 /** No wake-up will come. Waiters look up, find the store away, and continue without it. */
 export function onLostStore(rt: Runtime): void {
-  for (const flight of rt.flights.values()) {
-    flight.recheck = true
-    flight.wake('lost')
-  }
+  for (const flight of rt.flights.values()) flight.notice('lost')
 }

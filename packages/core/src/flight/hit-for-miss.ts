@@ -25,8 +25,8 @@ export async function passAndTry(
   rt.l1.put(key, passSlot(rt.clock.now(), forMs, quietMs), since)
   // A fill hides conditions and ranges from the handler, so these clients could lose a 304 or 206
   // to a run whose response will hardly be stored. They do not lead.
-  const leader = grant && flight.takeLeader(({ hidesFields }) => !hidesFields?.())
-  flight.settleAll(HIT_FOR_MISS)
+  const leader = grant && flight.waiters.takeLeader(({ hidesFields }) => !hidesFields?.())
+  flight.waiters.settleAll(HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {
     void giveBack(rt, grant)

@@ -35,36 +35,45 @@ export type Found =
     }
 
 export interface Lookup {
-  readonly found: Found
+  /** Undefined when the store cannot be reached. */
+  readonly found: Found | undefined
+  /** The entry that the lookup asked to refresh early. */
+  readonly early: HeldEntry | undefined
   /** L1's sequence before the lookup was sent. */
   readonly since: number
 }
 
-/** Undefined when the store cannot be reached; a lease that an earlier reply gave is then given back. */
-export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup | undefined> {
+/** If the store fails in between, a lease that an earlier reply gave is given back. */
+export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
   let granted: Grant | undefined
-  try {
-    for (;;) {
-      flight.recheck = false
-      const since = rt.l1.sequence()
-      const { token, policy, early } = flight
-      const like = flight.doubted && flight.first()?.caller.likeness?.()
-      const request = {
-        token,
-        leaseMs: policy.leaseMs,
-        ...(early && { early: true }),
-        ...(like && { like }),
-      }
-      const found = await ask(rt, flight.key, request, early)
+  for (;;) {
+    const early = flight.beginLookup()
+    const since = rt.l1.sequence()
+    try {
+      const found = await ask(rt, flight.key, requestOf(flight, early), early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
       // token gives the same lease, if it is still ours. An early refresh does not ask again.
-      if (!flight.recheck || early !== undefined) return { found, since }
+      if (flight.isOutdated && early === undefined) continue
+      flight.endLookup(found.status === 'pass')
+      return { found, early, since }
+    } catch (error) {
+      if (granted !== undefined) void giveBack(rt, granted)
+      rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
+      flight.endLookup(flight.isPassing)
+      return { found: undefined, early, since }
     }
-  } catch (error) {
-    if (granted !== undefined) void giveBack(rt, granted)
-    rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
-    return undefined
+  }
+}
+
+function requestOf(flight: Flight, early: HeldEntry | undefined): LookupRequest {
+  const { token, policy, doubted } = flight
+  const like = doubted && flight.waiters.first()?.caller.likeness?.()
+  return {
+    token,
+    leaseMs: policy.leaseMs,
+    ...(early && { early: true }),
+    ...(like && { like }),
   }
 }
 
@@ -82,14 +91,14 @@ export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefi
   return found.held
 }
 
-/** `copyOfCaller`: the caller's copy, used if L1 has none. */
+/** `previous`: the caller's copy, used if L1 has none. */
 async function ask(
   rt: Runtime,
   key: string,
   request: LookupRequest,
-  copyOfCaller?: HeldEntry,
+  previous?: HeldEntry,
 ): Promise<Found> {
-  const known = knownCopy(rt, key, copyOfCaller)
+  const known = knownCopy(rt, key, previous)
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
   let copy = known?.held
@@ -109,10 +118,10 @@ async function ask(
 function knownCopy(
   rt: Runtime,
   key: string,
-  copyOfCaller: HeldEntry | undefined,
+  previous: HeldEntry | undefined,
 ): { held: HeldEntry | undefined; about: Partial<LookupRequest> } | undefined {
   const slot = rt.l1.get(key)
-  const held = slot?.type === 'hold' ? slot.held : copyOfCaller
+  const held = slot?.type === 'hold' ? slot.held : previous
   if (held === undefined) return undefined
   const left = afterPurges(rt, held)
   if (left === undefined) {

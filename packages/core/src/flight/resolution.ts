@@ -85,7 +85,7 @@ export type Resolution =
       readonly from: 'l1' | 'l2' | 'fill'
     }
   /** What was waited for is late. */
-  | { readonly type: 'stand-in'; readonly held: HeldEntry; readonly why: Late }
+  | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: Late }
   /** Another's answer, as it comes. The chunks are to be read, or returned. */
   | {
       readonly type: 'live'

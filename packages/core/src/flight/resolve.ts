@@ -1,10 +1,9 @@
-// The journey, for a request or a call: L1, coalesce, lookup-or-lease, fill, commit, or wait. Everything
-// after L1 happens once per key and process, however many ask.
+// One request or call from L1 on: coalesce, lookup or lease, fill, commit, or wait. Everything after
+// L1 happens once per key and process, however many requests there are.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Pass } from '../l1/l1.ts'
 import { afterPurges, goodCopy, isConfirmed, trusted } from '../l1/validity.ts'
-import { newToken } from '../lease/token.ts'
 import { joinLive } from '../stream/collapse.ts'
 import { fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
@@ -13,12 +12,11 @@ import { giveBack } from './give-back.ts'
 import { HIT_FOR_MISS, passAndTry, passWithoutStore } from './hit-for-miss.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
-import { holdOff, isDue, refreshEarly } from './refresh-early.ts'
+import { holdOff, isDue, refreshEarly, serveStale } from './refresh.ts'
 import type { Caller, LeasedFill, Resolution, Shared } from './resolution.ts'
-import { answerStale } from './revalidate.ts'
 import type { Runtime } from './runtime.ts'
-import { isRepeated, shareFailure } from './shared-failure.ts'
-import { inTime, mayBeLate, spareInMemory, standInFor } from './soft-timeout.ts'
+import { serveFailed } from './shared-failure.ts'
+import { lateResolution, leaderTakes, previousInL1 } from './soft-timeout.ts'
 import { waitForHolder } from './wait.ts'
 
 /** Answers at once when L1 can; never rejects. */
@@ -40,14 +38,14 @@ export function resolve(
   const freshness = freshnessAt(held, now)
   if (freshness === 'fresh') {
     if (policy.earlyRefresh > 0 && now >= slot.drawAgainAt && isDue(rt, policy, held, now)) {
-      takeOffEarly(rt, key, policy, held, caller)
+      startEarlyRefresh(rt, key, policy, held, caller)
     }
     return hit(rt, key, held, false, 'l1')
   }
   if (freshness !== 'stale') return coalesce(rt, key, policy, caller)
   if (now < slot.askAgainAt || rt.flights.has(key)) return hit(rt, key, held, true, 'l1')
   if (policy.revalidate === 'foreground') return coalesce(rt, key, policy, caller)
-  takeOff(rt, new Flight(key, policy), caller)
+  start(rt, new Flight(key, policy), caller)
   return hit(rt, key, held, true, 'l1')
 }
 
@@ -61,13 +59,10 @@ function passOrTry(
 ): Resolution | Promise<Resolution> {
   if (rt.flights.has(key) || rt.clock.now() < askAgainAt) return HIT_FOR_MISS
   if (caller.hidesFields?.()) return HIT_FOR_MISS
-  const flight = new Flight(key, policy)
-  flight.isPassing = true
-  const resolution = flight.join(rt, caller, policy.waitMs)
-  takeOff(rt, flight, undefined)
-  return resolution
+  return startWith(rt, new Flight(key, policy, { isPassing: true }), caller)
 }
 
+/** Joins the flight of the key, or starts one. */
 function coalesce(
   rt: Runtime,
   key: string,
@@ -75,124 +70,145 @@ function coalesce(
   caller: Caller,
 ): Resolution | Promise<Resolution> {
   const present = joinable(rt, key)
-  if (present?.isPassing) return HIT_FOR_MISS
-  const copy = present && usableCopy(rt, present)
-  if (copy !== undefined) return hit(rt, key, copy.held, copy.stale, 'l2')
-  if (present !== undefined) {
-    const standIn = standInFor(rt, present, caller)
-    if (standIn !== undefined) return standIn
-    rt.events.collapsed += 1
-    return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
-  }
-  const flight = new Flight(key, policy)
-  const resolution = flight.join(rt, caller, policy.waitMs)
-  takeOff(rt, flight, undefined)
+  if (present === undefined) return startWith(rt, new Flight(key, policy), caller)
+  if (present.isPassing) return HIT_FOR_MISS
+  const previous = servable(rt, present)
+  if (previous !== undefined) return hit(rt, key, previous.held, previous.stale, 'l2')
+  const late = lateResolution(rt, present, caller)
+  if (late !== undefined) return late
+  rt.events.collapsed += 1
+  return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
+}
+
+/**
+ * The flight of the key. New requests do not join a fill that began long ago if purges may have been
+ * missed since: it may bring a purged response.
+ */
+function joinable(rt: Runtime, key: string): Flight | undefined {
+  const present = rt.flights.get(key)
+  return present?.isFilling && !isConfirmed(rt, present.fillingSince) ? undefined : present
+}
+
+/** The entry that is served while this flight refreshes it, under the rules for copies from other processes. */
+function servable(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
+  const { servedMeanwhile } = flight
+  const held = servedMeanwhile && trusted(rt, servedMeanwhile)
+  const freshness = held && freshnessAt(held, rt.clock.now())
+  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
+  return { held, stale: freshness === 'stale' }
+}
+
+/** With a `refresher`, the flight runs the origin even if no request waits. */
+function start(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
+  rt.flights.set(flight.key, flight)
+  void run(rt, flight, refresher)
+}
+
+function startWith(rt: Runtime, flight: Flight, caller: Caller): Promise<Resolution> {
+  const resolution = flight.join(rt, caller, flight.policy.waitMs)
+  start(rt, flight, undefined)
   return resolution
 }
 
-/** A fill that began long ago, with purges unheard since, may bring what was purged: newcomers get one of their own. */
-function joinable(rt: Runtime, key: string): Flight | undefined {
-  const present = rt.flights.get(key)
-  return present?.filling && !isConfirmed(rt, present.fillingSince) ? undefined : present
-}
-
-/** What is answered with while this flight refreshes behind: as a copy in memory that was not made here. */
-function usableCopy(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
-  const copy = flight.copy && trusted(rt, flight.copy)
-  const freshness = copy && freshnessAt(copy, rt.clock.now())
-  if (copy === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
-  return { held: copy, stale: freshness === 'stale' }
-}
-
-/** Starts the flight. With a `refresher`, nobody needs to be waiting. */
-function takeOff(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
-  rt.flights.set(flight.key, flight)
-  void fly(rt, flight, refresher)
-}
-
-/** For one caller, who is answered with what is fresh; unless the key is being asked for, or filled, already. */
-function takeOffEarly(
+/** For one caller, who is served the fresh entry; unless the key is being looked up or filled already. */
+function startEarlyRefresh(
   rt: Runtime,
   key: string,
   policy: Policy,
-  held: HeldEntry,
+  early: HeldEntry,
   caller: Caller,
 ): void {
-  if (!rt.flights.has(key)) takeOff(rt, new Flight(key, policy, held), caller)
+  if (!rt.flights.has(key)) start(rt, new Flight(key, policy, { early }), caller)
 }
 
-/** Ends by leaving the map and settling everybody in one step, so that nobody joins what is over. */
-async function fly(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<void> {
+/** Ends by leaving the map and settling all waiters in one step, so that no request joins a flight that is over. */
+async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<void> {
   for (;;) {
-    const shared = await step(rt, flight, refresher)
-    // A purge that came since the look-up: what it found is the past. What was filled is not handed to newcomers anyway.
-    const isPast = (flight.recheck && !flight.filling) || isVoid(rt, shared)
-    if (shared !== 'again' && !isPast) return flight.land(rt.flights, shared)
-    if (flight.filling) flight.waitedInVain()
-    flight.filling = false
+    const shared = await lookUpAndAct(rt, flight, refresher)
+    // A notice since the lookup makes its reply outdated. New requests do not get the result of a
+    // fill anyway.
+    if (shared !== 'again' && !flight.isOutdated && !isVoid(rt, shared)) {
+      return flight.land(rt.flights, shared)
+    }
+    flight.lookUpAgain()
     rejoin(rt, flight)
-    if (flight.waiters.size === 0) return flight.leave(rt.flights)
+    if (flight.waiters.size === 0) return flight.land(rt.flights)
   }
 }
 
-/** Purged after it was written, and before everybody was told. */
+/** The entry was purged after it was written, and before the waiters were settled. */
 function isVoid(rt: Runtime, shared: Shared): boolean {
   if (shared === 'again' || shared.type !== 'hit') return false
   return afterPurges(rt, shared.held) === undefined
 }
 
-/** One look-up, and what follows from it. */
-async function step(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<Shared> {
-  const drawn = flight.early
-  // The store tells no second process what there is for errors, and then it leaves memory.
-  flight.spare = spareInMemory(rt, flight.key) ?? flight.spare
-  const lookup = await lookupOrLease(rt, flight)
-  flight.early = undefined
-  if (lookup === undefined) {
-    if (drawn !== undefined) {
-      holdOff(rt, drawn, flight.key, rt.failureBackoffMs)
-      return 'again'
-    }
-    if (flight.isPassing) return passWithoutStore(rt, flight.key)
-    return fillUncoordinated(rt, flight, refresher)
-  }
-  const { found, since } = lookup
-  flight.isPassing = found.status === 'pass'
-  if (flight.recheck) {
-    // Whoever waits asks again under the same name, and has the lease still; nobody else would end it.
-    const grant = 'grant' in found ? found.grant : undefined
-    if (grant !== undefined && (drawn !== undefined || flight.waiters.size === 0)) {
-      void giveBack(rt, grant)
-      flight.token = newToken()
-    }
-    return 'again'
-  }
-  if (flight.woken && (found.status === 'busy' || found.status === 'leased')) flight.waitedInVain()
-  flight.woken = false
+/** One lookup, and what follows from its reply. */
+async function lookUpAndAct(
+  rt: Runtime,
+  flight: Flight,
+  refresher: Caller | undefined,
+): Promise<Shared> {
+  // Kept over lookups: the store sends no second process an entry that is kept for errors, and then
+  // L1 drops it.
+  flight.keepPrevious(previousInL1(rt, flight.key) ?? flight.previous)
+  const { found, early, since } = await lookupOrLease(rt, flight)
+  if (found === undefined) return withoutStore(rt, flight, early, refresher)
+  if (flight.isOutdated) return giveUpLookup(rt, flight, found, early)
+  const isWoken = flight.takeWakeUp()
+  if (isWoken && (found.status === 'busy' || found.status === 'leased')) flight.countRefusal()
   switch (found.status) {
+    case 'fresh':
+      if (early === undefined) return serveFresh(rt, flight, found.held)
+      return refreshEarly(rt, flight, { ...found, early, since }, refresher)
+    case 'stale':
+      return serveStale(rt, flight, { ...found, since }, refresher)
     case 'leased':
       return fillUnderLease(rt, flight, { ...found, since }, refresher)
     case 'busy':
-      if (flight.isLongAwaited) return fillUncoordinated(rt, flight, refresher)
-      if (flight.waiters.size > 0) {
-        const wait = () => waitForHolder(rt, flight, found.busyForMs)
-        await inTime(rt, flight, flight.spare, wait)
-      }
-      return 'again'
-    case 'stale':
-      return answerStale(rt, flight, { ...found, since }, refresher)
-    case 'fresh':
-      if (drawn === undefined) return answerFresh(rt, flight, found.held)
-      return refreshEarly(rt, flight, { ...found, drawn, since }, refresher)
+      if (flight.waiters.isPastRefusals) return fillUncoordinated(rt, flight, refresher)
+      return waitForHolder(rt, flight, found.busyForMs)
     case 'pass':
       return passAndTry(rt, flight, { ...found, since })
     case 'failed':
-      return answerFailed(rt, flight, found)
+      return serveFailed(rt, flight, found)
   }
 }
 
-/** Everybody gets it, and draws. */
-function answerFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
+/** The store cannot be reached. An early refresh is not worth a run without a lease. */
+function withoutStore(
+  rt: Runtime,
+  flight: Flight,
+  early: HeldEntry | undefined,
+  refresher: Caller | undefined,
+): Shared | Promise<Shared> {
+  if (early !== undefined) {
+    holdOff(rt, early, flight.key, rt.failureBackoffMs)
+    return 'again'
+  }
+  if (flight.isPassing) return passWithoutStore(rt, flight.key)
+  return fillUncoordinated(rt, flight, refresher)
+}
+
+/**
+ * A notice made the reply outdated. Waiters look up again under the same token, and have the lease
+ * still. Without them, only this process can end the lease.
+ */
+function giveUpLookup(
+  rt: Runtime,
+  flight: Flight,
+  found: Found,
+  early: HeldEntry | undefined,
+): 'again' {
+  const grant = 'grant' in found ? found.grant : undefined
+  if (grant !== undefined && (early !== undefined || flight.waiters.size === 0)) {
+    void giveBack(rt, grant)
+    flight.renewToken()
+  }
+  return 'again'
+}
+
+/** Serves all waiters. One of them may draw an early refresh. */
+function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   const { key, policy } = flight
   const now = rt.clock.now()
   let due: Caller | undefined
@@ -200,28 +216,11 @@ function answerFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
     rt.events.hit(key, 'l2', false)
     if (policy.earlyRefresh > 0 && due === undefined && isDue(rt, policy, held, now)) due = caller
   }
-  // In a flight of its own, which takes the place of this one.
+  // The refresh is a flight of its own, which takes the place of this one.
   if (due !== undefined && rt.flights.get(key) === flight) {
-    takeOff(rt, new Flight(key, policy, held), due)
+    start(rt, new Flight(key, policy, { early: held }), due)
   }
   return { type: 'hit', held, stale: false, from: 'l2' }
-}
-
-/** Answers with the failure that the store remembers, or with the stale entry. */
-function answerFailed(
-  rt: Runtime,
-  flight: Flight,
-  { failure, forMs, held }: Extract<Found, { status: 'failed' }>,
-): Shared {
-  const { key } = flight
-  const isCovered = held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale'
-  const rest = { retryAfterMs: forMs, error: undefined, previous: held }
-  const failed = { type: 'failed', failure, ...rest } as const
-  const isForAll = isCovered || isRepeated(flight, failed)
-  const shared = isForAll ? failed : shareFailure(flight, failed)
-  if (shared === 'again') return shared
-  rt.events.emit({ type: 'failure.shared', key, failure })
-  return isCovered ? { type: 'hit', held, stale: true, from: 'l2' } : shared
 }
 
 async function fillUnderLease(
@@ -230,9 +229,9 @@ async function fillUnderLease(
   leased: LeasedFill,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  flight.dropGone()
-  const leader = mayBeLate(flight, leased.previous) ? undefined : flight.takeLeader()
-  const caller = leader?.caller ?? flight.first()?.caller ?? refresher
+  flight.waiters.dropGone()
+  const leader = leaderTakes(flight, leased.previous) ? undefined : flight.waiters.takeLeader()
+  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) {
     await rt.store.fail(leased.grant, undefined, 0).catch(() => {})
     return 'again'
@@ -244,19 +243,19 @@ async function fillUnderLease(
   })
 }
 
-/** Those who look again may find a newer flight of their key, since a purge or a fill that took long: then they move over. */
+/** After a purge or a long fill there may be a newer flight of the key. The waiters then move to it. */
 function rejoin(rt: Runtime, flight: Flight): void {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
   if (present.isPassing) {
-    flight.settleAll(HIT_FOR_MISS)
+    flight.waiters.settleAll(HIT_FOR_MISS)
     return
   }
-  flight.waitedInVain()
-  flight.moveTo(present)
-  const copy = usableCopy(rt, present)
-  if (copy !== undefined) present.settleAll({ type: 'hit', ...copy, from: 'l2' })
+  flight.countRefusal()
+  flight.waiters.moveTo(present.waiters)
+  const previous = servable(rt, present)
+  if (previous !== undefined) present.waiters.settleAll({ type: 'hit', ...previous, from: 'l2' })
 }
 
 function hit(

@@ -2,8 +2,11 @@
 // requests only. Then one unlike request runs the handler again. If that fails too, the origin is
 // failing, and all requests share the failure.
 
+import { freshnessAt } from '../entry/entry.ts'
 import type { Flight } from './flight.ts'
+import type { Found } from './lookup-or-lease.ts'
 import type { Caller, FillResult, Resolution, Shared } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 
 type Failed = Extract<Resolution, { type: 'failed' }>
 
@@ -24,11 +27,9 @@ export function attributed(flight: Flight, caller: Caller, result: FillResult): 
 export function shareFailure(flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure
   if (like === undefined) return failed
-  for (const waiter of flight.waiters) {
-    if (isLike(waiter.caller, like)) flight.release(waiter, failed)
-  }
+  flight.waiters.settleEach(({ caller }) => (isLike(caller, like) ? failed : undefined))
   if (flight.waiters.size === 0) return failed
-  flight.doubted = like
+  flight.doubt(like)
   return 'again'
 }
 
@@ -36,11 +37,8 @@ export function shareFailure(flight: Flight, failed: Failed): Shared {
  * Whether the store repeats a failure although the lookup named an unlike request. A store that
  * does not know `like` does that. The failure is then shared: looking up again would never end.
  */
-export function isRepeated(
-  flight: Flight,
-  { failure: { like } }: Pick<Failed, 'failure'>,
-): boolean {
-  const first = flight.first()
+function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure'>): boolean {
+  const first = flight.waiters.first()
   if (like === undefined || flight.doubted !== like || first === undefined) return false
   return !isLike(first.caller, like)
 }
@@ -48,4 +46,21 @@ export function isRepeated(
 /** A call without a request (`getOrSet`) is like any other. */
 function isLike({ likeness }: Caller, like: string): boolean {
   return likeness === undefined || likeness() === like
+}
+
+/** Serves the failure that the store remembers, or the stale entry. */
+export function serveFailed(
+  rt: Runtime,
+  flight: Flight,
+  { failure, forMs, held }: Extract<Found, { status: 'failed' }>,
+): Shared {
+  const { key } = flight
+  const isCovered = held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale'
+  const rest = { retryAfterMs: forMs, error: undefined, previous: held }
+  const failed = { type: 'failed', failure, ...rest } as const
+  const isForAll = isCovered || isRepeated(flight, failed)
+  const shared = isForAll ? failed : shareFailure(flight, failed)
+  if (shared === 'again') return shared
+  rt.events.emit({ type: 'failure.shared', key, failure })
+  return isCovered ? { type: 'hit', held, stale: true, from: 'l2' } : shared
 }

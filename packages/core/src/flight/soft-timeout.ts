@@ -1,69 +1,70 @@
-// Side path: a fill or lookup is late, and a stale entry may stand in for it. Waiters and new
+// Side path: a fill or lookup is late, and a stale entry may be served instead. Waiters and new
 // requests are served stale, and the late work goes on in the background.
 
 import { type HeldEntry, mayCover } from '../entry/entry.ts'
 import { goodCopy, isConfirmed, leftOf } from '../l1/validity.ts'
-import type { Flight, Spare } from './flight.ts'
-import type { Caller, Late, LeasedFill, Resolution } from './resolution.ts'
+import type { Flight, Previous } from './flight.ts'
+import type { Caller, LeasedFill, Resolution } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 
-/** The spare from a reply of the store. */
-export function spareFrom(rt: Runtime, { previous, since }: LeasedFill): Spare | undefined {
+/** The previous entry from a reply of the store. */
+export function previousFrom(rt: Runtime, { previous, since }: LeasedFill): Previous | undefined {
   return previous && { held: previous, since: rt.clock.now(), sequence: since }
 }
 
-/** The spare from memory. */
-export function spareInMemory(rt: Runtime, key: string): Spare | undefined {
+/** The previous entry in memory. */
+export function previousInL1(rt: Runtime, key: string): Previous | undefined {
   const slot = rt.l1.get(key)
   if (slot?.type !== 'hold') return undefined
   const held = goodCopy(rt, slot)
   return held && { held, since: slot.begunAt, sequence: rt.l1.sequence() }
 }
 
-/** Waits for `work`. After softTimeoutMs, requests that accept the spare stop waiting. */
-export function inTime<T>(
+/** Waits for `work`. After softTimeoutMs, requests that accept the previous entry stop waiting. */
+export function withSoftTimeout<T>(
   rt: Runtime,
   flight: Flight,
-  spare: Spare | undefined,
+  previous: Previous | undefined,
   work: () => Promise<T>,
 ): Promise<T> {
   const { softTimeoutMs } = flight.policy
-  flight.spare = spare
-  if (softTimeoutMs === undefined || spare === undefined) return work()
-  const timer = rt.clock.setTimer(softTimeoutMs, () => standIn(rt, flight, 'soft-timeout'))
-  return work().finally(() => {
-    timer.cancel()
-    flight.late = undefined
+  flight.keepPrevious(previous)
+  if (softTimeoutMs === undefined || previous === undefined) return work()
+  const timer = rt.clock.setTimer(softTimeoutMs, () => {
+    flight.becomeLate('soft-timeout')
+    serveLate(rt, flight)
   })
+  return work().finally(() => timer.cancel())
 }
 
 /**
- * Whether the leader may be served this spare. Then its run is in the background from the start,
+ * Whether the leader may be served this entry. Then its run is in the background from the start,
  * since its response may be sent before the run has a result.
  */
-export function mayBeLate({ policy, waiters }: Flight, held: HeldEntry | undefined): boolean {
-  if (policy.softTimeoutMs === undefined || held === undefined) return false
-  const [first] = waiters
-  return first?.caller.takesStale?.(held) ?? false
+export function leaderTakes({ policy, waiters }: Flight, previous: HeldEntry | undefined): boolean {
+  if (policy.softTimeoutMs === undefined || previous === undefined) return false
+  return waiters.first()?.caller.takesStale?.(previous) ?? false
 }
 
-/** Serves the spare from now on, until the late work is done. */
-export function standIn(rt: Runtime, flight: Flight, why: Late): void {
-  flight.late = why
-  for (const waiter of flight.waiters) {
-    const resolution = standInFor(rt, flight, waiter.caller)
-    if (resolution !== undefined) flight.release(waiter, resolution)
+/** Serves the previous entry to the waiters that accept it. */
+export function serveLate(rt: Runtime, flight: Flight): void {
+  flight.waiters.settleEach(({ caller }) => lateResolution(rt, flight, caller))
+}
+
+/** The previous entry for this caller, if the work is late and the caller accepts it. */
+export function lateResolution(
+  rt: Runtime,
+  flight: Flight,
+  caller: Caller,
+): Resolution | undefined {
+  const { key, late: why, previous } = flight
+  if (why === undefined || previous === undefined || !isConfirmed(rt, previous.since)) {
+    return undefined
   }
-}
-
-/** The spare for this caller, if something is late and the caller accepts it. */
-export function standInFor(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
-  const { key, late, spare } = flight
-  if (late === undefined || spare === undefined || !isConfirmed(rt, spare.since)) return undefined
-  const held = leftOf(rt, key, spare.sequence, spare.held)
+  const held = leftOf(rt, key, previous.sequence, previous.held)
   if (held === undefined || !mayCover(held, rt.clock.now()) || !caller.takesStale?.(held)) {
     return undefined
   }
-  rt.events.emit({ type: 'stood-in', key, why: late })
-  return { type: 'stand-in', held, why: late }
+  rt.events.emit({ type: 'stood-in', key, why })
+  return { type: 'late', previous: held, why }
 }

@@ -63,11 +63,8 @@ function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
 /** False when newcomers must not see it: purged since, or nobody would have told us. */
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
   if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
-  flight.live = live
-  for (const waiter of flight.waiters) {
-    const resolution = waiter.caller.takesLive ? liveFor(live) : undefined
-    if (resolution !== undefined) flight.release(waiter, resolution)
-  }
+  flight.showLive(live)
+  flight.waiters.settleEach(({ caller }) => (caller.takesLive ? liveFor(live) : undefined))
   return true
 }
 

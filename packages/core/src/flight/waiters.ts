@@ -1,0 +1,162 @@
+// The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
+
+import type { Events } from '../events.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
+import type { Caller, Resolution } from './resolution.ts'
+
+/** The collaborators that waiters need. */
+export interface Surroundings {
+  readonly clock: Clock
+  readonly events: Events
+}
+
+export interface Waiter {
+  readonly caller: Caller
+  readonly settle: (resolution: Resolution) => void
+}
+
+interface Waiting extends Waiter {
+  readonly waitMs: number
+  /** Runs while another fills. */
+  timer: Timer | undefined
+  /** Those it waits among now. */
+  group: Waiters
+  /** Fills that it waited for and that brought no result for it. */
+  refusals: number
+}
+
+/** If purges come faster than a fill takes, every fill is void, and serves one request only. */
+const MOST_REFUSALS = 2
+
+export class Waiters {
+  readonly #key: string
+  readonly #onEmpty: () => void
+  readonly #all = new Set<Waiting>()
+  /** Their clocks run: another fills, or has filled. */
+  #isCounting = false
+
+  constructor(key: string, onEmpty: () => void) {
+    this.#key = key
+    this.#onEmpty = onEmpty
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  [Symbol.iterator](): Iterator<Waiter> {
+    return this.#all.values()
+  }
+
+  first(): Waiter | undefined {
+    return this.#all.values().next().value
+  }
+
+  /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
+  join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
+    return new Promise((settle) => {
+      const waiter = { caller, settle, waitMs, timer: undefined, group: this, refusals: 0 }
+      this.#all.add(waiter)
+      if (this.#isCounting) startClock(rt, waiter)
+    })
+  }
+
+  /** From now on all of them wait for a fill. */
+  startClocks(rt: Surroundings): void {
+    this.#isCounting = true
+    for (const waiter of this.#all) if (waiter.timer === undefined) startClock(rt, waiter)
+  }
+
+  /** Removes and returns the first that `may` lead. Its `waitMs` no longer applies. */
+  takeLeader(may: (caller: Caller) => boolean = () => true): Waiter | undefined {
+    for (const waiter of this.#all) {
+      if (!may(waiter.caller)) continue
+      this.#all.delete(waiter)
+      waiter.timer?.cancel()
+      return waiter
+    }
+    return undefined
+  }
+
+  /** Settles each waiter that `resolutionFor` has a resolution for. */
+  settleEach(resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+    for (const waiter of this.#all) {
+      const resolution = resolutionFor(waiter)
+      if (resolution !== undefined) this.#settle(waiter, resolution)
+    }
+  }
+
+  settleAll(resolution: Resolution): void {
+    const all = [...this.#all]
+    this.#all.clear()
+    for (const waiter of all) waiter.timer?.cancel()
+    this.#onEmpty()
+    settleInTurns(all, resolution, 0)
+  }
+
+  /** Settles waiters whose client has left, so that none of them leads. */
+  dropGone(): void {
+    this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
+  }
+
+  /** A fill ended, here or elsewhere, without a result for them. */
+  countRefusal(): void {
+    for (const waiter of this.#all) waiter.refusals += 1
+  }
+
+  /** The first one has waited for too many fills to wait for another process once more. */
+  get isPastRefusals(): boolean {
+    const [first] = this.#all
+    return first !== undefined && first.refusals >= MOST_REFUSALS
+  }
+
+  /**
+   * Gives a result that cannot be stored to those that have waited for too many fills. The run
+   * began after they asked, as a run of their own would have.
+   */
+  settlePastRefusals(resolution: Resolution): void {
+    for (const waiter of this.#all) {
+      if (waiter.refusals >= MOST_REFUSALS) this.#settle(waiter, resolution)
+    }
+  }
+
+  /** All of them wait among others from now on, each with the rest of its own `waitMs`. */
+  moveTo(others: Waiters): void {
+    for (const waiter of this.#all) {
+      waiter.group = others
+      others.#all.add(waiter)
+    }
+    this.#all.clear()
+  }
+
+  /** Its `waitMs` is over. */
+  timeOut(rt: Surroundings, waiter: Waiter): void {
+    this.#remove(waiter as Waiting)
+    rt.events.emit({ type: 'wait.timed-out', key: this.#key })
+    waiter.settle({ type: 'timed-out', previous: undefined })
+  }
+
+  #settle(waiter: Waiting, resolution: Resolution): void {
+    waiter.timer?.cancel()
+    waiter.settle(resolution)
+    this.#remove(waiter)
+  }
+
+  #remove(waiter: Waiting): void {
+    this.#all.delete(waiter)
+    if (this.#all.size === 0) this.#onEmpty()
+  }
+}
+
+/** Waiters settled in one turn of the event loop. Each writes a response; other work runs between the turns. */
+const MOST_IN_A_TURN = 100
+
+function settleInTurns(waiters: readonly Waiter[], resolution: Resolution, from: number): void {
+  const end = Math.min(from + MOST_IN_A_TURN, waiters.length)
+  for (let i = from; i < end; i++) waiters[i]?.settle(resolution)
+  if (end < waiters.length) setImmediate(settleInTurns, waiters, resolution, end)
+}
+
+function startClock(rt: Surroundings, waiter: Waiting): void {
+  waiter.timer = rt.clock.setTimer(waiter.waitMs, () => waiter.group.timeOut(rt, waiter))
+}
