@@ -28,8 +28,8 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', record, 'frame', ARGV[3], 'life',
-  string.format('%s %s %.0f %.0f %.0f %.0f %.0f', fence, fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))
-redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure', 'patch')
+  string.format('%s %.0f %.0f %.0f %.0f %.0f', fence, now, now + ARGV[4], ARGV[5], ARGV[6], ARGV[7]))
+redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure')
 -- A group's record must outlive all of its variants, so nothing shortens it.
 local function lengthen(key)
   if redis.call('PTTL', key) < tonumber(ARGV[8]) then redis.call('PEXPIRE', key, ARGV[8]) end

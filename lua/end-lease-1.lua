@@ -23,7 +23,7 @@ for _, field in ipairs(names) do awaited = awaited or string.sub(field, 1, 2) ==
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if pass_ms > 0 then
-  redis.call('HDEL', record, 'life', 'frame', 'patch')
+  redis.call('HDEL', record, 'life', 'frame')
   redis.pcall('HSET', record, 'pass', string.format('%.0f %.0f', now + pass_ms, now))
 elseif backoff_ms > 0 and awaited then
   redis.pcall('HSET', record, 'retry', string.format('%.0f %.0f', now + backoff_ms, now), 'failure', ARGV[5])

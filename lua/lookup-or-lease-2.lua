@@ -1,8 +1,8 @@
 -- Reads the entry. If the entry needs a fill and no process is filling it, takes the lease. Both
 -- are one atomic step, so two processes can never both believe that they came first.
 --
--- Fields of a record (a hash): `life`, `frame` and `patch` are the entry; `token`, `until` and
--- `fence` the lease; `pass`, `retry` and `failure` the outcome of the last run; `w:<process>` a
+-- Fields of a record (a hash): `life` and `frame` are the entry; `token`, `until` and `fence`
+-- the lease; `pass`, `retry` and `failure` the outcome of the last run; `w:<process>` a
 -- waiter. The record of a group has `variants`: the life of the group (token and fence of the lease
 -- that began it) and the moment of its last soft purge. A variant copies it into `group`.
 --
@@ -19,11 +19,11 @@
 --      11 digest of the caller's request ('': none); a failure recorded with another digest does
 --         not hold this request off
 -- Reply {status, now, grant, for ms, fence, age ms, fresh for ms, stale-while-revalidate ms,
---        stale-if-error ms, keep ms, failure, frame, patch}
+--        stale-if-error ms, keep ms, failure, frame}
 --   now    server ms. With LATE, nothing follows it.
 --   grant  fence of the lease that the caller was given ('': no lease)
 --   fence  fence of the entry ('': no entry). With BUSY: fence of the fill to wait for.
---   frame and patch are nil if the caller's copy has them.
+--   frame is nil if the caller's copy is this entry.
 --   FRESH   the entry is fresh. With a grant: refresh it early.
 --   STALE   the entry is within stale-while-revalidate. With a grant: refresh it. Without one,
 --           `for ms` is the rest of another's lease (0: the caller only reads).
@@ -64,27 +64,25 @@ local function ms(text, ahead)
   return now >= (tonumber(set or '') or 0) and math.min(tonumber(at or '') or 0, now + ahead) or 0
 end
 local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 864e5), ms(fields[6], 864e5), fields[7] or ''
--- `life`: the fence of the commit, the fence of the last extension (or of the commit), the moments
--- of creation and of staleness, and three durations.
-local stored, entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+-- `life`: the fence of the commit, the moments of creation and of staleness, and three durations.
+local entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 made, fresh, swr, sie, keep = ms(made, 1e13), ms(fresh, 1e13), ms(swr, 1e13), ms(sie, 1e13), ms(keep, 1e13)
 local softened = entry == ARGV[5] and now or not is_current and math.min(now, tonumber(softened_at or 0))
 -- An entry that was made in the future is void, as a mark is: the clock was set back.
 if entry and (now < made or entry == ARGV[5] and ARGV[6] ~= '1') then
-  entry = redis.call('HDEL', record, 'life', 'frame', 'patch') and nil
+  entry = redis.call('HDEL', record, 'life', 'frame') and nil
 elseif entry and softened and softened < fresh then
   fresh = softened
   -- On a full server this write fails, and no lease is given. The next lookup repeats it.
-  redis.pcall('HSET', record, 'life', string.format('%s %s' .. (' %.0f'):rep(5), stored, entry, made, fresh, swr, sie, keep))
+  redis.pcall('HSET', record, 'life', string.format('%s' .. (' %.0f'):rep(5), entry, made, fresh, swr, sie, keep))
 end
 
 local function reply(status, grant, for_ms)
   if not entry or now >= fresh + math.max(swr, sie, status == 'LEASED' and keep or 0) then
-    return {status, now, grant, for_ms, '', 0, 0, 0, 0, 0, failure, false, false}
+    return {status, now, grant, for_ms, '', 0, 0, 0, 0, 0, failure, false}
   end
-  local frame = ARGV[4] ~= stored and ARGV[4] ~= entry and (redis.call('HGET', record, 'frame') or '')
-  local patch = entry ~= stored and ARGV[4] ~= entry and (redis.call('HGET', record, 'patch') or '')
-  return {status, now, grant, for_ms, entry, now - made, fresh - now, swr, sie, keep, failure, frame, patch}
+  local frame = ARGV[4] ~= entry and (redis.call('HGET', record, 'frame') or '')
+  return {status, now, grant, for_ms, entry, now - made, fresh - now, swr, sie, keep, failure, frame}
 end
 
 local held = fields[2] and now < lease_until and newest > 0 and is_current

@@ -22,7 +22,7 @@ if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fe
   -- `%`: a larger number was planted.
   local newest = tonumber(string.match(fields[1] or '', '^%d+$') or 0) % 9e15
   local stamp = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
-  local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ %d+ )(%d+)(.*)$')
+  local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ )(%d+)(.*)$')
   local set = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
   if fields[2] then
     -- The moment rises with each soft purge, also within one millisecond or if the clock was set

@@ -14,7 +14,6 @@ import {
   serve,
   type TestServer,
 } from '../../packages/node-http/src/testing/raw-client.ts'
-import { withLife } from '../harness/record-life.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let server: RedisServer
@@ -58,14 +57,14 @@ async function stored(): Promise<{ key: string; fields: Record<string, Buffer> }
   await admin.flushall()
   await rawRequest(app.port, '/page')
   await quiet()
-  const [key = ''] = (await admin.keys('t:2:{=http:*')).filter((each) => each.includes('/page'))
+  const [key = ''] = (await admin.keys('t:3:{=http:*')).filter((each) => each.includes('/page'))
   const fields = (await admin.hgetallBuffer(key)) as Record<string, Buffer>
   expect(String(fields.frame)).toContain(PAGE)
   return { key, fields }
 }
 
 /** Short ones stand in the name of their record. */
-const coreKey = (record: string) => record.slice('t:2:{='.length, -1)
+const coreKey = (record: string) => record.slice('t:3:{='.length, -1)
 
 /** What a client gets, and what the handler alone would have given it. `key`: that of the record, as the frame names it. */
 async function expectRight(key: string, planted: Buffer, what: string): Promise<'hit' | 'miss'> {
@@ -138,7 +137,7 @@ describe('a stored page', () => {
 
   it('with any two fields of its record exchanged is answered, in time', async () => {
     const { key, fields } = await stored()
-    const names = [...Object.keys(fields), 'token', 'until', 'pass', 'retry', 'failure', 'patch']
+    const names = [...Object.keys(fields), 'token', 'until', 'pass', 'retry', 'failure']
     for (const [i, one] of names.entries()) {
       for (const other of names.slice(i + 1)) {
         await quiet()
@@ -150,34 +149,6 @@ describe('a stored page', () => {
       }
     }
   })
-
-  it('with a patch that is none is a miss', async () => {
-    const { key, fields } = await stored()
-    const patch = JSON.stringify({
-      p: 1,
-      d: 0,
-      t: [],
-      s: 200,
-      h: [['set-cookie', 'a=1']],
-      a: 0,
-      v: [],
-    })
-    const digest = (fields.frame as Buffer).subarray(16, 24)
-    const forged = ['', '{', 'null', '[]', patch, '\xff\xfe', '{"p":1e999}'].map((head) =>
-      forgeFrame(head, { kind: 4, body: '', digest }),
-    )
-    for (const each of [Buffer.alloc(0), Buffer.from(patch), ...forged]) {
-      await quiet()
-      await admin.hset(key, {
-        ...fields,
-        ...withLife({ patch: each, patched: 9 }, String(fields.life)),
-      })
-      const before = ran
-      const { head, body } = await rawRequest(app.port, '/page')
-      expect([head[0], body, ran - before], String(each)).toEqual(['HTTP/1.1 200 OK', PAGE, 1])
-      expect(head.join()).not.toMatch(/set-cookie/i)
-    }
-  })
 })
 
 describe('messages of anybody', () => {
@@ -186,7 +157,7 @@ describe('messages of anybody', () => {
     const locks = createLocks({ store: redisStore(client, { prefix: 't' }) })
     const first = await locks.acquire('lock', { leaseMs: 60_000 })
     const waiting = locks.acquire('lock', { waitMs: 20_000 })
-    const channels = (await admin.call('PUBSUB', 'CHANNELS', 't:2:*')) as string[]
+    const channels = (await admin.call('PUBSUB', 'CHANNELS', 't:3:*')) as string[]
     expect(channels.filter((each) => /wake|grant|log|settled/.test(each)).length).toBeGreaterThan(4)
     let state = runs(1).seed
     const next = (below: number) => {

@@ -33,7 +33,7 @@ beforeEach(async () => {
   client = new Redis(server.url, { lazyConnect: true })
   store = redisStore(client)
   const ignore = () => {}
-  const purges = { onPurge: ignore, onMark: ignore, onExtend: ignore, onForget: ignore }
+  const purges = { onPurge: ignore, onMark: ignore, onForget: ignore }
   const doubts = { onWake: ignore, onGap: ignore, onLost: ignore, onError: ignore }
   store.attach({ clock, ...purges, ...doubts })
   await lookUp('warm')

@@ -47,7 +47,6 @@ const hooks = {
   onWake() {},
   onPurge() {},
   onMark() {},
-  onExtend() {},
   onGap() {},
   onBack() {},
   onForget() {},
@@ -84,7 +83,6 @@ describe('of the cache,', () => {
   const operations: Array<[string, (store: StampedeStore, grant: Grant) => Promise<unknown>]> = [
     ['a look-up', (store) => store.lookup('other', { token: 't', leaseMs: LEASE_MS })],
     ['a commit', (store, grant) => store.commit(grant, frame, LIFETIMES)],
-    ['an extension', (store, grant) => store.extend(grant, frame, LIFETIMES)],
     ['a pass', (store, grant) => store.pass(grant, 1_000)],
     ['a failure', (store, grant) => store.fail(grant, { status: 500, message: '' }, 1_000)],
     ['a renewal', (store, grant) => store.renew([grant, grant], LEASE_MS)],

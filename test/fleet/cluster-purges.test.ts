@@ -57,7 +57,7 @@ describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) =>
     expect(calls).toBe(callsBefore + entries)
   })
 
-  it('extends what is found unchanged', async () => {
+  it('shares what is found unchanged', async () => {
     let runs = 0
     const ask = (from: Stampede) =>
       from.getOrSet<string>(
@@ -81,7 +81,7 @@ describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) =>
 
   it('answers, and rejects purges, while the node of the log is away; then all is shared again', async () => {
     const [a, b] = processes as [Stampede, Stampede]
-    const node = cluster.ownerOf(cluster.slotOf('stampede:2:{purges}:log'))
+    const node = cluster.ownerOf(cluster.slotOf('stampede:3:{purges}:log'))
     node.pause()
     try {
       await expect(a.purge({ tag: 'key 1' })).rejects.toMatchObject({

@@ -202,7 +202,7 @@ for (const { name, source } of inject('serverBinaries')) {
         const isThere = async () => {
           n += 1
           await each.lock(`${n}`)
-          return askRedis(bench.replica, `EXISTS shop:2:{=l:${n}}`)
+          return askRedis(bench.replica, `EXISTS shop:3:{=l:${n}}`)
         }
         await becomes(isThere, '1', BACK_WITHIN_MS)
       }

@@ -20,7 +20,7 @@ export const LIFETIMES = {
 const ignore = (): void => {}
 const HOOKS: StoreHooks = {
   clock: systemClock,
-  ...{ onWake: ignore, onPurge: ignore, onMark: ignore, onExtend: ignore, onGap: ignore },
+  ...{ onWake: ignore, onPurge: ignore, onMark: ignore, onGap: ignore },
   ...{ onForget: ignore, onLost: ignore, onError: ignore },
 }
 

@@ -1,24 +1,22 @@
-// The life of an entry in its record: one field of seven values, which tests name. They are the
-// fence that it was stored with, the fence of its last extension (`patched`), two moments and three
-// durations.
+// The life of an entry in its record: one field of six values, which tests name. They are the fence
+// of its commit (`stored`), two moments and three durations.
 
 type Fields = Record<string, string | number | Buffer>
 
-const PARTS = ['stored', 'patched', 'made', 'fresh', 'swr', 'sie', 'keep'] as const
+const PARTS = ['stored', 'made', 'fresh', 'swr', 'sie', 'keep'] as const
 
 /** The fields with those of a life put together; parts that are not named are as in `before`, or 0. */
 export function withLife(fields: Fields, before = ''): Fields {
   const named = PARTS.filter((part) => part in fields)
   if (named.length === 0) return fields
   const known = lifeOf(before)
-  const stored = fields.stored ?? known.stored ?? 0
-  const parts: Fields = { patched: stored, ...known, ...fields }
+  const parts: Fields = { ...known, ...fields }
   const life = PARTS.map((part) => parts[part] ?? 0).join(' ')
   const others = Object.entries(fields).filter(([name]) => !named.some((part) => part === name))
   return { ...Object.fromEntries(others), life }
 }
 
-/** The fields with those of the life by name; `patched` only of what was extended. */
+/** The fields with those of the life by name. */
 export function namedLife({ life, ...fields }: Record<string, string>): Record<string, string> {
   return life === undefined ? fields : { ...fields, ...lifeOf(life) }
 }
@@ -26,7 +24,5 @@ export function namedLife({ life, ...fields }: Record<string, string>): Record<s
 function lifeOf(life: string): Record<string, string> {
   const values = life.split(' ')
   if (values.length !== PARTS.length) return {}
-  const parts = Object.fromEntries(PARTS.map((part, i) => [part, values[i] ?? '']))
-  const { patched, ...rest } = parts
-  return patched === rest.stored ? rest : (parts as Record<string, string>)
+  return Object.fromEntries(PARTS.map((part, i) => [part, values[i] ?? '']))
 }

@@ -26,7 +26,6 @@ import {
 
 const { acquireLock, commit, endLease, leaveQueue, lookupOrLease, purge, releaseLock, renew } =
   generated
-const { extend: extendEntry } = generated
 
 const KEEP_MS = 60_000
 const CLAIM_MS = 2_000
@@ -40,7 +39,7 @@ const OTHER_LIVES = ['other 5 0', 'begun 6 0', 'other 9 0']
 let isVariant = false
 
 const run = (script: generated.Script, args: Arguments, client = redis): Promise<unknown> => {
-  const inGroup = isVariant || script === commit || script === extendEntry
+  const inGroup = isVariant || script === commit
   const keys = script.keys === 1 ? [key] : [key, inGroup ? group : key]
   return client.eval(script.source, script.keys, ...keys, ...args)
 }
@@ -54,7 +53,7 @@ describe('the scripts', () => {
     for (const { name, keys, source } of Object.values(generated)) {
       expect(readFileSync(new URL(`${name}-${keys}.lua`, folder), 'utf8')).toBe(source)
     }
-    expect(scripts).toHaveLength(16)
+    expect(scripts).toHaveLength(15)
   })
 })
 
@@ -440,7 +439,7 @@ describe('lookup-or-lease', () => {
   it('LEASED when nothing is there', async () => {
     const [status, now, fence, ...rest] = (await look('t')) as unknown[]
     expect(status).toBe('LEASED')
-    expect(rest).toEqual([0, ...NOTHING, '', null, null])
+    expect(rest).toEqual([0, ...NOTHING, '', null])
     expect(await fieldsOf()).toEqual({ token: 't', fence, until: span(Number(now), 5_000) })
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
@@ -489,7 +488,7 @@ describe('lookup-or-lease', () => {
     await entry(-10_000)
     const reply = (await look('t')) as unknown[]
     expect(reply[0]).toBe('LEASED')
-    expect(reply.slice(4)).toEqual([...NOTHING, '', null, null])
+    expect(reply.slice(4)).toEqual([...NOTHING, '', null])
   })
 
   it('LEASED instead of what is no record of ours', async () => {
@@ -505,12 +504,12 @@ describe('lookup-or-lease', () => {
   })
 
   it('LEASED instead of an entry that the caller must not use', async () => {
-    await entry(5_000, { patch: 'over', patched: '6' })
-    expect(await statusOf(look('t', { outdated: '5' }))).toBe('FRESH')
-    const reply = (await look('t', { outdated: '6' })) as unknown[]
+    await entry(5_000)
+    expect(await statusOf(look('t', { outdated: '4' }))).toBe('FRESH')
+    const reply = (await look('t', { outdated: '5' })) as unknown[]
     expect([reply[0], reply[4]]).toEqual(['LEASED', ''])
     const left = Object.keys(await fieldsOf())
-    for (const field of ['frame', 'stored', 'patch', 'patched']) expect(left).not.toContain(field)
+    for (const field of ['frame', 'stored']) expect(left).not.toContain(field)
   })
 
   it('BUSY instead of an entry that the caller must not use, while another fills it', async () => {
@@ -543,7 +542,7 @@ describe('lookup-or-lease', () => {
     expect(reply.slice(2, 5)).toEqual(['', 0, '5'])
     expect(Number(reply[5])).toBeGreaterThanOrEqual(1_000)
     expect(Number(reply[6])).toBeGreaterThan(3_000)
-    expect(reply.slice(7)).toEqual([3_000, 9_000, 0, '', 'bytes', null])
+    expect(reply.slice(7)).toEqual([3_000, 9_000, 0, '', 'bytes'])
   })
 
   it('FRESH without the frame for a caller that has it, and with all the times', async () => {
@@ -551,19 +550,13 @@ describe('lookup-or-lease', () => {
     const reply = (await look('t', { known: '5' })) as unknown[]
     expect([reply[0], reply[4]]).toEqual(['FRESH', '5'])
     expect(Number(reply[6])).toBeGreaterThan(3_000)
-    expect(reply.slice(7)).toEqual([3_000, 9_000, 0, '', null, null])
+    expect(reply.slice(7)).toEqual([3_000, 9_000, 0, '', null])
   })
 
-  it.each([
-    ['all of it for one who has nothing', '', ['bytes', 'over']],
-    ['all of it for one who has something between', '6', ['bytes', 'over']],
-    ['the patch for one who has the frame', '5', [null, 'over']],
-    ['nothing for one who has both', '7', [null, null]],
-  ])('FRESH with a patch over the frame: %s', async (_, known, sent) => {
-    await entry(5_000, { patch: 'over', patched: '7', fence: '7' })
-    const reply = (await look('t', { known })) as unknown[]
-    expect([reply[0], reply[4]]).toEqual(['FRESH', '7'])
-    expect(reply.slice(11)).toEqual(sent)
+  it('FRESH with the frame for a caller that has another', async () => {
+    await entry(5_000)
+    const reply = (await look('t', { known: '4' })) as unknown[]
+    expect([reply[4], reply[11]]).toEqual(['5', 'bytes'])
   })
 
   it('FRESH with a grant for the one who is to refresh it early', async () => {
@@ -731,7 +724,7 @@ describe('lookup-or-lease', () => {
     it.each(OTHER_LIVES)('LEASED when its group is in another life: %s', async (life) => {
       for (const of of [{ group: LIFE }, {}]) {
         await redis.del(key)
-        await entry(5_000, { patch: 'over', patched: '7', fence: '7', ...of })
+        await entry(5_000, of)
         await begun(life)
         const [status, , fence, , entryFence] = (await look('t')) as unknown[]
         expect([status, entryFence]).toEqual(['LEASED', ''])
@@ -747,7 +740,7 @@ describe('lookup-or-lease', () => {
     ])('LEASED when the record of its group %s: from now on it knows', async (_, fields) => {
       for (const of of [{ group: LIFE }, {}]) {
         await redis.del(key, group)
-        await entry(5_000, { patch: 'over', patched: '7', fence: '7', ...of })
+        await entry(5_000, of)
         if (Object.keys(fields).length > 0) await redis.hset(group, fields)
         const [status, , fence, , entryFence] = (await look('t')) as unknown[]
         expect([status, entryFence]).toEqual(['LEASED', ''])
@@ -832,7 +825,7 @@ describe('lookup-or-lease', () => {
 
     it('FRESH when no purge of its group came since', async () => {
       for (const variants of [LIFE, SOFTENED]) {
-        await variant(5_000, { patch: 'over', patched: '7', fence: '7', group: variants })
+        await variant(5_000, { stored: '7', fence: '7', group: variants })
         await begun(variants)
         expect(await statusOf(look('t'))).toBe('FRESH')
       }
@@ -928,7 +921,6 @@ describe('commit', () => {
   it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await variant({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
-    await variant({ patch: 'over', patched: '6' })
     expect(await write('t', '7')).toBe('COMMITTED')
     const { made, fresh, ...fields } = await fieldsOf()
     const times = { swr: '2000', sie: '3000', keep: '4000' }
@@ -961,125 +953,6 @@ describe('commit', () => {
   })
 })
 
-describe('extend', () => {
-  const extend = (token: string, fence: string, longest = 100, client = redis) => {
-    const times = [1_000, 2_000, 3_000, 4_000, 7_000]
-    const channels = ['key', `wake ${tests} `, `log ${tests}`, 'process', longest]
-    return run(extendEntry, [token, fence, 'over', ...times, ...channels], client)
-  }
-  const stored = { frame: 'bytes', stored: '5' }
-  const leased = { ...stored, token: 't', until: FUTURE, fence: '7' }
-  const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
-  beforeEach(() => void redis.hset(group, 'variants', LIFE))
-
-  it('FENCED when a later grant or a purge has raised the fence, or the record is gone', async () => {
-    expect(await extend('t', '7')).toBe('FENCED')
-    await variant({ ...leased, fence: '8' })
-    expect(await extend('t', '7')).toBe('FENCED')
-    expect((await fieldsOf()).patch).toBeUndefined()
-  })
-
-  it.each<[string, Record<string, string>]>([
-    ...OTHER_LIVES.map((life): [string, Record<string, string>] => [
-      `is in another life (${life})`,
-      { variants: life },
-    ]),
-    ['was purged softly since', { variants: SOFTENED }],
-    ['is missing', {}],
-    ['knows of no variants', { fence: '3' }],
-  ])('FENCED when the record of its group %s', async (_, fields) => {
-    await variant(leased)
-    await redis.del(group)
-    if (Object.keys(fields).length > 0) await redis.hset(group, fields)
-    expect(await extend('t', '7')).toBe('FENCED')
-    expect((await fieldsOf()).patch).toBeUndefined()
-  })
-
-  it('EXTENDED keeps the record of its group for as long', async () => {
-    await variant(leased)
-    await redis.pexpire(group, 1_000)
-    expect(await extend('t', '7')).toBe('EXTENDED')
-    expect(await redis.pttl(group)).toBeGreaterThan(5_000)
-  })
-
-  it('EXTENDED does not shorten the life of a record that has variants', async () => {
-    await variant({ ...leased, variants: '3' })
-    for (const each of [key, group]) await redis.pexpire(each, 60_000)
-    expect(await extend('t', '7')).toBe('EXTENDED')
-    for (const each of [key, group]) expect(await redis.pttl(each)).toBeGreaterThan(50_000)
-  })
-
-  it('FENCED when its lease was ended without an entry', async () => {
-    await variant({ ...stored, fence: '7' })
-    expect(await extend('t', '7')).toBe('FENCED')
-  })
-
-  it('FENCED where there is no entry: the lease is over, and who waits looks again', async () => {
-    await listener.subscribe(`wake ${tests} me`, `log ${tests}`)
-    await variant({ token: 't', until: FUTURE, fence: '7', 'w:me': 1 })
-    expect(await extend('t', '7')).toBe('FENCED')
-    expect(await fieldsOf()).toEqual({ group: LIFE, fence: '7' })
-    expect(await allHeard()).toEqual([`wake ${tests} me key`])
-  })
-
-  it('FENCED where the entry is from before a purge of its group', async () => {
-    await variant(leased)
-    await redis.hset(group, 'variants', 'other 6 0')
-    expect(await extend('t', '7')).toBe('FENCED')
-    expect((await fieldsOf()).patch).toBeUndefined()
-  })
-
-  it('EXTENDED again when the reply was lost: nothing is written twice', async () => {
-    await variant({ ...stored, fence: '7', patched: '7', patch: 'as it was' })
-    expect(await extend('t', '7')).toBe('EXTENDED')
-    expect((await fieldsOf()).patch).toBe('as it was')
-  })
-
-  it('EXTENDED: new times, the patch over the frame, no lease; all are told', async () => {
-    await listener.subscribe(`wake ${tests} me`, `log ${tests}`)
-    await variant({ ...leased, retry: 1, failure: 'x', 'w:me': 1, patched: '6', patch: 'older' })
-    expect(await extend('t', '7')).toBe('EXTENDED')
-    const { made, fresh, ...fields } = await fieldsOf()
-    const times = { swr: '2000', sie: '3000', keep: '4000' }
-    expect(fields).toEqual({
-      ...stored,
-      group: LIFE,
-      fence: '7',
-      patched: '7',
-      patch: 'over',
-      ...times,
-    })
-    expect(Number(fresh) - Number(made)).toBe(1_000)
-    expect(await redis.pttl(key)).toBeGreaterThan(5_000)
-    expect(await redis.hgetall(group)).toEqual({ variants: LIFE })
-    expect(await allHeard()).toEqual([
-      `wake ${tests} me key`,
-      `log ${tests} x process 6 7 ${made} 1000 2000 3000 4000 7000 3\nkeyover`,
-    ])
-  })
-
-  it('EXTENDED from the fence of the frame, the first time', async () => {
-    await listener.subscribe(`log ${tests}`)
-    await variant(leased)
-    expect(await extend('t', '7')).toBe('EXTENDED')
-    expect(String(await allHeard())).toContain('x process 5 7 ')
-  })
-
-  it('EXTENDED, and a patch that is too large is not told', async () => {
-    await listener.subscribe(`log ${tests}`)
-    await variant(leased)
-    expect(await extend('t', '7', 3)).toBe('EXTENDED')
-    expect(await allHeard()).toEqual([])
-  })
-
-  it('EXTENDED also where nobody can be told', async () => {
-    await variant(leased)
-    const client = await without('publish')
-    expect(await extend('t', '7', 100, client)).toBe('EXTENDED')
-    client.disconnect()
-  })
-})
-
 describe('end-lease', () => {
   const end = (token: string, fence: string, passMs = 0, backoffMs = 0, awaited = 0) =>
     run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, awaited])
@@ -1107,7 +980,6 @@ describe('end-lease', () => {
 
   it('ENDED as not shareable: the entry goes too', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
-    await record({ patch: 'over', patched: '6' })
     expect(await end('t', '7', 4_000)).toBe('ENDED')
     expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass'])
     expect(await redis.pttl(key)).toBeGreaterThan(4_000)
@@ -1155,10 +1027,10 @@ describe('purge', () => {
   it('PURGED softly: the entry is stale, and the fill in flight is void', async () => {
     await listenToAll()
     await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
-    await record({ fresh: FUTURE, patch: 'over', patched: '6', 'w:me': 1 })
+    await record({ fresh: FUTURE, 'w:me': 1 })
     expect(await drop(1)).toBe('PURGED')
-    const { fence, fresh, token, frame, patch } = await fieldsOf()
-    expect([frame, patch, token]).toEqual(['bytes', 'over', undefined])
+    const { fence, fresh, token, frame } = await fieldsOf()
+    expect([frame, token]).toEqual(['bytes', undefined])
     expect(Number(fence)).toBeGreaterThan(7)
     expect(Number(fresh)).toBeLessThanOrEqual(await serverMs())
     expect(await allHeard()).toEqual([`wake ${tests} me k`])

@@ -38,7 +38,7 @@ afterEach(async () => {
   closing = []
 })
 
-const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:2:{purges}:${part}`
+const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:3:{purges}:${part}`
 
 interface Process {
   readonly store: StampedeStore
@@ -71,7 +71,6 @@ async function start(url = server.url, user: object = {}): Promise<Process> {
       heard.push(`${mark.subject} ${mark.soft ? 'soft' : 'hard'}`)
       marks.push(mark)
     },
-    onExtend: () => {},
     onGap: () => {
       counts.gaps += 1
     },
@@ -418,7 +417,7 @@ describe('what is planted in Redis', () => {
   ])('on the channel (%s) changes nothing', async (_, message) => {
     const a = await start()
     const b = await start()
-    await admin.publish(`${prefix}:2:log`, message as string)
+    await admin.publish(`${prefix}:3:log`, message as string)
     await b.store.mark('t=1', hard)
     await soon(() => a.heard).toEqual(['t=1 hard'])
     expect(a.store.position).toBe(b.store.position)

@@ -152,14 +152,12 @@ describe('what is read first is what the script says', () => {
   const planted = fc.record(
     {
       stored: fence,
-      patched: fence,
       made: fc.oneof({ weight: 3, arbitrary: fc.constant(-10_000) }, moment),
       fresh: moment,
       swr: duration,
       sie: duration,
       keep: duration,
       frame: fc.constantFrom('', 'frame'),
-      patch: fc.constantFrom('', 'patch'),
       fence,
       group: life,
       token: fc.constantFrom('token', 'other'),

@@ -26,7 +26,7 @@ function stampede(options: object = {}, user: object = {}): Stampede {
   return made
 }
 
-const KEY = 't:2:{=d:=k}'
+const KEY = 't:3:{=d:=k}'
 const get = (from: Stampede, value = 'made') => from.getOrSet('k', () => value, { ttlMs: 60_000 })
 
 describe('a planted record', () => {

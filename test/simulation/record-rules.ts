@@ -40,7 +40,7 @@ interface Context {
   readonly steppedBack: () => boolean
 }
 
-const RULED = new Set(['lookup-or-lease', 'commit', 'extend', 'end-lease', 'renew', 'purge'])
+const RULED = new Set(['lookup-or-lease', 'commit', 'end-lease', 'renew', 'purge'])
 /** Locks and idempotency renew with the same script. */
 const OTHERS = /\{=[li]:/
 
@@ -79,12 +79,9 @@ export class RecordRules {
     const record = this.#record(key, name, data)
     if (name === 'lookup-or-lease') {
       this.#onLookup(key, group, record, args, reply as unknown[], data.now, isAgain)
-    } else if (name === 'commit' || name === 'extend') {
-      // An extension of what is gone ends the lease.
-      const wasEnded = name === 'extend' && data.records.get(key)?.token === undefined
-      if (reply === 'FENCED' && !(wasEnded && record.isOpen)) return
-      if (reply === 'FENCED') record.isOpen = false
-      else this.#onCommit(key, group, record, args)
+    } else if (name === 'commit') {
+      if (reply === 'FENCED') return
+      this.#onCommit(key, group, record, args)
     } else if (name === 'end-lease' && reply === 'ENDED') {
       record.isOpen = false
       if (Number(args[2]) > 0) record.passMs = Number(args[2])

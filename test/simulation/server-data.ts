@@ -9,7 +9,7 @@ import { ServerRecords } from './server-records.ts'
 /** Sends a message to whoever listens on a channel; how many do. */
 export type Publish = (channel: string, message: Buffer) => number
 
-const CHANNELS = 'stampede:2:'
+const CHANNELS = 'stampede:3:'
 
 export class ServerData {
   readonly idempotency: IdempotencyStore = memoryStore().idempotency

@@ -8,9 +8,8 @@ interface Moment {
 }
 
 interface Life {
-  /** The fence it was stored with, and that of its last extension. */
-  readonly stored: number
-  readonly entry: number
+  /** The fence of the commit. */
+  readonly fence: number
   readonly made: number
   fresh: number
   readonly swr: number
@@ -27,7 +26,6 @@ export interface ServerRecord {
   failure: string
   life: Life | undefined
   frame: Uint8Array | undefined
-  patch: Uint8Array | undefined
   /** Of a group: its life, and the moment of its last soft purge. */
   variants: string | undefined
   /** Of a variant: `variants` of its group when it was leased. */
@@ -112,7 +110,7 @@ export class ServerRecords {
     const failure = record?.failure ?? ''
     let life = record?.life
     let fresh = life?.fresh ?? 0
-    const isOutdated = life !== undefined && text(life.entry) === outdated
+    const isOutdated = life !== undefined && text(life.fence) === outdated
     const softened = isOutdated ? now : isCurrent ? undefined : Math.min(now, softenedAt)
     if (
       record !== undefined &&
@@ -129,15 +127,13 @@ export class ServerRecords {
     const reply = (status: string, grant: string, forMs: number): Reply => {
       const lasts = life && Math.max(life.swr, life.sie, status === 'LEASED' ? life.keep : 0)
       if (life === undefined || lasts === undefined || now >= fresh + lasts) {
-        return [status, now, grant, forMs, '', 0, 0, 0, 0, 0, failure, null, null]
+        return [status, now, grant, forMs, '', 0, 0, 0, 0, 0, failure, null]
       }
-      const { stored, entry, made, swr, sie, keep } = life
-      const hasIt = known === text(stored) || known === text(entry)
-      const frame = hasIt ? null : (record?.frame ?? Buffer.alloc(0))
-      const isPatched = entry !== stored && known !== text(entry)
-      const patch = isPatched ? (record?.patch ?? Buffer.alloc(0)) : null
-      const head = [status, now, grant, forMs, text(entry), now - made, fresh - now]
-      return [...head, swr, sie, keep, failure, frame, patch]
+      const { made, swr, sie, keep } = life
+      const entry = text(life.fence)
+      const frame = known === entry ? null : (record?.frame ?? Buffer.alloc(0))
+      const head = [status, now, grant, forMs, entry, now - made, fresh - now]
+      return [...head, swr, sie, keep, failure, frame]
     }
     const held = record?.token !== undefined && now < leaseUntil && isCurrent
     const busy = held && record?.token !== token
@@ -178,11 +174,10 @@ export class ServerRecords {
     const record = this.get(key)
     if (record === undefined || record.fence !== fence) return 'FENCED'
     if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'
-    if (record.token !== token) return record.life?.stored === fence ? 'COMMITTED' : 'FENCED'
+    if (record.token !== token) return record.life?.fence === fence ? 'COMMITTED' : 'FENCED'
     const now = this.#now()
     record.life = {
-      stored: fence,
-      entry: fence,
+      fence,
       made: now,
       fresh: now + Number(fresh),
       swr: Number(swr),
@@ -190,50 +185,10 @@ export class ServerRecords {
       keep: Number(keep),
     }
     record.frame = frame
-    record.patch = undefined
     this.freshUntil.set(`${key} ${fenceText}`, record.life.fresh)
     this.#endWritten(key, group, record, Number(physical))
     this.#wakeAll(record, telling)
     return 'COMMITTED'
-  }
-
-  extend(
-    key: string,
-    group: string,
-    args: readonly string[],
-    patch: Uint8Array,
-    telling: Telling,
-  ): string {
-    this.#write()
-    const [token, fenceText, , fresh, swr, sie, keep, physical] = args
-    const fence = Number(fenceText)
-    const record = this.get(key)
-    if (record === undefined || record.fence !== fence) return 'FENCED'
-    if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'
-    const { life } = record
-    if (record.token !== token) {
-      return life !== undefined && life.stored !== fence && life.entry === fence
-        ? 'EXTENDED'
-        : 'FENCED'
-    }
-    const now = this.#now()
-    if (life !== undefined) {
-      const times = { swr: Number(swr), sie: Number(sie), keep: Number(keep) }
-      record.life = {
-        stored: life.stored,
-        entry: fence,
-        made: now,
-        fresh: now + Number(fresh),
-        ...times,
-      }
-      record.patch = patch
-      this.freshUntil.set(`${key} ${fenceText}`, record.life.fresh)
-      this.#endWritten(key, group, record, Number(physical))
-    }
-    endLease(record)
-    record.pass = undefined
-    this.#wakeAll(record, telling)
-    return life !== undefined ? 'EXTENDED' : 'FENCED'
   }
 
   renew(key: string, group: string, [token, fence, leaseMs, keepMs]: readonly string[]): string {
@@ -296,7 +251,6 @@ export class ServerRecords {
     const values: Record<string, Uint8Array | string | undefined> = {
       life: record?.life && lifeOf(record.life),
       frame: record?.frame,
-      patch: record?.patch,
       variants: record?.variants,
       group: record?.group,
     }
@@ -384,7 +338,6 @@ function newRecord(): ServerRecord {
     failure: '',
     life: undefined,
     frame: undefined,
-    patch: undefined,
     variants: undefined,
     group: undefined,
     waiters: new Map(),
@@ -403,11 +356,11 @@ function endLease(record: ServerRecord): void {
 }
 
 function dropEntry(record: ServerRecord): void {
-  Object.assign(record, { life: undefined, frame: undefined, patch: undefined })
+  Object.assign(record, { life: undefined, frame: undefined })
 }
 
-function lifeOf({ stored, entry, made, fresh, swr, sie, keep }: Life): string {
-  return [stored, entry, made, fresh, swr, sie, keep].map(text).join(' ')
+function lifeOf({ fence, made, fresh, swr, sie, keep }: Life): string {
+  return [fence, made, fresh, swr, sie, keep].map(text).join(' ')
 }
 
 /** Lua's `%.0f`. */

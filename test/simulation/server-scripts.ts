@@ -20,7 +20,6 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     const telling = { key: args[8] ?? '', made: toldOf(now, args, frame) }
     return records.commit(record, group, args, frame, telling)
   },
-  extend,
   'end-lease': ({ records }, [record = ''], args) =>
     records.endLease(record, args, { key: args[5] ?? '' }),
   async renew(data, [record = '', group = record], args) {
@@ -61,24 +60,6 @@ function isLate(data: ServerData, notAfter: string | undefined): boolean {
 
 function grantOf(key: string, [token = '', fence = '']: readonly string[]): Grant {
   return { key, token, fence }
-}
-
-function extend(
-  { records, now, publish }: ServerData,
-  [record = '', group = record]: readonly string[],
-  args: readonly string[],
-  raw: readonly unknown[],
-): string {
-  const [, to = '', , fresh, swr, sie, keep, physical, key = '', , channel = '', process] = args
-  const patch = raw[2] as Uint8Array
-  const from = records.get(record)?.life?.entry.toFixed(0)
-  const reply = records.extend(record, group, args, patch, { key })
-  if (reply === 'EXTENDED' && from !== to) {
-    const times = [now, fresh, swr, sie, keep, physical, Buffer.byteLength(key)]
-    const head = Buffer.from(`x ${process} ${from} ${to} ${times.join(' ')}\n${key}`)
-    publish(channel, Buffer.concat([head, patch]))
-  }
-  return reply
 }
 
 async function begin(

@@ -11,19 +11,15 @@ type Lives = (key: string, version: number, forMs: number, now: number) => void
 
 export class StoredLives {
   readonly #lives: Lives
-  /** By record. */
-  readonly #stored = new Map<string, What>()
 
   constructor(lives: Lives) {
     this.#lives = lives
   }
 
-  saw({ name, keys, args, raw }: Command, reply: unknown, now: number): void {
-    if (reply !== 'COMMITTED' && reply !== 'EXTENDED') return
-    const [record = ''] = keys
-    const what = name === 'commit' ? readWhat(raw[2] as Uint8Array) : this.#stored.get(record)
+  saw({ args, raw }: Command, reply: unknown, now: number): void {
+    if (reply !== 'COMMITTED') return
+    const what = readWhat(raw[2] as Uint8Array)
     if (what === undefined) return
-    this.#stored.set(record, what)
     const [freshMs = 0, staleWhileRevalidateMs = 0, staleIfErrorMs = 0] = args
       .slice(3, 6)
       .map(Number)

@@ -176,7 +176,7 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
   })
 
   it('leaves no lease in Redis, and no record without an end but the history of purges', () => {
-    const history = ['log', 'marks', 'meta'].map((name) => `leaks:2:{purges}:${name}`)
+    const history = ['log', 'marks', 'meta'].map((name) => `leaks:3:{purges}:${name}`)
     expect(left).toMatchObject({ held: [], lasting: history })
   })
 

@@ -93,7 +93,6 @@ export type {
 export {
   CONFIRMED_FOR_MS,
   type CommitReply,
-  type Extension,
   type Failure,
   type Grant,
   type Lifetimes,

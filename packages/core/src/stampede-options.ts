@@ -130,18 +130,7 @@ function readL1(value: unknown): L1Limits {
 
 function readStore(value: unknown): StampedeStore {
   if (value === undefined) return memoryStore()
-  const methods = [
-    'attach',
-    'lookup',
-    'commit',
-    'pass',
-    'fail',
-    'renew',
-    'extend',
-    'purge',
-    'mark',
-    'close',
-  ]
+  const methods = ['attach', 'lookup', 'commit', 'pass', 'fail', 'renew', 'purge', 'mark', 'close']
   if (has(value, methods)) return value as StampedeStore
   throw optionError(`${WHERE}.store`, value, 'pass memoryStore() or redisStore(redis)')
 }

@@ -11,7 +11,7 @@ import {
   type StampedeEvent,
   type StampedeEventType,
 } from './events.ts'
-import { onExtend, onForget, onGap, onLostStore, onMark, onPurge, onWake } from './flight/hints.ts'
+import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './flight/hints.ts'
 import { Places } from './flight/origin-slots.ts'
 import type { Runtime } from './flight/runtime.ts'
 import type { Attempt } from './idempotency/attempt.ts'
@@ -163,7 +163,6 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     onWake: (key) => onWake(rt, key),
     onPurge: (key, { soft }) => onPurge(rt, key, soft),
     onMark: (mark) => onMark(rt, mark),
-    onExtend: (extension) => onExtend(rt, extension),
     onGap: () => onGap(rt),
     onForget: (floor) => onForget(rt, floor),
     onLost: () => onLostStore(rt),

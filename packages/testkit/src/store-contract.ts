@@ -2,7 +2,6 @@
 // the same data (for the memory store, which serves one process, they are one).
 
 import {
-  type Extension,
   type Failure,
   type Grant,
   type LookupRequest,
@@ -34,13 +33,11 @@ const LIFETIMES = {
   physicalMs: 2_000,
 }
 const FRAME = Buffer.from([0, 255, 10, 13, 0])
-const PATCH = Buffer.from([1, 10, 254, 0, 32])
 
 interface Hints {
   readonly wakes: string[]
   readonly purges: string[]
   readonly marks: Mark[]
-  readonly extensions: Extension[]
   readonly forgotten: Position[]
 }
 
@@ -127,8 +124,8 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('does not send a frame again that the caller has', async () => {
       const { fence } = await fill(a)
-      const { frame, patch, ...times } = await storedOf(ask(b, '2', 150, { knownFence: fence }))
-      expect([frame, patch]).toEqual([undefined, undefined])
+      const { frame, ...times } = await storedOf(ask(b, '2', 150, { knownFence: fence }))
+      expect(frame).toBeUndefined()
       expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
       expect(times.freshForMs).toBeGreaterThan(0)
     })
@@ -528,129 +525,30 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(a.confirmedAt).toBeGreaterThan(now - 5_000)
     })
 
-    describe('an entry that was found unchanged', () => {
+    describe('an entry that is committed again', () => {
       const LATER = { ...LIFETIMES, freshMs: 300, staleWhileRevalidateMs: 100, keepMs: 50 }
-      const refresh = async (store: StampedeStore, token = 'refresher') => {
-        const grant = await lease(store, token)
-        expect(await store.extend(grant, PATCH, LATER)).toBe('committed')
-        return grant
-      }
 
-      it('has new times, a new fence and a patch over its frame', async () => {
-        await fill(a)
+      it('has new times and a new fence, and is sent to a caller with the older one', async () => {
+        const first = await fill(a)
         await bench.pass(220)
-        const { fence } = await refresh(a)
-        const reply = await ask(b, '2')
-        expect(reply.status).toBe('fresh')
-        const { frame, patch, ...times } = await storedOf(ask(b, '2'))
+        const grant = await lease(a, 'refresher')
+        expect(await a.commit(grant, FRAME, LATER)).toBe('committed')
+        const { frame, ...times } = await storedOf(ask(b, '2', 150, { knownFence: first.fence }))
         expect(Buffer.from(frame ?? [])).toEqual(FRAME)
-        expect(Buffer.from(patch ?? [])).toEqual(PATCH)
-        expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 100, keepMs: 50 })
+        expect(times).toMatchObject({ fence: grant.fence, staleWhileRevalidateMs: 100, keepMs: 50 })
         expect(times.freshForMs).toBeGreaterThan(200)
         expect(times.freshForMs).toBeLessThanOrEqual(300)
         expect(times.ageMs).toBeLessThan(200)
       })
 
-      it('is not sent again: to one who has the frame only the patch, and that once', async () => {
-        const first = await fill(a)
-        await bench.pass(220)
-        const second = await refresh(a)
-        const withFrame = await storedOf(ask(b, '2', 150, { knownFence: first.fence }))
-        expect(withFrame.frame).toBeUndefined()
-        expect(Buffer.from(withFrame.patch ?? [])).toEqual(PATCH)
-        const withBoth = await storedOf(ask(b, '2', 150, { knownFence: second.fence }))
-        expect(withBoth).toMatchObject({ frame: undefined, patch: undefined, fence: second.fence })
-      })
-
-      it('loses its patch with the next frame', async () => {
-        await fill(a)
-        await bench.pass(220)
-        await refresh(a)
-        await bench.pass(320)
-        const { fence } = await fill(b, '3')
-        const stored = await storedOf(ask(a, '4'))
-        expect(stored.patch).toBeUndefined()
-        expect(stored.fence).toBe(fence)
-      })
-
       it('can be outdated by its new fence only', async () => {
         const first = await fill(a)
         await bench.pass(220)
-        const second = await refresh(a)
+        const second = await fill(a, '1')
         const early = { fence: first.fence, soft: false }
         expect((await ask(b, '2', 150, { outdated: early })).status).toBe('fresh')
         const now = { fence: second.fence, soft: false }
         expect((await ask(b, '2', 150, { outdated: now })).status).toBe('leased')
-      })
-
-      it('is accepted again after a lost reply', async () => {
-        await fill(a)
-        await bench.pass(220)
-        const grant = await refresh(a)
-        expect(await a.extend(grant, PATCH, LATER)).toBe('committed')
-      })
-
-      it('is refused of a holder that was overtaken', async () => {
-        await fill(a)
-        await bench.pass(220)
-        const late = await lease(a, '1')
-        await bench.pass(170)
-        await lease(b, '2')
-        expect(await a.extend(late, PATCH, LATER)).toBe('fenced')
-      })
-
-      it.each([true, false])('is refused after a purge of the key (soft: %s)', async (soft) => {
-        await fill(a)
-        await bench.pass(220)
-        const grant = await lease(a, '1')
-        await b.purge('k', { soft })
-        expect(await a.extend(grant, PATCH, LATER)).toBe('fenced')
-        expect((await ask(b, '2')).status).not.toBe('fresh')
-      })
-
-      it('is refused where there is none, which ends the lease and wakes those who wait', async () => {
-        const grant = await lease(a, '1')
-        expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
-        expect(await a.extend(grant, PATCH, LATER)).toBe('fenced')
-        await hinted(() => hintsB.wakes).toEqual(['k'])
-        expect((await ask(b, '2')).status).toBe('leased')
-      })
-
-      it('is gone when the key turns out not to be shareable', async () => {
-        await fill(a)
-        await bench.pass(220)
-        await refresh(a)
-        await bench.pass(320)
-        const grant = await lease(a, '2')
-        expect(await a.pass(grant, 100)).toBe('committed')
-        await bench.pass(120)
-        expect(await ask(b, '3')).not.toHaveProperty('stored')
-      })
-
-      it('wakes those who waited', async () => {
-        await fill(a)
-        await bench.pass(450)
-        const grant = await lease(a, '1')
-        expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
-        expect(await a.extend(grant, PATCH, LATER)).toBe('committed')
-        await hinted(() => hintsB.wakes).toEqual(['k'])
-      })
-
-      it('lives on in the other processes too, and is no news to its own', async () => {
-        const first = await fill(a)
-        await bench.pass(220)
-        // Whoever has never spoken with the store cannot know how old a message is.
-        await storedOf(ask(b, '0', 0))
-        const second = await refresh(a)
-        if (b === a) return
-        await hinted(() => hintsB.extensions.map(({ key }) => key)).toEqual(['k'])
-        const [{ patch, lifetimes, ...extension }] = hintsB.extensions as [Extension]
-        expect(extension).toEqual({ key: 'k', fromFence: first.fence, toFence: second.fence })
-        expect(Buffer.from(patch)).toEqual(PATCH)
-        expect(lifetimes).toMatchObject({ staleWhileRevalidateMs: 100, keepMs: 50 })
-        expect(lifetimes.freshMs).toBeGreaterThan(0)
-        expect(lifetimes.freshMs).toBeLessThanOrEqual(300)
-        expect(hintsA.extensions).toEqual([])
       })
     })
 
@@ -681,13 +579,12 @@ export function storeContract(name: string, bench: StoreBench): void {
 }
 
 function attach(store: StampedeStore, bench: StoreBench): Hints {
-  const hints: Hints = { wakes: [], purges: [], marks: [], extensions: [], forgotten: [] }
+  const hints: Hints = { wakes: [], purges: [], marks: [], forgotten: [] }
   store.attach({
     clock: bench.clock ?? systemClock,
     onWake: (key) => void hints.wakes.push(key),
     onPurge: (key, { soft }) => void hints.purges.push(`${key} ${soft ? 'soft' : 'hard'}`),
     onMark: (mark) => void hints.marks.push(mark),
-    onExtend: (extension) => void hints.extensions.push(extension),
     onForget: (floor) => void hints.forgotten.push(floor),
     onGap: () => {},
     onLost: () => {},

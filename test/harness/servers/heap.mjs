@@ -77,7 +77,7 @@ const STRUCTURES = {
 
   'the memory store'(size) {
     const store = memoryStore()
-    const hooks = { onWake: ignore, onPurge: ignore, onMark: ignore, onExtend: ignore }
+    const hooks = { onWake: ignore, onPurge: ignore, onMark: ignore }
     const more = { onGap: ignore, onForget: ignore, onLost: ignore, onError: ignore }
     store.attach({ clock: systemClock, ...hooks, ...more })
     const lives = { freshMs: 60_000, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }

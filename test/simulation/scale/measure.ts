@@ -25,7 +25,7 @@ export interface Measured {
   readonly connectMs: number
 }
 
-const PREFIX = 'stampede:2:'
+const PREFIX = 'stampede:3:'
 const RUNS = 9
 const FUTURE_MS = 9_000_000_000_000
 

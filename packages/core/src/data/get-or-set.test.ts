@@ -263,7 +263,7 @@ describe('values', () => {
 describe('a factory that finds what was there unchanged', () => {
   const keep = { keepMs: 60_000 }
 
-  it('says so, and the value lives on without being written', async () => {
+  it('says so, and the value is committed again without being made again', async () => {
     const store = new FaultyStore()
     const { clock, stampede } = setUp(store)
     const ages: unknown[] = []
@@ -280,7 +280,7 @@ describe('a factory that finds what was there unchanged', () => {
     await clock.advance(3_000)
     store.calls.length = 0
     expect(await get()).toEqual({ price: 5 })
-    expect(store.calls.map((call) => call.split(' ')[0])).toEqual(['lookup', 'extend'])
+    expect(store.calls.map((call) => call.split(' ')[0])).toEqual(['lookup', 'commit'])
     await clock.advance(999)
     await get()
     await clock.advance(1)
@@ -300,7 +300,7 @@ describe('a factory that finds what was there unchanged', () => {
     await clock.advance(1_500)
     expect(await get()).toBe('a')
     await settled()
-    expect(store.calls.at(-1)).toContain('extend')
+    expect(store.calls.at(-1)).toContain('commit')
     const lookups = store.calls.length
     expect(await get()).toBe('a')
     expect(store.calls).toHaveLength(lookups)

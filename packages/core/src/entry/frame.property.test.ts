@@ -1,14 +1,12 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { toFields, toHeaders } from '../http/fields.ts'
+import { toHeaders } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
-import { decodeKept, encodeKept } from '../idempotency/kept-response.ts'
-import { Seal } from '../idempotency/seal.ts'
 import { forgeFrame, turnBit, withChecksum } from '../testing/frames.ts'
 import { HOSTILE_PIECES, runs } from '../testing/hostile.ts'
 import type { StoredEntry, StoredResponse } from './entry.ts'
-import { decodeFrame, encodeFrame, encodePatch, withPatch } from './frame.ts'
+import { decodeFrame, encodeFrame } from './frame.ts'
 
 const RESPONSE: StoredResponse = {
   type: 'response',
@@ -136,73 +134,4 @@ describe('whatever is planted as a frame', () => {
   const HEAD = `{${Object.entries(SOUND)
     .map(([name, value]) => `"${name}":${value}`)
     .join(',')}}`
-})
-
-describe('whatever is planted as a patch', () => {
-  it('is sound over the entry it is of, or not read', () => {
-    const value = { type: 'value', encoding: 'json', body: Buffer.from('1'), made: RESPONSE.made }
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          head.map((each) => forgeFrame(each, { kind: 4, body: '' })),
-          fc.uint8Array(),
-        ),
-        (bytes) => {
-          expectSound(withPatch('k', RESPONSE, bytes))
-          expectSound(withPatch('k', value as StoredEntry, bytes))
-        },
-      ),
-      runs(2_000),
-    )
-    expect(withPatch('k', RESPONSE, encodePatch('k', RESPONSE))).toEqual(RESPONSE)
-  })
-})
-
-describe('whatever is planted as the answer of an idempotency key', () => {
-  const { status, fields, body } = RESPONSE
-  const headers = toHeaders(fields)
-  const kept = encodeKept('k', { type: 'response', status, headers, body })
-  const lost = encodeKept('k', { type: 'not-retained', status: 201, location: '/orders/1' })
-
-  it('is sound, or not read', () => {
-    const bytes = fc.oneof(
-      fc.uint8Array({ maxLength: 64 }),
-      head.map((each) => Buffer.concat([Buffer.from([1]), forgeFrame(each)])),
-      fc
-        .oneof(head, fc.json())
-        .map((each) => Buffer.concat([Buffer.from([2]), forgeFrame(each, { kind: 5, body: '' })])),
-      fc.tuple(fc.constantFrom(kept, lost), fc.nat(kept.length * 8)).map(([frame, bit]) => {
-        const turned = Buffer.from(turnBit(frame, bit % (frame.length * 8)))
-        return Buffer.concat([turned.subarray(0, 1), withChecksum(turned.subarray(1))])
-      }),
-    )
-    fc.assert(
-      fc.property(bytes, (each) => {
-        const read = decodeKept('k', each)
-        if (read?.type === 'value') expectSound(read.stored)
-        if (read?.type === 'response') {
-          expectSound({ ...RESPONSE, status: read.status, fields: toFields(read.headers) })
-        }
-        if (read?.type === 'not-retained' && read.location !== undefined) {
-          validateHeaderValue('location', read.location)
-        }
-      }),
-      runs(3_000),
-    )
-  })
-
-  it('is not read at all when it is sealed and one bit is not as it was', () => {
-    const seal = new Seal(['k'.repeat(32)])
-    const sealed = Buffer.from(seal.seal('record', kept))
-    expect(seal.open('record', sealed)).toEqual(Buffer.from(kept))
-    expect(seal.open('other', sealed)).toBeUndefined()
-    for (let bit = 0; bit < sealed.length * 8; bit++) {
-      const opened = seal.open('record', turnBit(sealed, bit))
-      expect(opened === undefined || decodeKept('k', opened) === undefined, `bit ${bit}`).toBe(true)
-    }
-    for (let length = 0; length < sealed.length; length++) {
-      const opened = seal.open('record', sealed.subarray(0, length))
-      expect(opened === undefined || decodeKept('k', opened) === undefined).toBe(true)
-    }
-  })
 })

@@ -4,14 +4,7 @@ import { toFields } from '../http/fields.ts'
 import { lastingHeaders } from '../http/headers.ts'
 import { forgeFrame, keyDigest, turnBit } from '../testing/frames.ts'
 import { type Made, type StoredEntry, type StoredResponse, UNKNOWN_ORIGIN } from './entry.ts'
-import {
-  decodeFrame,
-  decodeNote,
-  encodeFrame,
-  encodeNote,
-  encodePatch,
-  withPatch,
-} from './frame.ts'
+import { decodeFrame, decodeNote, encodeFrame, encodeNote } from './frame.ts'
 
 const response: StoredResponse = {
   type: 'response',
@@ -287,30 +280,12 @@ describe('a frame', () => {
   })
 })
 
-describe('a patch', () => {
-  const patch = encodePatch('k', { ...response, status: 203 })
-
-  it('is put over the entry of its key, and no other', () => {
-    expect(withPatch('k', response, patch)).toEqual({ ...response, status: 203 })
-    expect(withPatch('other', response, patch)).toBeUndefined()
-  })
-
-  it('is not read with any one bit turned, or cut off', () => {
-    for (let bit = 0; bit < patch.length * 8; bit++) {
-      expect(withPatch('k', response, turnBit(patch, bit)), `bit ${bit}`).toBeUndefined()
-    }
-    for (let length = 0; length < patch.length; length++) {
-      expect(withPatch('k', response, patch.subarray(0, length))).toBeUndefined()
-    }
-  })
-
-  it('is not taken for a frame, nor a frame for a patch, nor a note for either', () => {
+describe('a note', () => {
+  it('is read under its own key, and is no frame', () => {
     const note = encodeNote('k', HEAD)
-    const frame = encodeFrame('k', response)
-    for (const each of [patch, note]) expect(decodeFrame('k', each)).toBeUndefined()
-    for (const each of [frame, note]) expect(withPatch('k', response, each)).toBeUndefined()
-    for (const each of [frame, patch]) expect(decodeNote('k', each)).toBeUndefined()
     expect(decodeNote('k', note)).toEqual(HEAD)
     expect(decodeNote('other', note)).toBeUndefined()
+    expect(decodeFrame('k', note)).toBeUndefined()
+    expect(decodeNote('k', encodeFrame('k', response))).toBeUndefined()
   })
 })

@@ -30,10 +30,8 @@ const PREFIX_BYTES = 24
 const KIND_RESPONSE = 1
 const KIND_JSON = 2
 const KIND_BYTES = 3
-/** A head without a body; it is put over the head of a frame. */
-const KIND_PATCH = 4
 /** JSON without a body; not an entry. */
-const KIND_NOTE = 5
+const KIND_NOTE = 4
 
 /**
  * Head of every entry: position of the newest known purge, duration of the fill in ms, subjects,
@@ -68,27 +66,6 @@ function kindNamed(letter: unknown): BodyKind | undefined {
 /** `key`: the key under which the frame is stored. It can be decoded only under this key. */
 export function encodeFrame(key: string, entry: StoredEntry): Buffer {
   return pack(key, kindOf(entry), headOf(entry), entry.body)
-}
-
-/** The head without the body, for an extension. */
-export function encodePatch(key: string, entry: StoredEntry): Buffer {
-  return pack(key, KIND_PATCH, headOf(entry))
-}
-
-/**
- * `entry` with the head of a patch. Undefined if the patch is unreadable or of another kind of
- * entry.
- */
-export function withPatch(
-  key: string,
-  entry: StoredEntry,
-  bytes: Uint8Array,
-): StoredEntry | undefined {
-  const patch = unpack(key, bytes)
-  if (patch?.kind !== KIND_PATCH) return undefined
-  const made = madeOf(patch.head)
-  if (made === undefined) return undefined
-  return entry.type === 'value' ? { ...entry, made } : readResponse(patch.head, entry.body, made)
 }
 
 /** A small JSON value that is no entry. */

@@ -2,7 +2,7 @@
 // Returns what the waiters of this process get.
 
 import { freshnessAt, type HeldEntry, holdFor } from '../entry/entry.ts'
-import { encodeFrame, encodePatch } from '../entry/frame.ts'
+import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
 import { holdSlot, passSlot } from '../l1/l1.ts'
@@ -102,7 +102,7 @@ function abandoned(
   return count < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
 }
 
-/** Writes a new entry, or extends the one that was found unchanged. */
+/** Writes a new entry, or the one that was found unchanged, with its new fields and lifetimes. */
 async function commitEntry(
   rt: Runtime,
   flight: Flight,
@@ -175,11 +175,7 @@ function hitOf({ entry, lifetimes, bornAt }: Made, fence: string) {
   return { type: 'hit', held, stale: false, from: 'fill' } as const
 }
 
-function sender(rt: Runtime, grant: Grant, { type, entry, lifetimes }: Made) {
-  if (type === 'not-modified') {
-    const patch = encodePatch(grant.key, entry)
-    return () => rt.store.extend(grant, patch, lifetimes)
-  }
+function sender(rt: Runtime, grant: Grant, { entry, lifetimes }: Made) {
   const frame = encodeFrame(grant.key, entry)
   return () => rt.store.commit(grant, frame, lifetimes)
 }

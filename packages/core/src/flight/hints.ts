@@ -1,11 +1,8 @@
-// Notifications from the store: wake-ups, purges, extensions and gaps. They are hints only; each
+// Notifications from the store: wake-ups, purges and gaps. They are hints only; each
 // makes a process look again.
 
-import { holdFor } from '../entry/entry.ts'
-import { withPatch } from '../entry/frame.ts'
-import { holdSlot } from '../l1/l1.ts'
 import { groupOf } from '../ports/key.ts'
-import type { Extension, Mark, Position } from '../ports/store.ts'
+import type { Mark, Position } from '../ports/store.ts'
 import { ALL } from '../ports/subject.ts'
 import type { Flight } from './flight.ts'
 import type { Runtime } from './runtime.ts'
@@ -52,19 +49,6 @@ export function onMark(rt: Runtime, mark: Mark): void {
   if (mark.subject === ALL)
     for (const flight of rt.flights.values()) lookAgain(rt, flight, 'wake-up')
   rt.events.emit({ type: 'purged', key: mark.subject, soft: mark.soft })
-}
-
-/** Another process revalidated the entry, so the copy here is extended. */
-export function onExtend(
-  rt: Runtime,
-  { key, fromFence, toFence, patch, lifetimes }: Extension,
-): void {
-  const slot = rt.l1.get(key)
-  if (slot?.type !== 'hold' || slot.held.fence !== fromFence) return
-  const entry = withPatch(key, slot.held.entry, patch)
-  if (entry === undefined) return
-  const since = rt.l1.sequence()
-  rt.l1.put(key, holdSlot(holdFor(entry, toFence, lifetimes, rt.clock.now())), since)
 }
 
 /**

@@ -2,7 +2,7 @@
 // store's relative times to moments of this process, and promotes the entry into L1.
 
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
-import { decodeFrame, withPatch } from '../entry/frame.ts'
+import { decodeFrame } from '../entry/frame.ts'
 import { holdSlot } from '../l1/l1.ts'
 import { afterPurges, goodCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
@@ -195,8 +195,7 @@ function heldOf(
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const whole = stored.frame === undefined ? copy?.entry : readFrame(rt, key, stored.frame)
-  const entry = whole && stored.patch !== undefined ? withPatch(key, whole, stored.patch) : whole
+  const entry = stored.frame === undefined ? copy?.entry : readFrame(rt, key, stored.frame)
   if (entry === undefined) return undefined
   // Counted from before the lookup was sent, so the copy is never fresher than in the store.
   const staleAt = sentAt + stored.freshForMs

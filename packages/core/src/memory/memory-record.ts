@@ -18,11 +18,8 @@ export interface MemoryRecord {
 
 export interface MemoryEntry {
   readonly frame: Uint8Array
-  /** `stored`: the fence of the commit. `fence`: that of the newest extension, or of the commit. */
-  readonly stored: string
+  /** The fence of the commit. */
   readonly fence: string
-  /** Header fields of an extension, put over the frame. */
-  readonly patch: Uint8Array | undefined
   readonly madeAt: number
   freshUntil: number
   readonly lifetimes: Lifetimes
@@ -67,8 +64,7 @@ export function bytesOf(key: string, { entry, failure }: MemoryRecord): number {
   let bytes = RECORD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
   if (failure !== undefined) bytes += stringBytes(failure.message)
   if (entry === undefined) return bytes
-  bytes += ENTRY_BYTES + entry.frame.buffer.byteLength
-  return bytes + (entry.patch?.buffer.byteLength ?? 0)
+  return bytes + ENTRY_BYTES + entry.frame.buffer.byteLength
 }
 
 /** When everything in the record has expired. */
@@ -86,13 +82,12 @@ export function usable({ entry }: MemoryRecord, now: number): MemoryEntry | unde
 }
 
 export function storedOf(
-  { frame, stored, fence, patch, madeAt, freshUntil, lifetimes }: MemoryEntry,
+  { frame, fence, madeAt, freshUntil, lifetimes }: MemoryEntry,
   now: number,
   knownFence: string | undefined,
 ): StoredFrame {
   return {
-    frame: knownFence === fence || knownFence === stored ? undefined : frame,
-    patch: knownFence === fence ? undefined : patch,
+    frame: knownFence === fence ? undefined : frame,
     fence,
     ageMs: now - madeAt,
     freshForMs: freshUntil - now,

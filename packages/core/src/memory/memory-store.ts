@@ -26,7 +26,6 @@ import {
   endOf,
   grantOf,
   isGrantOf,
-  type MemoryEntry,
   type MemoryRecord,
   newRecord,
   storedOf,
@@ -121,14 +120,19 @@ class MemoryStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const { fence } = grant
+    const record = this.#records.get(grant.key)
+    if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
+    if (record.token !== grant.token) {
+      return record.entry?.fence === grant.fence ? 'committed' : 'fenced'
+    }
+    const now = this.#now()
+    const freshUntil = now + lifetimes.freshMs
     const own = ownBytes(frame)
-    return this.#write(grant, lifetimes, () => ({ frame: own, stored: fence, patch: undefined }))
-  }
-
-  async extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const own = ownBytes(patch)
-    return this.#write(grant, lifetimes, ({ frame, stored }) => ({ frame, stored, patch: own }))
+    record.entry = { frame: own, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
+    record.passUntil = 0
+    clearFailure(record)
+    this.#endLease(grant.key, record)
+    return 'committed'
   }
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -177,30 +181,6 @@ class MemoryStore implements StampedeStore {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
     this.#position = Math.max(this.#position + 1, clock)
     this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
-  }
-
-  /** Writes the entry that `how` returns. An extension needs an entry to extend. */
-  #write(
-    grant: Grant,
-    lifetimes: Lifetimes,
-    how: (before: MemoryEntry) => Pick<MemoryEntry, 'frame' | 'stored' | 'patch'>,
-  ): CommitReply {
-    const record = this.#records.get(grant.key)
-    if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
-    const { entry } = record
-    if (record.token !== grant.token) return entry?.fence === grant.fence ? 'committed' : 'fenced'
-    const written = how(entry ?? NO_ENTRY)
-    if (written.frame === NO_ENTRY.frame) {
-      this.#endLease(grant.key, record)
-      return 'fenced'
-    }
-    const now = this.#now()
-    const freshUntil = now + lifetimes.freshMs
-    record.entry = { ...written, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
-    record.passUntil = 0
-    clearFailure(record)
-    this.#endLease(grant.key, record)
-    return 'committed'
   }
 
   #purgeOne(key: string, record: MemoryRecord, soft: boolean): void {
@@ -279,8 +259,6 @@ class MemoryStore implements StampedeStore {
     return this.#hooks?.clock.now() ?? 0
   }
 }
-
-const NO_ENTRY = { frame: new Uint8Array() } as MemoryEntry
 
 /** A failure may be caused by its request, so an unlike request does not share it. */
 function isOther({ like }: Failure, request: LookupRequest): boolean {

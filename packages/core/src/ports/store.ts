@@ -26,9 +26,7 @@ export interface Lifetimes {
 export interface StoredFrame {
   /** Opaque to the store. Undefined: it is the one the caller has (`knownFence`). */
   readonly frame: Uint8Array | undefined
-  /** What `extend` put over the frame; opaque to the store. Undefined: nothing, or nothing the caller does not have. */
-  readonly patch: Uint8Array | undefined
-  /** The fence of the last commit or extension. */
+  /** The fence of the commit. */
   readonly fence: string
   readonly ageMs: number
   /** Negative once stale. */
@@ -54,7 +52,7 @@ export interface LookupRequest {
   readonly token: string
   /** 0: only read. The lease is not taken, nobody is registered, and a miss is `busy` for 0 ms. */
   readonly leaseMs: number
-  /** Fence of a copy the caller has; what of it is still so is not sent again. */
+  /** Fence of a copy the caller has; its frame is not sent again. */
   readonly knownFence?: string
   /**
    * An entry that the caller must not use: it could not be read, or was made before a purge of one of its tags. The store drops it
@@ -116,15 +114,6 @@ export interface Mark {
   readonly agoMs: number
 }
 
-/** What a refresh found unchanged: the copy under `fromFence` lives on as `toFence`. */
-export interface Extension {
-  readonly key: string
-  readonly fromFence: string
-  readonly toFence: string
-  readonly patch: Uint8Array
-  readonly lifetimes: Lifetimes
-}
-
 /** What a store tells core. Hints only: losing, repeating or reordering them is harmless. */
 export interface StoreHooks {
   readonly clock: Clock
@@ -134,8 +123,6 @@ export interface StoreHooks {
   onPurge(key: string, options: { soft: boolean }): void
   /** What was made under this subject was purged somewhere in the fleet. */
   onMark(mark: Mark): void
-  /** An entry somewhere in the fleet lives on; whoever has a copy of it may extend that too. */
-  onExtend(extension: Extension): void
   /** Wake-ups may have been lost: let everybody who waits look again. Purges are told of nevertheless. */
   onGap(): void
   /** Purges may have been lost: forget every copy. What was made before `floor` may have been purged, and is void. */
@@ -169,13 +156,6 @@ export interface StampedeStore {
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
   /** Writes, ends the lease and wakes those who wait, in one step. One round trip. */
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
-  /**
-   * The entry is as it was: ends the lease, gives the entry new lifetimes and puts `patch` (small,
-   * and in place of an earlier one) over its frame, which is neither sent nor read. One round trip.
-   * `fenced` also when there is no such entry: then the lease is over too, and whoever waits looks
-   * up again.
-   */
-  extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
   /**
    * Marks the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
    */

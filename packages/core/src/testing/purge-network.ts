@@ -39,7 +39,6 @@ export class PurgeNetwork {
       onPurge: () => {},
       onMark: (mark) =>
         this.#append(mark.position, (hooks, agoMs) => hooks.onMark({ ...mark, agoMs })),
-      onExtend: () => {},
       onForget: () => {},
       onGap: () => {},
       onLost: () => {},
@@ -148,8 +147,6 @@ export class NetworkMember implements StampedeStore {
     })
 
   commit: StampedeStore['commit'] = (...args) => this.#travel(() => this.#inner.commit(...args))
-
-  extend: StampedeStore['extend'] = (...args) => this.#travel(() => this.#inner.extend(...args))
 
   pass: StampedeStore['pass'] = (...args) => this.#travel(() => this.#inner.pass(...args))
 

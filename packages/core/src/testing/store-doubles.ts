@@ -13,15 +13,7 @@ import type {
 } from '../ports/store.ts'
 import { type Fault, FaultyIdempotency, sharedIdempotency } from './idempotency-doubles.ts'
 
-export type Operation =
-  | 'lookup'
-  | 'commit'
-  | 'pass'
-  | 'fail'
-  | 'renew'
-  | 'extend'
-  | 'purge'
-  | 'mark'
+export type Operation = 'lookup' | 'commit' | 'pass' | 'fail' | 'renew' | 'purge' | 'mark'
 
 /** Nothing is done. */
 export const refuse: Fault = async () => {
@@ -119,10 +111,6 @@ export class FaultyStore implements StampedeStore {
     return this.confirmed ?? this.#inner.confirmedAt
   }
 
-  extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    return this.#run('extend', grant.key, () => this.#inner.extend(grant, patch, lifetimes))
-  }
-
   mark(subject: string, options: { soft: boolean }): Promise<void> {
     return this.#run('mark', subject, () => this.#inner.mark(subject, options))
   }
@@ -159,8 +147,6 @@ export class FaultyStore implements StampedeStore {
 export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
   const inner = memoryStore()
   const hooks: StoreHooks[] = []
-  /** Under which each entry was last written. */
-  const fences = new Map<string, string>()
   // On another connection than the replies, and after them.
   const messages = (key: string) => {
     setImmediate(() => {
@@ -189,21 +175,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
         inner.attach({ ...its, onMark, onWake: (key) => messages(key) })
       },
       lookup: (key, request) => inner.lookup(key, request),
-      async commit(grant, frame, lifetimes) {
-        const reply = await inner.commit(grant, frame, lifetimes)
-        if (reply === 'committed') fences.set(grant.key, grant.fence)
-        return reply
-      },
-      async extend(grant, patch, lifetimes) {
-        const { key, fence: toFence } = grant
-        const fromFence = fences.get(key)
-        const reply = await inner.extend(grant, patch, lifetimes)
-        if (reply === 'fenced' || fromFence === undefined) return reply
-        fences.set(key, toFence)
-        const extension = { key, fromFence, toFence, patch, lifetimes }
-        for (const each of hooks) if (each !== own) each.onExtend(extension)
-        return reply
-      },
+      commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
       mark: (subject, options) => inner.mark(subject, options),
       pass: (grant, passMs) => inner.pass(grant, passMs),
       fail: (...args) => inner.fail(...args),

@@ -19,8 +19,8 @@ export interface Hearer {
   onFilled?(message: Buffer): void
   onSettled?(key: string): void
   onGrant?(message: string): void
-  /** A purge, or an extension. */
-  onLog?(message: Buffer): void
+  /** A purge. */
+  onLog?(message: string): void
   /** Messages arrive from now on; comes before `onGap`. */
   onHearing?(): void
   onGap(): void
@@ -130,7 +130,7 @@ export class Subscription {
       if (channel === this.#wakeChannel && isFilled(message)) hearer.onFilled?.(message)
       else if (channel === this.#wakeChannel) hearer.onWake?.(String(message))
       else if (channel === this.#grantChannel) hearer.onGrant?.(String(message))
-      else if (channel === this.#names.logChannel) hearer.onLog?.(message)
+      else if (channel === this.#names.logChannel) hearer.onLog?.(String(message))
       else hearer.onSettled?.(String(message).slice(1))
     }
   }

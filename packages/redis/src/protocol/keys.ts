@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core'
 
-const LAYOUT = 2
+const LAYOUT = 3
 /** Longer keys are hashed; shorter ones stay readable in MONITOR. */
 const LONGEST_PLAIN = 200
 

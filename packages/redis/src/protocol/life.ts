@@ -1,9 +1,7 @@
-// The life of an entry, as it stands in its record: `stored fence made fresh swr sie keep`, whole numbers. Read by hand: to make
+// The life of an entry, as it stands in its record: `fence made fresh swr sie keep`, whole numbers. Read by hand: to make
 // strings of its parts and numbers of those took longer than all else about a hit.
 
 export interface Life {
-  /** The fence it was stored with, and that which it has since its last extension. */
-  readonly stored: number
   readonly fence: number
   /** Moments of the server's clock, in milliseconds. */
   readonly made: number
@@ -14,14 +12,14 @@ export interface Life {
   readonly keep: number
 }
 
-const PARTS = 7
+const PARTS = 6
 const SPACE = 0x20
 const ZERO = 0x30
 
 /** Undefined for whatever else was planted there, and for what is not there. */
 export function readLife(text: unknown): Life | undefined {
   if (!Buffer.isBuffer(text)) return undefined
-  const parts = [0, 0, 0, 0, 0, 0, 0]
+  const parts = [0, 0, 0, 0, 0, 0]
   let part = 0
   let number = 0
   let digits = 0
@@ -41,6 +39,6 @@ export function readLife(text: unknown): Life | undefined {
     digits += 1
   }
   if (digits === 0 || part !== PARTS - 1) return undefined
-  const [stored = 0, fence = 0, made = 0, fresh = 0, swr = 0, sie = 0] = parts
-  return { stored, fence, made, fresh, swr, sie, keep: number }
+  const [fence = 0, made = 0, fresh = 0, swr = 0, sie = 0] = parts
+  return { fence, made, fresh, swr, sie, keep: number }
 }

@@ -59,7 +59,6 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
   return {
     fence,
     frame: bytes(raw[11]),
-    patch: bytes(raw[12]),
     ageMs: duration(raw[5]),
     freshForMs: signed(raw[6]),
     staleWhileRevalidateMs: duration(raw[7]),

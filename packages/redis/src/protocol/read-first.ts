@@ -8,7 +8,7 @@ import { readLife } from './life.ts'
 import type { RecordRead } from './read-record.ts'
 import { duration } from './reply-parts.ts'
 
-const FIELDS = ['life', 'frame', 'patch', 'group']
+const FIELDS = ['life', 'frame', 'group']
 const STAMPS = ['variants']
 
 /** A hit adds 1 to the score. A miss takes off as many hits as its extra round trip costs. */
@@ -68,14 +68,12 @@ function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
 }
 
 function freshIn({ serverNow, fields, stamps }: RecordRead): LookupReply | undefined {
-  const [text, frame, patch, group] = fields
+  const [text, frame, group] = fields
   const life = readLife(text)
   if (life === undefined || !Buffer.isBuffer(frame)) return undefined
-  const { stored, fence, made, fresh } = life
+  const { fence, made, fresh } = life
   // The server's clock was set back, so the age is unknown. The script drops the entry.
   if (serverNow < made) return undefined
-  const isPatched = fence !== stored
-  if (isPatched && !Buffer.isBuffer(patch)) return undefined
   if (stamps !== undefined && !isOfGroup(group, stamps)) return undefined
   // Fence 0 is never given. NaN as `serverNow` makes the comparison false.
   if (fence === 0 || !(serverNow < fresh)) return undefined
@@ -84,7 +82,6 @@ function freshIn({ serverNow, fields, stamps }: RecordRead): LookupReply | undef
     stored: {
       fence: String(fence),
       frame,
-      patch: isPatched ? (patch as Buffer) : undefined,
       ageMs: duration(serverNow - made),
       freshForMs: duration(fresh - serverNow),
       staleWhileRevalidateMs: duration(life.swr),

@@ -3,7 +3,6 @@ import { HOSTILE_PIECES, LONG, repeated, runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readAppended, readMessage, readNews, writeEvent } from '../stores/purge-news.ts'
-import { isExtension, readExtension } from './extension-message.ts'
 import { readBegin, readInspection } from './idempotency-reply.ts'
 import { names } from './keys.ts'
 import { readLookup } from './lookup-reply.ts'
@@ -67,8 +66,8 @@ describe('a reply to a lookup', () => {
         if ('grant' in said) expect(said.grant).toMatchObject({ key: 'k', token: 'me' })
         if (said.status === 'failed') expect(said.failure.status).toBeGreaterThanOrEqual(500)
         if (!('stored' in said) || said.stored === undefined) return
-        const { frame, patch, fence, ...times } = said.stored
-        expect(isBytes(frame) && isBytes(patch) && fence !== '').toBe(true)
+        const { frame, fence, ...times } = said.stored
+        expect(isBytes(frame) && fence !== '').toBe(true)
         expect(Object.values(times).every(isDuration)).toBe(true)
       }),
       runs(4_000),
@@ -158,42 +157,6 @@ describe('what is heard of purges', () => {
       readMessage(repeated(piece, 16 * LONG))
       expect(performance.now() - startedAt, piece).toBeLessThan(2_000)
     }
-  })
-})
-
-describe('what is heard of an extension', () => {
-  const clock = () => ({ agoAtMost: (at: number): number => 1_000 - at })
-  it('is nothing, or lifetimes that are numbers and a part of the message', () => {
-    const number = fc.constantFrom(
-      '0',
-      '1',
-      '999',
-      '5000',
-      '9'.repeat(16),
-      '9'.repeat(20),
-      '-1',
-      '',
-    )
-    const message = fc
-      .tuple(fc.array(number, { minLength: 8, maxLength: 10 }), fc.uint8Array(), fc.boolean())
-      .map(([numbers, rest, isWhole]) => {
-        const line = `x other ${numbers.join(' ')}${isWhole ? '\n' : ''}`
-        return Buffer.concat([Buffer.from(line), rest])
-      })
-    fc.assert(
-      fc.property(message, (bytes) => {
-        expect(isExtension(bytes)).toBe(true)
-        const read = readExtension(bytes, 'me', clock)
-        if (read === undefined) return
-        expect(Object.values(read.lifetimes).every((ms) => Number.isFinite(ms) && ms >= 0)).toBe(
-          true,
-        )
-        expect(read.patch.byteLength + Buffer.byteLength(read.key)).toBeLessThanOrEqual(
-          3 * bytes.length,
-        )
-      }),
-      runs(3_000),
-    )
   })
 })
 

@@ -31,7 +31,6 @@ describe('what is awaited', () => {
       stored: {
         fence: '7',
         frame: FILLED.frame,
-        patch: undefined,
         ageMs: 100,
         freshForMs: 300,
         staleWhileRevalidateMs: 20,

@@ -137,7 +137,6 @@ function replyFrom(
     stored: {
       fence,
       frame,
-      patch: undefined,
       ageMs,
       freshForMs: duration(freshMs - ageMs),
       staleWhileRevalidateMs: duration(windows.staleWhileRevalidateMs),

@@ -23,11 +23,9 @@ import {
 import type { RedisClient } from '../connection/connection.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
-import { isExtension, LONGEST_PATCH, readExtension } from '../protocol/extension-message.ts'
 import { LONGEST_TOLD, TOLD_IN_ALL } from '../protocol/filled-message.ts'
 import { names } from '../protocol/keys.ts'
-import type { ScriptArgument } from '../protocol/run-script.ts'
-import { commit, endLease, extend, purge, renew } from '../protocol/scripts.generated.ts'
+import { commit, endLease, purge, renew } from '../protocol/scripts.generated.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
@@ -106,7 +104,7 @@ class RedisStore implements StampedeStore {
         const key = this.#lookups.hear(message)
         if (key !== undefined) hooks.onWake(key)
       },
-      onLog: (message) => this.#receive(message, hooks),
+      onLog: (message) => this.#need().receive(message),
       onHearing: () => {
         const onError = (error: unknown) => hooks.onError('read-purges', error)
         resumed = this.#need().resume().catch(onError)
@@ -144,17 +142,24 @@ class RedisStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const args = [...this.#writing(grant, frame, lifetimes), LONGEST_TOLD, TOLD_IN_ALL]
+    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
+    this.#commands.madeFor(physicalMs)
+    const args = [
+      grant.token,
+      grant.fence,
+      Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength),
+      freshMs,
+      staleWhileRevalidateMs,
+      staleIfErrorMs,
+      keepMs,
+      physicalMs,
+      grant.key,
+      this.#link.names.wakePrefix,
+      LONGEST_TOLD,
+      TOLD_IN_ALL,
+    ]
     const reply = String(await this.#link.run(commit, grant.key, args))
     return reply === 'COMMITTED' ? 'committed' : 'fenced'
-  }
-
-  async extend(grant: Grant, patch: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const { names, processId } = this.#link
-    const args = this.#writing(grant, patch, lifetimes)
-    const telling = [names.logChannel, processId, LONGEST_PATCH]
-    const reply = String(await this.#link.run(extend, grant.key, [...args, ...telling]))
-    return reply === 'EXTENDED' ? 'committed' : 'fenced'
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -218,34 +223,6 @@ class RedisStore implements StampedeStore {
         hooks.onForget(floor)
       },
     }
-  }
-
-  #receive(message: Buffer, hooks: StoreHooks): void {
-    if (!isExtension(message)) {
-      this.#need().receive(String(message))
-      return
-    }
-    const clockOf = (key: string) => this.#link.clockOf(key)
-    const extension = readExtension(message, this.#link.processId, clockOf)
-    if (extension !== undefined) hooks.onExtend(extension)
-  }
-
-  /** The arguments that commit and extend share. */
-  #writing(grant: Grant, bytes: Uint8Array, lifetimes: Lifetimes): ScriptArgument[] {
-    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
-    this.#commands.madeFor(physicalMs)
-    return [
-      grant.token,
-      grant.fence,
-      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
-      freshMs,
-      staleWhileRevalidateMs,
-      staleIfErrorMs,
-      keepMs,
-      physicalMs,
-      grant.key,
-      this.#link.names.wakePrefix,
-    ]
   }
 
   /**
