@@ -11,7 +11,7 @@ const JOBS = 'core/src/memory/memory-idempotency.ts'
 const MARKS = 'core/src/l1/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const WAIT = 'core/src/flight/wait.ts'
-const AWAITED = 'redis/src/stores/awaited.ts'
+const AWAITED = 'redis/src/delivery/awaited.ts'
 const READ_FIRST = 'redis/src/protocol/read-first.ts'
 const VALIDITY = 'core/src/l1/validity.ts'
 

@@ -9,7 +9,6 @@ import { Seal } from '../../../packages/core/dist/idempotency/seal.js'
 import { MemoryIdempotency } from '../../../packages/core/dist/memory/memory-idempotency.js'
 import { systemClock } from '../../../packages/core/dist/ports/clock.js'
 import { idempotencyOf } from '../../../packages/core/dist/stampede.js'
-import { Awaited } from '../../../packages/redis/dist/awaited.js'
 
 /** Enough of each that it is more than what the rest of the process takes meanwhile. */
 const AT_LEAST = 6 * 1024 * 1024
@@ -29,13 +28,6 @@ const hash = () => text(43)
 /** Small ones are views of a buffer of 8 KiB. @param {number} size */
 const body = (size) => Buffer.from(text(size))
 
-/** What a socket has read: each reply is a view of it. @param {Uint8Array} bytes */
-function read(bytes) {
-  const chunk = Buffer.allocUnsafeSlow(bytes.byteLength + 60_000)
-  chunk.set(bytes, 30_000)
-  return chunk.subarray(30_000, 30_000 + bytes.byteLength)
-}
-
 /** @param {number} size */
 const kept = (size) => ({
   type: /** @type {const} */ ('response'),
@@ -46,7 +38,7 @@ const kept = (size) => ({
 const fingerprints = () => ({ exact: hash(), canonical: hash() })
 const made = { asOf: 1, tookMs: 1, subjects: [] }
 
-/** @typedef {{ add(): unknown, bytes(): number, most?: number, close?(): unknown }} Filled */
+/** @typedef {{ add(): unknown, bytes(): number, close?(): unknown }} Filled */
 
 /** @type {Record<string, (size: number) => Filled>} */
 const STRUCTURES = {
@@ -116,31 +108,6 @@ const STRUCTURES = {
       bytes: () => store.size.bytes,
     }
   },
-
-  'entries delivered with a wake-up'(size) {
-    const awaited = new Awaited()
-    const times = { staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
-    return {
-      add() {
-        const [key, token] = [text(1_000), hash()]
-        awaited.add(key, token, '1')
-        const frame = read(body(size))
-        // Both parts of a message.
-        const [told, by] = [key, token].map((each) => Buffer.from(each).toString())
-        awaited.fill({
-          key: String(told),
-          token: String(by),
-          fence: '1',
-          frame,
-          at: 1,
-          freshMs: 1,
-          ...times,
-        })
-      },
-      bytes: () => awaited.bytes,
-      most: 450,
-    }
-  },
 }
 
 /** The least of several readings, each just after a collection: what timers do in between is garbage. */
@@ -162,10 +129,10 @@ async function measure(make, size) {
   const warm = make(size)
   for (let i = 0; i < 200; i++) await warm.add()
   await warm.close?.()
-  const { add, bytes, most = Number.POSITIVE_INFINITY, close } = make(size)
+  const { add, bytes, close } = make(size)
   const before = await used()
   let entries = 0
-  for (; bytes() < AT_LEAST && entries < most; entries++) await add()
+  for (; bytes() < AT_LEAST; entries++) await add()
   const grown = (await used()) - before
   const counted = bytes()
   await close?.()

@@ -2,7 +2,6 @@
 // reconnection, messages may have been missed, and hearers are notified.
 
 import type { Clock } from '@stampede/core'
-import { isFilled } from '../protocol/filled-message.ts'
 import type { Names } from '../protocol/keys.ts'
 import { withBudget } from './budget.ts'
 import type { SubscriberConnection } from './connection.ts'
@@ -14,9 +13,8 @@ const WATCH_MS = 1_500
 
 /** Listener for messages, and for gaps in them. */
 export interface Hearer {
-  onWake?(key: string): void
-  /** A wake-up that brings what was awaited. */
-  onFilled?(message: Buffer): void
+  /** A key, or a delivery of its entry. */
+  onWake?(message: Buffer): void
   onSettled?(key: string): void
   onGrant?(message: string): void
   /** A purge. */
@@ -127,8 +125,7 @@ export class Subscription {
 
   #receive(channel: string, message: Buffer): void {
     for (const hearer of this.hearers) {
-      if (channel === this.#wakeChannel && isFilled(message)) hearer.onFilled?.(message)
-      else if (channel === this.#wakeChannel) hearer.onWake?.(String(message))
+      if (channel === this.#wakeChannel) hearer.onWake?.(message)
       else if (channel === this.#grantChannel) hearer.onGrant?.(String(message))
       else if (channel === this.#names.logChannel) hearer.onLog?.(String(message))
       else hearer.onSettled?.(String(message).slice(1))

@@ -62,7 +62,8 @@ export class RedisIdempotency implements IdempotencyStore {
   attach(hooks: IdempotencyHooks): void {
     if (this.#hearer !== undefined) throw storeInUse('idempotency')
     this.#hearer = {
-      onWake: (key) => {
+      onWake: (message) => {
+        const key = String(message)
         if (key.startsWith(PREFIX)) hooks.onWake(key.slice(PREFIX.length))
       },
       onSettled: (key) => {

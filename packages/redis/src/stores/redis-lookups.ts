@@ -3,11 +3,10 @@
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core'
 import type { RedisLink } from '../connection/link.ts'
-import { readFilled } from '../protocol/filled-message.ts'
+import type { Deliveries } from '../delivery/deliveries.ts'
 import { type RawLookup, readLookup } from '../protocol/lookup-reply.ts'
 import { ReadFirst } from '../protocol/read-first.ts'
 import { endLease, lookupOrLease } from '../protocol/scripts.generated.ts'
-import { Awaited } from './awaited.ts'
 import { mayHaveRun, Undos } from './undo.ts'
 
 /**
@@ -20,38 +19,27 @@ const NONE = '-'
 export class RedisLookups {
   readonly #link: RedisLink
   readonly #readFirst: ReadFirst
-  readonly #awaited = new Awaited()
+  readonly #deliveries: Deliveries
   readonly #undos = new Undos()
   readonly #keepMs: number
 
   /** A record without an entry outlives its lease by `keepMs`. */
-  constructor(link: RedisLink, keepMs: number) {
+  constructor(link: RedisLink, deliveries: Deliveries, keepMs: number) {
     this.#link = link
+    this.#deliveries = deliveries
     this.#readFirst = new ReadFirst(link)
     this.#keepMs = keepMs
   }
 
   /** Settles by `deadline`, whichever ways the lookup takes. */
   async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
-    const told = this.#awaited.take(key, request, this.#link.clockOf(key))
-    if (told !== undefined) return told
+    const delivered = this.#deliveries.take(key, request)
+    if (delivered !== undefined) return delivered
     const readFirst = this.#readFirst.pays(request, deadline)
     const found = readFirst ? await this.#readFirst.find(key, deadline) : undefined
     const reply = found ?? (await this.#lookupInTime(key, request, deadline))
     this.#readFirst.learn(reply)
     return reply
-  }
-
-  /** Keeps the entry that a wake-up brought. Returns its key if the message can be read. */
-  hear(message: Buffer): string | undefined {
-    const filled = readFilled(message)
-    if (filled !== undefined) this.#awaited.fill(filled)
-    return filled?.key
-  }
-
-  /** Any purge discards entries that came with wake-ups before it. */
-  forgetTold(): void {
-    this.#awaited.forget()
   }
 
   async #lookupInTime(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
@@ -83,26 +71,19 @@ export class RedisLookups {
     this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))
   }
 
-  async #lookupOnce(
+  #lookupOnce(
     key: string,
     request: LookupRequest,
     deadline: number,
   ): Promise<LookupReply | 'late'> {
-    // No entries with wake-ups in a cluster: there each message goes to every node.
-    const isTold = !this.#link.isCluster && request.leaseMs > 0 && this.#awaited.mayBegin()
-    try {
-      const { reply, busyFence } = await this.#run(key, request, isTold, deadline)
-      if (isTold && busyFence) this.#awaited.add(key, request.token, busyFence)
-      return reply
-    } finally {
-      if (isTold) this.#awaited.ended()
-    }
+    const run = (isWanted: boolean) => this.#run(key, request, isWanted, deadline)
+    return this.#deliveries.lookup(key, request, run)
   }
 
   async #run(
     key: string,
     request: LookupRequest,
-    isTold: boolean,
+    isWanted: boolean,
     deadline: number,
   ): Promise<RawLookup> {
     const { processId } = this.#link
@@ -120,7 +101,7 @@ export class RedisLookups {
       // command would take a lease that no process uses. So it carries the deadline of its caller.
       clock.notAfter(this.#link.leftMs(deadline)),
       this.#keepMs,
-      isTold ? 1 : 0,
+      isWanted ? 1 : 0,
       request.like ?? '',
     ]
     const raw = await this.#link.run(lookupOrLease, key, args, false, deadline)

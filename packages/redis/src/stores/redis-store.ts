@@ -23,7 +23,7 @@ import {
 import type { RedisClient } from '../connection/connection.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
-import { LONGEST_TOLD, TOLD_IN_ALL } from '../protocol/filled-message.ts'
+import { Deliveries } from '../delivery/deliveries.ts'
 import { names } from '../protocol/keys.ts'
 import { commit, endLease, purge, renew } from '../protocol/scripts.generated.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
@@ -75,6 +75,7 @@ class RedisStore implements StampedeStore {
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
+  readonly #deliveries: Deliveries
   readonly #lookups: RedisLookups
   #heartbeat: NodeJS.Timeout | undefined
   #hearer: Hearer | undefined
@@ -82,7 +83,8 @@ class RedisStore implements StampedeStore {
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
-    this.#lookups = new RedisLookups(link, KEEP_MS)
+    this.#deliveries = new Deliveries(link)
+    this.#lookups = new RedisLookups(link, this.#deliveries, KEEP_MS)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
   }
@@ -99,9 +101,8 @@ class RedisStore implements StampedeStore {
     if (this.#hearer !== undefined) throw storeInUse('createStampede')
     let resumed: Promise<void> = Promise.resolve()
     this.#hearer = {
-      onWake: (key) => hooks.onWake(key),
-      onFilled: (message) => {
-        const key = this.#lookups.hear(message)
+      onWake: (message) => {
+        const key = this.#deliveries.receive(message)
         if (key !== undefined) hooks.onWake(key)
       },
       onLog: (message) => this.#need().receive(message),
@@ -116,7 +117,11 @@ class RedisStore implements StampedeStore {
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#hearer)
-    this.#purges = new RedisPurges(this.#commands, this.#commands.clock, this.#forgetting(hooks))
+    this.#purges = new RedisPurges(
+      this.#commands,
+      this.#commands.clock,
+      this.#deliveries.endedBy(hooks),
+    )
     this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
@@ -155,8 +160,7 @@ class RedisStore implements StampedeStore {
       physicalMs,
       grant.key,
       this.#link.names.wakePrefix,
-      LONGEST_TOLD,
-      TOLD_IN_ALL,
+      ...this.#deliveries.limits,
     ]
     const reply = String(await this.#link.run(commit, grant.key, args))
     return reply === 'COMMITTED' ? 'committed' : 'fenced'
@@ -203,26 +207,6 @@ class RedisStore implements StampedeStore {
   async close(): Promise<void> {
     clearInterval(this.#heartbeat)
     if (this.#hearer !== undefined) this.#link.close(this.#hearer)
-  }
-
-  /** Any purge discards entries that came with wake-ups before it. */
-  #forgetting(hooks: StoreHooks): StoreHooks {
-    const forget = () => this.#lookups.forgetTold()
-    return {
-      ...hooks,
-      onPurge(...purge) {
-        forget()
-        hooks.onPurge(...purge)
-      },
-      onMark(mark) {
-        forget()
-        hooks.onMark(mark)
-      },
-      onForget(floor) {
-        forget()
-        hooks.onForget(floor)
-      },
-    }
   }
 
   /**

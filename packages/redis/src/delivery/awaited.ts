@@ -4,8 +4,8 @@
 
 import type { LookupReply, LookupRequest } from '@stampede/core'
 import type { ServerClock } from '../connection/server-clock.ts'
-import type { Filled } from '../protocol/filled-message.ts'
 import { duration } from '../protocol/reply-parts.ts'
+import { type Delivery, LONGEST_FRAME } from './delivery-message.ts'
 
 /** A wake-up older than this does not deliver its entry; the waiter looks it up. */
 const LATE_MS = 500
@@ -14,42 +14,36 @@ const LATE_MS = 500
  * that does not read (8 MiB, for a minute).
  */
 const MOST = 500
-/** Of keys and frames: clients choose the length of URLs. */
-const MOST_BYTES = 8 * 1024 * 1024
-/** Map slot, the objects of a wait and of what was told: measured by `test/soak/heap.test.ts`. */
-const OVERHEAD_BYTES = 900
+/** Clients choose the length of URLs. Waiters for a longer key look up the entry. */
+const LONGEST_KEY = 1024
 
 interface Wait {
   readonly token: string
   readonly fence: string
-  /** A copy, so that it does not keep the whole buffer of the socket alive. */
-  filled: Filled | undefined
+  /** Its frame is a copy, so that it does not keep the whole buffer of the socket alive. */
+  delivery: Delivery | undefined
 }
 
 export class Awaited {
   readonly #waits = new Map<string, Wait>()
-  #bytes = 0
   #asking = 0
 
   get size(): number {
     return this.#waits.size
   }
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /**
    * Before a lookup: whether it may ask for the entry with its wake-up. If there is no room, the
    * oldest wait ends, since its waiter may have given up.
    */
-  mayBegin(): boolean {
+  mayBegin(key: string): boolean {
+    if (key.length > LONGEST_KEY) return false
     if (this.#asking + this.#waits.size < MOST) {
       this.#asking += 1
       return true
     }
     for (const oldest of this.#waits.keys()) {
-      this.#end(oldest)
+      this.#waits.delete(oldest)
       break
     }
     return false
@@ -62,21 +56,18 @@ export class Awaited {
 
   /** The store replied BUSY under this fence, and has noted that `token` waits. */
   add(key: string, token: string, fence: string): void {
-    this.#end(key)
-    this.#waits.set(key, { token, fence, filled: undefined })
-    this.#bytes += keyBytes(key)
-    this.#bound()
+    this.#waits.delete(key)
+    this.#waits.set(key, { token, fence, delivery: undefined })
   }
 
   /** Ignored unless this process waits for exactly this fill. */
-  fill(filled: Filled): void {
-    const wait = this.#waits.get(filled.key)
-    if (wait?.token !== filled.token || wait.fence !== filled.fence) return
-    const frame = Buffer.allocUnsafeSlow(filled.frame.byteLength)
-    frame.set(filled.frame)
-    this.#bytes += frame.byteLength - frameBytes(wait)
-    wait.filled = { ...filled, frame }
-    this.#bound()
+  deliver(delivery: Delivery): void {
+    const { key, token, fence, frame } = delivery
+    const wait = this.#waits.get(key)
+    if (wait?.token !== token || wait.fence !== fence || frame.length > LONGEST_FRAME) return
+    const copy = Buffer.allocUnsafeSlow(frame.byteLength)
+    copy.set(frame)
+    wait.delivery = { ...delivery, frame: copy }
   }
 
   /** The reply that the next lookup would get, if its wake-up brought the entry. Ends the wait. */
@@ -87,46 +78,21 @@ export class Awaited {
   ): LookupReply | undefined {
     // A HEAD request only reads. It does not wait, and must not end the wait of another.
     if (leaseMs === 0) return undefined
-    const wait = this.#end(key)
-    if (wait?.filled === undefined || wait.token !== token || outdated || early) return undefined
-    return replyFrom(wait.filled, clock)
-  }
-
-  /** Something was purged, or may have been: entries delivered from now on may be older. */
-  forget(): void {
-    this.#waits.clear()
-    this.#bytes = 0
-  }
-
-  #end(key: string): Wait | undefined {
     const wait = this.#waits.get(key)
     if (wait === undefined) return undefined
     this.#waits.delete(key)
-    this.#bytes -= keyBytes(key) + frameBytes(wait)
-    return wait
+    if (wait.delivery === undefined || wait.token !== token || outdated || early) return undefined
+    return replyFrom(wait.delivery, clock)
   }
 
-  /** Evicts the oldest waits; their waiters look up instead. */
-  #bound(): void {
-    for (const oldest of this.#waits.keys()) {
-      if (this.#waits.size <= MOST && this.#bytes <= MOST_BYTES) return
-      this.#end(oldest)
-    }
+  /** A purge came, or may have: entries delivered from now on may be older. */
+  forget(): void {
+    this.#waits.clear()
   }
-}
-
-/** The key is held twice: in the map and in the entry. */
-function keyBytes(key: string): number {
-  const characterBytes = /[^\0-\xff]/.test(key) ? 2 : 1
-  return OVERHEAD_BYTES + 2 * characterBytes * key.length
-}
-
-function frameBytes({ filled }: Wait): number {
-  return filled?.frame.byteLength ?? 0
 }
 
 function replyFrom(
-  { at, fence, frame, freshMs, ...windows }: Filled,
+  { at, fence, frame, freshMs, ...windows }: Delivery,
   clock: Pick<ServerClock, 'agoAtMost'>,
 ): LookupReply | undefined {
   const agoMs = clock.agoAtMost(at)
