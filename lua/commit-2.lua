@@ -7,8 +7,6 @@
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
 --      7 keep ms: how long a stale entry is kept to be revalidated  8 physical TTL ms
 --      9 key  10 prefix of wake-up channels
---      11 longest frame in bytes that is sent with the wake-up; waiters for a longer one look it up
---      12 most bytes that all wake-ups of this commit may have; after that, waiters look it up
 -- Reply COMMITTED | FENCED
 --   COMMITTED  stored, now or by an earlier call whose reply was lost
 --   FENCED     refused: a newer grant or a purge came first, or the lease was ended. Nothing was
@@ -38,8 +36,10 @@ if fields[4] then lengthen(record) else redis.call('PEXPIRE', record, ARGV[8]) e
 if group ~= record then lengthen(group) end
 
 local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], #ARGV[9]}
-local bytes_left = tonumber(ARGV[12])
-local filled = #ARGV[3] <= tonumber(ARGV[11]) and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
+-- Waiters look up a frame over 16 KiB, and the entry once this commit has sent 1 MiB: Redis serves
+-- no other client meanwhile.
+local bytes_left = 1048576
+local filled = #ARGV[3] <= 16384 and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
     -- The field holds the token of the waiting lookup. Sent back with the entry, it shows the

@@ -834,9 +834,9 @@ describe('lookup-or-lease', () => {
 })
 
 describe('commit', () => {
-  const write = (token: string, fence: string, longestTold = 0, inAll = 1_000) => {
+  const write = (token: string, fence: string, frame = 'bytes') => {
     const times = [1_000, 2_000, 3_000, 4_000, 7_000]
-    return run(commit, [token, fence, 'bytes', ...times, 'k', `wake ${tests} `, longestTold, inAll])
+    return run(commit, [token, fence, frame, ...times, 'k', `wake ${tests} `])
   }
 
   const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
@@ -920,7 +920,7 @@ describe('commit', () => {
 
   it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
     await listener.subscribe(`wake ${tests} me`)
-    await variant({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': 1 })
+    await variant({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': '' })
     expect(await write('t', '7')).toBe('COMMITTED')
     const { made, fresh, ...fields } = await fieldsOf()
     const times = { swr: '2000', sie: '3000', keep: '4000' }
@@ -933,23 +933,32 @@ describe('commit', () => {
   it('COMMITTED: everybody is told what was made, by the name they asked with, unless it is too long', async () => {
     await listener.subscribe(`wake ${tests} me`, `wake ${tests} you`)
     await variant({ token: 't', until: FUTURE, fence: '7', 'w:me': 'mine', 'w:you': 'yours' })
-    expect(await write('t', '7', 5)).toBe('COMMITTED')
+    expect(await write('t', '7')).toBe('COMMITTED')
     const { made } = await fieldsOf()
     const told = (name: string) => `\0${name} 7 ${made} 1000 2000 3000 4000 1\nkbytes`
     const heard = [`wake ${tests} me ${told('mine')}`, `wake ${tests} you ${told('yours')}`]
     expect((await allHeard()).sort()).toEqual(heard)
-    await variant({ token: 't', until: FUTURE, fence: '8', 'w:me': 'mine' })
-    expect(await write('t', '8', 4)).toBe('COMMITTED')
+    await variant({ token: 't', until: FUTURE, fence: '8', 'w:me': '' })
+    expect(await write('t', '8')).toBe('COMMITTED')
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
-    // Nor more of them than there is room for: the others ask.
-    await variant({ token: 't', until: FUTURE, fence: '9', 'w:me': 'mine', 'w:you': 'yours' })
-    expect(await write('t', '9', 5, 60)).toBe('COMMITTED')
-    const words = (await allHeard()).slice(-2)
-    expect(words.filter((word) => word.endsWith(' k'))).toHaveLength(1)
-    expect(words.filter((word) => word.endsWith('\nkbytes'))).toHaveLength(1)
-    await variant({ token: 't', until: FUTURE, fence: '9', 'w:me': '' })
-    expect(await write('t', '9', 5)).toBe('COMMITTED')
-    expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
+  })
+
+  it('COMMITTED: a frame over 16 KiB is not sent, nor more than 1 MiB in all', async () => {
+    await listener.psubscribe(`wake ${tests} *`)
+    const sizes: number[] = []
+    listener.on('pmessage', (_pattern, _channel, message: string) => sizes.push(message.length))
+    const waiters = Object.fromEntries(Array.from({ length: 70 }, (_, i) => [`w:p${i}`, `t${i}`]))
+    for (const [fence, length] of [
+      ['7', 16 * 1024 + 1],
+      ['8', 16 * 1024],
+    ] as const) {
+      sizes.length = 0
+      await variant({ token: 't', until: FUTURE, fence, ...waiters })
+      expect(await write('t', fence, 'x'.repeat(length))).toBe('COMMITTED')
+      await expect.poll(() => sizes).toHaveLength(70)
+      const sent = sizes.filter((size) => size > 1)
+      expect(sent).toHaveLength(fence === '7' ? 0 : 63)
+    }
   })
 })
 

@@ -374,8 +374,8 @@ export function toldOf(
   args: readonly string[],
   frame: Uint8Array,
 ): Buffer | undefined {
-  const [, fence, , fresh, swr, sie, keep, , key = '', , longest] = args
-  if (frame.byteLength > Number(longest)) return undefined
+  const [, fence, , fresh, swr, sie, keep, , key = ''] = args
+  if (frame.byteLength > 16 * 1024) return undefined
   const head = ['', fence, now, fresh, swr, sie, keep, Buffer.byteLength(key)].join(' ')
   return Buffer.concat([Buffer.from(`${head}\n${key}`), frame])
 }

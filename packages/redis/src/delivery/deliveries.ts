@@ -5,7 +5,7 @@ import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core'
 import type { RedisLink } from '../connection/link.ts'
 import type { RawLookup } from '../protocol/lookup-reply.ts'
 import { Awaited } from './awaited.ts'
-import { isDelivery, LONGEST_FRAME, readDelivery, SENT_PER_COMMIT } from './delivery-message.ts'
+import { isDelivery, readDelivery } from './delivery-message.ts'
 
 export class Deliveries {
   readonly #link: RedisLink
@@ -13,11 +13,6 @@ export class Deliveries {
 
   constructor(link: RedisLink) {
     this.#link = link
-  }
-
-  /** Arguments of lua/commit-2.lua. */
-  get limits(): readonly [longestFrame: number, inAll: number] {
-    return [LONGEST_FRAME, SENT_PER_COMMIT]
   }
 
   /** The reply to this lookup, if a wake-up brought it. */

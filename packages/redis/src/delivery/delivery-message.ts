@@ -2,10 +2,8 @@
 // of words and numbers, of which the last is the length of the key. Then come the key and the frame.
 // A message is a hint, and checked like all that comes from the server.
 
-/** Most bytes of a frame in a message. Waiters look up a longer one. */
+/** Most bytes of a frame in a message, as lua/commit-2.lua sends it. */
 export const LONGEST_FRAME: number = 16 * 1024
-/** Most bytes that one commit sends. Redis serves no other client meanwhile. */
-export const SENT_PER_COMMIT: number = 1024 * 1024
 
 export interface Delivery {
   readonly key: string

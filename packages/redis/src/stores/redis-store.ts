@@ -160,7 +160,6 @@ class RedisStore implements StampedeStore {
       physicalMs,
       grant.key,
       this.#link.names.wakePrefix,
-      ...this.#deliveries.limits,
     ]
     const reply = String(await this.#link.run(commit, grant.key, args))
     return reply === 'COMMITTED' ? 'committed' : 'fenced'
