@@ -1,6 +1,6 @@
 // Keys this process waits for, and entries delivered with their wake-up message. Such an entry
-// saves a lookup. It is used only for the fill that the lookup was told to wait for, only at once,
-// and not after any purge.
+// saves a lookup. It is used only for the fill that the BUSY reply named, only at once, and not after
+// any purge.
 
 import type { LookupReply, LookupRequest } from '@stampede/core'
 import type { ServerClock } from '../connection/server-clock.ts'

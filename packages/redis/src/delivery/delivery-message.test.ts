@@ -1,0 +1,60 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isDelivery, readDelivery } from './delivery-message.ts'
+
+const HEAD = '\0token 7 1000 400 20 30 40'
+const FRAME = Buffer.from([0, 255, 10])
+const write = (head: string, key = 'k\n\0ü', frame = FRAME) =>
+  Buffer.concat([Buffer.from(`${head} ${Buffer.byteLength(key)}\n${key}`), frame])
+
+describe('a delivery', () => {
+  it('is read as the commit wrote it', () => {
+    const message = write(HEAD)
+    expect(isDelivery(message)).toBe(true)
+    const windows = { staleWhileRevalidateMs: 20, staleIfErrorMs: 30, keepMs: 40 }
+    const named = { key: 'k\n\0ü', token: 'token', fence: '7' }
+    const times = { at: 1_000, freshMs: 400, ...windows }
+    expect(readDelivery(message)).toEqual({ ...named, ...times, frame: FRAME })
+  })
+
+  it.each([
+    ['no key', write(HEAD, '')],
+    ['no end of its line', Buffer.from(HEAD)],
+    ['a key longer than the message', Buffer.from(`${HEAD} 9\nkey`)],
+    ['a part too few', write('\0token 7 1000 400 20 30')],
+    ['a part too many', write(`${HEAD} 50`)],
+    ['a number below zero', write('\0token 7 -1000 400 20 30 40')],
+    ['a fence that is no number', write('\0token x 1000 400 20 30 40')],
+    ['a line without end', Buffer.concat([Buffer.from('\0'), Buffer.alloc(1_000, 'x')])],
+  ])('with %s is not read', (_, message) => {
+    expect(readDelivery(message)).toBeUndefined()
+  })
+
+  it('differs from a key, and from nothing', () => {
+    expect(isDelivery(Buffer.from('http:GET /'))).toBe(false)
+    expect(isDelivery(Buffer.alloc(0))).toBe(false)
+  })
+
+  it('has numbers and a part of the message, or is not read', () => {
+    const number = fc.oneof(
+      { weight: 20, arbitrary: fc.constant('1') },
+      fc.constantFrom('0', '5000', '9'.repeat(16), '9'.repeat(20), '-1', ''),
+    )
+    const numbers = fc.array(number, { minLength: 6, maxLength: 8 })
+    let read = 0
+    fc.assert(
+      fc.property(numbers, fc.uint8Array(), fc.boolean(), (parts, rest, isWhole) => {
+        const line = `\0token ${parts.join(' ')}${isWhole ? '\n' : ''}`
+        const message = Buffer.concat([Buffer.from(line), rest])
+        const delivery = readDelivery(message)
+        if (delivery === undefined) return
+        read += 1
+        const { key, frame, token: _token, fence: _fence, ...times } = delivery
+        expect(Object.values(times).every((ms) => Number.isFinite(ms) && ms >= 0)).toBe(true)
+        expect(frame.byteLength + key.length).toBeLessThanOrEqual(message.length)
+      }),
+      { numRuns: 3_000 },
+    )
+    expect(read).toBeGreaterThan(10)
+  })
+})
