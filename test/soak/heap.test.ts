@@ -15,7 +15,6 @@ const STRUCTURES = [
   'results that could not be stored',
   'the memory store',
   'idempotency keys in memory',
-  'entries delivered with a wake-up',
 ]
 
 let measured: Measured
