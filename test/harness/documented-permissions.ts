@@ -31,7 +31,7 @@ function commandsOfScript(path: string): string[] {
   })
 }
 
-/** What is sent by name, and what is called on a connection: a method that client.ts declares. */
+/** What is sent by name, and what is called on a connection: a method that connection.ts declares. */
 function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
   const source = read(path)
   const sent = [...source.matchAll(/(?<![#\w])(?:send|ask|callBuffer)\(([^)]*)\)/g)].flatMap(
@@ -42,7 +42,7 @@ function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
       return literal ?? []
     },
   )
-  if (!path.endsWith('/client.ts')) return sent
+  if (!path.endsWith('/connection.ts')) return sent
   const methods = [...source.matchAll(/^ {2}(\w+)\(.*\): /gm)].map(([, name = '']) => name)
   return [...sent, ...methods.map((name) => name.toUpperCase()).filter((name) => known.has(name))]
 }
