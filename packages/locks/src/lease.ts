@@ -121,7 +121,7 @@ export class Lease implements AsyncDisposable {
     return nested
   }
 
-  /** As `nest()`, but waits until the nested lease that is open is released. */
+  /** For `acquire({ within })`: `nest()` as soon as the nested lease that is open is released. */
   async nestLater(signal?: AbortSignal): Promise<Lease> {
     while (this.#nested !== undefined) {
       await new Promise<void>((resolve, reject) => {
