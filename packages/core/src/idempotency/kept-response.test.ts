@@ -74,7 +74,7 @@ describe('a kept result', () => {
         stored: { type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN },
       }),
     )
-    expect(kept?.type === 'value' && kept.stored.parsed?.held).toEqual({ value: { a: [1] } })
+    expect(kept?.type === 'value' && kept.stored.parsed?.deref()).toEqual({ value: { a: [1] } })
   })
 
   it('is what a response with those headers and that body would be', () => {
