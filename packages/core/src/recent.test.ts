@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { urlKey } from './cache/key.ts'
 import { shared } from './http/fields.ts'
-import { dataKey } from './ports/key.ts'
 import { Recent } from './recent.ts'
+import { createStampede } from './stampede.ts'
 
 it('forgets the oldest when it is full, and none for what it knows already', () => {
   const recent = new Recent<number>(2)
@@ -35,11 +35,18 @@ describe('what is remembered holds nothing but itself', () => {
     ['a scheme', (i) => urlKey({ ...url, target: `/scheme/${i}`, scheme: part(i) }, rule)],
     ['a target', (i) => urlKey({ ...url, target: part(i) }, rule)],
     ['a long scheme', (i) => urlKey({ ...url, target: `/long/${i}`, scheme: long(i) }, rule)],
-    ['a key of data', (i) => dataKey(part(i))],
     ['a field', (i) => shared(part(i))],
   ])('of %s', (_, ask) => {
     const before = usedBytes()
     for (let i = 0; i < 200; i++) ask(i)
     expect(usedBytes() - before).toBeLessThan(20 * LONG)
+  })
+
+  it('of a key in L1 and in the memory store', async () => {
+    const stampede = createStampede()
+    const before = usedBytes()
+    for (let i = 0; i < 200; i++) await stampede.getOrSet(part(i), () => 1, { ttlMs: 60_000 })
+    expect(usedBytes() - before).toBeLessThan(40 * LONG)
+    await stampede.close()
   })
 })

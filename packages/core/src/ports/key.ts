@@ -1,8 +1,6 @@
 // The two parts of a key: what it is about, and which of its variants. They are separated by NUL, which no
 // header, URL or escaped text of a caller contains. Purging the first part purges every variant.
 
-import { ownText, Recent } from '../recent.ts'
-
 export const VARIANT_MARK = '\0'
 
 export function groupOf(key: string): string {
@@ -21,19 +19,9 @@ export function escapeKey(text: string): string {
 
 const DATA_PREFIX = 'd:'
 
-/** Those of late: a string that is put together anew is hashed anew, for each look into memory. */
-const recent = new Recent<string>(2_048)
-const LONGEST_RECENT = 100
-
 /** Data and responses never meet under one key. */
 export function dataKey(key: string): string {
-  const known = recent.get(key)
-  if (known !== undefined) return known
-  if (key.length > LONGEST_RECENT) return DATA_PREFIX + escapeKey(key)
-  const own = ownText(key)
-  const made = DATA_PREFIX + escapeKey(own)
-  recent.set(own, made)
-  return made
+  return DATA_PREFIX + escapeKey(key)
 }
 
 /** What the user called it, as far as that can be told. */
