@@ -6,7 +6,6 @@ import { requestField, someField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_MARK } from '../ports/key.ts'
-import { ownText, Recent } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
 
 /** Begins every key of an HTTP response; keys of data begin otherwise. */
@@ -41,31 +40,11 @@ export function cacheKey<Native>(
 
 type Url = Pick<RequestView, 'scheme' | 'host' | 'target'>
 
-interface UrlKey {
-  readonly scheme: string
-  readonly host: string
-  readonly rule: CacheConfig['query']
-  readonly key: string
-}
-
-/** Those of late, by their targets: a string that is put together anew is hashed anew, for each look into memory. */
-const recent = new Recent<UrlKey>(2_048)
-const LONGEST_RECENT = 200
-
-/** The key of a URL when nothing else is in it: the group of all its variants. */
-export function urlKey(request: RequestView, rule: CacheConfig['query']): string {
-  const { scheme, host, target } = request
-  const known = recent.get(target)
-  if (known?.host === host && known.scheme === scheme && known.rule === rule) return known.key
-  if (scheme.length + host.length + target.length > LONGEST_RECENT) return makeUrlKey(request, rule)
-  const own = { scheme: ownText(scheme), host: ownText(host), target: ownText(target) }
-  const key = makeUrlKey(own, rule)
-  recent.set(own.target, { scheme: own.scheme, host: own.host, rule, key })
-  return key
-}
-
-/** HEAD is answered from the entry of GET, so both have its key. */
-function makeUrlKey({ scheme, host, target }: Url, rule: CacheConfig['query']): string {
+/**
+ * The key of a URL when nothing else is in it: the group of all its variants. HEAD is answered from
+ * the entry of GET, so both have its key.
+ */
+export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']): string {
   const mark = target.indexOf('?')
   const path = mark === -1 ? target : target.slice(0, mark)
   const query = mark === -1 ? '' : queryPart(target.slice(mark + 1), rule)
