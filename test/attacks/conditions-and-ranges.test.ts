@@ -27,6 +27,7 @@ describeAttacks('a hidden header of one client', ({ open }) => {
       const planted = await get(target.attacker, `/${i}`, line)
       expect([200, 206, 304, 416], line).toContain(planted.status)
       expect(planted.headers['cache-status'], line).toContain('stored')
+      await target.stored()
       const served = await get(target.victim, `/${i}`)
       expect([served.status, served.body], line).toEqual([200, '0123456789'])
       expect(served.headers, line).toMatchObject({ 'content-length': '10' })

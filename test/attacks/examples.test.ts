@@ -9,6 +9,7 @@ describeAttacks('a request of one client', ({ open }) => {
     expect(planted.body).toContain('//evil.test/')
     const served = await get(target.victim, '/')
     expect(served.body).not.toContain('evil.test')
+    await target.stored()
     expect((await get(target.attacker, '/')).headers['cache-status']).toContain('hit')
     expect(await target.runs()).toBe(2)
   })

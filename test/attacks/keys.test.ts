@@ -12,7 +12,9 @@ async function expectApart(
 ): Promise<void> {
   await using target = await open(name)
   const planted = await get(target.attacker, ...attack)
+  await target.stored()
   const served = await get(target.victim, ...innocent)
+  await target.stored()
   expect(served.body).not.toBe(planted.body)
   expect((await get(target.attacker, ...innocent)).body).toBe(served.body)
   expect((await get(target.victim, ...attack)).body).toBe(planted.body)
@@ -56,8 +58,10 @@ describeAttacks('a host that is spelt in its own way', ({ open, framework }) => 
       framework === 'node' ? 'prints Host' : 'prints Host behind a proxy',
     )
     const lines = framework === 'node' ? [] : ['X-Forwarded-Host: shop.test']
-    for (const url of [target.attacker, target.attacker, target.victim])
+    for (const url of [target.attacker, target.attacker, target.victim]) {
       await get(url, '/', ...lines)
+      await target.stored()
+    }
     expect(await target.runs()).toBe(1)
   })
 })
@@ -128,6 +132,7 @@ describeAttacks('a credential by another name', ({ open }) => {
   it('is ignored if authorization.ignore names its field; other fields are not', async () => {
     await using target = await open('prints each field, for any tenant')
     const { body } = await get(target.attacker, '/', 'X-Tenant-Id: a')
+    await target.stored()
     expect((await get(target.victim, '/', 'X-Tenant-Id: b')).body).toBe(body)
     const keyed = await get(target.attacker, '/', 'X-Tenant-Id: a', 'X-Api-Key: k')
     expect(keyed.headers['cache-status']).toContain('detail=authorization')
@@ -148,6 +153,7 @@ describeAttacks('a login of the connection', ({ open }) => {
       expect(body.match(/hello/g)).toHaveLength(2)
       expect(body).toContain('detail=connection-auth')
       expect((await get(target.attacker, '/')).body).toBe('hello undefined')
+      await target.stored()
       expect((await get(target.victim, '/')).body).toBe('hello undefined')
       expect(await target.runs()).toBe(3)
     },

@@ -40,6 +40,7 @@ describeAttacks('an option', ({ open }) => {
     const runsAfter = async (name: string) => {
       await using target = await open(name)
       await get(target.victim, '/home')
+      await target.stored()
       expect((await post(target.victim, '/login?next=/home')).headers.location).toBe('/home')
       await get(target.victim, '/home')
       return target.runs()

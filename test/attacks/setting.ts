@@ -6,6 +6,7 @@ import { createStampede } from '@stampede/core'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { assertCleanExit, type Fleet, startFleet } from '../harness/fleet.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { waitUntil } from '../harness/wait-until.ts'
 import { FRAMEWORKS, listenerOf } from './apps.mjs'
 import { runs, targetOf } from './targets.mjs'
 
@@ -16,6 +17,8 @@ export interface Attacked extends AsyncDisposable {
   readonly victim: string
   /** How often the handler ran since this was opened. */
   runs(): Promise<number>
+  /** Resolves when no fill is under way: a client may have its response before the store has it. */
+  stored(): Promise<void>
 }
 
 export interface Setting {
@@ -25,28 +28,42 @@ export interface Setting {
   open(target: string): Promise<Attacked>
 }
 
+let stopsAtEnd = false
+
 /** Declares `cases` once for each framework and store. */
 export function describeAttacks(title: string, cases: (setting: Setting) => void): void {
+  if (!stopsAtEnd) afterAll(stopFleetOfFile)
+  stopsAtEnd = true
   describe.each([...FRAMEWORKS])(`${title}: %s`, (framework) => {
     const isKoa = framework.startsWith('koa')
     describe('in memory', () =>
       cases({ framework, isKoa, open: (name) => inMemory(framework, name) }))
     describe('in Redis, two processes', () => {
       let fleet: Fleet
-      let redis: RedisServer
       beforeAll(async () => {
-        redis = await startRedis()
-        const entry = new URL('./member.mjs', import.meta.url)
-        const env = { FRAMEWORK: framework, REDIS_URL: redis.url }
-        fleet = await startFleet({ size: 2, entry, env })
+        fleet = await fleetOfFile()
       })
-      afterAll(async () => {
-        await Promise.all(fleet.members.map((member) => assertCleanExit(member)))
-        await redis.stop()
-      })
-      cases({ framework, isKoa, open: (name) => inRedis(fleet, name) })
+      cases({ framework, isKoa, open: (name) => inRedis(fleet, framework, name) })
     })
   })
+}
+
+let running: Promise<{ fleet: Fleet; redis: RedisServer }> | undefined
+
+/** One Redis and two processes for all cases of a file: starting them costs more than the cases. */
+async function fleetOfFile(): Promise<Fleet> {
+  running ??= startRedis().then(async (redis) => {
+    const entry = new URL('./member.mjs', import.meta.url)
+    return { fleet: await startFleet({ size: 2, entry, env: { REDIS_URL: redis.url } }), redis }
+  })
+  return (await running).fleet
+}
+
+async function stopFleetOfFile(): Promise<void> {
+  if (running === undefined) return
+  const { fleet, redis } = await running
+  await Promise.all(fleet.members.map((member) => assertCleanExit(member)))
+  await redis.stop()
 }
 
 async function inMemory(framework: string, name: string): Promise<Attacked> {
@@ -59,6 +76,7 @@ async function inMemory(framework: string, name: string): Promise<Attacked> {
     attacker: url,
     victim: url,
     runs: async () => (runs.get(name) ?? 0) - before,
+    stored: () => waitUntil('fills ended', () => stampede.stats().active.flights === 0),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -69,23 +87,29 @@ async function inMemory(framework: string, name: string): Promise<Attacked> {
 
 let opened = 0
 
-async function inRedis({ members }: Fleet, name: string): Promise<Attacked> {
+async function inRedis({ members }: Fleet, framework: string, target: string): Promise<Attacked> {
   const prefix = `attack-${++opened}`
   const count = async (): Promise<number> => {
-    const each = members.map((member) => member.ask<number>({ type: 'runs', target: name }))
+    const each = members.map((member) => member.ask<number>({ type: 'runs', target }))
     return (await Promise.all(each)).reduce((sum, n) => sum + n, 0)
   }
   const before = await count()
   const ports = await Promise.all(
-    members.map((member) => member.ask<AddressInfo>({ type: 'open', target: name, prefix })),
+    members.map((member) => member.ask<AddressInfo>({ type: 'open', framework, target, prefix })),
   )
   const [attacker = '', victim = ''] = ports.map(({ port }) => `http://127.0.0.1:${port}`)
   return {
     attacker,
     victim,
     runs: async () => (await count()) - before,
-    // The member closes what it opened when it ends.
-    async [Symbol.asyncDispose]() {},
+    stored: () =>
+      waitUntil('fills ended', async () => {
+        const each = members.map((member) => member.ask<number>({ type: 'fills', prefix }))
+        return (await Promise.all(each)).every((fills) => fills === 0)
+      }),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(members.map((member) => member.ask({ type: 'close', prefix })))
+    },
   }
 }
 

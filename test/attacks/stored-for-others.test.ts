@@ -27,12 +27,14 @@ describeAttacks('a response to one client', ({ open }) => {
     expect(redirect.headers.location).toBe(`http://shop.test${led}`)
     const page = await get(target.victim, led)
     expect([page.status, page.body]).toEqual([200, 'the page'])
+    await target.stored()
     expect((await get(target.attacker, led)).headers['cache-status']).toContain('hit')
   })
 
   it('is as old for others as its head, however long its body took', async () => {
     await using target = await open('answers with a slow body')
     await get(target.attacker, '/')
+    await target.stored()
     const later = await get(target.victim, '/')
     expect([later.body, Number(later.headers.age) >= 1]).toEqual(['begun, ended', true])
     expect(later.headers['cache-status']).toContain('hit')

@@ -8,18 +8,17 @@ import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
 import { stampedeFront } from '@stampede/node-http'
 import { redisStore } from '@stampede/redis'
-import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
+import { askOrigin } from './ask-origin.mjs'
 import { runMember } from './member.mjs'
 
 const require = createRequire(import.meta.url)
-const { REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
+const { REDIS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
 const frameworks = (process.env.FRAMEWORK ?? 'express').split(',')
 const FRAMEWORK = frameworks[Number(MEMBER_INDEX) % frameworks.length] ?? ''
 const cache = JSON.parse(process.env.CACHE ?? '{}')
 const store = JSON.parse(process.env.STORE ?? '{}')
 
-const Client = IOREDIS === '5' ? Redis5 : Redis
+const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 // One address for all, or one for each member.
 const urls = REDIS_URL.split(',')
 const redis = new Client(urls[Number(MEMBER_INDEX) % urls.length] ?? '', { lazyConnect: true })
@@ -35,13 +34,7 @@ stampede.on('*', ({ type }) => events.push(type))
 const options = { stampede, ...cache, key: (/** @type {any} */ request) => request.originalUrl }
 
 /** @param {string} target @param {string} method */
-async function ask(target, method) {
-  const response = await fetch(ORIGIN_URL + target, { method: method === 'HEAD' ? 'GET' : method })
-  const headers = [...response.headers].filter(
-    ([name]) => !/^(connection|keep-alive|date|transfer-encoding|content-length)$/.test(name),
-  )
-  return { status: response.status, headers, body: Buffer.from(await response.arrayBuffer()) }
-}
+const ask = (target, method) => askOrigin(target, { method: method === 'HEAD' ? 'GET' : method })
 
 function expressApp() {
   const app = require(FRAMEWORK)()

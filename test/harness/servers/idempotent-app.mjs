@@ -8,13 +8,12 @@ import { createStampede } from '@stampede/core'
 import { idempotency as expressIdempotency } from '@stampede/express'
 import { idempotency as koaIdempotency } from '@stampede/koa'
 import { redisStore } from '@stampede/redis'
-import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
+import { askOrigin } from './ask-origin.mjs'
 import { runMember } from './member.mjs'
 
 const require = createRequire(import.meta.url)
-const { FRAMEWORK = 'express', REDIS_URL = '', ORIGIN_URL = '', IOREDIS = '6' } = process.env
-const Client = IOREDIS === '5' ? Redis5 : Redis
+const { FRAMEWORK = 'express', REDIS_URL = '', IOREDIS = '6' } = process.env
+const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 const index = Number(process.env.MEMBER_INDEX)
 const offMs = JSON.parse(process.env.CLOCKS_MS ?? '[]')[index] ?? 0
 if (offMs !== 0) {
@@ -39,7 +38,7 @@ const options = { stampede, ...JSON.parse(process.env.IDEMPOTENCY ?? '{}') }
  * @param {import('@stampede/core').Attempt | undefined} attempt
  * @param {string} user
  */
-async function askOrigin(target, attempt, user) {
+function post(target, attempt, user) {
   const headers = {
     'x-user': user,
     'x-attempt': String(attempt?.attempt),
@@ -47,11 +46,7 @@ async function askOrigin(target, attempt, user) {
     'x-fence': String(attempt?.fence),
     'x-child': String(attempt?.childKey('origin')),
   }
-  const response = await fetch(ORIGIN_URL + target, { method: 'POST', headers })
-  const own = [...response.headers].filter(
-    ([name]) => !/^(connection|keep-alive|date|transfer-encoding|content-length)$/.test(name),
-  )
-  return { status: response.status, headers: own, body: Buffer.from(await response.arrayBuffer()) }
+  return askOrigin(target, { method: 'POST', headers })
 }
 
 /**
@@ -62,11 +57,11 @@ async function askOrigin(target, attempt, user) {
  */
 async function work(target, attempt, user) {
   const [, path] = /^\/in-steps(\/.+)$/.exec(target) ?? []
-  if (path === undefined || attempt === undefined) return askOrigin(target, attempt, user)
+  if (path === undefined || attempt === undefined) return post(target, attempt, user)
   const first = await attempt.step('first', async () => {
-    return (await askOrigin(`${path}/1`, attempt, user)).body.toString()
+    return (await post(`${path}/1`, attempt, user)).body.toString()
   })
-  const { status, headers, body } = await askOrigin(`${path}/2`, attempt, user)
+  const { status, headers, body } = await post(`${path}/2`, attempt, user)
   return { status, headers, body: Buffer.from(`${first}, ${body}`) }
 }
 
@@ -126,7 +121,7 @@ const answers = {
   async job({ key, path, options: jobOptions }) {
     const result = await stampede.idempotent(
       key,
-      async (attempt) => (await askOrigin(path, attempt, 'job')).body.toString(),
+      async (attempt) => (await post(path, attempt, 'job')).body.toString(),
       jobOptions,
     )
     return result

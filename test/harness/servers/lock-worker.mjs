@@ -3,12 +3,10 @@
 // @ts-check
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
-import { Redis } from 'ioredis'
-import { Redis as Redis5 } from 'ioredis5'
 import { runMember } from './member.mjs'
 
 const { REDIS_URL = '', WITNESS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
-const Client = IOREDIS === '5' ? Redis5 : Redis
+const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 const redis = new Client(REDIS_URL, { lazyConnect: true })
 const witness = WITNESS_URL === '' ? undefined : new Client(WITNESS_URL)
 const store = redisStore(redis, JSON.parse(process.env.STORE ?? '{}'))
