@@ -19,8 +19,8 @@ const inFolders = (...folders: string[]): string[] =>
 /** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
-/** Files that do not measure time. Two at a time. */
-const PAIRS = inFolders('attacks', 'contracts', 'http', 'protocol')
+/** Files that do not measure time, or only bounds that a busy machine keeps too. Two at a time. */
+const PAIRS = inFolders('attacks', 'contracts', 'http', 'idempotency', 'locks', 'protocol')
 
 const common = {
   pool: 'forks' as const,

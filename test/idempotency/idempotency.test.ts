@@ -1,9 +1,9 @@
 // What is said of idempotency keys in a fleet: two processes, a real Redis, and clients that repeat themselves.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { clientCommands } from '../harness/command-stats.ts'
-import { startIdempotentFleet } from '../harness/idempotent-fleet.ts'
+import { type IdempotentFleet, startIdempotentFleet } from '../harness/idempotent-fleet.ts'
 import type { Answer } from '../harness/load.ts'
 import { createGate, type OriginAnswer } from '../harness/origin.ts'
 
@@ -26,8 +26,15 @@ const attempts = (calls: ReadonlyArray<{ headers: Record<string, unknown> }>) =>
   calls.map(({ headers }) => `${headers['x-attempt']} ${headers['x-recovery']}`)
 
 describe.each(['express', 'express4', 'koa', 'koa2'])('two processes on %s', (framework) => {
+  // Of the tests whose processes go on. Each has paths and keys of its own.
+  let shared: IdempotentFleet
+  beforeAll(async () => {
+    shared = await startIdempotentFleet({ framework, idempotency: { leaseMs: 600 } })
+  })
+  afterAll(() => shared[Symbol.asyncDispose]())
+
   it('run 40 duplicates once, and replay byte for byte', async () => {
-    await using fleet = await startIdempotentFleet({ framework })
+    const fleet = shared
     fleet.origin.answer('/orders', { ...CREATED, delayMs: 100 })
     const all = await Promise.all(
       Array.from({ length: 40 }, (_, i) => fleet.post(i % 2, '/orders')),
@@ -53,19 +60,21 @@ describe.each(['express', 'express4', 'koa', 'koa2'])('two processes on %s', (fr
   })
 
   it('keep users apart, and never answer one route with the body of another', async () => {
-    await using fleet = await startIdempotentFleet({ framework })
-    fleet.origin.answer('/orders', ({ headers }) => ({
+    const fleet = shared
+    fleet.origin.answer('/of-users', ({ headers }) => ({
       status: 201,
       body: `for ${headers['x-user']}`,
     }))
-    expect((await fleet.post(0, '/orders', { user: 'ada' })).body).toBe('for ada')
-    expect((await fleet.post(1, '/orders', { user: 'bob' })).body).toBe('for bob')
-    expect((await fleet.post(0, '/orders', { user: 'bob' })).body).toBe('for bob')
-    const other = await fleet.post(1, '/refunds', { user: 'ada' })
+    expect((await fleet.post(0, '/of-users', { user: 'ada', key: 'users' })).body).toBe('for ada')
+    expect((await fleet.post(1, '/of-users', { user: 'bob', key: 'users' })).body).toBe('for bob')
+    expect((await fleet.post(0, '/of-users', { user: 'bob', key: 'users' })).body).toBe('for bob')
+    const other = await fleet.post(1, '/refunds', { user: 'ada', key: 'users' })
     expect(other.status).toBe(422)
     expect(JSON.parse(other.body).code).toBe('idempotency-key-reused')
     expect(fleet.origin.calls('/refunds')).toBe(0)
-    expect((await fleet.post(1, '/orders', { user: 'ada', body: { amount: 2 } })).status).toBe(422)
+    expect(
+      (await fleet.post(1, '/of-users', { user: 'ada', key: 'users', body: { amount: 2 } })).status,
+    ).toBe(422)
   })
 
   it('take over from one that was killed in the handler, within its lease and half a second', async () => {
@@ -92,24 +101,26 @@ describe.each(['express', 'express4', 'koa', 'koa2'])('two processes on %s', (fr
   })
 
   it('refuse the late result of one that was frozen past its lease', async () => {
-    await using fleet = await startIdempotentFleet({ framework, idempotency: { leaseMs: 600 } })
+    const fleet = shared
+    const once = { key: 'late' }
     const gate = createGate()
-    fleet.origin.answer('/orders', ({ number }) =>
+    fleet.origin.answer('/late', ({ number }) =>
       number === 1 ? { status: 201, body: 'late', gate } : { status: 201, body: 'newer' },
     )
-    const late = fleet.post(0, '/orders')
-    await fleet.origin.arrived('/orders')
+    const late = fleet.post(0, '/late', once)
+    await fleet.origin.arrived('/late')
     fleet.member(0).pause()
     await expect
-      .poll(async () => (await fleet.post(1, '/orders')).status, { timeout: 5_000 })
+      .poll(async () => (await fleet.post(1, '/late', once)).status, { timeout: 5_000 })
       .toBe(201)
     gate.open()
     fleet.member(0).resume()
     // Its own client is told what happened to its own request.
     expect((await late).body).toBe('late')
     expect(await fleet.member(0).ask<string[]>({ type: 'events' })).toContain('completed: stale')
-    for (const member of [0, 1]) expect((await fleet.post(member, '/orders')).body).toBe('newer')
-    const [first, second] = fleet.origin.requests('/orders')
+    for (const member of [0, 1])
+      expect((await fleet.post(member, '/late', once)).body).toBe('newer')
+    const [first, second] = fleet.origin.requests('/late')
     expect(BigInt(String(second?.headers['x-fence']))).toBeGreaterThan(
       BigInt(String(first?.headers['x-fence'])),
     )
