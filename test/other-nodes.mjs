@@ -11,8 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa'],
-  redis: ['test/contracts/adapters'],
-  pairs: ['test/contracts/http-contract', 'test/contracts/middleware-orders'],
+  pairs: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'stampede-nodes-'))

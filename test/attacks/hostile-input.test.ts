@@ -137,7 +137,7 @@ describe.each(idempotentFrameworks)('$name behind idempotency keys', ({ start })
     stampede = createStampede()
     app = await start({
       stampede,
-      handler: async ({ req }) => {
+      visit: async ({ req }) => {
         ran += 1
         for await (const _ of req);
         return { status: 201, body: `order ${ran}` }

@@ -1,57 +1,24 @@
 // In-process apps whose POSTs are guarded by idempotency keys, the same on every framework: for the adapter contract.
-import { type IncomingMessage, request, type ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import type { Attempt, Stampede } from '@stampede/core'
 import { idempotency as expressIdempotency } from '@stampede/express'
 import { idempotency as koaIdempotency } from '@stampede/koa'
+import type { IdempotencyAdapter, Layer, Said } from '@stampede/testkit'
 import express5, { type NextFunction, type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Context, type Middleware } from 'koa'
 import Koa2 from 'koa2'
-import { expressWays, KOA3_ONLY, koaWays, listen, type RunningApp, type Ways } from './apps.ts'
-import { createGate } from './origin.ts'
+import { expressWays, KOA3_ONLY, koaWays, listen, type Ways } from './apps.ts'
 
-export interface Visit {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly attempt: Attempt | undefined
-  /** Of this path, over all apps of the handler. */
-  readonly run: number
-}
-
-/** `body`: a stream is piped, or given to Koa; what is not said is left to the framework. */
-export interface Said {
-  readonly status?: number
-  readonly headers?: Record<string, string | string[]>
-  readonly body?: string | Buffer | Readable
-}
-
-/** As in Express; `gzip` stands for what the framework uses for that. */
-export type Layer =
-  | 'gzip'
-  | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
-
-export interface AppOptions {
-  readonly stampede: Stampede
-  /** Options of idempotency(); the default scope is the header `x-user`. */
-  readonly rules?: object
-  readonly outside?: readonly Layer[]
-  readonly inside?: readonly Layer[]
-  /** Mounts the middleware under each of these instead of `/`, as a router does. */
-  readonly mounts?: readonly string[]
-  /** What it throws is answered by the framework; with a property `answer`, by an error handler with that status. */
-  readonly handler: (visit: Visit) => Said | Promise<Said>
-}
-
-export interface IdempotentFramework {
-  readonly name: string
-  /** `POST /ways/<way>`: each way this framework has to answer. */
-  readonly ways: readonly string[]
-  /** `POST /odd/<name>`: an answer `first` that is given twice, is followed by an error, or by trailers. */
-  start(options: AppOptions): Promise<RunningApp>
-}
+export {
+  countRuns,
+  type Got,
+  type Post,
+  post,
+  type Visit,
+} from '../../packages/testkit/src/idempotency-adapter.ts'
 
 const PIECES = [
   Buffer.from([0xe2, 0x82]),
@@ -115,11 +82,22 @@ const moreKoaWays: Ways<[Context]> = {
     ctx.res.write('own ')
     ctx.res.end('words')
   },
+  'behind-koa': (ctx) => {
+    ctx.res.statusCode = 201
+    ctx.res.end('direct')
+  },
+  'later-on-res': (ctx) => {
+    ctx.respond = false
+    setImmediate(() => Object.assign(ctx.res, { statusCode: 201 }).end('later'))
+  },
   tagged: (ctx) => {
     ctx.set({ ETag: '"v"', 'Cache-Control': 'no-cache' })
     ctx.body = { a: 1 }
   },
 }
+
+const oddOf = (all: object): readonly string[] =>
+  Object.keys(all).filter((name) => name !== 'trailers')
 
 const allExpressWays = { ...expressWays, ...moreExpressWays }
 const allKoaWays = { ...koaWays, ...moreKoaWays }
@@ -131,15 +109,30 @@ const withTrailers = (res: ServerResponse): void => {
   res.end('rst"')
 }
 
-const expressOdd: Ways<[Request, Response]> = {
+const first = (res: Response): Response => res.status(201).json('first')
+
+const expressOdd: Ways<[Request, Response, NextFunction]> = {
   trailers: (_req, res) => withTrailers(res),
   twice: (_req, res) => {
-    res.status(201).json('first')
-    res.status(500).json('second')
+    first(res)
+    res.status(500).json('second, and much longer than the first')
   },
+  'end-twice': (_req, res) => first(res).end('second'),
   'then-throws': (_req, res) => {
-    res.status(201).json('first')
+    first(res)
     throw new Error('after the answer')
+  },
+  'then-fails': (_req, res, next) => {
+    first(res)
+    next(new Error('after the answer'))
+  },
+  'then-fails-later': (_req, res, next) => {
+    first(res)
+    setImmediate(() => next(Object.assign(new Error('after the answer'), { answer: 500 })))
+  },
+  'then-goes-on': (_req, res, next) => {
+    first(res)
+    next()
   },
 }
 
@@ -156,6 +149,13 @@ const koaOdd: Ways<[Context]> = {
       ctx.body = '"second"'
     })
   },
+  'twice-on-res': (ctx) => {
+    ctx.respond = false
+    ctx.res.statusCode = 201
+    ctx.res.end('"first"')
+    ctx.body = 'second, and longer'
+    ctx.res.end('second, and longer')
+  },
   'then-throws': (ctx) => {
     ctx.respond = false
     ctx.res.statusCode = 201
@@ -166,49 +166,19 @@ const koaOdd: Ways<[Context]> = {
 
 const require = createRequire(import.meta.url)
 
-/** Runs of the handler by path, over all apps that share it. */
-const runsOf = new WeakMap<AppOptions['handler'], Map<string, number>>()
-
-export function runs({ handler }: Pick<AppOptions, 'handler'>, path: string): number {
-  return runsOf.get(handler)?.get(path) ?? 0
-}
-
-function countRun({ handler }: AppOptions, url: string): number {
-  const counts = runsOf.get(handler) ?? new Map<string, number>()
-  runsOf.set(handler, counts)
-  const path = url.split('?')[0] ?? url
-  const run = (counts.get(path) ?? 0) + 1
-  counts.set(path, run)
-  return run
-}
-
 const answerOf = (error: unknown): number | undefined =>
   (error as { answer?: number } | undefined)?.answer
 
-/** A handler that tells when it is at work, and answers when it is let go. */
-export function gated() {
-  const gate = createGate()
-  let tell: (visit: Visit) => void = () => {}
-  const atWork = new Promise<Visit>((resolve) => {
-    tell = resolve
-  })
-  const handler = async (visit: Visit): Promise<Said> => {
-    tell(visit)
-    await gate.opened
-    return { status: 201, body: 'done' }
-  }
-  return { handler, atWork, letGo: gate.open }
-}
-
 /** A path may say `__proto__`. */
-function own<T>(all: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
-  return all !== undefined && Object.hasOwn(all, name) ? all[name] : undefined
+function own<T>(all: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(all, name) ? all[name] : undefined
 }
 
-function expressFramework(name: string, express: typeof express5): IdempotentFramework {
+function expressFramework(name: string, express: typeof express5): IdempotencyAdapter {
   return {
     name,
     ways: Object.keys(allExpressWays),
+    odd: oddOf(expressOdd),
     start(options) {
       const { rules, stampede, outside = [], inside = [], mounts = ['/'] } = options
       const layer = (each: Layer) =>
@@ -221,13 +191,12 @@ function expressFramework(name: string, express: typeof express5): IdempotentFra
       for (const path of mounts) app.use(path, expressIdempotency({ scope, stampede, ...rules }))
       for (const each of inside) app.use(layer(each))
       app.use(async (req: Request, res: Response, next: NextFunction) => {
-        const run = countRun(options, req.originalUrl)
         try {
+          const said = await options.visit({ req, res, attempt: req.idempotency })
+          if (said !== undefined) return sayInExpress(res, said)
           const [, kind = '', way = ''] = req.path.split('/')
-          const answer = own(own({ ways: allExpressWays, odd: expressOdd }, kind), way)
-          if (answer !== undefined) return void answer(req, res)
-          const said = await options.handler({ req, res, attempt: req.idempotency, run })
-          sayInExpress(res, said)
+          if (kind === 'odd') return void own(expressOdd, way)?.(req, res, next)
+          own(allExpressWays, way)?.(req, res)
         } catch (error) {
           next(error)
         }
@@ -249,10 +218,11 @@ function sayInExpress(res: Response, { status = 200, headers = {}, body = '' }: 
   else res.end(body)
 }
 
-function koaFramework(name: string, Koa: typeof Koa3): IdempotentFramework {
+function koaFramework(name: string, Koa: typeof Koa3): IdempotencyAdapter {
   return {
     name,
     ways: Object.keys(allKoaWays).filter((way) => name !== 'Koa 2' || !KOA3_ONLY.includes(way)),
+    odd: oddOf(koaOdd),
     start(options) {
       const { rules, stampede, outside = [], inside = [], mounts = ['/'] } = options
       const app = new Koa()
@@ -261,15 +231,15 @@ function koaFramework(name: string, Koa: typeof Koa3): IdempotentFramework {
       for (const each of outside) app.use(each === 'gzip' ? gzipInKoa : inKoa(each))
       const scope = (ctx: Context) => ctx.get('x-user')
       const guard = koaIdempotency({ scope, stampede, ...rules })
-      app.use(mounts[0] === '/' ? guard : mountInKoa(mounts, guard))
+      if (mounts[0] === '/') app.use(guard)
+      else if (mounts.length > 0) app.use(mountInKoa(mounts, guard))
       for (const each of inside) app.use(each === 'gzip' ? gzipInKoa : inKoa(each))
       app.use(async (ctx) => {
-        const run = countRun(options, ctx.originalUrl)
-        const [, kind = '', way = ''] = ctx.path.split('/')
-        const answer = own(own({ ways: allKoaWays, odd: koaOdd }, kind), way)
-        if (answer !== undefined) return void answer(ctx)
         const { req, res, idempotency: attempt } = ctx
-        sayInKoa(ctx, await options.handler({ req, res, attempt, run }))
+        const said = await options.visit({ req, res, attempt })
+        if (said !== undefined) return sayInKoa(ctx, said)
+        const [, kind = '', way = ''] = ctx.path.split('/')
+        own(kind === 'odd' ? koaOdd : allKoaWays, way)?.(ctx)
       })
       return listen(app.callback())
     },
@@ -326,75 +296,9 @@ function mountInKoa(mounts: readonly string[], guard: Middleware): Middleware {
   }
 }
 
-export const idempotentFrameworks: readonly IdempotentFramework[] = [
+export const idempotentFrameworks: readonly IdempotencyAdapter[] = [
   expressFramework('Express 5', express5),
   expressFramework('Express 4', express4),
   koaFramework('Koa 3', Koa3),
   koaFramework('Koa 2', Koa2),
 ]
-
-export interface Post {
-  readonly method?: string
-  readonly key?: string
-  readonly user?: string
-  readonly body?: string
-  readonly headers?: Record<string, string>
-  /** Aborted, the client is gone: its answer is `cut`. */
-  readonly signal?: AbortSignal
-}
-
-export interface Got {
-  readonly status: number
-  /** Every line as sent, names in lower case. */
-  readonly fields: ReadonlyArray<readonly [string, string]>
-  readonly headers: IncomingMessage['headers']
-  readonly body: Buffer
-  readonly trailers: IncomingMessage['trailers']
-  /** The end did not come. */
-  readonly cut: boolean
-}
-
-/** One request on a connection of its own; never rejects. */
-export function post(url: string, options: Post = {}): Promise<Got> {
-  const { method = 'POST', key = 'k', user = 'ada', body = '{"amount":1}', signal } = options
-  const headers = {
-    'content-type': 'application/json',
-    'idempotency-key': key,
-    'x-user': user,
-    'content-length': String(Buffer.byteLength(body)),
-    ...options.headers,
-  }
-  return new Promise((resolve) => {
-    const none = {
-      status: 0,
-      fields: [],
-      headers: {},
-      trailers: {},
-      body: Buffer.alloc(0),
-      cut: true,
-    }
-    const sent = request(url, { method, headers, agent: false, ...(signal && { signal }) })
-    sent.on('error', () => resolve(none))
-    sent.on('response', (res) => {
-      const chunks: Buffer[] = []
-      res.on('data', (chunk: Buffer) => chunks.push(chunk))
-      res.on('error', () => {})
-      res.on('close', () => {
-        const { rawHeaders } = res
-        const fields = rawHeaders.flatMap((name, i) =>
-          i % 2 === 0 ? [[name.toLowerCase(), rawHeaders[i + 1] ?? ''] as const] : [],
-        )
-        const { statusCode: status = 0, headers, trailers, complete } = res
-        resolve({
-          status,
-          fields,
-          headers,
-          trailers,
-          body: Buffer.concat(chunks),
-          cut: !complete,
-        })
-      })
-    })
-    sent.end(body)
-  })
-}

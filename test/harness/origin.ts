@@ -4,12 +4,9 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createGate, type Gate } from '../../packages/testkit/src/gate.ts'
 
-/** Calls that come to a closed gate wait there. */
-export interface Gate {
-  readonly opened: Promise<void>
-  open(): void
-}
+export { createGate }
 
 export interface OriginAnswer {
   readonly status?: number
@@ -40,14 +37,6 @@ export interface Origin extends AsyncDisposable {
   /** Resolves as soon as `count` calls of `path` have arrived, answered or not. */
   arrived(path: string, count?: number): Promise<void>
   stop(): Promise<void>
-}
-
-export function createGate(): Gate {
-  let open: () => void = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open }
 }
 
 /** Starts an origin on 127.0.0.1; `delayMs` (default 0) is the time of each unscripted answer. */

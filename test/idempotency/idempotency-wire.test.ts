@@ -6,11 +6,10 @@ import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { beforeEach, expect, it } from 'vitest'
 import {
-  type AppOptions,
+  countRuns,
   idempotentFrameworks,
   type Post,
   post,
-  runs,
   type Visit,
 } from '../harness/idempotent-apps.ts'
 import { createGate } from '../harness/origin.ts'
@@ -23,7 +22,8 @@ beforeEach(() => admin.flushall())
 const [express] = idempotentFrameworks
 
 /** An app whose way to Redis is the test's, and one beside it. */
-async function start(handler: AppOptions['handler'], rules: object = {}) {
+async function start(handler: Parameters<typeof countRuns>[0], rules: object = {}) {
+  const { visit, runs } = countRuns(handler)
   const proxy = await startProxy(server.port, server.host)
   const outcomes: IdempotencyOutcome[] = []
   const open = async (url: string) => {
@@ -32,7 +32,7 @@ async function start(handler: AppOptions['handler'], rules: object = {}) {
       store: redisStore(redis, { prefix: 't', commandTimeoutMs: 900 }),
     })
     stampede.on('idempotency.answered', ({ outcome }) => void outcomes.push(outcome))
-    const app = await express?.start({ stampede, handler, rules })
+    const app = await express?.start({ stampede, visit, rules })
     if (app === undefined) throw new Error('there is no framework')
     return { stampede, app }
   }
@@ -54,7 +54,7 @@ async function start(handler: AppOptions['handler'], rules: object = {}) {
     far: (with_: Post = {}) => post(`${far.app.url}/orders`, with_),
     near: (with_: Post = {}) => post(`${near.app.url}/orders`, with_),
     unstored: () => far.stampede.stats().idempotency.unstored,
-    runs: () => runs({ handler }, '/orders'),
+    runs: () => runs('/orders'),
     async [Symbol.asyncDispose]() {
       proxy.flow()
       for (const { app, stampede } of [far, near]) {
@@ -145,7 +145,7 @@ it('a record takes half a kilobyte, and one and a quarter of its body', async ()
   const body = 'x'.repeat(100_000)
   const app = await express?.start({
     stampede,
-    handler: ({ req }) => ({ body: req.url === '/big' ? body : '' }),
+    visit: ({ req }) => ({ body: req.url === '/big' ? body : '' }),
   })
   for (const path of ['/small', '/big']) await post(`${app?.url}${path}`, { key: path })
   const sizes: number[] = []

@@ -1,13 +1,14 @@
-// The whole journey in Express 4 and 5, with the real core and its memory store.
+// Express's own in the journey of a cached request: ETags, `res.locals`, proxies, compression. The rest is in the
+// contract (test/contracts/cache-adapters.test.ts).
 
 import { createRequire } from 'node:module'
-import { Readable } from 'node:stream'
+import { PassThrough } from 'node:stream'
 import { createStampede } from '@stampede/core'
 import type { Express, Request, RequestHandler, Response, Router as Routes } from 'express'
 import { describe, expect, test } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
-import { stampedeCache, strict } from './index.ts'
+import { stampedeCache } from './index.ts'
 
 const require = createRequire(import.meta.url)
 const compression: () => RequestHandler = require('compression')
@@ -18,40 +19,6 @@ const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
 
 describe.each(VERSIONS)('%s', (_, express) => {
   const { Router } = express as unknown as { Router: () => Routes }
-
-  test('many requests at once run the app once, and get the same answer', async () => {
-    let runs = 0
-    const app = express().use(compression(), stampedeCache({ ttlMs: 60_000 }))
-    app.get('/', async (_req, res) => {
-      runs += 1
-      await new Promise((resolve) => setTimeout(resolve, 20))
-      Readable.from(['one ', 'run ', String(runs)]).pipe(res.type('txt'))
-    })
-    await using server = await serve(app)
-    const url = `http://127.0.0.1:${server.port}/`
-    const cold = await Promise.all(
-      Array.from({ length: 50 }, async () => (await fetch(url)).text()),
-    )
-    expect(new Set(cold)).toEqual(new Set(['one run 1']))
-    expect(runs).toBe(1)
-  })
-
-  test('a hit is answered with length, age and type, and 304 to who has it', async () => {
-    const app = express().use(stampedeCache({ ttlMs: 60_000 }))
-    app.get('/', (_req, res) => void res.json({ price: 7 }))
-    await using server = await serve(app)
-    const miss = await rawRequest(server.port)
-    const hit = await rawRequest(server.port)
-    expect(hit.body).toBe(miss.body)
-    expect(fieldOf(hit, 'content-type')).toEqual(fieldOf(miss, 'content-type'))
-    expect(fieldOf(hit, 'etag')).toEqual(fieldOf(miss, 'etag'))
-    expect(fieldOf(hit, 'age')).toEqual(['0'])
-    expect(fieldOf(miss, 'cache-status')[0]).toContain('fwd=uri-miss')
-    expect(fieldOf(hit, 'cache-status')[0]).toContain('hit')
-    const [etag = ''] = fieldOf(hit, 'etag')
-    const same = await rawRequest(server.port, '/', [`If-None-Match: ${etag}`])
-    expect(same.head[0]).toContain('304')
-  })
 
   test.each([
     ['the app that has the cache', true, false],
@@ -80,84 +47,6 @@ describe.each(VERSIONS)('%s', (_, express) => {
       expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
     },
   )
-
-  test('a client may ask for a newer response with the options `strict`', async () => {
-    let runs = 0
-    const app = express().use(stampedeCache({ ...strict, ttlMs: 60_000 }))
-    app.get('/', (_req, res) => void res.json({ run: ++runs }))
-    await using server = await serve(app)
-    await rawRequest(server.port)
-    const asked = await rawRequest(server.port, '/', ['Cache-Control: no-cache'])
-    expect([asked.body, fieldOf(asked, 'cache-status')]).toEqual([
-      '{"run":2}',
-      ['Stampede; fwd=request'],
-    ])
-  })
-
-  test('an ETag is minted if `etag` is on and Express makes none', async () => {
-    const app = express().use(stampedeCache({ ttlMs: 60_000 }))
-    app.get('/', (_req, res) => void res.end('raw'))
-    await using server = await serve(app)
-    const [etag] = fieldOf(await rawRequest(server.port), 'etag')
-    expect(etag).toMatch(/^W\//)
-    expect(fieldOf(await rawRequest(server.port), 'etag')).toEqual([etag])
-  })
-
-  test('a fresh answer is refreshed before its time through the whole app', async () => {
-    const clock = new ManualClock()
-    const stampede = createStampede({ clock, random: () => 0.5 })
-    let runs = 0
-    const app = express().use(compression())
-    app.use(stampedeCache({ stampede, ttlMs: 60_000, jitter: 0, earlyRefresh: 100 }))
-    app.get('/', async (_req, res) => {
-      runs += 1
-      const run = runs
-      await clock.advance(2_000)
-      res.json({ run })
-    })
-    await using server = await serve(app)
-    expect((await rawRequest(server.port)).body).toBe('{"run":1}')
-    expect((await rawRequest(server.port)).body).toBe('{"run":1}')
-    await expect.poll(() => stampede.stats().fills.committed).toBe(2)
-    expect((await rawRequest(server.port)).body).toBe('{"run":2}')
-  })
-
-  test('a stale answer is refreshed behind it through the whole app', async () => {
-    let runs = 0
-    let refreshed: () => void = () => {}
-    const refresh = new Promise<void>((resolve) => {
-      refreshed = resolve
-    })
-    const app = express().use(compression())
-    app.use(stampedeCache({ ttlMs: 1, staleWhileRevalidateMs: 60_000, jitter: 0 }))
-    app.get('/', (_req, res) => {
-      runs += 1
-      if (runs === 2) res.once('close', refreshed)
-      res.json({ runs })
-    })
-    await using server = await serve(app)
-    expect((await rawRequest(server.port)).body).toBe('{"runs":1}')
-    await new Promise((resolve) => setTimeout(resolve, 5))
-    expect((await rawRequest(server.port)).body).toBe('{"runs":1}')
-    await refresh
-    await new Promise(setImmediate)
-    expect((await rawRequest(server.port)).body).toBe('{"runs":2}')
-  })
-
-  test('an error of a refresh in the foreground is replaced by the stale answer', async () => {
-    let broken = false
-    const app = express().set('env', 'test')
-    app.use(stampedeCache({ ttlMs: 1, staleIfErrorMs: 60_000, jitter: 0 }))
-    app.get('/', (_req, res, next) => (broken ? next(new Error('db')) : void res.send('good')))
-    await using server = await serve(app)
-    expect((await rawRequest(server.port)).body).toBe('good')
-    broken = true
-    await new Promise((resolve) => setTimeout(resolve, 5))
-    const stale = await rawRequest(server.port)
-    expect(stale.head[0]).toContain('200')
-    expect(stale.body).toBe('good')
-    expect(fieldOf(stale, 'cache-status')[0]).toContain('stale-if-error')
-  })
 
   test('is tagged by what the handler left in res.locals, also behind a stale answer', async () => {
     const stampede = createStampede()
@@ -215,5 +104,33 @@ describe.each(VERSIONS)('%s', (_, express) => {
     expect(await ask()).toBe('run 2')
     await stampede.purge({ route: '/shop/:page' })
     expect(await ask()).toBe('run 3')
+  })
+
+  test('a compressor outside compresses it for each by itself', async () => {
+    const source = new PassThrough()
+    let runs = 0
+    const app = express().use(compression(), stampedeCache({ ttlMs: 60_000, collapse: 'stream' }))
+    app.get('/', (_req, res) => {
+      runs += 1
+      source.pipe(res.type('txt'))
+    })
+    await using server = await serve(app)
+    const ask = (coding: string) =>
+      fetch(`http://127.0.0.1:${server.port}/`, { headers: { 'Accept-Encoding': coding } })
+    const all = [ask('gzip'), ask('gzip'), ask('identity')].map(async (asked) => {
+      const response = await asked
+      return [response.headers.get('content-encoding'), await response.text()]
+    })
+    await expect.poll(() => runs).toBe(1)
+    source.write('one '.repeat(1_000))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    source.end('two')
+    const text = `${'one '.repeat(1_000)}two`
+    expect(await Promise.all(all)).toEqual([
+      ['gzip', text],
+      ['gzip', text],
+      [null, text],
+    ])
+    expect(runs).toBe(1)
   })
 })

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import type { Framework, Says } from '../../harness/apps.ts'
-import { ask, burst } from '../../harness/load.ts'
-import { createGate } from '../../harness/origin.ts'
+import { createGate } from '../gate.ts'
+import { ask, burst } from '../requests.ts'
+import type { CacheAdapter, Says } from './adapter.ts'
 import { get, leave, pipelined, setUp, statusOf, type Whole, whole } from './bench.ts'
 
 const TEXT = '0123456789'
@@ -23,7 +23,7 @@ const shown = ({ status, lines, body }: Whole): unknown[] => [
   body.toString(),
 ]
 
-export function rangeCases(framework: Framework): void {
+export function rangeCases(adapter: CacheAdapter): void {
   const bodies: Readonly<Record<string, () => Says>> = {
     'a body at hand': () => ({ body: TEXT }),
     'a stream in one chunk': () => ({ headers: { 'content-length': '10' }, body: stream(TEXT) }),
@@ -37,7 +37,7 @@ export function rangeCases(framework: Framework): void {
   it.each(Object.keys(bodies))(
     'answers the leader 206 or 416, and stores the whole: %s',
     async (name) => {
-      const { runs, start } = setUp(framework, () => {
+      const { runs, start } = setUp(adapter, () => {
         const says = bodies[name]?.()
         const own = { etag: '"v1"', 'content-type': 'text/x-own', 'cache-control': 'max-age=9' }
         return { ...says, headers: { ...says?.headers, ...own } }
@@ -81,7 +81,7 @@ export function rangeCases(framework: Framework): void {
   )
 
   it('gives the leader the whole unless it asks for a single byte range', async () => {
-    const { start } = setUp(framework, () => ({ body: TEXT }))
+    const { start } = setUp(adapter, () => ({ body: TEXT }))
     await using app = await start()
     for (const range of ['bytes=0-1,3-4', 'bytes=4-3', 'bytes=x', 'lines=0-1', 'bytes=', '0-1']) {
       const answer = await whole(`${app.url}/${encodeURIComponent(range)}`, { headers: { range } })
@@ -90,14 +90,14 @@ export function rangeCases(framework: Framework): void {
   })
 
   it('gives the leader the whole of a stream without a length, and cuts it on a hit', async () => {
-    const { start } = setUp(framework, () => ({ body: stream('01234', '56789') }))
+    const { start } = setUp(adapter, () => ({ body: stream('01234', '56789') }))
     await using app = await start()
     expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([200, undefined, TEXT])
     expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([206, 'bytes 3-5/10', '345'])
   })
 
   it("compares the leader's If-Range strongly", async () => {
-    const { start } = setUp(framework, ({ path }) => ({
+    const { start } = setUp(adapter, ({ path }) => ({
       body: TEXT,
       headers: path.startsWith('/weak')
         ? { etag: 'W/"v1"' }
@@ -123,7 +123,7 @@ export function rangeCases(framework: Framework): void {
   })
 
   it("checks the leader's condition before its range", async () => {
-    const { start } = setUp(framework, () => ({ body: TEXT, headers: { etag: '"v1"' } }))
+    const { start } = setUp(adapter, () => ({ body: TEXT, headers: { etag: '"v1"' } }))
     await using app = await start()
     const cases = [
       ['"v1"', '0-1', 304],
@@ -140,7 +140,7 @@ export function rangeCases(framework: Framework): void {
 
   it('leaves a response other than 200 as the handler made it', async () => {
     const own = { 'content-range': 'bytes 0-1/9' }
-    const { start } = setUp(framework, ({ path }) => ({
+    const { start } = setUp(adapter, ({ path }) => ({
       status: Number(path.slice(1, 4)),
       body: TEXT,
       headers: path === '/206' || path === '/200' ? own : {},
@@ -165,7 +165,7 @@ export function rangeCases(framework: Framework): void {
     'cuts an unstored response if the handler offers ranges: %s',
     async (reason) => {
       for (const [i, body] of [TEXT, stream(TEXT), stream(...TEXT)].entries()) {
-        const { start } = setUp(framework, () => ({
+        const { start } = setUp(adapter, () => ({
           headers: { ...unstored[reason], 'accept-ranges': 'bytes', 'content-length': '10' },
           body,
         }))
@@ -180,7 +180,7 @@ export function rangeCases(framework: Framework): void {
           'cache-status': [`Stampede; fwd=uri-miss; fwd-status=200; detail=${reason}`],
         })
       }
-      const { start } = setUp(framework, () => ({
+      const { start } = setUp(adapter, () => ({
         headers: { ...unstored[reason], 'accept-ranges': 'bytes', 'content-length': '10' },
         body: stream(TEXT),
       }))
@@ -192,7 +192,7 @@ export function rangeCases(framework: Framework): void {
   )
 
   it('gives the whole of an unstored response if the handler offers no ranges', async () => {
-    const { start } = setUp(framework, () => ({
+    const { start } = setUp(adapter, () => ({
       headers: { 'cache-control': 'private', 'content-length': '10' },
       body: stream(TEXT),
     }))
@@ -209,7 +209,7 @@ export function rangeCases(framework: Framework): void {
     async (_, options, status, body) => {
       const gate = createGate()
       let source: Readable | undefined
-      const { start } = setUp(framework, () => {
+      const { start } = setUp(adapter, () => {
         async function* slow() {
           yield Buffer.from('0123')
           yield Buffer.from('4')
@@ -240,7 +240,7 @@ export function rangeCases(framework: Framework): void {
   )
 
   it('keeps a connection usable after parts of stored and unstored responses', async () => {
-    const { start } = setUp(framework, ({ path }) => ({
+    const { start } = setUp(adapter, ({ path }) => ({
       headers: {
         'content-length': '10',
         'accept-ranges': 'bytes',
@@ -265,7 +265,7 @@ export function rangeCases(framework: Framework): void {
 
   it('gives waiters the whole if the leader leaves with its part', async () => {
     const gate = createGate()
-    const { arrivals, runs, start } = setUp(framework, () => {
+    const { arrivals, runs, start } = setUp(adapter, () => {
       async function* body() {
         yield Buffer.from('01234')
         await gate.opened
@@ -287,7 +287,7 @@ export function rangeCases(framework: Framework): void {
 
   it('streams the whole to other readers while the leader gets its part', async () => {
     const gate = createGate()
-    const { arrivals, runs, start } = setUp(framework, () => {
+    const { arrivals, runs, start } = setUp(adapter, () => {
       async function* body() {
         yield Buffer.from('01234')
         await gate.opened
@@ -308,7 +308,7 @@ export function rangeCases(framework: Framework): void {
 
   it('gives waiters the whole if the leader leaves in the middle of its part', async () => {
     const [gate, gone] = [createGate(), createGate()]
-    const { arrivals, runs, start } = setUp(framework, (_seen, run, res) => {
+    const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) res.once('close', gone.open)
       async function* body() {
         yield Buffer.from('01234')
@@ -339,7 +339,7 @@ export function rangeCases(framework: Framework): void {
     const chunks = Array.from({ length: 128 }, (_, i) =>
       large.subarray(i * 65_536, (i + 1) * 65_536),
     )
-    const { arrivals, runs, start } = setUp(framework, () => ({
+    const { arrivals, runs, start } = setUp(adapter, () => ({
       headers: { 'content-length': String(large.length), etag: '"v1"' },
       body: Readable.from(chunks),
     }))
@@ -364,7 +364,7 @@ export function rangeCases(framework: Framework): void {
   })
 
   it("stores nothing if the source breaks after the leader's part", async () => {
-    const { start } = setUp(framework, (_seen, run) => {
+    const { start } = setUp(adapter, (_seen, run) => {
       async function* broken() {
         yield Buffer.from('01234')
         await new Promise((resolve) => setImmediate(resolve))
@@ -383,7 +383,7 @@ export function rangeCases(framework: Framework): void {
   })
 
   it('stores the whole body of a refresh that a range request causes', async () => {
-    const { clock, happened, start } = setUp(framework, (_seen, run) => ({
+    const { clock, happened, start } = setUp(adapter, (_seen, run) => ({
       body: `${run}123456789`,
       headers: { etag: `"v${run}"` },
     }))

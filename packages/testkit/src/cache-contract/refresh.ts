@@ -2,16 +2,16 @@
 import type { IncomingMessage } from 'node:http'
 import { isRevalidation } from '@stampede/node-http'
 import { expect, it } from 'vitest'
-import type { Framework, Says } from '../../harness/apps.ts'
-import { ask } from '../../harness/load.ts'
-import { createGate } from '../../harness/origin.ts'
+import { createGate } from '../gate.ts'
+import { ask } from '../requests.ts'
+import type { CacheAdapter, Says } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
-export function refreshCases(framework: Framework): void {
+export function refreshCases(adapter: CacheAdapter): void {
   it.each([404, 403, 301])(
     'passes a %d on, which is no failure that a stale answer may hide',
     async (status) => {
-      const { clock, start } = setUp(framework, (_seen, run) =>
+      const { clock, start } = setUp(adapter, (_seen, run) =>
         run === 1 ? {} : { status, headers: { location: '/elsewhere' } },
       )
       await using app = await start({ staleIfErrorMs: 60_000 })
@@ -25,7 +25,7 @@ export function refreshCases(framework: Framework): void {
   it.each([500, 502, 503, 504])(
     'hides a %d behind a stale answer, until its window is over',
     async (status) => {
-      const { clock, start } = setUp(framework, (_seen, run) => (run === 1 ? {} : { status }))
+      const { clock, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
       await using app = await start({ staleIfErrorMs: 60_000 })
       await ask(`${app.url}/a`)
       await clock.advance(69_000)
@@ -39,9 +39,7 @@ export function refreshCases(framework: Framework): void {
   )
 
   it.each([404, 410])('forgets a page whose refresh behind finds a %d', async (status) => {
-    const { clock, happened, start } = setUp(framework, (_seen, run) =>
-      run === 1 ? {} : { status },
-    )
+    const { clock, happened, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a`)
     await clock.advance(11_000)
@@ -55,7 +53,7 @@ export function refreshCases(framework: Framework): void {
     'does not keep an empty 204 in the place of a page: %s',
     async (control) => {
       const headers = control === undefined ? {} : { 'cache-control': control }
-      const { clock, happened, start } = setUp(framework, (_seen, run) =>
+      const { clock, happened, start } = setUp(adapter, (_seen, run) =>
         run === 2 ? { status: 204, body: '', headers } : {},
       )
       await using app = await start({ staleWhileRevalidateMs: 60_000 })
@@ -70,7 +68,7 @@ export function refreshCases(framework: Framework): void {
 
   it('keeps an empty 204 that says how long, where there was no page', async () => {
     const headers = { 'cache-control': 'max-age=5' }
-    const { clock, happened, runs, start } = setUp(framework, () => ({
+    const { clock, happened, runs, start } = setUp(adapter, () => ({
       status: 204,
       headers,
       body: '',
@@ -86,7 +84,7 @@ export function refreshCases(framework: Framework): void {
 
   /** A page that knows its tag, on a clock at which it has gone stale. */
   const tagged = (act: (run: number) => Says | undefined = () => undefined) =>
-    setUp(framework, ({ headers }, run) => {
+    setUp(adapter, ({ headers }, run) => {
       const asked = headers['if-none-match'] === '"1"'
       const own = { etag: '"1"', 'x-run': String(run) }
       return { ...(asked ? { status: 304, body: '' } : {}), headers: own, ...act(run) }
@@ -141,8 +139,8 @@ export function refreshCases(framework: Framework): void {
     expect(seen).toHaveLength(3)
   })
 
-  it('gives the whole page for a 304 that the app writes itself, past its framework', async () => {
-    const { clock, start } = setUp(framework, (_seen, run, res) => {
+  it('gives the whole page for a 304 that the app writes itself, past its adapter', async () => {
+    const { clock, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) return { headers: { etag: '"1"' } }
       res.writeHead(304, { etag: '"1"' })
       res.end()
@@ -157,7 +155,7 @@ export function refreshCases(framework: Framework): void {
 
   it('shows its own conditions to nobody in front of it', async () => {
     const shown: unknown[] = []
-    const { clock, start } = setUp(framework, (_seen, run) => ({ headers: { etag: `"${run}"` } }), {
+    const { clock, start } = setUp(adapter, (_seen, run) => ({ headers: { etag: `"${run}"` } }), {
       outside(res, next) {
         const { writeHead } = res
         const own = (...args: unknown[]) => {
@@ -181,7 +179,7 @@ export function refreshCases(framework: Framework): void {
   it('keeps nothing of a 304 on which a layer in front of it sets a cookie', async () => {
     let visits = 0
     const { clock, happened, start } = setUp(
-      framework,
+      adapter,
       ({ headers }) => ({
         ...(headers['if-none-match'] ? { status: 304, body: '' } : {}),
         headers: { etag: '"1"' },
@@ -243,7 +241,7 @@ export function refreshCases(framework: Framework): void {
   ]
   it.each(failing)('warn once for a path when the handler %s', async (_, act, why) => {
     using warnings = refreshWarnings()
-    const { clock, happened, start } = setUp(framework, (_seen, run) => (run === 1 ? {} : act()))
+    const { clock, happened, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : act()))
     await using app = await start({ staleWhileRevalidateMs: 600_000 })
     await ask(`${app.url}/a?secret=1`)
     for (const round of [1, 2]) {
@@ -259,7 +257,7 @@ export function refreshCases(framework: Framework): void {
 
   it('do not warn of a page that is gone', async () => {
     using warnings = refreshWarnings()
-    const { clock, happened, start } = setUp(framework, (_seen, run) =>
+    const { clock, happened, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? {} : { status: 404 },
     )
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
@@ -274,7 +272,7 @@ export function refreshCases(framework: Framework): void {
   it('warn when the origin takes longer than originTimeoutMs', async () => {
     using warnings = refreshWarnings()
     const gate = createGate()
-    const { clock, happened, runs, start } = setUp(framework, async (_seen, run) => {
+    const { clock, happened, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run > 1) await gate.opened
       return {}
     })
@@ -293,7 +291,7 @@ export function refreshCases(framework: Framework): void {
   /** A rate limiter: two requests pass, the third is answered 429. */
   const limited = (skip: (req: IncomingMessage) => boolean) => {
     let count = 0
-    return setUp(framework, () => ({}), {
+    return setUp(adapter, () => ({}), {
       outside(res, next) {
         if (skip(res.req) || ++count <= 2) return next()
         res.statusCode = 429
@@ -303,7 +301,7 @@ export function refreshCases(framework: Framework): void {
     })
   }
 
-  it.runIf(framework.refreshesOutside)(
+  it.runIf(adapter.refreshesOutside)(
     'warn of a rate limiter in front that counts them, and keep the stale response',
     async () => {
       using warnings = refreshWarnings()
@@ -334,11 +332,11 @@ export function refreshCases(framework: Framework): void {
     expect(warnings.texts).toEqual([])
   })
 
-  it.runIf(framework.refreshesOutside)(
+  it.runIf(adapter.refreshesOutside)(
     'warn of a layer in front that redirects them, and keep the stale response',
     async () => {
       using warnings = refreshWarnings()
-      const { clock, happened, start } = setUp(framework, () => ({}), {
+      const { clock, happened, start } = setUp(adapter, () => ({}), {
         outside(res, next) {
           if (!isRevalidation(res.req)) return next()
           res.statusCode = 302

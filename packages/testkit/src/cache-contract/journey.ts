@@ -1,40 +1,19 @@
-// The adapter contract × the frameworks: what a client may count on, whatever carries the cache.
+// Cases: a request through the whole journey, from the miss to the refresh.
+import { expect, it } from 'vitest'
+import { createGate } from '../gate.ts'
+import { ask } from '../requests.ts'
+import type { CacheAdapter } from './adapter.ts'
+import { setUp, statusOf } from './bench.ts'
 
-import { createStampede } from '@stampede/core'
-import { ManualClock } from '@stampede/core/testing'
-import { describe, expect, it } from 'vitest'
-import { frameworks, type Says, type Seen } from '../harness/apps.ts'
-import { ask } from '../harness/load.ts'
-import { createGate } from '../harness/origin.ts'
-
-const status = (answer: { headers: Record<string, unknown> }): string =>
-  String(answer.headers['cache-status'])
-
-describe.each(frameworks)('stampedeCache on $name', (framework) => {
-  /** A handler that counts its runs, and a stampede on a clock of the test's. */
-  function setUp(says: (seen: Seen, run: number) => Says | Promise<Says> = () => ({})) {
-    const clock = new ManualClock()
-    const stampede = createStampede({ clock, random: () => 0 })
-    const runs: Seen[] = []
-    const handler = (seen: Seen) => {
-      // A copy: what was hidden from the handler is put back afterwards.
-      runs.push({ ...seen, headers: { ...seen.headers } })
-      const said = says(seen, runs.length)
-      return said instanceof Promise ? said : { body: `run ${runs.length}`, ...said }
-    }
-    const start = (options = {}) =>
-      framework.start({ stampede, ttlMs: 10_000, ...options }, handler)
-    return { clock, stampede, runs, start }
-  }
-
+export function journeyCases(adapter: CacheAdapter): void {
   it('answers hits with the bytes and headers of the miss, however the handler answers', async () => {
-    const app = await framework.startWays({ ttlMs: 60_000 })
+    const app = await adapter.startWays({ ttlMs: 60_000 })
     await using _ = app
     for (const way of app.ways) {
       const url = `${app.url}/${way}`
       const [miss, hit] = [await ask(url), await ask(url)]
-      expect(status(miss), way).toMatch(/^Stampede; fwd=uri-miss; fwd-status=\d+; stored$/)
-      expect(status(hit), way).toMatch(/^Stampede; hit; ttl=\d+$/)
+      expect(statusOf(miss), way).toMatch(/^Stampede; fwd=uri-miss; fwd-status=\d+; stored$/)
+      expect(statusOf(hit), way).toMatch(/^Stampede; hit; ttl=\d+$/)
       expect([hit.status, hit.body], way).toEqual([miss.status, miss.body])
       const fields = ({ headers }: typeof hit) => {
         const {
@@ -57,7 +36,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
 
   it('runs the handler once for requests that come together', async () => {
     const gate = createGate()
-    const { runs, start } = setUp(async () => {
+    const { seen: runs, start } = setUp(adapter, async () => {
       await gate.opened
       return { body: 'shared' }
     })
@@ -69,17 +48,17 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['shared']))
     expect(runs).toHaveLength(1)
     // One that arrived after the gate was opened is a hit.
-    expect(answers.filter((each) => /collapsed|; hit/.test(status(each)))).toHaveLength(19)
+    expect(answers.filter((each) => /collapsed|; hit/.test(statusOf(each)))).toHaveLength(19)
   })
 
   it('answers stale at once, and refreshes behind through the whole app', async () => {
-    const { clock, runs, start } = setUp()
+    const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a?x=1`)
     await clock.advance(12_000)
     const stale = await ask(`${app.url}/a?x=1`)
     expect(stale.body).toBe('run 1')
-    expect(status(stale)).toBe('Stampede; hit; ttl=-2')
+    expect(statusOf(stale)).toBe('Stampede; hit; ttl=-2')
     expect(stale.headers.age).toBe('12')
     await expect.poll(() => runs.length).toBe(2)
     expect(runs[1]).toMatchObject({ url: '/a?x=1', query: 'x=1' })
@@ -88,24 +67,26 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('lets the client that got the lease wait when revalidation is in the foreground', async () => {
-    const { clock, runs, start } = setUp()
+    const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await ask(`${app.url}/a`)
     await clock.advance(12_000)
     const answer = await ask(`${app.url}/a`)
     expect(answer.body).toBe('run 2')
-    expect(status(answer)).toBe('Stampede; fwd=stale; fwd-status=200; stored')
+    expect(statusOf(answer)).toBe('Stampede; fwd=stale; fwd-status=200; stored')
     expect(runs).toHaveLength(2)
   })
 
   it('stands in with a stale answer for a 503, and passes a 404 on', async () => {
-    const { clock, start } = setUp((_seen, run) => ({ status: [200, 503, 404][run - 1] ?? 200 }))
+    const { clock, start } = setUp(adapter, (_seen, run) => ({
+      status: [200, 503, 404][run - 1] ?? 200,
+    }))
     await using app = await start({ staleIfErrorMs: 60_000 })
     await ask(`${app.url}/a`)
     await clock.advance(12_000)
     const covered = await ask(`${app.url}/a`)
     expect([covered.status, covered.body]).toEqual([200, 'run 1'])
-    expect(status(covered)).toBe('Stampede; hit; ttl=-2; detail=stale-if-error/503')
+    expect(statusOf(covered)).toBe('Stampede; hit; ttl=-2; detail=stale-if-error/503')
     await clock.advance(2_000)
     const gone = await ask(`${app.url}/a`)
     expect([gone.status, gone.body]).toEqual([404, 'run 3'])
@@ -118,20 +99,24 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     [{ vary: 'Accept, *' }, 'vary-star'],
     [{ 'access-control-allow-origin': 'https://a.example' }, 'cors-origin'],
   ] as const)('keeps nothing of a response with %o', async (headers, reason) => {
-    const { runs, start } = setUp(() => ({ headers }))
+    const { seen: runs, start } = setUp(adapter, () => ({ headers }))
     await using app = await start()
     const first = await ask(`${app.url}/a`)
-    expect(status(first)).toBe(`Stampede; fwd=uri-miss; fwd-status=200; detail=${reason}`)
+    expect(statusOf(first)).toBe(`Stampede; fwd=uri-miss; fwd-status=200; detail=${reason}`)
     const second = await ask(`${app.url}/a`)
     expect(second.body).toBe('run 2')
-    expect(status(second)).toBe(status(first))
+    expect(statusOf(second)).toBe(statusOf(first))
     expect(runs).toHaveLength(2)
   })
 
   it.each([429, 401, 400])(
     'does not let one client’s %d turn the key off for the others',
     async (refusal) => {
-      const { clock, runs, start } = setUp((_seen, run) => ({ status: run === 2 ? refusal : 200 }))
+      const {
+        clock,
+        seen: runs,
+        start,
+      } = setUp(adapter, (_seen, run) => ({ status: run === 2 ? refusal : 200 }))
       await using app = await start({ staleWhileRevalidateMs: 60_000 })
       await ask(`${app.url}/a`)
       await clock.advance(12_000)
@@ -148,7 +133,9 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   )
 
   it('lets a stream of events through, and makes nobody wait for its end', async () => {
-    const { runs, start } = setUp(() => ({ headers: { 'content-type': 'text/event-stream' } }))
+    const { seen: runs, start } = setUp(adapter, () => ({
+      headers: { 'content-type': 'text/event-stream' },
+    }))
     await using app = await start()
     const answers = await Promise.all([ask(`${app.url}/a`), ask(`${app.url}/a`)])
     expect(answers.map(({ body }) => body).sort()).toEqual(['run 1', 'run 2'])
@@ -161,17 +148,17 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     ['GET', { authorization: 'Basic x' }, 'Stampede; fwd=bypass; detail=authorization'],
     ['GET', { 'if-match': '"x"' }, 'Stampede; fwd=bypass; detail=precondition'],
   ] as const)('lets a %s with %o through', async (method, headers, expected) => {
-    const { runs, start } = setUp()
+    const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     for (const run of [1, 2]) {
       const answer = await ask(`${app.url}/a`, { method, headers })
-      expect([answer.body, status(answer)]).toEqual([`run ${run}`, expected])
+      expect([answer.body, statusOf(answer)]).toEqual([`run ${run}`, expected])
     }
     expect(runs).toHaveLength(2)
   })
 
   it('tells hosts, paths and queries apart, but not the order of parameters', async () => {
-    const { runs, start } = setUp()
+    const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a?x=1&y=2`)
     expect((await ask(`${app.url}/a?y=2&x=1`)).body).toBe('run 1')
@@ -183,7 +170,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('keeps an answer per selection of the headers in Vary', async () => {
-    const { runs, start } = setUp((seen) => ({
+    const { seen: runs, start } = setUp(adapter, (seen) => ({
       headers: { vary: 'X-Lang' },
       body: `in ${seen.headers['x-lang'] ?? 'none'}`,
     }))
@@ -198,18 +185,18 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('answers HEAD from what a GET stored, and fills nothing by HEAD', async () => {
-    const { runs, start } = setUp()
+    const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a`, { method: 'HEAD' })
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
     const head = await ask(`${app.url}/a`, { method: 'HEAD' })
-    expect(status(head)).toContain('hit')
+    expect(statusOf(head)).toContain('hit')
     expect([head.status, head.body]).toEqual([200, ''])
     expect(runs).toHaveLength(2)
   })
 
   it('hides conditions and ranges from a handler that fills, and answers them from the entry', async () => {
-    const { runs, start } = setUp(() => ({ headers: { etag: '"v1"' } }))
+    const { seen: runs, start } = setUp(adapter, () => ({ headers: { etag: '"v1"' } }))
     await using app = await start()
     const headers = { 'if-none-match': '"v0"', range: 'bytes=0-0' }
     expect(await ask(`${app.url}/a`, { headers })).toMatchObject({ status: 206, body: 'r' })
@@ -221,7 +208,11 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('takes a targeted field for its own, and sends it to nobody', async () => {
-    const { clock, runs, start } = setUp((_seen, run) => ({
+    const {
+      clock,
+      seen: runs,
+      start,
+    } = setUp(adapter, (_seen, run) => ({
       status: run === 4 ? 503 : 200,
       headers: {
         'cache-control': 'private',
@@ -230,7 +221,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     }))
     await using app = await start({ invalidateOn: 'never' })
     const seen = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
-    expect(seen.map(status)).toEqual([
+    expect(seen.map(statusOf)).toEqual([
       'Stampede; fwd=uri-miss; fwd-status=200; stored',
       'Stampede; hit; ttl=5',
     ])
@@ -248,10 +239,10 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
 
   it('passes on a targeted field of others, and obeys it when it is told to', async () => {
     const headers = { 'cache-control': 'no-store', 'CDN-Cache-Control': 'max-age=5' }
-    const { runs, start } = setUp(() => ({ headers }))
+    const { seen: runs, start } = setUp(adapter, () => ({ headers }))
     await using deaf = await start()
     await using told = await start({ targetedFields: ['CDN-Cache-Control'] })
-    expect(status(await ask(`${deaf.url}/a`))).toContain('detail=no-store')
+    expect(statusOf(await ask(`${deaf.url}/a`))).toContain('detail=no-store')
     for (const _ of [1, 2]) {
       const answer = await ask(`${told.url}/b`)
       expect(answer.headers['cdn-cache-control']).toBe('max-age=5')
@@ -261,7 +252,10 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('cuts ranges out of what it has, and asks the handler for the whole', async () => {
-    const { runs, start } = setUp(() => ({ headers: { etag: '"e"' }, body: '0123456789' }))
+    const { seen: runs, start } = setUp(adapter, () => ({
+      headers: { etag: '"e"' },
+      body: '0123456789',
+    }))
     await using app = await start()
     const get = (range: string, more = {}) => ask(`${app.url}/a`, { headers: { range, ...more } })
     expect(await get('bytes=0-1')).toMatchObject({ status: 206, body: '01' })
@@ -283,7 +277,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('gives what it stores an entity tag, and keeps it over a refresh without a change', async () => {
-    const { clock, runs, start } = setUp(() => ({ body: 'the same' }))
+    const { clock, seen: runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const miss = await ask(`${app.url}/a`)
     const { etag } = miss.headers
@@ -300,7 +294,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
   })
 
   it('obeys a client’s directives only where the options say so', async () => {
-    const { clock, runs, start } = setUp()
+    const { clock, seen: runs, start } = setUp(adapter)
     await using deaf = await start()
     await using app = await start({ requestDirectives: 'honour' })
     const get = (url: string, value: string) =>
@@ -311,7 +305,7 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
     expect((await get(app.url, 'only-if-cached')).body).toBe('run 2')
     await clock.advance(1_000)
     const reloaded = await get(app.url, 'no-cache')
-    expect([reloaded.body, status(reloaded)]).toEqual(['run 3', 'Stampede; fwd=request'])
+    expect([reloaded.body, statusOf(reloaded)]).toEqual(['run 3', 'Stampede; fwd=request'])
     expect((await get(app.url, 'max-age=1')).body).toBe('run 2')
     await ask(`${deaf.url}/a`)
     expect((await get(deaf.url, 'no-cache, max-age=0, no-store')).body).toBe('run 4')
@@ -320,15 +314,15 @@ describe.each(frameworks)('stampedeCache on $name', (framework) => {
 
   it('stores nothing that is larger than maxBodyBytes, and sends it whole', async () => {
     const big = 'x'.repeat(5_000)
-    const { runs, start } = setUp(() => ({ body: big }))
+    const { seen: runs, start } = setUp(adapter, () => ({ body: big }))
     await using app = await start({ maxBodyBytes: 4_999 })
     for (const _ of [1, 2]) expect((await ask(`${app.url}/a`)).body).toBe(big)
     expect(runs).toHaveLength(2)
   })
 
   it('refuses a mistyped option when it is created', () => {
-    expect(() => framework.start({ ttl: 5 } as object, () => ({}))).toThrow(
+    expect(() => adapter.start({ ttl: 5 } as object, () => ({}))).toThrow(
       'stampedeCache.ttl: received 5; there is no such option; did you mean ttlMs?',
     )
   })
-})
+}

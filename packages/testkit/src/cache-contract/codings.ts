@@ -1,18 +1,18 @@
 // Cases: answers that are kept, and sent compressed to who takes that.
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { eventually } from '@stampede/testkit'
 import { expect, it } from 'vitest'
-import type { Framework } from '../../harness/apps.ts'
+import { eventually } from '../eventually.ts'
+import type { CacheAdapter } from './adapter.ts'
 import { setUp, whole } from './bench.ts'
 
 const TEXT = 'one line as the other\n'.repeat(200)
 const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync } as const
 
-export function codingCases(framework: Framework): void {
+export function codingCases(adapter: CacheAdapter): void {
   const page = { body: TEXT, headers: { 'content-type': 'text/plain', etag: '"v1"' } }
 
   it('are made once, behind an answer, and sent to who takes them', async () => {
-    const { runs, start } = setUp(framework, () => page)
+    const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: true })
     const url = `${app.url}/a`
     const first = await whole(url, { headers: { 'accept-encoding': 'br' } })
@@ -40,7 +40,7 @@ export function codingCases(framework: Framework): void {
   })
 
   it('are the same to a condition, and nothing to a range or a HEAD without them', async () => {
-    const { runs, start } = setUp(framework, () => page)
+    const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: { codings: ['gzip'] } })
     const url = `${app.url}/a`
     const gzip = { 'accept-encoding': 'gzip' }
@@ -81,7 +81,7 @@ export function codingCases(framework: Framework): void {
     ['vouched for', { body: TEXT, headers: { ...page.headers, 'repr-digest': 'sha-256=:AA==:' } }],
     ['not a success', { status: 404, body: TEXT, headers: page.headers }],
   ])('are not made of what is %s', async (_, says) => {
-    const { start } = setUp(framework, ({ path }) => (path === '/a' ? says : page))
+    const { start } = setUp(adapter, ({ path }) => (path === '/a' ? says : page))
     await using app = await start({ compress: true, negativeTtlMs: 1_000 })
     const url = `${app.url}/a`
     const take = { headers: { 'accept-encoding': 'gzip, br' } }
@@ -100,7 +100,7 @@ export function codingCases(framework: Framework): void {
   })
 
   it('are of the new answer once there is one', async () => {
-    const { clock, start } = setUp(framework, ({ path }, run) => ({
+    const { clock, start } = setUp(adapter, ({ path }, run) => ({
       ...page,
       body: `${path} ${run} ${TEXT}`,
     }))

@@ -2,9 +2,9 @@
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import type { Framework, Outside } from '../../harness/apps.ts'
-import { ask, burst } from '../../harness/load.ts'
-import { createGate } from '../../harness/origin.ts'
+import { createGate } from '../gate.ts'
+import { ask, burst } from '../requests.ts'
+import type { CacheAdapter, Outside } from './adapter.ts'
 import { setUp } from './bench.ts'
 
 /** Reverses each chunk in place, as a layer that encrypts or masks does. */
@@ -25,12 +25,12 @@ function wrap(res: ServerResponse, method: 'write' | 'end'): void {
 const bodiesOf = (answers: ReadonlyArray<{ readonly body: string }>) =>
   answers.map(({ body }) => body)
 
-export function layerCases(framework: Framework): void {
+export function layerCases(adapter: CacheAdapter): void {
   it.each([
     ['at once', () => Buffer.from('abc')],
     ['as a stream', () => Readable.from([Buffer.from('abc')])],
   ])('keep their changes of a chunk, sent %s, off the entry', async (_, body) => {
-    const { clock, happened, runs, start } = setUp(framework, () => ({ body: body() }), {
+    const { clock, happened, runs, start } = setUp(adapter, () => ({ body: body() }), {
       outside: reversing,
     })
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
@@ -46,7 +46,7 @@ export function layerCases(framework: Framework): void {
   })
 
   it('do not change the entry by changing a part of its body', async () => {
-    const { happened, start } = setUp(framework, () => ({ body: Buffer.from('abcdef') }), {
+    const { happened, start } = setUp(adapter, () => ({ body: Buffer.from('abcdef') }), {
       outside: reversing,
     })
     await using app = await start()
@@ -62,7 +62,7 @@ export function layerCases(framework: Framework): void {
     async (collapse) => {
       const gate = createGate()
       const { arrivals, runs, start } = setUp(
-        framework,
+        adapter,
         () => {
           async function* body() {
             yield Buffer.from('abc')

@@ -1,8 +1,8 @@
 // Cases: the preset `strict` beside the defaults, row by row of docs/conformance.md.
 import { strict } from '@stampede/core'
 import { expect, it } from 'vitest'
-import type { Framework } from '../../harness/apps.ts'
-import { ask } from '../../harness/load.ts'
+import { ask } from '../requests.ts'
+import type { CacheAdapter } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
 const PRESETS = [
@@ -10,7 +10,7 @@ const PRESETS = [
   ['without', {}],
 ] as const
 
-export function strictCases(framework: Framework): void {
+export function strictCases(adapter: CacheAdapter): void {
   it.each([
     ['no-store', 'max-age=60', 'detail=no-store', 'ttl=60'],
     ['private', 'max-age=60', 'detail=private', 'ttl=60'],
@@ -23,7 +23,7 @@ export function strictCases(framework: Framework): void {
   ])(
     'takes CDN-Cache-Control: %s before Cache-Control: %s, and only with the preset',
     async (targeted, control, strictly, byDefault) => {
-      const { start } = setUp(framework, () => ({
+      const { start } = setUp(adapter, () => ({
         headers: { 'cdn-cache-control': targeted, 'cache-control': control },
       }))
       for (const [which, options] of PRESETS) {
@@ -48,7 +48,7 @@ export function strictCases(framework: Framework): void {
   ])(
     'gives a client that asks for %s its due for a response that is 10 s old, and only with the preset',
     async (asked, strictly) => {
-      const { clock, start } = setUp(framework, () => ({
+      const { clock, start } = setUp(adapter, () => ({
         headers: { 'cache-control': 'max-age=60' },
       }))
       for (const [which, options] of PRESETS) {
@@ -64,7 +64,7 @@ export function strictCases(framework: Framework): void {
   )
 
   it('answers only-if-cached with 504, and stores nothing for no-store, only with the preset', async () => {
-    const { runs, start } = setUp(framework, () => ({ headers: { 'cache-control': 'max-age=60' } }))
+    const { runs, start } = setUp(adapter, () => ({ headers: { 'cache-control': 'max-age=60' } }))
     for (const [which, options] of PRESETS) {
       await using app = await start({ ttlMs: undefined, ...options })
       const asking = (control: string, path: string) =>

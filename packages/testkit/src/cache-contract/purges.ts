@@ -1,15 +1,15 @@
 // Cases: what a purge by path, route or tag is about, and what it leaves.
 import { memoryStore, type PurgeTarget } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
-import type { Framework, RunningApp } from '../../harness/apps.ts'
-import { ask } from '../../harness/load.ts'
-import { createGate } from '../../harness/origin.ts'
+import { createGate } from '../gate.ts'
+import { ask } from '../requests.ts'
+import type { CacheAdapter, RunningApp } from './adapter.ts'
 import { type Bench, setUp, statusOf, whole } from './bench.ts'
 
 /** A request, as its path or with fields. */
 type Asking = string | { readonly path: string; readonly headers: Record<string, string> }
 
-export function purgeCases(framework: Framework): void {
+export function purgeCases(adapter: CacheAdapter): void {
   const send = (app: RunningApp, asking: Asking, method = 'GET') => {
     const { path, headers } = typeof asking === 'string' ? { path: asking, headers: {} } : asking
     return ask(app.url + path, { method, headers })
@@ -51,7 +51,7 @@ export function purgeCases(framework: Framework): void {
     ['routes with a key of their own', { key: () => 'page' }, ['/a']],
     ['every host', {}, [at('/a', { host: 'one.test' }), at('/a', { host: 'two.test:80' })]],
   ])('purges a path for %s, and no other path', async (_, options, askings) => {
-    const bench = setUp(framework, () => ({ headers: { vary: 'X-Lang' } }))
+    const bench = setUp(adapter, () => ({ headers: { vary: 'X-Lang' } }))
     await using app = await bench.start(options)
     const others = 'key' in options ? [] : ['/ab', '/a/b', '/', '/b?path=/a']
     for (const target of [{ path: '/a' }, { path: '/A/' }, { route: '/a' }, { route: '/:id' }]) {
@@ -61,8 +61,8 @@ export function purgeCases(framework: Framework): void {
     }
   })
 
-  it('purges a path on one host, as the framework sees it', async () => {
-    const bench = setUp(framework)
+  it('purges a path on one host, as the adapter sees it', async () => {
+    const bench = setUp(adapter)
     await using app = await bench.start()
     const hosts = ['one.test', 'ONE.test:8080', 'two.test'].map((host) => at('/a', { host }))
     const left = (host: string) => leftBy(bench, app, hosts, { path: '/a', host })
@@ -72,7 +72,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('purges by pattern', async () => {
-    const bench = setUp(framework)
+    const bench = setUp(adapter)
     await using app = await bench.start()
     const paths = ['/products/1', '/products/1/reviews', '/products', '/files/a/b?c=1']
     const left = (route: string) => leftBy(bench, app, paths, { route })
@@ -82,7 +82,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('answers HEAD from what a purge left, and from nothing else', async () => {
-    const { runs, stampede, start } = setUp(framework)
+    const { runs, stampede, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a`)
     const head = async () => statusOf(await send(app, '/a', 'HEAD'))
@@ -93,7 +93,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('purges all there is, values too', async () => {
-    const bench = setUp(framework)
+    const bench = setUp(adapter)
     await using app = await bench.start({ vary: ['x-lang'] })
     const value = () =>
       bench.stampede.getOrSet('a', () => ({ run: bench.runs.count }), { ttlMs: 1_000 })
@@ -103,7 +103,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('gives what is stored the tags of its own response', async () => {
-    const bench = setUp(framework, ({ path }, _run, res) => {
+    const bench = setUp(adapter, ({ path }, _run, res) => {
       res.setHeader('x-about', path.slice(1))
       return {}
     })
@@ -126,7 +126,7 @@ export function purgeCases(framework: Framework): void {
 
   it('reads the names in a response, and shows them to nobody', async () => {
     const lines = { 'Surrogate-Key': ['a  list', 'b'], 'Cache-Tag': 'c, two words,', 'x-own': '1' }
-    const bench = setUp(framework, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
+    const bench = setUp(adapter, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
     await using app = await bench.start()
     const shown = async (method: string, path = '/a') => {
       const answer = await whole(app.url + path, { method })
@@ -146,7 +146,7 @@ export function purgeCases(framework: Framework): void {
 
   it('shows the names to nobody, however the head is written and whoever set them', async () => {
     const { start } = setUp(
-      framework,
+      adapter,
       ({ path }, _run, res) => {
         if (path === '/plain') return { headers: { 'surrogate-key': 'a', 'cache-tag': 'a' } }
         res.writeHead(200, { 'Surrogate-Key': 'a', 'CACHE-TAG': 'a', 'x-own': '1' }).end('own')
@@ -171,7 +171,7 @@ export function purgeCases(framework: Framework): void {
   it.each(['first', 'second', 'option'])(
     'keeps what a 304 finds unchanged under its tags: %s',
     async (tag) => {
-      const bench = setUp(framework, ({ headers }) =>
+      const bench = setUp(adapter, ({ headers }) =>
         headers['if-none-match'] === undefined
           ? { headers: { etag: '"1"', 'surrogate-key': 'first' } }
           : { status: 304, headers: { etag: '"1"', 'surrogate-key': 'second' } },
@@ -192,7 +192,7 @@ export function purgeCases(framework: Framework): void {
   )
 
   it('sends what its tags cannot be found for, and does not keep it', async () => {
-    const { runs, start } = setUp(framework)
+    const { runs, start } = setUp(adapter)
     const tags = () => {
       throw new Error('no product')
     }
@@ -211,7 +211,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('purges the groups that a change names, and not those that a GET names', async () => {
-    const bench = setUp(framework, (_seen, _run, res) => ({
+    const bench = setUp(adapter, (_seen, _run, res) => ({
       headers: {
         'cache-groups': '"list"',
         ...(res.req.method !== 'HEAD' && { 'cache-group-invalidation': '"list"' }),
@@ -227,7 +227,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('purges the tags that the option names for a change, by its response', async () => {
-    const bench = setUp(framework, ({ headers }, _run, res) => {
+    const bench = setUp(adapter, ({ headers }, _run, res) => {
       res.setHeader('x-about', String(headers['x-about']))
       return { status: Number(headers['x-status'] ?? 200) }
     })
@@ -246,7 +246,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('serves what was purged softly while it is refreshed, once', async () => {
-    const { clock, happened, stampede, start } = setUp(framework)
+    const { clock, happened, stampede, start } = setUp(adapter)
     await using app = await start({ tags: ['t'], staleWhileRevalidateMs: 5_000 })
     await ask(`${app.url}/a`)
     await clock.advance(1_000)
@@ -264,7 +264,7 @@ export function purgeCases(framework: Framework): void {
   })
 
   it('runs the handler for what was purged softly and has no window, and keeps it for errors', async () => {
-    const { stampede, start } = setUp(framework, (_seen, run) => (run === 2 ? { status: 503 } : {}))
+    const { stampede, start } = setUp(adapter, (_seen, run) => (run === 2 ? { status: 503 } : {}))
     await using app = await start({ tags: ['t'], staleIfErrorMs: 5_000 })
     await ask(`${app.url}/a`)
     await stampede.purge({ tag: 't' }, { soft: true })
@@ -277,7 +277,7 @@ export function purgeCases(framework: Framework): void {
 
   it('does not cover an error with what was purged while the handler was at work', async () => {
     const gate = createGate()
-    const { clock, runs, stampede, start } = setUp(framework, async (_seen, run) => {
+    const { clock, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) return {}
       await gate.opened
       return { status: 500 }
@@ -299,7 +299,7 @@ export function purgeCases(framework: Framework): void {
     ['everything', { all: true }],
   ])('keeps nothing of a run that began before a purge of its %s', async (_, target) => {
     const gate = createGate()
-    const { arrivals, runs, stampede, start } = setUp(framework, async (_seen, run) => {
+    const { arrivals, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
       return {}
     })
@@ -319,7 +319,7 @@ export function purgeCases(framework: Framework): void {
     ['in memory alone', { store: memoryStore({ maxBytes: 1_024 }) }],
   ])('purges by tag what is %s, and what is missing there', async (_, options) => {
     const bench = setUp(
-      framework,
+      adapter,
       ({ path }) => ({ status: path === '/none' ? 404 : 200, body: 'x'.repeat(2_000) }),
       options,
     )

@@ -1,15 +1,15 @@
 // Cases: the condition of the client whose request runs the handler, which does not see it.
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import type { Framework, Says } from '../../harness/apps.ts'
-import { ask } from '../../harness/load.ts'
-import { createGate } from '../../harness/origin.ts'
+import { createGate } from '../gate.ts'
+import { ask } from '../requests.ts'
+import type { CacheAdapter, Says } from './adapter.ts'
 import { get, pipelined, setUp, statusOf, whole } from './bench.ts'
 
 const CHANGED = 'Thu, 01 Jan 2026 00:00:00 GMT'
 const STORED = 'Stampede; fwd=uri-miss; fwd-status=200; stored'
 
-export function conditionCases(framework: Framework): void {
+export function conditionCases(adapter: CacheAdapter): void {
   const bodies: Readonly<Record<string, () => Says>> = {
     'a body at hand': () => ({ body: 'the page' }),
     'a stream': () => ({ body: Readable.from([Buffer.from('the '), Buffer.from('page')]) }),
@@ -27,7 +27,7 @@ export function conditionCases(framework: Framework): void {
     'answers the leader 304 if it has the response already, and stores the whole: %s',
     async (name) => {
       for (const [validator, condition] of validators) {
-        const { runs, start } = setUp(framework, () => {
+        const { runs, start } = setUp(adapter, () => {
           const says = bodies[name]?.()
           return {
             ...says,
@@ -49,7 +49,7 @@ export function conditionCases(framework: Framework): void {
   )
 
   it('gives the leader the whole body if it has another version', async () => {
-    const { start } = setUp(framework, () => ({ headers: { etag: '"v2"' } }))
+    const { start } = setUp(adapter, () => ({ headers: { etag: '"v2"' } }))
     await using app = await start()
     const answer = await ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' } })
     expect([answer.status, answer.body]).toEqual([200, 'run 1'])
@@ -57,7 +57,7 @@ export function conditionCases(framework: Framework): void {
 
   it('answers the leader 304 with all fields of the response if nothing is stored', async () => {
     const own = { 'set-cookie': ['a=1', 'b=2'], 'x-own': 'yes', 'content-type': 'text/x-own' }
-    const { start } = setUp(framework, ({ path }) => ({
+    const { start } = setUp(adapter, ({ path }) => ({
       headers: { ...own, ...(path === '/date' ? { 'last-modified': CHANGED } : { etag: '"v1"' }) },
     }))
     await using app = await start()
@@ -81,7 +81,7 @@ export function conditionCases(framework: Framework): void {
   })
 
   it('knows a tag that it has made itself, once the page is filled again', async () => {
-    const { clock, runs, start } = setUp(framework, () => ({ body: 'the same' }))
+    const { clock, runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const { headers } = await ask(`${app.url}/a`)
     await clock.advance(11_000)
@@ -92,7 +92,7 @@ export function conditionCases(framework: Framework): void {
 
   it('answers all others with the whole, and keeps the connection in step', async () => {
     const gate = createGate()
-    const { arrivals, runs, start } = setUp(framework, async () => {
+    const { arrivals, runs, start } = setUp(adapter, async () => {
       await gate.opened
       return { headers: { etag: '"v1"' }, body: Readable.from([Buffer.from('the page')]) }
     })
@@ -116,7 +116,7 @@ export function conditionCases(framework: Framework): void {
   })
 
   it('keeps what comes slowly for others, however soon its client would leave', async () => {
-    const { runs, start } = setUp(framework, () => ({
+    const { runs, start } = setUp(adapter, () => ({
       headers: { etag: '"v1"' },
       body: Readable.from(slow()),
     }))
@@ -128,7 +128,7 @@ export function conditionCases(framework: Framework): void {
   })
 
   it('answers 304 also if the body turns out too large to be kept', async () => {
-    const { start } = setUp(framework, () => ({
+    const { start } = setUp(adapter, () => ({
       headers: { etag: '"v1"', 'x-own': 'yes' },
       body: Readable.from(slow()),
     }))
@@ -141,7 +141,7 @@ export function conditionCases(framework: Framework): void {
   })
 
   it('keeps nothing of what throws in the middle, nor of the error page that follows', async () => {
-    const { start } = setUp(framework, (_seen, run, res) => {
+    const { start } = setUp(adapter, (_seen, run, res) => {
       if (run > 1) return { headers: { etag: '"v1"' }, body: 'the page' }
       res.setHeader('ETag', '"v1"').write('the ')
       throw new Error('in the middle')
@@ -152,7 +152,7 @@ export function conditionCases(framework: Framework): void {
   })
 
   it('keeps nothing of a stream that breaks, though its client has been told 304', async () => {
-    const { happened, start } = setUp(framework, (_seen, run) => ({
+    const { happened, start } = setUp(adapter, (_seen, run) => ({
       headers: { etag: '"v1"' },
       body: run > 1 ? 'the page' : Readable.from(broken()),
     }))

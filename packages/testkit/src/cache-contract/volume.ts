@@ -1,0 +1,70 @@
+// Cases whose cost is their volume: many queries, keys and requests on one socket. `npm test` runs fewer of them than
+// `npm run test:soak` (test/soak/volume.test.ts).
+import { expect, it, vi } from 'vitest'
+import type { CacheAdapter } from './adapter.ts'
+import { get, pipelined, setUp } from './bench.ts'
+
+export interface Volume {
+  /** Made up by one client; a twentieth of them ask for the same page. */
+  readonly queries: number
+  /** On one socket, written at once. */
+  readonly requests: number
+  /** Filled together; their lifetimes are spread over 100 seconds. */
+  readonly keys: number
+}
+
+export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: Volume): void {
+  it('stays within its bounds when a client makes up queries, and keeps what is asked for', async () => {
+    const { runs, stampede, start } = setUp(adapter, undefined, {
+      l1: { maxEntries: 100 },
+    })
+    await using app = await start()
+    const asked = Array.from({ length: queries }, (_, i) =>
+      i % 20 === 0 ? get('/hot') : get(`/a?made-up=${i}`),
+    )
+    const answers = await pipelined(app.url, [...asked, get('/hot', 'Connection: close')])
+    const hot = answers.filter((_, i) => i % 20 === 0).map(({ body }) => body)
+    expect(new Set(hot)).toEqual(new Set(['run 1']))
+    expect(stampede.stats().l1.entries).toBeLessThanOrEqual(100)
+    expect(runs.count).toBe(1 + queries - queries / 20)
+  })
+
+  it('answers thousands of pipelined requests on one socket, with no drift and no leak', async () => {
+    const warned = vi.fn()
+    process.on('warning', warned)
+    const { runs, start } = setUp(adapter, ({ path }) => ({ body: `é${path}` }))
+    await using app = await start()
+    const paths = Array.from({ length: requests }, (_, i) =>
+      i % 3 === 0 ? '/a' : `/${'b'.repeat(i % 7)}`,
+    )
+    const answers = await pipelined(app.url, [
+      ...paths.map((path) => get(path)),
+      get('/a', 'Connection: close'),
+    ])
+    expect(answers.map(({ body }) => body)).toEqual(
+      [...paths, '/a'].map((path) => Buffer.from(`é${path}`).toString('latin1')),
+    )
+    expect(runs.count).toBe(new Set(paths).size)
+    process.off('warning', warned)
+    expect(warned).not.toHaveBeenCalled()
+  })
+
+  it('does not let keys that were filled together expire together', async () => {
+    const { start } = setUp(adapter, undefined, { random: Math.random })
+    // Tenths of the lifetime are 100 s, and `ttl` counts in seconds: 100 ms of a lifetime of 100 s.
+    await using app = await start({ ttlMs: 1_000_000, jitter: 0.1 })
+    const paths = Array.from({ length: keys }, (_, i) => get(`/${i}`))
+    const closing = get('/closing', 'Connection: close')
+    await pipelined(app.url, [...paths, closing])
+    const hits = await pipelined(app.url, [...paths, closing])
+    const perSecond = new Map<string, number>()
+    for (const { headers } of hits.slice(0, keys)) {
+      const [, ttl = 'none'] = /hit; ttl=(\d+)/.exec(headers['cache-status'] ?? '') ?? []
+      perSecond.set(ttl, (perSecond.get(ttl) ?? 0) + 1)
+    }
+    expect(perSecond.has('none')).toBe(false)
+    // By chance, 300 keys fall into 95 of the seconds, and at most a dozen of them into one.
+    expect(perSecond.size).toBeGreaterThan(80)
+    expect(Math.max(...perSecond.values())).toBeLessThan(keys / 25 + 10)
+  })
+}

@@ -1,0 +1,157 @@
+// What the author of an adapter gives the contract of idempotency keys, and the client that the contract uses.
+import { type IncomingMessage, request, type ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { Attempt, Stampede } from '@stampede/core'
+import type { RunningApp } from './cache-contract/adapter.ts'
+import { createGate } from './gate.ts'
+
+export interface Arrival {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly attempt: Attempt | undefined
+}
+
+export interface Visit extends Arrival {
+  /** Of this path, over both processes. */
+  readonly run: number
+}
+
+/** A stream is sent as the framework sends streams. What is not said is left to the framework. */
+export interface Said {
+  readonly status?: number
+  readonly headers?: Record<string, string | string[]>
+  readonly body?: string | Buffer | Readable
+}
+
+/** As in Express; `gzip` stands for what the framework uses for that. */
+export type Layer =
+  | 'gzip'
+  | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
+
+export interface AppOptions {
+  readonly stampede: Stampede
+  /** Options of idempotency(); the default scope is the header `x-user`. */
+  readonly rules?: object
+  readonly outside?: readonly Layer[]
+  readonly inside?: readonly Layer[]
+  /** Mounts the middleware under each of these instead of `/`, as a router does; with none, not at all. */
+  readonly mounts?: readonly string[]
+  /**
+   * Called for every request that reaches the end of the app. The app responds with what it returns, and with
+   * `undefined` by itself: `/ways/<way>`, `/odd/<name>`. The framework handles the errors it throws; if the error has
+   * a property `answer`, an error handler responds with that status and `{"error": "<the error as a string>"}`.
+   */
+  readonly visit: (arrival: Arrival) => Said | undefined | Promise<Said | undefined>
+}
+
+/** Counts the runs of a handler by path. The routes `/ways` and `/odd` are counted, and left to the app. */
+export function countRuns(handler: (visit: Visit) => Said | Promise<Said>): {
+  readonly visit: AppOptions['visit']
+  runs(path: string): number
+} {
+  const runs = new Map<string, number>()
+  const visit: AppOptions['visit'] = ({ req, res, attempt }) => {
+    const [path = ''] = (req.url ?? '').split('?')
+    const run = (runs.get(path) ?? 0) + 1
+    runs.set(path, run)
+    return /^\/(ways|odd)\//.test(path) ? undefined : handler({ req, res, attempt, run })
+  }
+  return { visit, runs: (path: string): number => runs.get(path) ?? 0 }
+}
+
+export interface IdempotencyAdapter {
+  readonly name: string
+  /** `POST /ways/<way>`: each way to respond in this framework. */
+  readonly ways: readonly string[]
+  /**
+   * `POST /odd/<name>`: each way to go on after a response of 201 with the body `"first"`: a second response, an
+   * error. `trailers`, which sends that body with the trailer `X-Sum: 7`, is not in the list.
+   */
+  readonly odd: readonly string[]
+  start(options: AppOptions): Promise<RunningApp>
+}
+
+/** A handler that tells when it is at work, and answers when it is let go. */
+export function gated(): {
+  readonly atWork: Promise<Visit>
+  handler(visit: Visit): Promise<Said>
+  letGo(): void
+} {
+  const gate = createGate()
+  let tell: (visit: Visit) => void = () => {}
+  const atWork = new Promise<Visit>((resolve) => {
+    tell = resolve
+  })
+  const handler = async (visit: Visit): Promise<Said> => {
+    tell(visit)
+    await gate.opened
+    return { status: 201, body: 'done' }
+  }
+  return { handler, atWork, letGo: gate.open }
+}
+
+export interface Post {
+  readonly method?: string
+  readonly key?: string
+  readonly user?: string
+  readonly body?: string
+  readonly headers?: Record<string, string>
+  /** Aborted, the client is gone: its answer is `cut`. */
+  readonly signal?: AbortSignal
+}
+
+export interface Got {
+  readonly status: number
+  /** Every line as sent, names in lower case. */
+  readonly fields: ReadonlyArray<readonly [string, string]>
+  readonly headers: IncomingMessage['headers']
+  readonly body: Buffer
+  readonly trailers: IncomingMessage['trailers']
+  /** The end did not come. */
+  readonly cut: boolean
+}
+
+/** One request on a connection of its own; never rejects. */
+export function post(url: string, options: Post = {}): Promise<Got> {
+  const { method = 'POST', key = 'k', user = 'ada', body = '{"amount":1}', signal } = options
+  const headers = {
+    'content-type': 'application/json',
+    'idempotency-key': key,
+    'x-user': user,
+    'content-length': String(Buffer.byteLength(body)),
+    ...options.headers,
+  }
+  return new Promise((resolve) => {
+    const none = {
+      status: 0,
+      fields: [],
+      headers: {},
+      trailers: {},
+      body: Buffer.alloc(0),
+      cut: true,
+    }
+    const sent = request(url, { method, headers, agent: false, ...(signal && { signal }) })
+    sent.on('error', () => resolve(none))
+    sent.on('response', (res) => {
+      const chunks: Buffer[] = []
+      res.on('data', (chunk: Buffer) => chunks.push(chunk))
+      res.on('error', () => {})
+      res.on('close', () => {
+        const { rawHeaders } = res
+        const fields = rawHeaders.flatMap((name, i) =>
+          i % 2 === 0 ? [[name.toLowerCase(), rawHeaders[i + 1] ?? ''] as const] : [],
+        )
+        const { statusCode: status = 0, headers, trailers, complete } = res
+        resolve({
+          status,
+          fields,
+          headers,
+          trailers,
+          body: Buffer.concat(chunks),
+          cut: !complete,
+        })
+      })
+    })
+    sent.end(body)
+  })
+}

@@ -1,0 +1,66 @@
+// Real HTTP requests, many at once: what clients in front of a fleet see.
+import { Agent, type IncomingHttpHeaders, request } from 'node:http'
+
+export interface RequestOptions {
+  readonly method?: string
+  readonly headers?: Record<string, string>
+  readonly body?: string
+  /** Default 20 000; a request that takes longer ends as failed. */
+  readonly timeoutMs?: number
+}
+
+export interface Answer {
+  readonly url: string
+  /** 0 when no complete answer came; `error` then says why. */
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+  readonly latencyMs: number
+  readonly error?: Error
+}
+
+/**
+ * Fires `n` requests at once, spread over `urls` in turn, each on a socket of its own. Resolves with
+ * one answer per request in their order; a failed request is an answer too, so that none is lost.
+ */
+export async function burst(
+  urls: readonly string[],
+  n: number,
+  options: RequestOptions = {},
+): Promise<Answer[]> {
+  const agent = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY })
+  const targets = Array.from({ length: n }, (_, i) => urls[i % urls.length] ?? '')
+  try {
+    return await Promise.all(targets.map((url) => ask(url, options, agent)))
+  } finally {
+    agent.destroy()
+  }
+}
+
+/** One request; never rejects, see `Answer`. */
+export function ask(url: string, options: RequestOptions = {}, agent?: Agent): Promise<Answer> {
+  const { method = 'GET', headers = {}, body, timeoutMs = 20_000 } = options
+  const startedAt = performance.now()
+  return new Promise((resolve) => {
+    const end = (answer: Pick<Answer, 'status' | 'headers' | 'body' | 'error'>) => {
+      clearTimeout(timer)
+      resolve({ url, latencyMs: performance.now() - startedAt, ...answer })
+    }
+    const fail = (error: Error) => end({ status: 0, headers: {}, body: '', error })
+    const req = request(url, { method, headers, agent: agent ?? new Agent() }, (res) => {
+      let text = ''
+      res.setEncoding('utf8')
+      res.on('data', (chunk) => {
+        text += chunk
+      })
+      res.on('end', () => end({ status: res.statusCode ?? 0, headers: res.headers, body: text }))
+      res.on('error', fail)
+    })
+    const timer = setTimeout(
+      () => req.destroy(new Error(`No answer within ${timeoutMs} ms`)),
+      timeoutMs,
+    )
+    req.on('error', fail)
+    req.end(body)
+  })
+}
