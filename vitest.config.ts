@@ -81,7 +81,10 @@ export default defineConfig({
         test: {
           ...common,
           name: 'soak',
-          include: SOAK,
+          testTimeout: 180_000,
+          include: [...SOAK, 'packages/*/src/**/*.property.test.ts'],
+          // More random cases (packages/core/src/testing/hostile.ts) than in `npm test`.
+          env: { STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2' },
           globalSetup: ['./test/harness/global-setup.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 3 },
