@@ -12,7 +12,8 @@ let prefixes = 0
 async function open() {
   prefixes += 1
   const prefix = `a${prefixes}`
-  const store = () => redisStore(new Redis(server.url, { lazyConnect: true }), { prefix })
+  const store = () =>
+    redisStore(new Redis(server.url, { lazyConnect: true }), { prefix, commandTimeoutMs: 2_000 })
   return { a: store(), b: store() }
 }
 

@@ -82,6 +82,13 @@ const moreKoaWays: Ways<[Context]> = {
     ctx.res.write('own ')
     ctx.res.end('words')
   },
+  response: (ctx) => {
+    ctx.body = new Response('hello', { status: 203, headers: { 'X-Own': 'yes' } })
+  },
+  'large-stream': (ctx) => {
+    ctx.type = 'text/plain'
+    ctx.body = Readable.from([Buffer.alloc(180_000, 'a'), Buffer.alloc(180_000, 'b')])
+  },
   'behind-koa': (ctx) => {
     ctx.res.statusCode = 201
     ctx.res.end('direct')
