@@ -81,7 +81,8 @@ async function origin(
 ): Promise<Value> {
   const { world, plan, member, random } = scene
   const { origins, freshness, kernel, figures } = world
-  const { fence, signal, previous } = context
+  const { signal, previous } = context
+  const fence = String(context.fence ?? '')
   const version = freshness.version(key)
   const isSame = previous?.value.version === version && random.chance(0.5)
   const fails = random.chance(failShare(kernel.now))

@@ -1,9 +1,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { EVENT_CHANNEL, Events, type StampedeEvent } from './events.ts'
+import { type Emitted, EVENT_CHANNEL, Events } from './events.ts'
 
-const PASSED: StampedeEvent = { type: 'fill.passed', key: 'k', reason: 'set-cookie' }
-const LOST: StampedeEvent = { type: 'lease.lost', key: 'k', fence: '1' }
+const PASSED: Emitted = { type: 'fill.passed', key: 'k', reason: 'set-cookie' }
+const LOST: Emitted = { type: 'lease.lost', key: 'k', fence: '1' }
 
 afterEach(() => void vi.restoreAllMocks())
 

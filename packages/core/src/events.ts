@@ -4,6 +4,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { messageOf, optionError } from './errors.ts'
 import { nearest } from './options.ts'
+import { publicFence } from './ports/grant.ts'
 import type { Failure } from './ports/store.ts'
 
 export type StampedeEvent =
@@ -13,8 +14,8 @@ export type StampedeEvent =
       readonly tier: 'l1' | 'l2'
       readonly stale: boolean
     }
-  | { readonly type: 'lease.granted'; readonly key: string; readonly fence: string }
-  | { readonly type: 'lease.lost'; readonly key: string; readonly fence: string }
+  | { readonly type: 'lease.granted'; readonly key: string; readonly fence: bigint }
+  | { readonly type: 'lease.lost'; readonly key: string; readonly fence: bigint }
   | { readonly type: 'wait.started'; readonly key: string; readonly busyForMs: number }
   | {
       readonly type: 'wait.ended'
@@ -26,18 +27,19 @@ export type StampedeEvent =
       readonly type: 'fill.started'
       readonly key: string
       readonly behind: boolean
-      readonly leased: boolean
+      /** Undefined for a run without a lease. */
+      readonly fence: bigint | undefined
     }
   | {
       readonly type: 'fill.committed'
       readonly key: string
-      readonly fence: string
+      readonly fence: bigint
       readonly elapsedMs: number
     }
   | {
       readonly type: 'fill.fenced'
       readonly key: string
-      readonly fence: string
+      readonly fence: bigint
       readonly elapsedMs: number
     }
   | { readonly type: 'fill.passed'; readonly key: string; readonly reason: string }
@@ -98,6 +100,11 @@ export type IdempotencyOutcome =
   | 'unavailable'
   | 'unprotected'
 
+/** An event as the stages emit it: with the fence as the store has it. */
+export type Emitted<E = StampedeEvent> = E extends { readonly fence: unknown }
+  ? Omit<E, 'fence'> & { readonly fence: string }
+  : E
+
 export type StampedeEventType = StampedeEvent['type']
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
 export type Listener<T extends StampedeEventType> = (event: EventOf<T>) => void
@@ -156,10 +163,11 @@ export class Events {
     }
   }
 
-  emit(event: StampedeEvent): void {
-    this.#counts.set(event.type, (this.#counts.get(event.type) ?? 0) + 1)
-    if (this.#channel.hasSubscribers) this.#channel.publish(event)
-    if (this.#listeners.size === 0) return
+  emit(emitted: Emitted): void {
+    this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
+    if (!this.#channel.hasSubscribers && this.#listeners.size === 0) return
+    const event = published(emitted)
+    this.#channel.publish(event)
     for (const type of [event.type, '*']) {
       for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
     }
@@ -178,6 +186,12 @@ export class Events {
   count(type: StampedeEventType): number {
     return this.#counts.get(type) ?? 0
   }
+}
+
+function published(emitted: Emitted): StampedeEvent {
+  return 'fence' in emitted
+    ? ({ ...emitted, fence: publicFence(emitted.fence) } as StampedeEvent)
+    : emitted
 }
 
 /** A listener that throws changes nothing for the request that it listened to. */

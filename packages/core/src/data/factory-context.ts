@@ -6,8 +6,8 @@ import { decodeValue } from './value.ts'
 
 /** What a factory is given. `T` is unknown where the value's type is only found out from what the factory returns. */
 export interface FactoryContext<T = unknown> {
-  /** Fencing token of this fill; empty when the store could not be reached. */
-  readonly fence: string
+  /** Fencing token of this fill. Undefined if no lease was given, for example because the store is away. */
+  readonly fence: bigint | undefined
   /** Aborted when `originTimeoutMs` is over: the result will not be stored. */
   readonly signal: AbortSignal
   /** What was stored before, fresh or not, where it is at hand (`keepMs`), and how long ago it was made or found unchanged. */

@@ -18,6 +18,7 @@ import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { previousInL1 } from '../flight/soft-timeout.ts'
 import { freshCopy, trusted } from '../l1/validity.ts'
+import { publicFence } from '../ports/grant.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
@@ -81,7 +82,7 @@ class Call<T, P> implements Caller {
     const where = `getOrSet(${show(this.#key)})`
     try {
       const now = this.#rt.clock.now()
-      const context = contextOf<P>(where, { fence, signal }, held, now)
+      const context = contextOf<P>(where, { fence: publicFence(fence), signal }, held, now)
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
       if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
       const stored = encodeValue(where, value)

@@ -83,7 +83,7 @@ async function fillThenCommit(
 
 export function fill(rt: Runtime, run: Run): Promise<FillResult> {
   const { key, fence, originTimeoutMs, behind, caller } = run
-  rt.events.emit({ type: 'fill.started', key, behind, leased: fence !== '' })
+  rt.events.emit({ type: 'fill.started', key, behind, fence })
   return new Promise((resolve) => {
     const deadline = new AbortController()
     const timer = rt.clock.setTimer(originTimeoutMs, () => {

@@ -4,7 +4,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createStampede, type Stampede } from '../index.ts'
+import { createStampede, type FactoryContext, type Stampede } from '../index.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 import { type FaultyStore, loseReply, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -187,8 +187,8 @@ class World {
       waitMs,
       ...(soft && { staleIfErrorMs: 5_000, softTimeoutMs: 40 }),
     }
-    const run = ({ fence, signal }: { fence: string; signal: AbortSignal }) =>
-      this.#run(at, key, fence, signal)
+    const run = ({ fence, signal }: FactoryContext) =>
+      this.#run(at, key, String(fence ?? ''), signal)
     this.#of(this.stampedes, at)
       .getOrSet(`k${key}`, run, options)
       .then(

@@ -1,6 +1,7 @@
 // What a handler is told of its attempt, and how it can say more than its answer does.
 
 import { optionError } from '../errors.ts'
+import { publicFence } from '../ports/grant.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Running } from './running.ts'
 import { runStep } from './step.ts'
@@ -15,9 +16,9 @@ export interface Attempt {
   readonly isRecovery: boolean
   /**
    * Fencing token: greater than that of every earlier attempt. Hand it to what you write to, so that a late one is
-   * refused there. 0n when the store was away and `onStoreError: 'proceed'` let the request through.
+   * refused there. Undefined when the store was away and `onStoreError: 'proceed'` let the request through.
    */
-  readonly fence: bigint
+  readonly fence: bigint | undefined
   /** Aborted when the lease is lost: another attempt may begin, and this one's result will not count. */
   readonly signal: AbortSignal
   /** An idempotency key for a call to the next service: the same in every attempt of this request. */
@@ -63,7 +64,7 @@ export function direct(
   const attempt: Attempt = {
     attempt: running?.attempt ?? 1,
     isRecovery: running?.isRecovery ?? false,
-    fence: BigInt(running?.grant.fence ?? 0),
+    fence: publicFence(running?.grant.fence ?? ''),
     // Read anew each time: after a suspension the clock knows that the lease is over before any timer does.
     get signal() {
       return running?.signal ?? never

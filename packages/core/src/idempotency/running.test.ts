@@ -153,7 +153,7 @@ describe('the end of an attempt', () => {
     await bench.clock.advance(30_001)
     bench.store.heal()
     const next = await ask()
-    expect(next.attempt.fence).toBeGreaterThan(frozen.attempt.fence)
+    expect(next.attempt.fence).toBeGreaterThan(frozen.attempt.fence ?? 0n)
     await frozen.answer({ body: 'frozen' })
     expect(frozen.got?.body).toBe('frozen')
     expect((await ask()).got?.status).toBe(409)

@@ -8,3 +8,8 @@ export interface Grant {
   /** Strictly increasing per key, in decimal: max(previous + 1, the store's clock in microseconds). */
   readonly fence: string
 }
+
+/** A fence as users see it. The empty one stands for a run without a lease. */
+export function publicFence(fence: string): bigint | undefined {
+  return /^\d+$/.test(fence) ? BigInt(fence) : undefined
+}

@@ -29,7 +29,7 @@ function describe(event: StampedeEvent): string {
     case 'hit':
       return `hit ${event.tier}${event.stale ? ' stale' : ''}`
     case 'fill.started':
-      return `fill.started${event.behind ? ' behind' : ''}${event.leased ? '' : ' unleased'}`
+      return `fill.started${event.behind ? ' behind' : ''}${event.fence === undefined ? ' unleased' : ''}`
     case 'fill.passed':
       return `fill.passed ${event.reason}`
     case 'wait.ended':
