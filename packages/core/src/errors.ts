@@ -1,19 +1,35 @@
 // Every error of the product: one base, a stable code, and a message that names the fix.
 
-export type StampedeErrorCode =
-  | 'ERR_STAMPEDE_OPTION'
-  | 'ERR_STAMPEDE_VALUE'
-  | 'ERR_STAMPEDE_CLOSED'
-  | 'ERR_STAMPEDE_STORE_UNAVAILABLE'
-  | 'ERR_STAMPEDE_ORIGIN_FAILED'
-  | 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
-  | 'ERR_STAMPEDE_WAIT_TIMEOUT'
-  | 'ERR_STAMPEDE_LEASE_LOST'
-  | 'ERR_STAMPEDE_BODY_UNSEEN'
-  | 'ERR_STAMPEDE_KEY_REUSED'
-  | 'ERR_STAMPEDE_IN_PROGRESS'
-  | 'ERR_STAMPEDE_UNCERTAIN'
-  | 'ERR_STAMPEDE_NOT_RETAINED'
+/** Every code and when it occurs. A test holds the table in docs/guide/errors.md equal to this list. */
+export const ERROR_CODES = {
+  ERR_STAMPEDE_OPTION:
+    'an option or a purge target is unknown, of the wrong type or out of range; or a callback option failed',
+  ERR_STAMPEDE_VALUE:
+    'a factory or job returned a value that cannot be stored, or called `notModified()` without a `previous`',
+  ERR_STAMPEDE_CLOSED: 'a call came after `close()`',
+  ERR_STAMPEDE_STORE_UNAVAILABLE: 'the store did not answer, or refused; try again',
+  ERR_STAMPEDE_ORIGIN_FAILED:
+    'another caller ran the factory less than `failureBackoffMs` ago while others waited, and it failed',
+  ERR_STAMPEDE_ORIGIN_TIMEOUT:
+    'the factory took longer than `originTimeoutMs`; its `signal` is aborted',
+  ERR_STAMPEDE_WAIT_TIMEOUT:
+    '`waitMs` is over, and `originConcurrency` runs are under way; try again later',
+  ERR_STAMPEDE_LEASE_LOST:
+    'an idempotent attempt lost its lease: the reason of its `signal`, and the error of `step()`',
+  ERR_STAMPEDE_BODY_UNSEEN: 'the body was read before `idempotency()` saw it',
+  ERR_STAMPEDE_KEY_REUSED: 'the key of a job is known with another input',
+  ERR_STAMPEDE_IN_PROGRESS: 'the job is being run elsewhere',
+  ERR_STAMPEDE_UNCERTAIN: 'an earlier attempt of the job may have done its work; settle it',
+  ERR_STAMPEDE_NOT_RETAINED: 'the job was done, and its result was not kept or cannot be read',
+  ERR_STAMPEDE_RESPONSE: 'a response cannot be sent, or ended before it was complete',
+  ERR_LOCK_BUSY: '`waitMs: 0`, and another owner holds the lock',
+  ERR_LOCK_WAIT_TIMEOUT: '`waitMs` is over, and another owner still holds the lock',
+  ERR_LOCK_LOST: 'the lease is over; write nothing',
+  ERR_LOCK_UNAVAILABLE: 'the store did not answer, or no quorum can be reached',
+  ERR_LOCK_ABORTED: "the caller's `signal` was aborted, or the locks were closed",
+} as const
+
+export type StampedeErrorCode = keyof typeof ERROR_CODES
 
 /** Base of all errors thrown by Stampede. Test `error.code`, which never changes. */
 export class StampedeError extends Error {
@@ -36,6 +52,15 @@ export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency
   const fix =
     user === 'createLocks' ? 'share the locks that it made' : 'make a store for each Stampede'
   return optionError(`${user}.store`, 'a store in use', fix)
+}
+
+/** A store's reply is not one that this version knows. */
+export function unknownReply(store: string, operation: string, problem: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${problem}`)
+}
+
+export function responseError(problem: string): StampedeError {
+  return new StampedeError('ERR_STAMPEDE_RESPONSE', problem)
 }
 
 /** A callback failed. The request is answered with it: guessing would share a bucket. */

@@ -6,12 +6,15 @@ export { strict } from './cache/cache-options.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
 export type { GetOrSetOptions } from './data/get-or-set-options.ts'
 export {
+  ERROR_CODES,
   optionError,
+  responseError,
   StampedeError,
   type StampedeErrorCode,
   show,
   storeInUse,
   storeUnavailable,
+  unknownReply,
 } from './errors.ts'
 export {
   EVENT_CHANNEL,

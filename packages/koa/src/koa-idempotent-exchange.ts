@@ -1,6 +1,6 @@
 // The IdempotentExchange port over a Koa context.
 
-import type { HeaderList, IdempotentExchange } from '@stampede/core'
+import { type HeaderList, type IdempotentExchange, responseError } from '@stampede/core'
 import {
   addAtHead,
   discardRequestBody,
@@ -49,7 +49,10 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
       answer.begun = true
       if (!ctx.headerSent && !ctx.res.writableEnded) return runAttempt(ctx, next, observer, answer)
       answer.given()
-      return observer.onEnd({ type: 'failed', error: new Error('it was answered before') })
+      return observer.onEnd({
+        type: 'failed',
+        error: responseError('the response was sent before the handler ran'),
+      })
     },
     send(reply) {
       answer.begun = true

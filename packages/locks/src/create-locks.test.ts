@@ -1,5 +1,5 @@
 import { queryObjects } from 'node:v8'
-import { memoryStore } from '@stampede/core'
+import { memoryStore, StampedeError } from '@stampede/core'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { Barrier, FaultyLocks, refused, unheard } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
@@ -70,7 +70,7 @@ describe('acquire', () => {
     expect(store.calls).toEqual(['acquire jobs:nightly'])
     await expect(locks.acquire('nightly', { waitMs: 0 })).rejects.toMatchObject({
       key: 'nightly',
-      message: 'lock "nightly": somebody else has it',
+      message: 'lock "nightly": another owner holds it; retry, or pass waitMs',
     })
   })
 
@@ -104,6 +104,7 @@ describe('acquire', () => {
       name: 'LockError',
       code: 'ERR_LOCK_BUSY',
     })
+    await expect(acquire({ waitMs: 0 })).rejects.toBeInstanceOf(StampedeError)
     expect(store.calls.filter((call) => call.startsWith('acquire'))).toHaveLength(1)
   })
 

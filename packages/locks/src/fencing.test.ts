@@ -19,6 +19,14 @@ describe('fencedUpdate', () => {
     expect(fencedUpdate(2n ** 63n - 1n).value).toBe('9223372036854775807')
   })
 
+  it('refuses what is no fence: a run without a lease has undefined', () => {
+    for (const fence of [undefined, 1, '1']) {
+      expect(() => fencedUpdate(fence as never)).toThrow(
+        expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }),
+      )
+    }
+  })
+
   it('takes a plain column name only', () => {
     for (const column of ['', '1st', 'a b', 'a;b', 'a"', "a'--"]) {
       expect(() => fencedUpdate(1n, { column })).toThrow(

@@ -1,6 +1,8 @@
 // Fencing where the data lives: SQL parts by which a store refuses a write with an older fence than
 // it has seen. This is what makes a late holder harmless. No lock can.
 
+import { optionError } from '@stampede/core'
+
 /** What guards a row: the greatest fence that has written it. */
 export interface FencedUpdate {
   /** Put behind the assignments of an UPDATE: `SET price = $1, <set>`. */
@@ -21,10 +23,11 @@ export function fencedUpdate(
   fence: bigint,
   { column = 'last_fence', placeholder = '$1' }: { column?: string; placeholder?: string } = {},
 ): FencedUpdate {
+  if (typeof fence !== 'bigint') {
+    throw optionError('fencedUpdate: fence', fence, 'pass the fence of a lease or an attempt')
+  }
   if (!/^[A-Za-z_][A-Za-z0-9_.]*$/.test(column)) {
-    throw new TypeError(
-      `fencedUpdate.column: received ${JSON.stringify(column)}; use a plain column name`,
-    )
+    throw optionError('fencedUpdate.column', column, 'use a plain column name')
   }
   return {
     set: `${column} = ${placeholder}`,

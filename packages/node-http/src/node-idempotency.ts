@@ -1,7 +1,13 @@
 // The IdempotentExchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
 import type { IncomingMessage } from 'node:http'
-import type { Attempt, AttemptObserver, HttpIdempotency, IdempotentExchange } from '@stampede/core'
+import {
+  type Attempt,
+  type AttemptObserver,
+  type HttpIdempotency,
+  type IdempotentExchange,
+  responseError,
+} from '@stampede/core'
 import type { NodeVisit } from './node-exchange.ts'
 import type { ParsedRequest } from './request/parsed-body.ts'
 import { readRequest } from './request/read-request.ts'
@@ -79,7 +85,10 @@ async function runAttempt<Native>(
 ): Promise<void> {
   if (res.headersSent) {
     // By a timeout, say, while we were looking: nobody would get what the handler answers.
-    return observer.onEnd({ type: 'failed', error: new Error('it was answered before') })
+    return observer.onEnd({
+      type: 'failed',
+      error: responseError('the response was sent before the handler ran'),
+    })
   }
   const watch = watchAttempt(res, observer)
   try {
@@ -102,5 +111,5 @@ export function linesOf(req: IncomingMessage, name: string): readonly string[] {
 }
 
 export function unsendable(): Error {
-  return new Error('The kept response has a status or a header field that cannot be sent')
+  return responseError('the kept response has a status or a header field that cannot be sent')
 }

@@ -1,7 +1,7 @@
 // What a factory is given: its fence and its deadline, what was stored before, and a way to say that this is still so.
 
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
-import { nothingBefore } from '../errors.ts'
+import { nothingBefore, valueError } from '../errors.ts'
 import { decodeValue } from './value.ts'
 
 /** What a factory is given. `T` is unknown where the value's type is only found out from what the factory returns. */
@@ -43,5 +43,5 @@ export function contextOf<P>(
 
 export function storedValue(held: HeldEntry): StoredValue {
   if (held.entry.type === 'value') return held.entry
-  throw new TypeError('a response was stored under a data key')
+  throw valueError('getOrSet', 'a response was stored under a data key; purge it')
 }

@@ -2,6 +2,7 @@
 // for those who come later, each reader the one it is at, so that what everybody has read is let go by itself.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { responseError } from '../errors.ts'
 import type { LiveChunks } from '../ports/exchange.ts'
 
 /** An answer on its way: `held` has everything but the body. */
@@ -123,7 +124,7 @@ export class LiveReader implements LiveChunks {
 
   async next(): Promise<IteratorResult<Uint8Array, undefined>> {
     for (;;) {
-      if (this.#isCut) throw new Error('The answer that was being shared has ended short.')
+      if (this.#isCut) throw responseError('the shared response ended before it was complete')
       const at = this.#at
       if (at?.chunk !== undefined) {
         this.#at = at.next

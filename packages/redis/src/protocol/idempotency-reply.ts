@@ -1,11 +1,11 @@
 // The replies of lua/begin-record-1.lua and lua/inspect-record-1.lua, read. What comes from the server is checked,
 // not trusted.
 
-import type { BeginReply, Inspection } from '@stampede/core'
+import { type BeginReply, type Inspection, unknownReply } from '@stampede/core'
 import { bytes, duration } from './reply-parts.ts'
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
-  if (!Array.isArray(raw)) throw new TypeError('begin-record: the reply is not an array')
+  if (!Array.isArray(raw)) throw unknownReply('redis', 'begin-record', 'the reply is not an array')
   switch (String(raw[0])) {
     case 'BEGUN':
       return {
@@ -24,20 +24,20 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
     case 'UNCERTAIN':
       return { status: 'uncertain' }
     default:
-      throw new TypeError(`begin-record: unknown reply ${String(raw[0])}`)
+      throw unknownReply('redis', 'begin-record', `unknown reply ${String(raw[0])}`)
   }
 }
 
 function readAttempt(value: unknown): number {
   const attempt = Number(value)
   if (Number.isSafeInteger(attempt) && attempt > 0) return attempt
-  throw new TypeError('begin-record: the reply has no attempt')
+  throw unknownReply('redis', 'begin-record', 'the reply has no attempt')
 }
 
 function readFrame(value: unknown): Buffer {
   const frame = bytes(value)
   if (frame !== undefined) return frame
-  throw new TypeError('begin-record: the reply has no frame')
+  throw unknownReply('redis', 'begin-record', 'the reply has no frame')
 }
 
 function readSteps(flat: unknown[]): Map<string, Uint8Array> {
@@ -54,11 +54,17 @@ const STATES = ['running', 'lapsed', 'completed', 'released', 'uncertain'] as co
 
 /** Undefined: there is no record. Throws for one that this version cannot read. */
 export function readInspection(raw: unknown): Inspection | undefined {
-  if (!Array.isArray(raw)) throw new TypeError('inspect-record: the reply is not an array')
+  if (!Array.isArray(raw))
+    throw unknownReply('redis', 'inspect-record', 'the reply is not an array')
   const text = String(raw[0])
   if (text === 'ABSENT') return undefined
   const state = STATES.find((each) => each === text)
-  if (state === undefined) throw new TypeError('the record is of a layout unknown to this version')
+  if (state === undefined)
+    throw unknownReply(
+      'redis',
+      'inspect-record',
+      'the record is of a layout unknown to this version',
+    )
   return {
     state,
     attempt: Number(raw[1]),

@@ -1,6 +1,13 @@
 // Reads the replies of lua/lookup-or-lease-2.lua. The server is not trusted: each part is checked.
 
-import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '@stampede/core'
+import {
+  type Failure,
+  type Grant,
+  type LookupReply,
+  type LookupRequest,
+  type StoredFrame,
+  unknownReply,
+} from '@stampede/core'
 import { bytes, duration, signed } from './reply-parts.ts'
 
 /** `late`: the script ran after the caller had given up; nothing was done. */
@@ -12,7 +19,8 @@ export type RawLookup = {
 }
 
 export function readLookup(raw: unknown, key: string, request: LookupRequest): RawLookup {
-  if (!Array.isArray(raw)) throw new TypeError('lookup-or-lease: the reply is not an array')
+  if (!Array.isArray(raw))
+    throw unknownReply('redis', 'lookup-or-lease', 'the reply is not an array')
   const [statusBytes, now, grantBytes] = raw
   const serverNow = Number(now)
   const forMs = duration(raw[3])
@@ -50,7 +58,7 @@ function toReply(
     const shared = { status: 'failed', forMs, failure: readFailure(failure) } as const
     return stored ? { ...shared, stored } : shared
   }
-  throw new TypeError(`lookup-or-lease: unknown reply ${status}`)
+  throw unknownReply('redis', 'lookup-or-lease', `unknown reply ${status}`)
 }
 
 function readStored(raw: unknown[]): StoredFrame | undefined {

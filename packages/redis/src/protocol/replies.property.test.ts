@@ -1,4 +1,4 @@
-import type { LookupRequest } from '@stampede/core'
+import { type LookupRequest, StampedeError } from '@stampede/core'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -40,7 +40,7 @@ function readOrRefused<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
-    expect(error).toBeInstanceOf(TypeError)
+    expect(error).toBeInstanceOf(StampedeError)
     expect((error as Error).message).toMatch(/reply|layout/)
     return undefined
   }

@@ -1,3 +1,4 @@
+import { StampedeError } from '@stampede/core'
 import { describe, expect, it } from 'vitest'
 import { readAppended, readMessage, readNews, readPosition, writeEvent } from './purge-news.ts'
 
@@ -87,8 +88,8 @@ describe('news', () => {
   it.each([undefined, null, 'x', [], bytes('LOG'), bytes('LOG', '1', 'x', '1')])(
     'that are no reply of the script are refused: %j',
     (raw) => {
-      expect(() => readNews(raw)).toThrow(TypeError)
-      expect(() => readAppended(raw)).toThrow(TypeError)
+      expect(() => readNews(raw)).toThrow(StampedeError)
+      expect(() => readAppended(raw)).toThrow(StampedeError)
     },
   )
 })

@@ -1,7 +1,7 @@
 // Reads the log of purges: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and
 // messages on its channel. The server is not trusted: each part is checked.
 
-import type { Position } from '@stampede/core'
+import { type Position, unknownReply } from '@stampede/core'
 
 /** A purge of one key and its variants, or of everything made under a subject. */
 export interface Purge {
@@ -62,7 +62,7 @@ export function readAppended(raw: unknown): Appended {
   const [status, ...numbers] = Array.isArray(raw) ? raw.map(String) : []
   const [now, position, prev] = numbers.map(readPosition)
   if (now === undefined || position === undefined || prev === undefined) {
-    throw new TypeError('append-purge: unknown reply')
+    throw unknownReply('redis', 'append-purge', 'unknown reply')
   }
   return { now, position, prev, isTold: status === 'APPENDED' }
 }
@@ -71,7 +71,7 @@ export function readNews(raw: unknown): News {
   const [status, ...rest] = Array.isArray(raw) ? raw.map(String) : []
   const [now, last, floor] = rest.slice(0, 3).map(readPosition)
   if (now === undefined || last === undefined || floor === undefined) {
-    throw new TypeError('read-purges: unknown reply')
+    throw unknownReply('redis', 'read-purges', 'unknown reply')
   }
   const isLog = status === 'LOG' || status === 'PART'
   const events: PurgeEvent[] = []

@@ -10,6 +10,7 @@ import {
   type LockStore,
   storeInUse,
   storeUnavailable,
+  unknownReply,
 } from '@stampede/core'
 import type { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
@@ -188,7 +189,7 @@ const GRANT = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 type Reply = [status: string, serverNow: number, fence: string, forMs: number, holder: string]
 
 function readReply(raw: unknown): Reply {
-  if (!Array.isArray(raw)) throw new TypeError('lock: the reply is not an array')
+  if (!Array.isArray(raw)) throw unknownReply('redis', 'lock', 'the reply is not an array')
   const [status, serverNow, fence, forMs, holder] = raw
   return [String(status), Number(serverNow), String(fence), Number(forMs), String(holder ?? '')]
 }
