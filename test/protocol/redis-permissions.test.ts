@@ -141,7 +141,7 @@ describe.each([
     const stampede = open()
     let charges = 0
     const pay = (isLast: boolean) =>
-      stampede.idempotent('invoice:7', async ({ attempt, step }) => {
+      stampede.idempotent('invoice:7', async ({ number: attempt, step }) => {
         const charge = await step('charge', () => ++charges)
         if (!isLast) throw new Error('and then the printer failed')
         return { attempt, charge }

@@ -47,7 +47,7 @@ describe.each(VERSIONS)('%s', (_, express) => {
     app.post('/payments', (req, res) => {
       runs += 1
       res.location('/payments/7').status(201)
-      Readable.from([JSON.stringify({ run: runs, attempt: req.idempotency?.attempt })]).pipe(res)
+      Readable.from([JSON.stringify({ run: runs, attempt: req.idempotency?.number })]).pipe(res)
     })
     await using server = await serve(app)
     for (let i = 0; i < 3; i += 1) {
@@ -80,7 +80,7 @@ describe.each(VERSIONS)('%s', (_, express) => {
     const app = express().use(once)
     app.post('/payments', express.json(), once, (req, res) => {
       runs += 1
-      res.json({ runs, attempt: req.idempotency?.attempt })
+      res.json({ runs, attempt: req.idempotency?.number })
     })
     await using server = await serve(app)
     for (let i = 0; i < 2; i += 1) {

@@ -28,7 +28,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     const app = new Application().use(once).use(once)
     app.use((ctx) => {
       runs += 1
-      ctx.body = { runs, attempt: ctx.idempotency?.attempt }
+      ctx.body = { runs, attempt: ctx.idempotency?.number }
     })
     await using server = await serve(app.callback())
     for (let i = 0; i < 2; i += 1) {

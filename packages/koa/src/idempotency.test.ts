@@ -36,7 +36,7 @@ afterEach(() => {
 })
 
 const require = createRequire(import.meta.url)
-const ATTEMPT = { attempt: 1 } as Attempt
+const ATTEMPT = { number: 1 } as Attempt
 
 interface Run {
   /** What core was told, in order. */

@@ -40,7 +40,7 @@ function journey(patienceMs = 60_000): Journey {
     async handle(exchange, attach) {
       lines.push(exchange.lines('idempotency-key'))
       bodies.push(await exchange.readBody(1000))
-      attach({ attempt: 1 } as Attempt)
+      attach({ number: 1 } as Attempt)
       await exchange.run({
         maxBodyBytes: 1000,
         patienceMs,

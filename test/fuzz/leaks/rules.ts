@@ -98,9 +98,8 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     cookies: maybe(0.85, () => cookiesOf(random)),
     statuses: maybe(0.2, () => [200, 203, 301, 400, 451]),
     maxBodyBytes: maybe(0.12, () => random.pick([0, 40, 2_000])),
-    waitMs: maybe(0.2, () =>
-      random.pick([20, { ms: 30, fallback: random.pick(['origin', 'unavailable'] as const) }]),
-    ),
+    waitMs: maybe(0.2, () => random.pick([20, 30])),
+    afterWait: maybe(0.05, () => 'unavailable' as const),
     originTimeoutMs: maybe(0.05, () => 5),
     cacheStatus: maybe(0.04, () => false),
     revalidate: maybe(0.35, () => 'foreground' as const),
@@ -110,7 +109,7 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     invalidateOn: maybe(0.15, () => random.pick(['never', 'tags'] as const)),
     earlyRefresh: maybe(0.25, () => random.pick([1, 20, 100])),
     collapse: maybe(0.25, () => 'stream' as const),
-    requestDirectives: maybe(0.1, () => 'honour' as const),
+    requestDirectives: maybe(0.1, () => 'respect' as const),
   }
   // Options that were left out, and not merely undefined: a transcript shows what was said.
   return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined))

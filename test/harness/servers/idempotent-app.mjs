@@ -41,7 +41,7 @@ const options = { stampede, ...JSON.parse(process.env.IDEMPOTENCY ?? '{}') }
 function post(target, attempt, user) {
   const headers = {
     'x-user': user,
-    'x-attempt': String(attempt?.attempt),
+    'x-attempt': String(attempt?.number),
     'x-recovery': String(attempt?.isRecovery),
     'x-fence': String(attempt?.fence),
     'x-child': String(attempt?.childKey('origin')),

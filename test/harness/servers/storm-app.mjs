@@ -37,7 +37,7 @@ stampede.on('*', ({ type }) => {
 /** @param {string} target @param {string} method @param {import('@stampede/core').Attempt} [attempt] */
 async function askOrigin(target, method, attempt) {
   const { isRecovery, fence } = attempt ?? {}
-  const headers = { 'x-attempt': `${index} ${attempt?.attempt} ${isRecovery} ${fence}` }
+  const headers = { 'x-attempt': `${index} ${attempt?.number} ${isRecovery} ${fence}` }
   const response = await fetch(ORIGIN_URL + target, { method, headers })
   const tags = response.headers.get('cache-tag')
   return { status: response.status, tags, body: await response.text() }

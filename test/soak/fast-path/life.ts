@@ -200,7 +200,7 @@ export const anyOptions = fc.record({
   bypass: maybe((native: Native) => native.headers.te === 'trailers'),
   tags: maybe(['t']),
   mintEtag: maybe(false),
-  requestDirectives: maybe('honour'),
+  requestDirectives: maybe('respect'),
   compress: maybe<unknown>(true, { codings: ['gzip'], minBytes: 0 }),
   earlyRefresh: maybe(1, 100),
   revalidate: maybe('foreground'),

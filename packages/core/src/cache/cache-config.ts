@@ -27,7 +27,7 @@ export interface CacheConfig<Native = unknown> {
   readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>
   readonly mintEtag: boolean
-  readonly requestDirectives: 'ignore' | 'honour'
+  readonly requestDirectives: 'ignore' | 'respect'
   readonly compress: Compression | undefined
   readonly maxBodyBytes: number
   readonly leaseMs: number

@@ -2,6 +2,7 @@
 // so that no stage has to ask what was meant.
 
 import { readCompression } from '../compress/read-compression.ts'
+import { optionError } from '../errors.ts'
 import {
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
@@ -10,6 +11,7 @@ import {
   readJitter,
 } from '../flight/policy.ts'
 import {
+  type Bag,
   checkNames,
   readBoolean,
   readBytes,
@@ -60,7 +62,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   key?: (request: Native) => string
   /** Query parameters in the key: only these, or all but these. Default: all. */
   query?: readonly string[] | { ignore: readonly string[] }
-  /** Request headers always in the key. `Vary` in responses is honoured whether listed here or not. */
+  /** Request headers always in the key. `Vary` in responses counts whether listed here or not. */
   vary?: readonly string[]
   /** Puts the caller in the key, and so makes requests with credentials cacheable. */
   identity?: (request: Native) => string
@@ -91,10 +93,10 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   mintEtag?: boolean
   /**
-   * Cache-Control and Pragma of a request (RFC 9111 §5.2.1): `ignore` them (default), or `honour` them, which lets any client
+   * Cache-Control and Pragma of a request (RFC 9111 §5.2.1): `ignore` them (default), or `respect` them, which lets any client
    * reach the origin at will.
    */
-  requestDirectives?: 'ignore' | 'honour'
+  requestDirectives?: 'ignore' | 'respect'
   /**
    * Sends stored answers of text and the like compressed to clients that take it: `br`, `zstd` (from Node 22.15) or `gzip`, made once for
    * each entry in memory, behind the first hit that could have used it. Default false.
@@ -104,8 +106,10 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   maxBodyBytes?: number
   /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
   leaseMs?: number
-  /** How long a request waits for another's fill, and then: `origin` (default) or `unavailable` (503). Default 30 000. */
-  waitMs?: number | { ms: number; fallback: 'origin' | 'unavailable' }
+  /** How long a request waits for another's fill, or for a concurrency slot. Default 30 000. */
+  waitMs?: number
+  /** What a request gets after `waitMs`: its own run of the `origin` (default), or 503: `unavailable`. */
+  afterWait?: 'origin' | 'unavailable'
   /**
    * Whether requests of one process for the same response `wait` for the whole of it (default), or get it as it comes: a `stream`.
    */
@@ -176,6 +180,7 @@ const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
   'maxBodyBytes',
   'leaseMs',
   'waitMs',
+  'afterWait',
   'collapse',
   'originTimeoutMs',
   'softTimeoutMs',
@@ -192,7 +197,6 @@ export function readCacheOptions<Native, NativeResponse>(
   options?: CacheRules<Native, NativeResponse>,
 ): CacheConfig<Native> {
   const bag = checkNames(WHERE, options, NAMES)
-  const wait = readWait(bag.waitMs)
   return Object.freeze({
     ttlMs: readDurationMs(WHERE, bag, 'ttlMs', 1),
     overrideHeaders: readBoolean(WHERE, bag, 'overrideHeaders') ?? false,
@@ -212,12 +216,12 @@ export function readCacheOptions<Native, NativeResponse>(
     statuses: readStatuses(bag.statuses),
     mintEtag: readBoolean(WHERE, bag, 'mintEtag') ?? true,
     requestDirectives:
-      readChoice(WHERE, bag, 'requestDirectives', ['ignore', 'honour']) ?? 'ignore',
+      readChoice(WHERE, bag, 'requestDirectives', ['ignore', 'respect']) ?? 'ignore',
     compress: readCompression(bag.compress),
     maxBodyBytes: readBytes(WHERE, bag, 'maxBodyBytes') ?? 1024 * 1024,
     leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
-    waitMs: wait.ms,
-    afterWait: wait.fallback,
+    waitMs: readWaitMs(bag),
+    afterWait: readChoice(WHERE, bag, 'afterWait', ['origin', 'unavailable']) ?? 'origin',
     collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
     originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
     softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
@@ -230,21 +234,19 @@ export function readCacheOptions<Native, NativeResponse>(
   })
 }
 
-function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailable' } {
-  if (typeof value !== 'object' || value === null) {
-    const ms = readDurationMs(WHERE, { waitMs: value }, 'waitMs')
-    return { ms: ms ?? DEFAULT_WAIT_MS, fallback: 'origin' }
+/** The object with `ms` and `fallback` that was accepted before 0.1 is refused with the new names. */
+function readWaitMs(bag: Bag): number {
+  const { waitMs } = bag
+  if (typeof waitMs !== 'object' || waitMs === null) {
+    return readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS
   }
-  const bag = checkNames(`${WHERE}.waitMs`, value, ['ms', 'fallback'])
-  const fallback =
-    readChoice(`${WHERE}.waitMs`, bag, 'fallback', ['origin', 'unavailable']) ?? 'origin'
-  return { ms: readDurationMs(`${WHERE}.waitMs`, bag, 'ms') ?? DEFAULT_WAIT_MS, fallback }
+  throw optionError(`${WHERE}.waitMs`, waitMs, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
 
 /**
  * Options for a cache that follows RFC 9111 and RFC 9213: `stampedeCache({ ...strict, stampede })`.
  *
- * - `requestDirectives: 'honour'`: clients may ask for newer responses (RFC 9111 §5.2.1). Any
+ * - `requestDirectives: 'respect'`: clients may ask for newer responses (RFC 9111 §5.2.1). Any
  *   client can then reach the origin at will.
  * - `targetedFields`: `CDN-Cache-Control` takes precedence over `Cache-Control` (RFC 9213 §3.1).
  *
@@ -252,6 +254,6 @@ function readWait(value: unknown): { ms: number; fallback: 'origin' | 'unavailab
  */
 export const strict: Readonly<Required<Pick<CacheRules, 'requestDirectives' | 'targetedFields'>>> =
   Object.freeze({
-    requestDirectives: 'honour',
+    requestDirectives: 'respect',
     targetedFields: Object.freeze(['CDN-Cache-Control']),
   })

@@ -939,8 +939,8 @@ describe('an origin that fails', () => {
 })
 
 describe('directives of a request', () => {
-  const honour = (options: CacheOptions<RequestView> = {}) =>
-    cacheWith({ requestDirectives: 'honour', ...options })
+  const respectful = (options: CacheOptions<RequestView> = {}) =>
+    cacheWith({ requestDirectives: 'respect', ...options })
   const says = (cacheControl: string) => ({ 'cache-control': cacheControl })
 
   it('mean nothing unless the options say so', async () => {
@@ -958,7 +958,7 @@ describe('directives of a request', () => {
   it.each([says('no-cache'), says('max-age=1'), says('min-fresh=9'), { pragma: 'no-cache' }])(
     'send %j to the app, and leave what is stored as it is',
     async (headers) => {
-      const cache = honour()
+      const cache = respectful()
       await fill(cache, { body: 'stored' })
       await clock.advance(2_000)
       const got = ask(cache, headers)
@@ -973,7 +973,7 @@ describe('directives of a request', () => {
   )
 
   it('are all the same on a miss, which fills', async () => {
-    const cache = honour()
+    const cache = respectful()
     const [leader, follower] = [ask(cache, says('no-cache')), ask(cache, says('no-cache'))]
     await settled()
     runs[0]?.answer({ body: 'new' })
@@ -984,7 +984,7 @@ describe('directives of a request', () => {
   })
 
   it('decide how stale an answer may be', async () => {
-    const cache = honour({ staleWhileRevalidateMs: 60_000 })
+    const cache = respectful({ staleWhileRevalidateMs: 60_000 })
     await fill(cache)
     await clock.advance(15_000)
     expect(ask(cache, says('max-age=60, max-stale=9')).by).toBe('cache')
@@ -998,7 +998,7 @@ describe('directives of a request', () => {
   })
 
   it('decide what may stand in for an error', async () => {
-    const cache = honour({ staleIfErrorMs: 60_000 })
+    const cache = respectful({ staleIfErrorMs: 60_000 })
     await fill(cache, { body: 'old' })
     await clock.advance(15_000)
     expect(await fill(cache, { status: 503 }, says('stale-if-error=4'))).toMatchObject({
@@ -1012,7 +1012,7 @@ describe('directives of a request', () => {
   })
 
   it('can ask for no more than what is stored', async () => {
-    const cache = honour()
+    const cache = respectful()
     const none = ask(cache, says('only-if-cached'))
     await none.done
     expect(none).toMatchObject({ by: 'cache', status: 504 })
@@ -1033,7 +1033,7 @@ describe('directives of a request', () => {
   })
 
   it('keep what must not be stored out, and give what is', async () => {
-    const cache = honour()
+    const cache = respectful()
     const first = ask(cache, says('no-store'))
     await first.done
     expect([first.by, status(first)]).toEqual([
@@ -1053,8 +1053,8 @@ describe('waitMs', () => {
     ['unavailable', 'cache', 503, 'Stampede; fwd=uri-miss; collapsed=?0; detail=wait-timeout'],
   ] as const)(
     'spent ends as %s, for who waits and not for who leads',
-    async (fallback, by, code, text) => {
-      const cache = cacheWith({ waitMs: { ms: 500, fallback } })
+    async (afterWait, by, code, text) => {
+      const cache = cacheWith({ waitMs: 500, afterWait })
       const all = [ask(cache), ask(cache)]
       await clock.advance(500)
       expect(all.map((got) => got.by)).toEqual([undefined, by])
@@ -1169,7 +1169,7 @@ describe('beyond originConcurrency, without the store,', () => {
   })
 
   it('or is answered 503, and told when to come again', async () => {
-    const { cache } = await crowded({ waitMs: { ms: 500, fallback: 'unavailable' } })
+    const { cache } = await crowded({ waitMs: 500, afterWait: 'unavailable' })
     const got = ask(cache, {}, target('second'))
     await clock.advance(500)
     expect(got).toMatchObject({ by: 'cache', status: 503 })
@@ -1264,7 +1264,7 @@ describe('softTimeoutMs', () => {
   })
 
   it('a client that wants nothing stale runs the handler for its own answer, and waits for it', async () => {
-    const cache = await expired({ requestDirectives: 'honour' })
+    const cache = await expired({ requestDirectives: 'respect' })
     const got = ask(cache, { 'cache-control': 'max-age=5' })
     await clock.advance(5_000)
     expect(got.by).toBeUndefined()

@@ -35,7 +35,7 @@ export function hitAtOnce<Native>(
 
 /** Asks for the whole, in whatever form it is. */
 export function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
-  if (method !== 'GET' || config.requestDirectives === 'honour') return false
+  if (method !== 'GET' || config.requestDirectives === 'respect') return false
   return asksForWhole(headers)
 }
 

@@ -33,7 +33,7 @@ export function wishOf(
   config: CacheConfig<never>,
   request: RequestView,
 ): RequestDirectives | undefined {
-  return config.requestDirectives === 'honour' ? requestDirectives(request.headers) : undefined
+  return config.requestDirectives === 'respect' ? requestDirectives(request.headers) : undefined
 }
 
 /** A held answer, as it would be given at `now`. */

@@ -11,7 +11,7 @@ export type Verdict = 'keep' | 'release' | 'uncertain'
 
 export interface Attempt {
   /** 1 for the first; each run of this key counts. */
-  readonly attempt: number
+  readonly number: number
   /** An earlier attempt died, or lost its lease, in the middle: part of the work may be done. */
   readonly isRecovery: boolean
   /**
@@ -62,7 +62,7 @@ export function direct(
   const underWay = new Map<string, Promise<unknown>>()
   const never = new AbortController().signal
   const attempt: Attempt = {
-    attempt: running?.attempt ?? 1,
+    number: running?.attempt ?? 1,
     isRecovery: running?.isRecovery ?? false,
     fence: publicFence(running?.grant.fence ?? ''),
     // Read anew each time: after a suspension the clock knows that the lease is over before any timer does.

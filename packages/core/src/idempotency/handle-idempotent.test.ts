@@ -22,7 +22,7 @@ describe('a new key', () => {
     const ask = bench.route()
     const first = await ask({ body: { a: 1 } })
     expect(first.isRunning).toBe(true)
-    expect(first.attempt).toMatchObject({ attempt: 1, isRecovery: false })
+    expect(first.attempt).toMatchObject({ number: 1, isRecovery: false })
     expect(first.attempt.fence).toBeGreaterThan(0n)
     await first.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
     expect(first.got).toEqual({
@@ -71,7 +71,7 @@ describe('a new key', () => {
     await (await ask()).answer()
     await bench.clock.advance(1_000)
     const later = await ask()
-    expect(later.attempt.attempt).toBe(1)
+    expect(later.attempt.number).toBe(1)
     await later.answer()
   })
 })
@@ -144,7 +144,7 @@ describe('every request emits one event with what became of it', () => {
     await died.end({ type: 'unanswered' })
     await bench.clock.advance(30_000)
     const recovered = await ask()
-    expect(recovered.attempt).toMatchObject({ attempt: 2, isRecovery: true })
+    expect(recovered.attempt).toMatchObject({ number: 2, isRecovery: true })
     await recovered.answer()
     bench.store.next('begin', refuse).next('begin', refuse)
     await ask({ key: 'k-2' })
@@ -179,7 +179,7 @@ describe('without the store', () => {
       by: 'bypass',
       headers: [['idempotency-status', 'unprotected']],
     })
-    expect(first.attempt).toMatchObject({ attempt: 1, isRecovery: false, fence: undefined })
+    expect(first.attempt).toMatchObject({ number: 1, isRecovery: false, fence: undefined })
     expect(first.attempt.childKey('charge')).toMatch(/^[\w-]{43}$/)
     expect(await first.attempt.step('charge', () => ({ id: 1 }))).toEqual({ id: 1 })
     bench.store.heal()
@@ -236,7 +236,7 @@ describe('after an attempt that died', () => {
     const asked: unknown[] = []
     const { request, events } = await second({
       onLeaseExpired: async (attempt, native) => {
-        asked.push(attempt.attempt, attempt.isRecovery, native)
+        asked.push(attempt.number, attempt.isRecovery, native)
         return 'takeover' as const
       },
     })
@@ -276,7 +276,7 @@ describe('after an attempt that died', () => {
     expect((await bench.route()()).got?.status).toBe(409)
     await bench.clock.advance(30_000)
     const next = await bench.route()()
-    expect(next.attempt).toMatchObject({ attempt: 3, isRecovery: true })
+    expect(next.attempt).toMatchObject({ number: 3, isRecovery: true })
     await next.answer()
   })
 })

@@ -185,7 +185,7 @@ describe('waiting for an attempt elsewhere', () => {
     await begin()
     await first.answer({ status: 500 })
     await settled()
-    expect(waiting.attempt).toMatchObject({ attempt: 2, isRecovery: false })
+    expect(waiting.attempt).toMatchObject({ number: 2, isRecovery: false })
     await waiting.answer()
   })
 
@@ -215,7 +215,7 @@ describe('waiting for an attempt elsewhere', () => {
     await clock.advance(30_004)
     expect(waiting.isRunning).toBe(false)
     await clock.advance(1)
-    expect(waiting.attempt).toMatchObject({ attempt: 2, isRecovery: true })
+    expect(waiting.attempt).toMatchObject({ number: 2, isRecovery: true })
     await waiting.answer()
   })
 
@@ -326,7 +326,7 @@ describe('a process that is cut off from the store after its client got the answ
     await clock.advance(30_001)
     const second = await here.route()()
     expect(second.isRunning).toBe(true)
-    expect(second.attempt).toMatchObject({ attempt: 2, isRecovery: true })
+    expect(second.attempt).toMatchObject({ number: 2, isRecovery: true })
     await second.answer({ status: 201, body: 'order 2' })
     there.store.heal()
     await clock.advance(10_000)

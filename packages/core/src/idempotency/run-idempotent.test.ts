@@ -48,8 +48,8 @@ describe('a job', () => {
   })
 
   it('is given its attempt', async () => {
-    await idempotent('invoice:7', async ({ attempt, isRecovery, fence, signal, step }) => {
-      expect([attempt, isRecovery, signal.aborted]).toEqual([1, false, false])
+    await idempotent('invoice:7', async ({ number, isRecovery, fence, signal, step }) => {
+      expect([number, isRecovery, signal.aborted]).toEqual([1, false, false])
       expect(fence).toBeGreaterThan(0n)
       expect(await step('charge', () => 1)).toBe(1)
     })
@@ -95,7 +95,7 @@ describe('a job', () => {
     const error = new Error('declined')
     await expect(idempotent('job', () => Promise.reject(error))).rejects.toBe(error)
     expect(bench.events.take()).toEqual(['answered started', 'finished released, finished'])
-    expect(await idempotent('job', ({ attempt }) => attempt)).toBe(2)
+    expect(await idempotent('job', ({ number }) => number)).toBe(2)
   })
 
   it('that throws after it said that it was done, or may be, is not run again', async () => {

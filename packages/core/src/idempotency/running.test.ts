@@ -68,7 +68,7 @@ describe('the lease of an attempt', () => {
       'answered in-progress',
     ])
     const next = await ask()
-    expect(next.attempt).toMatchObject({ attempt: 2, isRecovery: false })
+    expect(next.attempt).toMatchObject({ number: 2, isRecovery: false })
     await next.answer()
   })
 
@@ -126,7 +126,7 @@ describe('the lease of an attempt', () => {
     bench.store.take()
     await bench.clock.advance(30_000)
     const next = await ask()
-    expect(next.attempt).toMatchObject({ attempt: 2, isRecovery: true })
+    expect(next.attempt).toMatchObject({ number: 2, isRecovery: true })
     expect(bench.store.take()).toEqual(['begin'])
     await next.answer({ body: 'second' })
     await request.answer({ body: 'first' })

@@ -44,7 +44,7 @@ describe('a step', () => {
     await second.attempt.step('receipt', async () => Buffer.from([0, 255]))
     await second.answer({ status: 500 })
     const third = await ask()
-    expect(third.attempt).toMatchObject({ attempt: 3, isRecovery: true })
+    expect(third.attempt).toMatchObject({ number: 3, isRecovery: true })
     expect(await third.attempt.step('charge', never)).toEqual({ id: 'ch-1' })
     expect(await third.attempt.step('receipt', never)).toEqual(Buffer.from([0, 255]))
   })

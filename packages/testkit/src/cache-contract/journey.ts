@@ -296,7 +296,7 @@ export function journeyCases(adapter: CacheAdapter): void {
   it('obeys a client’s directives only where the options say so', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using deaf = await start()
-    await using app = await start({ requestDirectives: 'honour' })
+    await using app = await start({ requestDirectives: 'respect' })
     const get = (url: string, value: string) =>
       ask(`${url}/a`, { headers: { 'cache-control': value } })
     expect((await get(app.url, 'only-if-cached')).status).toBe(504)
