@@ -76,7 +76,7 @@ describe('two layouts side by side', () => {
     }
     expect(fleet.origin.calls(path)).toBe(4)
     const seen = (await events()).flat()
-    for (const trouble of ['store.failed', 'gap', 'fill.fenced', 'fill.failed']) {
+    for (const trouble of ['store.failed', 'bus.gap', 'fill.fenced', 'fill.failed']) {
       expect(seen).not.toContain(trouble)
     }
   })

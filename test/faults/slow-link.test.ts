@@ -133,7 +133,7 @@ describe('a lease whose reply was late', () => {
 async function nextKey(stampede: ReturnType<typeof createStampede>) {
   let key = ''
   const stop = stampede.on('lease.granted', (event) => {
-    key = event.key
+    key = event.internalKey
   })
   await stampede.getOrSet('a', () => Promise.resolve(1), { ttlMs: 1_000 })
   stop()

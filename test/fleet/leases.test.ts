@@ -62,7 +62,7 @@ describe.each(['express', 'koa'])('on %s', (framework) => {
     expect((await ask(`${a.url}/stock`)).body).toBe('less')
     await expect.poll(bodies).toBe(Array(6).fill('less').join(' '))
     expect(fleet.origin.calls('/stock')).toBe(3)
-    expect(await b.ask<string[]>({ type: 'events' })).toContain('purged')
+    expect(await b.ask<string[]>({ type: 'events' })).toContain('entry.purged')
   })
 
   it('a holder frozen past its lease is refused, in Redis and in its own memory', async () => {

@@ -193,7 +193,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     if (stampede === undefined || other === undefined) throw new Error('no process')
     const fails: Array<() => void> = []
     let [runs, purges] = [0, 0]
-    stampede.on('purged', () => (purges += 1))
+    stampede.on('entry.purged', () => (purges += 1))
     const options = { stampede, ttlMs: 300, staleIfErrorMs: 60_000, key: () => 'page' }
     const app = await express.start({ ...options, vary: ['x-lang'] } as object, async () => {
       runs += 1

@@ -465,7 +465,7 @@ describe('what is settled', () => {
     const stampede = createStampede({ store })
     const CACHED = 'd:=x'
     const purged: string[] = []
-    stampede.on('purged', ({ key }) => void purged.push(key))
+    stampede.on('entry.purged', ({ internalKey }) => void purged.push(internalKey))
     await stampede.getOrSet('x', () => 1, { ttlMs: 1_000 })
     const other = open()
     await begun(other)

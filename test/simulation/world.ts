@@ -151,13 +151,14 @@ export class World {
   }
 
   #onEvent(member: Member, event: StampedeEvent): void {
-    const { type, key } = event
+    const { type, internalKey: key } = event
     const { name } = member
     if (type === 'wait.started') this.calls.waits(member, key, event.busyForMs)
     else if (type === 'wait.ended') this.calls.woken(member, key)
     else if (type === 'fill.started' && key.startsWith('d:')) this.origins.announce(name, key)
-    else if (type === 'purged') this.origins.purged(name, key.startsWith('d:') ? key : undefined)
-    else if (type === 'gap') this.origins.purged(name, undefined)
+    else if (type === 'entry.purged')
+      this.origins.purged(name, key.startsWith('d:') ? key : undefined)
+    else if (type === 'bus.gap') this.origins.purged(name, undefined)
     else if (type === 'fill.committed') this.figures.committed += 1
     else if (type === 'fill.fenced') this.figures.fenced += 1
     else if (type === 'fill.failed') this.figures.failed += 1
@@ -175,10 +176,10 @@ const SHOWN = new Set([
   'fill.failed',
   'wait.started',
   'wait.ended',
-  'purged',
+  'entry.purged',
   'fill.fenced',
   'lease.lost',
-  'gap',
+  'bus.gap',
 ])
 
 function shown(value: unknown): string {

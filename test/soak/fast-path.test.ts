@@ -162,4 +162,8 @@ describe.each(frameworks)('a plain hit on $name', (framework) => {
 })
 
 const shown = (events: readonly StampedeEvent[]) =>
-  events.map((event) => ({ ...event, key: event.key.replace(/127\.0\.0\.1:\d+/, 'host') }))
+  events.map((event) => ({
+    ...event,
+    key: event.key.replace(/127\.0\.0\.1:\d+/, 'host'),
+    internalKey: event.internalKey.replace(/127\.0\.0\.1:\d+/, 'host'),
+  }))

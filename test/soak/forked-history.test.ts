@@ -156,7 +156,7 @@ it('a purge that was heard of after one that was missed holds where the server l
   const listens = async () => (await admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub')) as string
   await waitUntil('it listens', async () => (await listens()).includes('user=one'))
   let heard = 0
-  one.on('purged', () => (heard += 1))
+  one.on('entry.purged', () => (heard += 1))
   await expect
     .poll(async () => {
       await purger.purge({ key: 'by key' })

@@ -1,8 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { type Emitted, EVENT_CHANNEL, Events } from './events.ts'
+import { type Emitted, EVENT_CHANNEL, EVENTS, Events, type StampedeEvent } from './events.ts'
 
 const PASSED: Emitted = { type: 'fill.passed', key: 'k', reason: 'set-cookie' }
+/** This internal key is not one that shownKey reads, so it is shown as it is. */
+const K = { key: 'k', internalKey: 'k' }
 const LOST: Emitted = { type: 'lease.lost', key: 'k', fence: '1' }
 
 afterEach(() => void vi.restoreAllMocks())
@@ -67,6 +70,60 @@ describe('a listener', () => {
   )
 })
 
+describe('an event', () => {
+  const seen = (emit: (events: Events) => void) => {
+    const events = new Events()
+    const told: StampedeEvent[] = []
+    events.on('*', (event) => told.push(event))
+    emit(events)
+    return told
+  }
+
+  it('has the key as the user wrote it, and the internal one', () => {
+    expect(seen((events) => events.hit('d:=rates:eur', 'l1', false))).toEqual([
+      {
+        type: 'entry.hit',
+        key: 'rates:eur',
+        internalKey: 'd:=rates:eur',
+        tier: 'l1',
+        stale: false,
+      },
+    ])
+    const answered: Emitted = { type: 'idempotency.answered', key: 'hash', outcome: 'started' }
+    expect(seen((events) => events.emit(answered, 'invoice:7'))).toEqual([
+      { ...answered, key: 'invoice:7', internalKey: 'hash' },
+    ])
+  })
+
+  it('has its fence as a bigint, and undefined for a run without a lease', () => {
+    expect(seen((events) => events.emit(LOST))).toMatchObject([{ fence: 1n }])
+    const alone: Emitted = { type: 'fill.started', key: 'k', behind: false, fence: '' }
+    expect(seen((events) => events.emit(alone))).toEqual([{ ...alone, ...K, fence: undefined }])
+  })
+})
+
+describe('the table of events in the guide', () => {
+  const root = new URL('../../../', import.meta.url)
+  const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
+
+  it('has each event, when it occurs, and its fields', () => {
+    const rows = [
+      ...read('docs/guide/events.md').matchAll(/^\| `([a-z-]+\.[a-z-]+)` \| (.+) \| (.*) \|$/gm),
+    ]
+    expect(rows.map(([, type, when]) => [type, when])).toEqual(Object.entries(EVENTS))
+    const [, source = ''] =
+      /interface EventFields \{(.*?)\n\}/s.exec(read('packages/core/src/events.ts')) ?? []
+    const declared = source
+      .split(/\n {2}'(?=[a-z-]+\.)/)
+      .slice(1)
+      .map((member) => {
+        const names = [...member.matchAll(/readonly (\w+):/g)].map(([, name]) => `\`${name}\``)
+        return [member.slice(0, member.indexOf("'")), names.join(' ')]
+      })
+    expect(rows.map(([, type, , fields]) => [type, fields])).toEqual(declared)
+  })
+})
+
 describe('counts', () => {
   it('are kept by type, with or without listeners', () => {
     const events = new Events()
@@ -75,7 +132,7 @@ describe('counts', () => {
     events.emit(PASSED)
     expect(events.count('lease.lost')).toBe(2)
     expect(events.count('fill.passed')).toBe(1)
-    expect(events.count('gap')).toBe(0)
+    expect(events.count('bus.gap')).toBe(0)
   })
 
   it('of hits tell the tiers apart', () => {
@@ -92,9 +149,9 @@ describe('a hit', () => {
     const events = new Events()
     const told = vi.fn()
     events.hit('k', 'l1', false)
-    events.on('hit', told)
+    events.on('entry.hit', told)
     events.hit('k', 'l2', true)
-    expect(told.mock.calls).toEqual([[{ type: 'hit', key: 'k', tier: 'l2', stale: true }]])
+    expect(told.mock.calls).toEqual([[{ type: 'entry.hit', ...K, tier: 'l2', stale: true }]])
   })
 })
 
@@ -110,6 +167,9 @@ describe('the diagnostics channel', () => {
       unsubscribe(EVENT_CHANNEL, listener)
     }
     new Events().emit(PASSED)
-    expect(seen).toEqual([PASSED, { type: 'hit', key: 'k', tier: 'l1', stale: false }])
+    expect(seen).toEqual([
+      { ...PASSED, ...K },
+      { type: 'entry.hit', ...K, tier: 'l1', stale: false },
+    ])
   })
 })

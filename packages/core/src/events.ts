@@ -1,86 +1,77 @@
-// Everything that happens, as one discriminated union: past tense, always with the key. Published on
+// Every event as one discriminated union, with the list of their names. Published on
 // node:diagnostics_channel and to the listeners of one Stampede; tests assert transcripts of it.
 
 import { channel } from 'node:diagnostics_channel'
 import { messageOf, optionError } from './errors.ts'
 import { nearest } from './options.ts'
 import { publicFence } from './ports/grant.ts'
+import { shownKey } from './ports/shown-key.ts'
 import type { Failure } from './ports/store.ts'
+import type { SubjectKind } from './ports/subject.ts'
 
-export type StampedeEvent =
-  | {
-      readonly type: 'hit'
-      readonly key: string
-      readonly tier: 'l1' | 'l2'
-      readonly stale: boolean
-    }
-  | { readonly type: 'lease.granted'; readonly key: string; readonly fence: bigint }
-  | { readonly type: 'lease.lost'; readonly key: string; readonly fence: bigint }
-  | { readonly type: 'wait.started'; readonly key: string; readonly busyForMs: number }
-  | {
-      readonly type: 'wait.ended'
-      readonly key: string
-      readonly by: 'wake-up' | 'gap' | 'lost' | 'lease-end'
-    }
-  | { readonly type: 'wait.timed-out'; readonly key: string }
-  | {
-      readonly type: 'fill.started'
-      readonly key: string
-      readonly behind: boolean
-      /** Undefined for a run without a lease. */
-      readonly fence: bigint | undefined
-    }
-  | {
-      readonly type: 'fill.committed'
-      readonly key: string
-      readonly fence: bigint
-      readonly elapsedMs: number
-    }
-  | {
-      readonly type: 'fill.fenced'
-      readonly key: string
-      readonly fence: bigint
-      readonly elapsedMs: number
-    }
-  | { readonly type: 'fill.passed'; readonly key: string; readonly reason: string }
-  | {
-      readonly type: 'fill.failed'
-      readonly key: string
-      readonly failure: Failure
-      readonly error: unknown
-    }
-  | { readonly type: 'fill.abandoned'; readonly key: string }
-  /** No place was free for a run that no lease stands for. */
-  | { readonly type: 'fill.queued'; readonly key: string }
-  /** Somebody was answered with what is stale, in place of what is late. */
-  | {
-      readonly type: 'stood-in'
-      readonly key: string
-      readonly why: 'soft-timeout' | 'origin-queue'
-    }
-  | { readonly type: 'failure.shared'; readonly key: string; readonly failure: Failure }
-  /** `key`: a key, or the subject of a purge by tag, path or route, or of everything (`*`). */
-  | { readonly type: 'purged'; readonly key: string; readonly soft: boolean }
-  /** A request or job with an idempotency key was answered, or its handler was started. `key` is the record's. */
-  | {
-      readonly type: 'idempotency.answered'
-      readonly key: string
-      readonly outcome: IdempotencyOutcome
-    }
-  /** An attempt ended; `late`: the store could not be told yet. */
-  | {
-      readonly type: 'idempotency.finished'
-      readonly key: string
-      readonly as: 'completed' | 'released' | 'uncertain'
-      readonly reply: 'finished' | 'resurrected' | 'stale' | 'late'
-    }
-  | { readonly type: 'gap'; readonly key: '' }
-  | {
-      readonly type: 'store.failed'
-      readonly key: string
-      readonly operation: string
-      readonly error: unknown
-    }
+/** What each event says besides its `type`, its `key` and its `internalKey`. */
+export interface EventFields {
+  'entry.hit': { readonly tier: 'l1' | 'l2'; readonly stale: boolean }
+  'entry.purged': { readonly by: 'key' | SubjectKind; readonly soft: boolean }
+  'stale.served': { readonly why: 'soft-timeout' | 'origin-queue' }
+  'lease.granted': { readonly fence: bigint }
+  'lease.lost': { readonly fence: bigint }
+  'wait.started': { readonly busyForMs: number }
+  'wait.ended': { readonly by: 'wake-up' | 'gap' | 'lost' | 'lease-end' }
+  'wait.timed-out': object
+  /** `fence` is undefined for a run without a lease. */
+  'fill.started': { readonly behind: boolean; readonly fence: bigint | undefined }
+  'fill.queued': object
+  'fill.committed': { readonly fence: bigint; readonly elapsedMs: number }
+  'fill.fenced': { readonly fence: bigint; readonly elapsedMs: number }
+  'fill.passed': { readonly reason: string }
+  'fill.failed': { readonly failure: Failure; readonly error: unknown }
+  'fill.abandoned': object
+  'failure.shared': { readonly failure: Failure }
+  'idempotency.answered': { readonly outcome: IdempotencyOutcome }
+  'idempotency.finished': {
+    readonly as: 'completed' | 'released' | 'uncertain'
+    readonly reply: 'finished' | 'resurrected' | 'stale' | 'late'
+  }
+  'bus.gap': object
+  'store.failed': { readonly operation: string; readonly error: unknown }
+}
+
+/** When each event occurs. A test holds the table in docs/guide/events.md equal to this list. */
+export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
+  'entry.hit': 'a request or call gets an entry from memory (`l1`) or the store (`l2`)',
+  'entry.purged': 'this process hears of a purge; `key` is its target, and `by` the kind of target',
+  'stale.served':
+    'a stale entry replaces a fill that is late, or that waits for a concurrency slot',
+  'lease.granted': 'this process may fill the key',
+  'lease.lost': 'a lease ended before its holder did; a late write is refused',
+  'wait.started': 'this process waits for a fill of another process, once per key',
+  'wait.ended': 'that wait ends, and the process looks up again',
+  'wait.timed-out': 'a caller has waited for `waitMs`',
+  'fill.started':
+    'the handler or factory starts; `behind` a response already sent, or for a caller',
+  'fill.queued': 'a run without a lease waits for a concurrency slot',
+  'fill.committed': 'the result is stored',
+  'fill.fenced': 'the store refuses the result: the key was purged, or there is a newer lease',
+  'fill.passed': 'the result cannot be shared, for the `reason` given',
+  'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
+  'fill.abandoned': 'the client of the run left; the next waiter runs the handler',
+  'failure.shared': 'a caller gets the failure of another run',
+  'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
+  'idempotency.finished': 'an attempt ends; `late`: the store could not be told yet',
+  'bus.gap': 'purges may have been missed, so memory is emptied; `key` is empty',
+  'store.failed': 'an operation of the store fails; `key` is empty if it is about the connection',
+}
+
+type EventOfType<T extends keyof EventFields> = {
+  readonly type: T
+  /** As the user wrote it: the key of `getOrSet`, what a `key` option returned, an idempotency key, or method and URL. */
+  readonly key: string
+  /** The name of the record in the store, with what tells variants apart. */
+  readonly internalKey: string
+} & EventFields[T]
+
+export type StampedeEvent = { [T in keyof EventFields]: EventOfType<T> }[keyof EventFields]
 
 /** One for each request or job; bounded, so that it can be a label of a metric. */
 export type IdempotencyOutcome =
@@ -100,44 +91,21 @@ export type IdempotencyOutcome =
   | 'unavailable'
   | 'unprotected'
 
-/** An event as the stages emit it: with the fence as the store has it. */
+/** An event as the stages emit it: its key is the internal one, and its fence as the store has it. */
 export type Emitted<E = StampedeEvent> = E extends { readonly fence: unknown }
-  ? Omit<E, 'fence'> & { readonly fence: string }
-  : E
+  ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
+  : Omit<E, 'internalKey'>
 
 export type StampedeEventType = StampedeEvent['type']
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
 export type Listener<T extends StampedeEventType> = (event: EventOf<T>) => void
 
-/** Their names, for those who listen without types. */
-const TYPES: Readonly<Record<StampedeEventType, true>> = {
-  hit: true,
-  'lease.granted': true,
-  'lease.lost': true,
-  'wait.started': true,
-  'wait.ended': true,
-  'wait.timed-out': true,
-  'fill.started': true,
-  'fill.committed': true,
-  'fill.fenced': true,
-  'fill.passed': true,
-  'fill.failed': true,
-  'fill.abandoned': true,
-  'fill.queued': true,
-  'stood-in': true,
-  'failure.shared': true,
-  purged: true,
-  'idempotency.answered': true,
-  'idempotency.finished': true,
-  gap: true,
-  'store.failed': true,
-}
-
 /** Throws `ERR_STAMPEDE_OPTION`: a listener under a name that nothing has would never be called. */
 export function checkListener(type: unknown, listener: unknown): void {
-  const known = [...Object.keys(TYPES), '*']
+  const known = [...Object.keys(EVENTS), '*']
   if (!known.includes(type as string)) {
-    const near = typeof type === 'string' ? nearest(type, known) : undefined
+    const ending = known.find((name) => name.endsWith(`.${String(type)}`))
+    const near = typeof type === 'string' ? (ending ?? nearest(type, known)) : undefined
     const fix = near === undefined ? `known events: ${known.join(', ')}` : `did you mean ${near}?`
     throw optionError('on', type, `there is no such event; ${fix}`)
   }
@@ -159,14 +127,15 @@ export class Events {
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
     if (this.#channel.hasSubscribers || this.#listeners.size > 0) {
-      this.emit({ type: 'hit', key, tier, stale })
+      this.emit({ type: 'entry.hit', key, tier, stale })
     }
   }
 
-  emit(emitted: Emitted): void {
+  /** `name`: the key as the user wrote it, where the internal key is a hash. */
+  emit(emitted: Emitted, name?: string): void {
     this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
     if (!this.#channel.hasSubscribers && this.#listeners.size === 0) return
-    const event = published(emitted)
+    const event = published(emitted, name)
     this.#channel.publish(event)
     for (const type of [event.type, '*']) {
       for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
@@ -188,10 +157,9 @@ export class Events {
   }
 }
 
-function published(emitted: Emitted): StampedeEvent {
-  return 'fence' in emitted
-    ? ({ ...emitted, fence: publicFence(emitted.fence) } as StampedeEvent)
-    : emitted
+function published(emitted: Emitted, name = shownKey(emitted.key)): StampedeEvent {
+  const event = { ...emitted, key: name, internalKey: emitted.key }
+  return ('fence' in event ? { ...event, fence: publicFence(event.fence) } : event) as StampedeEvent
 }
 
 /** A listener that throws changes nothing for the request that it listened to. */

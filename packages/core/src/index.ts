@@ -18,6 +18,7 @@ export {
 } from './errors.ts'
 export {
   EVENT_CHANNEL,
+  EVENTS,
   type EventOf,
   type IdempotencyOutcome,
   type Listener,

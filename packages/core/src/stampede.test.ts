@@ -257,7 +257,7 @@ describe('stats', () => {
       collapsed: 0,
       waits: { started: 0, timedOut: 0 },
       unleased: { running: 0, queued: 0 },
-      stoodIn: 0,
+      staleServed: 0,
       storeFailures: 0,
       l1: { entries: 0, bytes: 0 },
       active: { flights: 0, leases: 0 },
@@ -282,7 +282,7 @@ describe('stats', () => {
       collapsed: 0,
       waits: { started: 0, timedOut: 0 },
       unleased: { running: 0, queued: 0 },
-      stoodIn: 0,
+      staleServed: 0,
       storeFailures: 1,
       active: { flights: 0, leases: 0 },
     })
@@ -319,12 +319,25 @@ describe('on', () => {
     stop()
     await stampede.getOrSet('b', () => 1, { ttlMs: 1_000 })
     await settled()
-    expect(seen).toEqual([dataKey('a')])
+    expect(seen).toEqual(['a'])
   })
 
   it.each([
-    ['purge', () => {}, 'on: received "purge"; there is no such event; did you mean purged?'],
-    ['xyzzy', () => {}, 'on: received "xyzzy"; there is no such event; known events: hit, lease.'],
+    [
+      'purged',
+      () => {},
+      'on: received "purged"; there is no such event; did you mean entry.purged?',
+    ],
+    [
+      'entry.hits',
+      () => {},
+      'on: received "entry.hits"; there is no such event; did you mean entry.hit?',
+    ],
+    [
+      'xyzzy',
+      () => {},
+      'on: received "xyzzy"; there is no such event; known events: entry.hit, entry.',
+    ],
     [undefined, () => {}, 'on: received undefined; there is no such event; known events'],
     ['*', undefined, 'on: listener: received undefined; use a function'],
   ])('refuses %j with %j', (type, listener, message) => {

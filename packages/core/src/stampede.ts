@@ -45,7 +45,7 @@ export interface StampedeStats {
   /** Runs of the origin that no lease stands for, and keys that queue for one. */
   readonly unleased: { readonly running: number; readonly queued: number }
   /** Answered with what is stale, since what was waited for was late. */
-  readonly stoodIn: number
+  readonly staleServed: number
   readonly storeFailures: number
   readonly l1: { readonly entries: number; readonly bytes: number }
   /** Keys being resolved now, and leases held now. */
@@ -185,7 +185,7 @@ function stats(rt: Runtime): StampedeStats {
     collapsed: events.collapsed,
     waits: { started: events.count('wait.started'), timedOut: events.count('wait.timed-out') },
     unleased: { running: rt.places.taken, queued: rt.places.queued },
-    stoodIn: events.count('stood-in'),
+    staleServed: events.count('stale.served'),
     storeFailures: events.count('store.failed'),
     l1: l1.size,
     active: { flights: flights.size, leases: keeper.size },

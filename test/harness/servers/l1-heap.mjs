@@ -21,7 +21,7 @@ const stampede = createStampede({
 })
 /** @type {string[]} Tiers of the hits since it was last emptied. */
 const tiers = []
-stampede.on('hit', ({ tier }) => tiers.push(tier))
+stampede.on('entry.hit', ({ tier }) => tiers.push(tier))
 
 /** Other text for each number, and nothing that is shared. @param {number} seed @param {number} length */
 function text(seed, length) {

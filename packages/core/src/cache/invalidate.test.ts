@@ -27,7 +27,7 @@ beforeEach(() => {
   store = new FaultyStore()
   stampede = createStampede({ store, clock: new ManualClock(), random: () => 0 })
   purged = []
-  stampede.on('purged', ({ key }) => purged.push(key))
+  stampede.on('entry.purged', ({ internalKey }) => purged.push(internalKey))
 })
 
 const cacheWith = (options: Options = {}) =>
@@ -323,7 +323,7 @@ describe('the store', () => {
     store.next('purge', refuse)
     send(cache, 'POST')
     await settled()
-    expect(failed).toEqual([`purge ${KEY_A}`])
+    expect(failed).toEqual(['purge GET http://shop.test/a'])
     expect(stampede.stats().l1.entries).toBe(0)
   })
 })
@@ -392,7 +392,7 @@ describe('an unsafe request', () => {
     store.next('mark', refuse)
     send(cache, 'PUT')
     await settled()
-    expect(failed).toEqual([['t=list', 'purge']])
+    expect(failed).toEqual([['list', 'purge']])
     // The entry lives on in the store, as that of a URL does.
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })

@@ -4,7 +4,7 @@
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import { leftOf } from '../l1/validity.ts'
-import { shownKey } from '../ports/key.ts'
+import { shownKey } from '../ports/shown-key.ts'
 import { publish } from '../stream/collapse.ts'
 import type { Live } from '../stream/live-body.ts'
 import { commit } from './commit.ts'

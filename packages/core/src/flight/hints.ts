@@ -3,7 +3,7 @@
 
 import { groupOf } from '../ports/key.ts'
 import type { Mark, Position } from '../ports/store.ts'
-import { ALL } from '../ports/subject.ts'
+import { ALL, kindOf } from '../ports/subject.ts'
 import type { Flight } from './flight.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -21,7 +21,7 @@ export function onWake(rt: Runtime, key: string): void {
  */
 export function onPurge(rt: Runtime, group: string, soft: boolean): void {
   forget(rt, group, soft)
-  rt.events.emit({ type: 'purged', key: group, soft })
+  rt.events.emit({ type: 'entry.purged', key: group, by: 'key', soft })
 }
 
 /** Drops the copies of this process, and makes its waiters look again. */
@@ -48,7 +48,10 @@ export function onMark(rt: Runtime, mark: Mark): void {
   if (rt.marks.version === before) return
   if (mark.subject === ALL)
     for (const flight of rt.flights.values()) lookAgain(rt, flight, 'wake-up')
-  rt.events.emit({ type: 'purged', key: mark.subject, soft: mark.soft })
+  rt.events.emit({
+    type: 'entry.purged',
+    ...{ key: mark.subject, by: kindOf(mark.subject), soft: mark.soft },
+  })
 }
 
 /**
@@ -57,7 +60,7 @@ export function onMark(rt: Runtime, mark: Mark): void {
 export function onForget(rt: Runtime, floor: Position): void {
   rt.marks.forgetBefore(floor)
   // A process without copies or flights has nothing to lose, so it reports no gap.
-  if (rt.l1.size.entries > 0 || rt.flights.size > 0) rt.events.emit({ type: 'gap', key: '' })
+  if (rt.l1.size.entries > 0 || rt.flights.size > 0) rt.events.emit({ type: 'bus.gap', key: '' })
   rt.l1.flush()
   for (const flight of rt.flights.values()) lookAgain(rt, flight, 'gap')
 }

@@ -119,7 +119,7 @@ describe('while the store is away', () => {
     const covered = get('c', sie)
     await settled()
     expect(covered.now).toBe('old')
-    expect(events.take()).toContain('stood-in')
+    expect(events.take()).toContain('stale.served')
     expect(unleased().queued).toBe(0)
     await clock.advance(5_000)
     const uncovered = get('c', sie)

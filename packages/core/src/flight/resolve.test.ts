@@ -1177,7 +1177,7 @@ describe('purges that may have been missed', () => {
     expect(transcript.take()).toEqual([
       'lease.granted',
       'fill.started',
-      'gap',
+      'bus.gap',
       'wait.started',
       'wait.ended by wake-up',
       'fill.committed',

@@ -65,7 +65,7 @@ describe('a fill that is late', () => {
     const later = get(a)
     await settled()
     expect([...waiting, later].map(({ now }) => now)).toEqual(['old', 'old', 'old'])
-    expect(a.stats().stoodIn).toBe(3)
+    expect(a.stats().staleServed).toBe(3)
     origin.run(1).resolve('new')
     await settled()
     const after = get(a)
@@ -75,9 +75,9 @@ describe('a fill that is late', () => {
     expect(events.take()).toEqual([
       'lease.granted',
       'fill.started behind',
-      'stood-in',
-      'stood-in',
-      'stood-in',
+      'stale.served',
+      'stale.served',
+      'stale.served',
       'fill.committed',
       'hit l1',
     ])
@@ -136,7 +136,7 @@ describe('nothing stands in', () => {
     origin.run(1).resolve('new')
     await settled()
     expect(waiting.now).toBe('new')
-    expect(a.stats().stoodIn).toBe(0)
+    expect(a.stats().staleServed).toBe(0)
   })
 
   it('for a fill that fails in time but as the value that covers errors', async () => {
@@ -145,7 +145,7 @@ describe('nothing stands in', () => {
     origin.run(1).reject(new Error('down'))
     await settled()
     expect(waiting.now).toBe('old')
-    expect(a.stats().stoodIn).toBe(0)
+    expect(a.stats().staleServed).toBe(0)
   })
 
   it.each([

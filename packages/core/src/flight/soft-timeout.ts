@@ -65,6 +65,6 @@ export function lateResolution(
   if (held === undefined || !mayCover(held, rt.clock.now()) || !caller.takesStale?.(held)) {
     return undefined
   }
-  rt.events.emit({ type: 'stood-in', key, why })
+  rt.events.emit({ type: 'stale.served', key, why })
   return { type: 'late', previous: held, why }
 }

@@ -18,6 +18,8 @@ export interface AttemptPolicy {
 export interface Claim {
   /** Of the record: a keyed hash. */
   readonly key: string
+  /** As the client or the job wrote it: for events. */
+  readonly name: string
   readonly fingerprints: Fingerprints
   readonly policy: AttemptPolicy
 }

@@ -32,6 +32,8 @@ interface Journey<Native> {
   readonly attach: (attempt: Attempt) => void
   /** Of the record; empty before it is known. */
   key: string
+  /** As the client wrote it. */
+  name: string
 }
 
 /** Rejects, and throws, only with what the user's own callbacks threw, or when the body cannot be seen. */
@@ -42,7 +44,7 @@ export function handleIdempotent<Native>(
   attach: (attempt: Attempt) => void,
 ): void | Promise<void> {
   if (!rules.methods.has(exchange.request.method)) return exchange.bypass([])
-  const journey = { rt, rules, exchange, attach, key: '' }
+  const journey = { rt, rules, exchange, attach, key: '', name: '' }
   const field = readKey(rules, exchange)
   if (field.type === 'key') return identify(journey, field.key)
   if (field.type === 'missing') {
@@ -82,7 +84,8 @@ async function identify<Native>(journey: Journey<Native>, rawKey: string): Promi
     return answer(journey, fingerprints, refusal(rules, `idempotency-request-${fingerprints}`))
   }
   journey.key = key
-  return claim(journey, { key, fingerprints, policy: rules.policy })
+  journey.name = rawKey
+  return claim(journey, { key, name: rawKey, fingerprints, policy: rules.policy })
 }
 
 /** The requests whose handlers are at work, by attempt. */
@@ -129,7 +132,7 @@ async function claim<Native>(journey: Journey<Native>, claim: Claim): Promise<vo
     if (rt.closed) throw closedError()
     obtained = await obtain(rt, claim)
   } catch (error) {
-    rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error })
+    rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
     // A process that is being stopped has no business with new work.
     if (rules.onStoreError === 'reject' || rt.closed) {
       return answer(journey, 'unavailable', refusal(rules, 'idempotency-store-unavailable'))
@@ -214,6 +217,6 @@ function answer<Native>(journey: Journey<Native>, outcome: IdempotencyOutcome, r
   journey.exchange.send(reply)
 }
 
-function report<Native>({ rt, key }: Journey<Native>, outcome: IdempotencyOutcome): void {
-  rt.events.emit({ type: 'idempotency.answered', key, outcome })
+function report<Native>({ rt, key, name }: Journey<Native>, outcome: IdempotencyOutcome): void {
+  rt.events.emit({ type: 'idempotency.answered', key, outcome }, name)
 }

@@ -48,7 +48,10 @@ async function obtainWaiting(
     } catch (error) {
       if (looks === 0) throw error
       // An attempt was at work when we last heard: `onStoreError: 'proceed'` is not to run another beside it.
-      rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error })
+      rt.events.emit(
+        { type: 'store.failed', key: claim.key, operation: 'begin', error },
+        claim.name,
+      )
       return { type: 'busy' }
     }
     const { obtained, forMs } = answer

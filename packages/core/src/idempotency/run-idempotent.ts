@@ -47,14 +47,14 @@ export async function runIdempotent<T>(
   const key = jobRecord(rt, jobKey, bag.scope)
   const policy = readPolicy(WHERE, bag)
   if (rt.closed) throw closedError()
-  const claim = { key, fingerprints: inputPrint(rt, bag.input), policy }
+  const claim = { key, name: jobKey, fingerprints: inputPrint(rt, bag.input), policy }
   const report = (outcome: IdempotencyOutcome): void =>
-    rt.events.emit({ type: 'idempotency.answered', key, outcome })
+    rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
   let obtained: Obtained
   try {
     obtained = await obtain(rt, claim)
   } catch (error) {
-    rt.events.emit({ type: 'store.failed', key, operation: 'begin', error })
+    rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, jobKey)
     report('unavailable')
     throw error
   }

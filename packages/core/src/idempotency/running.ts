@@ -29,6 +29,8 @@ const LATE = 'it was not renewed in time'
 export class Running {
   readonly grant: Grant
   readonly attempt: number
+  /** The key as the client or the job wrote it. */
+  readonly name: string
   readonly isRecovery: boolean
   readonly steps: ReadonlyMap<string, Uint8Array>
   readonly #rt: IdempotencyRuntime
@@ -46,6 +48,7 @@ export class Running {
     this.#claim = claim
     this.grant = begun.grant
     this.attempt = begun.attempt
+    this.name = claim.name
     this.isRecovery = begun.isRecovery
     this.steps = begun.steps
     const { leaseMs, maxHoldMs } = claim.policy
@@ -137,13 +140,13 @@ export class Running {
   /** Undefined if the store did not reply. */
   async #tell(finish: Finish): Promise<FinishReply | undefined> {
     const { store, clock, events } = this.#rt
-    const { key, fingerprints } = this.#claim
+    const { key, name, fingerprints } = this.#claim
     return new Promise((resolve) => {
       const timer = clock.setTimer(FINISH_WITHIN_MS, () => resolve(undefined))
       const telling = (async () => store.finish(this.grant, finish, fingerprints))()
       telling
         .then(resolve, (error: unknown) => {
-          events.emit({ type: 'store.failed', key, operation: 'finish', error })
+          events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
           resolve(undefined)
         })
         .finally(() => timer.cancel())
@@ -169,8 +172,8 @@ export class Running {
   }
 
   #report({ as }: Outcome, reply: FinishReply | 'late'): void {
-    const { key } = this.#claim
-    this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply })
+    const { key, name } = this.#claim
+    this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply }, name)
   }
 
   /** Our own clock ends the lease; no reply is needed. */
@@ -188,7 +191,8 @@ export class Running {
     if (this.#isOver || this.#abort.signal.aborted) return
     this.#abort.abort(leaseLost(why))
     this.#notRunning()
-    this.#rt.events.emit({ type: 'lease.lost', key: this.#claim.key, fence: this.grant.fence })
+    const { key, name } = this.#claim
+    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.grant.fence }, name)
   }
 
   /** Duplicates ask the store again. */

@@ -60,7 +60,7 @@ async function keep(
     if ((await rt.store.keepStep(running.grant, name, frame)) === 'stale') throw attemptOver(name)
   } catch (error) {
     if (error instanceof StampedeError && error.code === 'ERR_STAMPEDE_LEASE_LOST') throw error
-    rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error })
+    rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error }, running.name)
   }
 }
 

@@ -17,17 +17,16 @@ export function escapeKey(text: string): string {
   return /[\0\p{Surrogate}]/u.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
 }
 
-const DATA_PREFIX = 'd:'
+/** The text that escapeKey made safe. */
+export function unescapeKey(escaped: string): string {
+  return escaped.startsWith('j') ? String(JSON.parse(escaped.slice(1))) : escaped.slice(1)
+}
+
+export const DATA_PREFIX = 'd:'
 
 /** Data and responses never meet under one key. */
 export function dataKey(key: string): string {
   return DATA_PREFIX + escapeKey(key)
-}
-
-/** What the user called it, as far as that can be told. */
-export function shownKey(key: string): string {
-  const text = groupOf(key)
-  return text.startsWith(`${DATA_PREFIX}=`) ? text.slice(DATA_PREFIX.length + 1) : text
 }
 
 export function isDataKey(key: string): boolean {

@@ -8,6 +8,18 @@ export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
 /** Every subject of anything: what was made has no need to name it. */
 export const ALL = '*'
 
+const KINDS: Readonly<Record<string, SubjectKind>> = {
+  t: 'tag',
+  g: 'group',
+  p: 'path',
+  h: 'path',
+  r: 'route',
+}
+
+export function kindOf(subject: string): SubjectKind {
+  return KINDS[subject[0] ?? ''] ?? 'all'
+}
+
 /** Longer ones are hashed: how long a tag is, is the user's, and how much the fleet has to remember of it is ours. */
 const LONGEST_PLAIN = 200
 

@@ -26,7 +26,7 @@ export class Transcript {
 
 function describe(event: StampedeEvent): string {
   switch (event.type) {
-    case 'hit':
+    case 'entry.hit':
       return `hit ${event.tier}${event.stale ? ' stale' : ''}`
     case 'fill.started':
       return `fill.started${event.behind ? ' behind' : ''}${event.fence === undefined ? ' unleased' : ''}`
@@ -36,7 +36,7 @@ function describe(event: StampedeEvent): string {
       return `wait.ended by ${event.by}`
     case 'store.failed':
       return `store.failed ${event.operation}`
-    case 'purged':
+    case 'entry.purged':
       return event.soft ? 'purged softly' : 'purged'
     case 'idempotency.answered':
       return `answered ${event.outcome}`

@@ -1,0 +1,30 @@
+// Internal keys and purge subjects as users wrote them, for events and errors. The inverse of cache/key.ts, ports/key.ts
+// and ports/subject.ts; a test reads back what they make.
+
+import { DATA_PREFIX, groupOf, unescapeKey } from './key.ts'
+
+/** The key of `getOrSet`, what a `key` option returned, `GET` and the URL, or the target of a purge. */
+export function shownKey(internalKey: string): string {
+  const text = groupOf(internalKey)
+  if (text.startsWith(DATA_PREFIX)) return unescapeKey(text.slice(DATA_PREFIX.length))
+  const [, kind = '', rest = ''] = /^http:(GET|key) (.*)$/s.exec(text) ?? []
+  const [first = '', host = '', path = '', query = ''] = fieldsIn(rest)
+  if (kind === 'key') return unescapeKey(first)
+  if (kind === 'GET') return `GET ${first}://${host}${path}${query === '' ? '' : `?${query}`}`
+  return text.replace(/^[tgph]=|^r(?=\/)/, '')
+}
+
+/** Each field is preceded by its length. */
+function fieldsIn(text: string): string[] {
+  const fields: string[] = []
+  for (let at = 0; at < text.length; ) {
+    const mark = text.indexOf(':', at)
+    if (mark === -1) break
+    const end = mark + 1 + Number(text.slice(at, mark))
+    fields.push(text.slice(mark + 1, end))
+    // A malformed length must not loop.
+    if (!(end > at)) break
+    at = end
+  }
+  return fields
+}
