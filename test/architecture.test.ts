@@ -95,7 +95,7 @@ describe('core', () => {
   /** Higher numbers may import lower ones, and their own. */
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 7],
-    [/^packages\/core\/src\/(index|http-cache|http-idempotency)\.ts$/, 6],
+    [/^packages\/core\/src\/(index|adapter|store|http-cache|http-idempotency)\.ts$/, 6],
     [/^packages\/core\/src\/stampede\.ts$/, 5],
     [
       /^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/(purge|stampede-options)/,

@@ -1,6 +1,7 @@
 // Whatever is planted in Redis in the place of a page, or said on its channels: a miss or the right answer, and the fleet goes on.
 
-import { createStampede, type Stampede, toHeaders } from '@stampede/core'
+import { createStampede, type Stampede } from '@stampede/core'
+import { toHeaders } from '@stampede/core/adapter'
 import { forgeFrame, runs, turnBit, withChecksum } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'

@@ -1,6 +1,7 @@
 // What a store on Redis does at the moments in which its connection goes and comes, with a clock that stands still.
 
-import { type Grant, groupOf, type StampedeStore } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import { type Grant, groupOf } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'

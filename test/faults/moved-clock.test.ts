@@ -1,7 +1,8 @@
 // A real server whose wall clock is set while the stores use it: what lasts, who may begin, and what a fence is worth.
 
-import type { Grant, LookupReply, StampedeStore } from '@stampede/core'
-import { systemClock } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import type { Grant, LookupReply } from '@stampede/core/store'
+import { systemClock } from '@stampede/core/store'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LIFETIMES, openBareStore, record } from '../harness/bare-store.ts'

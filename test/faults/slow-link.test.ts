@@ -1,13 +1,8 @@
 // A look-up over a link that takes nearly its whole budget for one round trip: it ends within that budget, however many round
 // trips it is made of. And a lease whose reply was late is given back.
 
-import {
-  type Clock,
-  createStampede,
-  type LookupReply,
-  type StampedeStore,
-  systemClock,
-} from '@stampede/core'
+import { createStampede, type StampedeStore } from '@stampede/core'
+import { type Clock, type LookupReply, systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'

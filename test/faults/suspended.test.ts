@@ -1,7 +1,8 @@
 // A process whose machine was suspended, on a real Redis: its monotonic clock stood still, its wall clock is ahead. It finds its
 // copies and leases over before any of its timers has run.
 
-import { type Clock, createStampede, systemClock } from '@stampede/core'
+import { createStampede } from '@stampede/core'
+import { type Clock, systemClock } from '@stampede/core/store'
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'

@@ -1,14 +1,13 @@
 // Every operation on Redis ends within its time budget, whatever the moment at which Redis freezes: none is waited for longer.
 
+import { createStampede, type StampedeStore } from '@stampede/core'
 import {
   type BeginRequest,
-  createStampede,
   type Grant,
   type IdempotencyStore,
   type LockStore,
-  type StampedeStore,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'

@@ -1,7 +1,8 @@
 // Who waits for a fill is given what was made with the word that wakes them, and need not ask. Only what they wait for, and only if
 // nothing was purged since they were told to wait.
 
-import type { LookupReply, StampedeStore } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import type { LookupReply } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LIFETIMES, openBareStore, sentMeanwhile, wakePrefix } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'

@@ -1,6 +1,7 @@
 // A store on Redis without a Stampede around it, and what is written through it by hand.
 
-import { type StampedeStore, type StoreHooks, systemClock } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import { type StoreHooks, systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { names } from '../../packages/redis/src/protocol/keys.ts'

@@ -2,15 +2,15 @@
 // it is said to be, and for whom it is. Wherever the two disagree, a rule below must say why, and in which direction; a rule
 // that explains nothing fails too.
 
+import { createStampede } from '@stampede/core'
 import {
   createHttpCache,
-  createStampede,
   type Exchange,
   type HeaderList,
   OWN_FIELD,
   type Reply,
   type RequestView,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import { ManualClock, settled } from '@stampede/core/testing'
 import fc from 'fast-check'
 import CachePolicy from 'http-cache-semantics'

@@ -2,13 +2,8 @@
 // on a page: whatever is replied, told and left must be what the model says. The memory store serves one process,
 // Redis two; both are also played the same sequences side by side.
 
-import {
-  type BeginRequest,
-  type Fingerprints,
-  type Grant,
-  type IdempotencyStore,
-  memoryStore,
-} from '@stampede/core'
+import { memoryStore } from '@stampede/core'
+import type { BeginRequest, Fingerprints, Grant, IdempotencyStore } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'

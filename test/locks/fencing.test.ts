@@ -2,7 +2,8 @@
 // nothing at all. The patterns are those of docs/guide/fencing.md.
 
 import { PGlite } from '@electric-sql/pglite'
-import { type LockStore, memoryStore } from '@stampede/core'
+import { memoryStore } from '@stampede/core'
+import type { LockStore } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
 import { createLocks, fencedUpdate, type Lease } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'

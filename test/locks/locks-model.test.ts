@@ -2,14 +2,14 @@
 // a page: whatever is replied, told and left must be what the model says. The memory store serves one process,
 // Redis three; both are also played the same sequences side by side.
 
+import { memoryStore } from '@stampede/core'
 import {
   type Clock,
   type Grant,
   type LockReply,
   type LockStore,
-  memoryStore,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'

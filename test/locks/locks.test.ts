@@ -2,7 +2,8 @@
 // long, and what it costs.
 
 import { queryObjects } from 'node:v8'
-import { createStampede, type LockStore, systemClock } from '@stampede/core'
+import { createStampede } from '@stampede/core'
+import { type LockStore, systemClock } from '@stampede/core/store'
 import { createLocks, Lease, type Locks, type LocksOptions } from '@stampede/locks'
 import { type RedisStoreOptions, redisStore } from '@stampede/redis'
 import { FaultyLocks, refused, unheard } from '@stampede/testkit'

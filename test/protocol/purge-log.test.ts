@@ -1,7 +1,8 @@
 // What two processes know of each other's purges on a real Redis: over lost connections, lost messages, a log that was cut, a
 // history that was lost, a server that is frozen, full, or refuses.
 
-import type { Mark, StampedeStore } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import type { Mark } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'

@@ -1,7 +1,8 @@
 // Where nearly every look-up is a hit, the record is read before the script is asked: it must say what the script would, cost no
 // script, and never be the reason that something else costs more for long.
 
-import type { LookupReply, StampedeStore } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import type { LookupReply } from '@stampede/core/store'
 import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

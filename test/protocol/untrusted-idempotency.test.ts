@@ -1,8 +1,9 @@
 // What comes back from Redis is untrusted: a planted or broken record of an idempotency key lets nobody run what
 // may have been run. And a Redis that refuses, forgets its scripts, freezes, or may evict.
 
-import type { BeginRequest, Grant, IdempotencyStore } from '@stampede/core'
-import { createStampede, systemClock } from '@stampede/core'
+import { createStampede } from '@stampede/core'
+import type { BeginRequest, Grant, IdempotencyStore } from '@stampede/core/store'
+import { systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'

@@ -2,7 +2,7 @@
 // that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be. And the rule about
 // time: nobody gets what is older than its lifetimes allow.
 
-import { CONFIRMED_FOR_MS } from '@stampede/core'
+import { CONFIRMED_FOR_MS } from '@stampede/core/store'
 import type { Figures } from './figures.ts'
 import type { Judge } from './violation.ts'
 

@@ -1,7 +1,7 @@
 // The rule about origin calls: one a lease in the whole fleet, and without a lease one a process at a time. What was purged, timed
 // out or began longer ago than purges were heard of may have another beside it.
 
-import { CONFIRMED_FOR_MS } from '@stampede/core'
+import { CONFIRMED_FOR_MS } from '@stampede/core/store'
 import type { Judge } from './violation.ts'
 
 export interface Run {

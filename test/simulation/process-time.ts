@@ -2,7 +2,7 @@
 // meanwhile happens late, timers before sockets, as in Node. The timers of a machine that was suspended did not go on: they have as
 // long to go as before. A process that was killed does nothing ever again.
 
-import type { Clock, Timer } from '@stampede/core'
+import type { Clock, Timer } from '@stampede/core/store'
 import { steadyClock } from '../../packages/core/src/ports/clock.ts'
 import { drain } from './drain.ts'
 import type { Kernel, Task } from './kernel.ts'

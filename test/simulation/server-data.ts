@@ -1,7 +1,8 @@
 // The data of the simulated server: records of the cache, records of idempotency, locks, and the
 // log of purges. The records of idempotency are those of a memory store.
 
-import { type IdempotencyStore, memoryStore } from '@stampede/core'
+import { memoryStore } from '@stampede/core'
+import type { IdempotencyStore } from '@stampede/core/store'
 import { ServerLocks } from './server-locks.ts'
 import { ServerPurges } from './server-purges.ts'
 import { ServerRecords } from './server-records.ts'

@@ -1,7 +1,7 @@
 // The scripts of lua/ by their names, on the data of the simulated server. Arguments and replies
 // are those that packages/redis sends and reads.
 
-import type { Grant } from '@stampede/core'
+import type { Grant } from '@stampede/core/store'
 import type { ServerData } from './server-data.ts'
 import { toldOf } from './server-records.ts'
 

@@ -9,7 +9,7 @@ import type {
   OriginObserver,
   Reply,
   RequestView,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 
 /** Who asks. What an app knows of its caller from elsewhere than from a header that is in the key. */
 export interface Visitor {

@@ -1,7 +1,7 @@
 // Requests of users through the HTTP journey (`handleCached`), and purges by path and by route. Some of the app's answers are for all,
 // some are about whoever asks, and say so in one of the ways there are; or not at all, where the caller is in the key.
 
-import { createHttpCache, type HttpCache } from '@stampede/core'
+import { createHttpCache, type HttpCache } from '@stampede/core/adapter'
 import type { Member } from './member.ts'
 import { LONGEST_ORIGIN_MS, longestMs, type Plan, STORE_BUDGET_MS, type VisitPlan } from './plan.ts'
 import { failShare, type Scene, sleep } from './scene.ts'

@@ -2,7 +2,8 @@
 // read, or the script. It is seen from outside, by the commands sent meanwhile. One rule holds for
 // all three: an entry that is said to be fresh is fresh.
 
-import type { LookupReply, LookupRequest, StampedeStore } from '@stampede/core'
+import type { StampedeStore } from '@stampede/core'
+import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import type { Net } from './link.ts'
 import type { Command } from './sim-redis.ts'

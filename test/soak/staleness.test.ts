@@ -2,7 +2,8 @@
 // seconds. One fleet, each member with a trouble of its own on the way to Redis; the same purge for all.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CONFIRMED_FOR_MS, createStampede, type PurgeTarget } from '@stampede/core'
+import { createStampede, type PurgeTarget } from '@stampede/core'
+import { CONFIRMED_FOR_MS } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'

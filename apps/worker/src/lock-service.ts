@@ -2,15 +2,15 @@
 // them by calls. Workers wait by polling here, since only their own process may queue in a memory
 // store.
 
+import { memoryStore } from '@stampede/core'
 import {
   type Clock,
   type Grant,
   type LockReply,
   type LockRequest,
   type LockStore,
-  memoryStore,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import type { Caller } from './calls.ts'
 
 export type LockServices = {

@@ -1,6 +1,6 @@
 // Where Express keeps the address of a request.
 
-import type { RequestAddress } from '@stampede/node-http'
+import type { RequestAddress } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {

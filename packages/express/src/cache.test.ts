@@ -12,7 +12,7 @@ import type {
   OriginEnd,
   OriginObserver,
   Reply,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import type { Express, Request, RequestHandler } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { fieldOf, rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'

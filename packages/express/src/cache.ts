@@ -1,7 +1,8 @@
 // stampedeCache for Express 4 and 5: where Express keeps what the cache must know of a request.
 
-import { type CacheOptions, createHttpCache } from '@stampede/core'
-import { createNodeCache, type Dispatch } from '@stampede/node-http'
+import type { CacheOptions } from '@stampede/core'
+import { createHttpCache } from '@stampede/core/adapter'
+import { createNodeCache, type Dispatch } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
 import type { Middleware } from './middleware.ts'

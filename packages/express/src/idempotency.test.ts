@@ -5,13 +5,13 @@ import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
+import type { Attempt } from '@stampede/core'
 import type {
-  Attempt,
   AttemptEnd,
   AttemptObserver,
   IdempotentExchange,
   RequestBody,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import type { ErrorRequestHandler, Express, Request, RequestHandler } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'

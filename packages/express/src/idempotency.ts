@@ -1,7 +1,8 @@
 // idempotency for Express 4 and 5: where Express keeps what it must know of a request.
 
-import { type Attempt, createHttpIdempotency, type IdempotencyOptions } from '@stampede/core'
-import { createNodeIdempotency } from '@stampede/node-http'
+import type { Attempt, IdempotencyOptions } from '@stampede/core'
+import { createHttpIdempotency } from '@stampede/core/adapter'
+import { createNodeIdempotency } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { addressOf } from './address.ts'
 import type { Middleware } from './middleware.ts'

@@ -1,6 +1,6 @@
 // Where Koa keeps the address of a request.
 
-import type { RequestAddress } from '@stampede/node-http'
+import type { RequestAddress } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 
 /** As the handler will read them: an app may define its own on `app.context`, which `ctx.request` knows nothing of. */

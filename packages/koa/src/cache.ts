@@ -1,13 +1,14 @@
 // stampedeCache for Koa 2 and 3.
 
-import { type CacheOptions, createHttpCache } from '@stampede/core'
+import type { CacheOptions } from '@stampede/core'
+import { createHttpCache } from '@stampede/core/adapter'
 import {
   type Dispatch,
   isInsideOrigin,
   isTakenOn,
   readRequest,
   takeRevalidation,
-} from '@stampede/node-http'
+} from '@stampede/node-http/adapter'
 import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { createKoaExchange } from './koa-exchange.ts'

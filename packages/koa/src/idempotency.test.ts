@@ -7,13 +7,13 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
+import type { Attempt } from '@stampede/core'
 import type {
-  Attempt,
   AttemptEnd,
   AttemptObserver,
   IdempotentExchange,
   RequestBody,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import type Koa from 'koa'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'

@@ -1,6 +1,7 @@
 // idempotency for Koa 2 and 3.
 
-import { type Attempt, createHttpIdempotency, type IdempotencyOptions } from '@stampede/core'
+import type { Attempt, IdempotencyOptions } from '@stampede/core'
+import { createHttpIdempotency } from '@stampede/core/adapter'
 import type Koa from 'koa'
 import { createKoaIdempotentExchange } from './koa-idempotent-exchange.ts'
 

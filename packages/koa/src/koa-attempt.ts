@@ -2,7 +2,7 @@
 // `await next()` and told to core before Koa hears of it. What is not in ctx then (an error that is rendered further out,
 // a handler that writes to `res` itself) is watched on the response.
 
-import type { AttemptEnd, AttemptObserver, CapturedHead } from '@stampede/core'
+import type { AttemptEnd, AttemptObserver, CapturedHead } from '@stampede/core/adapter'
 import {
   type AttemptWatch,
   type FieldMap,
@@ -10,7 +10,7 @@ import {
   restoreFields,
   storedHead,
   watchAttempt,
-} from '@stampede/node-http'
+} from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import type { Answer } from './answer.ts'
 import { type KoaBody, readKoaBody } from './koa-body.ts'

@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
-import type { BodyKind, OriginEnd } from '@stampede/core'
+import type { BodyKind, OriginEnd } from '@stampede/core/adapter'
 import type { Context } from 'koa'
 
 export type KoaBody =

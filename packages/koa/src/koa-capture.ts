@@ -5,7 +5,7 @@
 // body is whole already. A layer may still make it personal: see koa-personal.ts.
 
 import { Readable } from 'node:stream'
-import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core'
+import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
   applyFields,
   BodyCut,
@@ -22,7 +22,7 @@ import {
   type Tee,
   teeStream,
   toHeaderList,
-} from '@stampede/node-http'
+} from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { keptKind, ofKind, onErrorOf, readKoaBody, type SendableBody } from './koa-body.ts'
 import { sendPart } from './koa-part.ts'

@@ -11,7 +11,7 @@ import {
   type OriginObserver,
   OWN_FIELDS,
   type RequestView,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import {
   addAtHead,
   canBreakOff,
@@ -27,7 +27,7 @@ import {
   watchLeft,
   watchReads,
   withNatives,
-} from '@stampede/node-http'
+} from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'

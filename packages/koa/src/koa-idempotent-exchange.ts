@@ -1,6 +1,6 @@
 // The IdempotentExchange port over a Koa context.
 
-import { type HeaderList, type IdempotentExchange, responseError } from '@stampede/core'
+import { type HeaderList, type IdempotentExchange, responseError } from '@stampede/core/adapter'
 import {
   addAtHead,
   discardRequestBody,
@@ -8,7 +8,7 @@ import {
   readRequest,
   readRequestBody,
   unsendable,
-} from '@stampede/node-http'
+} from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { createAnswer } from './answer.ts'
 import { runAttempt } from './koa-attempt.ts'

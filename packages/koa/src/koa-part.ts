@@ -1,7 +1,7 @@
 // Sending a part (206) of the body in ctx to the client whose request runs the handler.
 
-import type { PartOfBody } from '@stampede/core'
-import { applyFields, type BodyCut, cutStream } from '@stampede/node-http'
+import type { PartOfBody } from '@stampede/core/adapter'
+import { applyFields, type BodyCut, cutStream } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { onErrorOf, type SendableBody } from './koa-body.ts'
 

@@ -1,8 +1,8 @@
 // Responses that a layer in front makes personal. A session sets its cookie after this middleware
 // has returned, when Koa writes the head.
 
-import type { OriginEnd } from '@stampede/core'
-import { headSent, setsCookie } from '@stampede/node-http'
+import type { OriginEnd } from '@stampede/core/adapter'
+import { headSent, setsCookie } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 
 /** Waits for the head: a response is complete only if its head left without a cookie. */

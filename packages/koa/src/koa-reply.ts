@@ -7,7 +7,7 @@ import {
   OWN_FIELDS,
   type ReadyReply,
   type Reply,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import {
   applyFields,
   type FieldMap,
@@ -22,7 +22,7 @@ import {
   liveStream,
   replyOf,
   restoreFields,
-} from '@stampede/node-http'
+} from '@stampede/node-http/adapter'
 import type { Context, Middleware } from 'koa'
 import { bodyOfKind } from './koa-body.ts'
 

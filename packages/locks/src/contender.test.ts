@@ -8,7 +8,7 @@ import type {
   LockReply,
   LockRequest,
   LockStore,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { createLocks } from './create-locks.ts'

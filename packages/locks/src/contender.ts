@@ -2,7 +2,7 @@
 // A lock that is granted goes to the waiter that came first. If others still wait here, the release
 // also queues the process again.
 
-import { driftMs, type Grant, newToken, type Timer } from '@stampede/core'
+import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'

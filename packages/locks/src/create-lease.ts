@@ -1,7 +1,7 @@
 // A lease with its renewal by the one timer of the process, until it is released, lost, or held for
 // `maxHoldMs`.
 
-import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core'
+import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
 
 /** Another process took it after a pause of this one, or the store lost its data. */

@@ -1,6 +1,6 @@
 // createLocks: distributed locks for what is not a response: jobs, workers, critical sections.
 
-import { LeaseKeeper, newToken, optionError } from '@stampede/core'
+import { LeaseKeeper, newToken, optionError } from '@stampede/core/store'
 import { Contender, type Waiter } from './contender.ts'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'

@@ -1,6 +1,7 @@
 // The errors of locks. Their codes are in the list of @stampede/core.
 
-import { StampedeError, type StampedeErrorCode, show } from '@stampede/core'
+import { StampedeError, type StampedeErrorCode } from '@stampede/core'
+import { show } from '@stampede/core/store'
 
 export type LockErrorCode = Extract<StampedeErrorCode, `ERR_LOCK_${string}`>
 

@@ -1,7 +1,7 @@
 // Fencing where the data lives: SQL parts by which a store refuses a write with an older fence than
 // it has seen. This is what makes a late holder harmless. No lock can.
 
-import { optionError } from '@stampede/core'
+import { optionError } from '@stampede/core/store'
 
 /** What guards a row: the greatest fence that has written it. */
 export interface FencedUpdate {

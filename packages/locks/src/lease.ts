@@ -1,7 +1,7 @@
 // One held lock. Its end is decided by this process's own clock, from before the command was sent: no reply
 // is needed to know that a lease is over, so a frozen Redis cannot keep a holder in the dark.
 
-import { type Clock, driftMs, type Timer } from '@stampede/core'
+import { type Clock, driftMs, type Timer } from '@stampede/core/store'
 import { aborted, busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
 

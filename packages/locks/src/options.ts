@@ -8,7 +8,7 @@ import {
   readChoice,
   readDurationMs,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import type { Lease } from './lease.ts'
 
 export interface LocksOptions {

@@ -8,7 +8,7 @@ import {
   readDurationMs,
   readNumber,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 
 export interface QuorumOptions {
   prefix?: string

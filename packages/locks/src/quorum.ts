@@ -12,7 +12,7 @@ import {
   type LockStore,
   newToken,
   optionError,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { aborted, busy, unavailable, waitTimeout } from './errors.ts'
 import { Lease, type Released, type Term } from './lease.ts'
 import { type AcquireOptions, readAcquireOptions } from './options.ts'

@@ -1,6 +1,6 @@
 // A pause that an AbortSignal ends early, without an error.
 
-import type { Clock } from '@stampede/core'
+import type { Clock } from '@stampede/core/store'
 import { onAbort } from './on-abort.ts'
 
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {

@@ -10,7 +10,7 @@ import {
   type OriginObserver,
   OWN_FIELDS,
   type RequestView,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import { hasLeft, watchLeft } from './request/client-gone.ts'
 import { hideConditionals } from './request/hide-conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'

@@ -1,13 +1,13 @@
 // The IdempotentExchange port over a callback-style framework: (req, res, next). Express and plain node:http.
 
 import type { IncomingMessage } from 'node:http'
+import type { Attempt } from '@stampede/core'
 import {
-  type Attempt,
   type AttemptObserver,
   type HttpIdempotency,
   type IdempotentExchange,
   responseError,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
 import type { ParsedRequest } from './request/parsed-body.ts'
 import { readRequest } from './request/read-request.ts'

@@ -9,7 +9,7 @@ import {
   type IdempotencyHooks,
   type IdempotencyStore,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 

@@ -1,7 +1,7 @@
 // The contract of LockStore, as a suite. Two processes are played by two attached stores on the same data
 // (for the memory store, which serves one process, they are one).
 
-import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core'
+import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 

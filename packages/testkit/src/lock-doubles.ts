@@ -7,7 +7,7 @@ import type {
   LockReply,
   LockRequest,
   LockStore,
-} from '@stampede/core'
+} from '@stampede/core/store'
 
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'
 

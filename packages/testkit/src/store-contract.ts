@@ -1,17 +1,17 @@
 // The contract of StampedeStore, as a suite. Two Stampede processes are played by two attached stores on
 // the same data (for the memory store, which serves one process, they are one).
 
+import type { StampedeStore } from '@stampede/core'
 import {
   type Failure,
   type Grant,
   type LookupRequest,
   type Mark,
   type Position,
-  type StampedeStore,
   type StoredFrame,
   type StoreHooks,
   systemClock,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 

@@ -2,10 +2,11 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { createHttpCache } from '@stampede/core'
+import { createHttpCache } from '@stampede/core/adapter'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
-import { createNodeCache, stampedeFront } from '@stampede/node-http'
+import { stampedeFront } from '@stampede/node-http'
+import { createNodeCache } from '@stampede/node-http/adapter'
 import express5, { type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Middleware } from 'koa'

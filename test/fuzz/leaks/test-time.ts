@@ -1,6 +1,6 @@
 // Time in a scenario: stepped by hand over the memory store, real over Redis, whose own clock counts there.
 
-import { type Clock, systemClock } from '@stampede/core'
+import { type Clock, systemClock } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
 
 export interface TestTime {

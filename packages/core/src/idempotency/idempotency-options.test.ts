@@ -1,6 +1,7 @@
 import { METHODS as NODE_METHODS } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { createHttpIdempotency, createStampede } from '../index.ts'
+import { createHttpIdempotency } from '../http-idempotency.ts'
+import { createStampede } from '../index.ts'
 import { LONGEST_MS } from '../options.ts'
 import { readIdempotencyOptions, readPolicy } from './idempotency-options.ts'
 

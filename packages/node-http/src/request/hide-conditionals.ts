@@ -3,7 +3,7 @@
 // the object it was made from, and so still sees them.
 
 import type { IncomingMessage } from 'node:http'
-import type { HeaderList } from '@stampede/core'
+import type { HeaderList } from '@stampede/core/adapter'
 import { unwatched } from './watch-reads.ts'
 
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']

@@ -1,7 +1,7 @@
 // What a body parser that ran before us has left to see.
 
 import type { IncomingMessage } from 'node:http'
-import type { RequestBody } from '@stampede/core'
+import type { RequestBody } from '@stampede/core/adapter'
 
 const UNSEEN: RequestBody = { type: 'unseen' }
 

@@ -3,7 +3,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import type { RequestView } from '@stampede/core'
+import type { RequestView } from '@stampede/core/adapter'
 import { type ClientSocket, hasClientCertificate, hasLogin } from './connection.ts'
 import { tlsMembersOf } from './tls-connection.ts'
 

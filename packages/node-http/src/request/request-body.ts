@@ -5,7 +5,7 @@
 // there is what the parser left.
 
 import type { IncomingMessage } from 'node:http'
-import type { RequestBody } from '@stampede/core'
+import type { RequestBody } from '@stampede/core/adapter'
 import { type ParsedRequest, readParsed } from './parsed-body.ts'
 
 const CLIENT_GONE: RequestBody = { type: 'incomplete' }

@@ -2,7 +2,7 @@
 // `audit` in development. The request behaves as before.
 
 import type { IncomingMessage } from 'node:http'
-import type { ReadLog } from '@stampede/core'
+import type { ReadLog } from '@stampede/core/adapter'
 
 /** `holder`: where the framework keeps the parsed query, if not on the request itself. */
 export function watchReads(req: IncomingMessage, holder: object = req): ReadLog {

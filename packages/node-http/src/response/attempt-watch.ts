@@ -1,7 +1,7 @@
 // How a run of the handler ended, as seen on its response, told to core once.
 
 import type { ServerResponse } from 'node:http'
-import type { AttemptEnd, AttemptObserver, CapturedHead, OriginEnd } from '@stampede/core'
+import type { AttemptEnd, AttemptObserver, CapturedHead, OriginEnd } from '@stampede/core/adapter'
 import { openCapture } from './capture-response.ts'
 import { fieldsOf, groupFields, storedHead } from './header-fields.ts'
 

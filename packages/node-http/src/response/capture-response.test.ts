@@ -3,7 +3,7 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { pipeline, Readable } from 'node:stream'
-import type { CapturedHead, HeadDecision, OriginEnd } from '@stampede/core'
+import type { CapturedHead, HeadDecision, OriginEnd } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, type RawResponse, rawRequest, serve } from '../testing/raw-client.ts'
 import { captureResponse } from './capture-response.ts'

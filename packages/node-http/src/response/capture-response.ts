@@ -4,7 +4,7 @@
 // Content-Length; `finish` means neither (it also fires for short bodies and after aborts).
 
 import type { ServerResponse } from 'node:http'
-import type { OriginEnd, OriginObserver } from '@stampede/core'
+import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import type { CaptureObserver } from './hold-end.ts'
 import { ResponseLayer } from './response-layer.ts'
 

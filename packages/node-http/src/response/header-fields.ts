@@ -2,7 +2,7 @@
 // HeaderList on a response without overwriting fields of middlewares further out.
 
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import type { CapturedHead, HeaderList } from '@stampede/core'
+import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 
 /** Lower-case name → its values, one per line. */
 export type FieldMap = ReadonlyMap<string, readonly string[]>

@@ -4,7 +4,7 @@
 // bytes that never come.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
-import type { OriginEnd, OriginObserver } from '@stampede/core'
+import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/http2.ts'
 
 export interface CaptureObserver extends OriginObserver {

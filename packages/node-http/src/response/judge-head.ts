@@ -11,7 +11,7 @@ import {
   OWN_FIELDS,
   type PartOfBody,
   type Reply,
-} from '@stampede/core'
+} from '@stampede/core/adapter'
 import { clearReason } from '../request/http2.ts'
 import type { BodyCollector } from './body.ts'
 import { BodyCut } from './body-cut.ts'

@@ -1,6 +1,6 @@
 // The leader's side of a shared stream: its body is shown to core as it comes, from the moment when its head has left.
 
-import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core'
+import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core/adapter'
 import { hasBody } from './write-response.ts'
 
 export class LiveFeed {

@@ -4,7 +4,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
 import { Readable } from 'node:stream'
-import { type HeaderList, type LiveChunks, type LiveReply, OWN_FIELDS } from '@stampede/core'
+import {
+  type HeaderList,
+  type LiveChunks,
+  type LiveReply,
+  OWN_FIELDS,
+} from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
 import { clearReason, isHttp2 } from '../request/http2.ts'
 import { applyFields } from './header-fields.ts'

@@ -1,7 +1,7 @@
 // Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead, OriginEnd, Reply } from '@stampede/core'
+import type { CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
 import { type Departure, watchDeparture } from '../request/client-gone.ts'
 import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
 import { setsCookie } from './head-sent.ts'

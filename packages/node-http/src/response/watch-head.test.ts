@@ -1,7 +1,7 @@
 // Watching a head takes no part in it, and misses none.
 
 import { ServerResponse } from 'node:http'
-import type { CapturedHead } from '@stampede/core'
+import type { CapturedHead } from '@stampede/core/adapter'
 import { describe, expect, it } from 'vitest'
 import { fieldOf, rawRequest, serve } from '../testing/raw-client.ts'
 import { watchHead } from './watch-head.ts'

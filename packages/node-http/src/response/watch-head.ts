@@ -1,7 +1,7 @@
 // Being told how the app answers, without a part in it: status and headers, however the head is written.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead } from '@stampede/core'
+import type { CapturedHead } from '@stampede/core/adapter'
 import { toHeaderList } from './header-fields.ts'
 import { readWriteHead } from './write-head.ts'
 

@@ -7,7 +7,7 @@
 // and what we add, or take off, changes a copy of them.
 
 import type { ServerResponse } from 'node:http'
-import type { HeaderList } from '@stampede/core'
+import type { HeaderList } from '@stampede/core/adapter'
 import { applyFields, combine, fieldsOf, groupFields } from './header-fields.ts'
 
 /** Which argument Node takes the headers from. */

@@ -1,7 +1,7 @@
 // Replies as they arrive at a client, and those that must not be sent.
 
 import type { ServerResponse } from 'node:http'
-import type { ReadyReply, Reply } from '@stampede/core'
+import type { ReadyReply, Reply } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, type RawResponse, rawRequest, serve } from '../testing/raw-client.ts'
 import { writeReady, writeReply } from './write-response.ts'

@@ -3,7 +3,13 @@
 
 import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { Http2ServerResponse } from 'node:http2'
-import { type HeaderList, OWN_FIELDS, type ReadyReply, type Reply, toHeaders } from '@stampede/core'
+import {
+  type HeaderList,
+  OWN_FIELDS,
+  type ReadyReply,
+  type Reply,
+  toHeaders,
+} from '@stampede/core/adapter'
 import { clearReason } from '../request/http2.ts'
 import { applyFields, forbidTransform } from './header-fields.ts'
 

@@ -6,7 +6,7 @@ import { type IncomingMessage, type RequestListener, ServerResponse } from 'node
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type { OriginEnd } from '@stampede/core'
+import type { OriginEnd } from '@stampede/core/adapter'
 import type { Express, RequestHandler } from 'express'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'

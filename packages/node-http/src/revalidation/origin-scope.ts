@@ -2,7 +2,7 @@
 // first: it would wait for the very fill it is part of.
 
 import type { IncomingMessage } from 'node:http'
-import type { InnerCache, OnInner } from '@stampede/core'
+import type { InnerCache, OnInner } from '@stampede/core/adapter'
 
 const taken = new WeakMap<IncomingMessage, OnInner>()
 

@@ -3,7 +3,7 @@
 
 import type { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { OriginEnd, OriginObserver } from '@stampede/core'
+import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { createDetachedPair } from './detached-exchange.ts'
 
 /** Sends a request into the app: a root Express app, `app.callback()` of Koa, a request listener. */

@@ -1,7 +1,7 @@
 // A circuit breaker with one half-open probe. While Redis is away, requests do not wait for the
 // budget one after another.
 
-import type { Clock } from '@stampede/core'
+import type { Clock } from '@stampede/core/store'
 
 /** Failures in a row that open it. */
 const THRESHOLD = 3

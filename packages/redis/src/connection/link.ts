@@ -2,7 +2,8 @@
 // Cache, locks and idempotency share them. The first user opens them.
 
 import { randomBytes } from 'node:crypto'
-import { type Clock, groupOf, StampedeError, storeUnavailable } from '@stampede/core'
+import { StampedeError } from '@stampede/core'
+import { type Clock, groupOf, storeUnavailable } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
 import { type RecordRead, readRecord } from '../protocol/read-record.ts'
 import { type ScriptArgument, ScriptRunner, send } from '../protocol/run-script.ts'

@@ -1,7 +1,7 @@
 // This process's estimate of the server's clock: two bounds from each reply that carries Redis
 // TIME. With it, a command can carry its deadline, and the age of a message is known.
 
-import type { Clock } from '@stampede/core'
+import type { Clock } from '@stampede/core/store'
 
 export class ServerClock {
   readonly #clock: Clock

@@ -1,7 +1,7 @@
 // What is known of each server: whether it answers, and its clock. The nodes of a cluster fail one by one, and their
 // clocks are not the same.
 
-import type { Clock } from '@stampede/core'
+import type { Clock } from '@stampede/core/store'
 import { Breaker } from './breaker.ts'
 import { ServerClock } from './server-clock.ts'
 

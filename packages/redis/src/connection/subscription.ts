@@ -1,7 +1,7 @@
 // The one subscriber connection of the process, with its own channels and the shared ones. After a
 // reconnection, messages may have been missed, and hearers are notified.
 
-import type { Clock } from '@stampede/core'
+import type { Clock } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
 import { withBudget } from './budget.ts'
 import type { SubscriberConnection } from './connection.ts'

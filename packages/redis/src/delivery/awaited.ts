@@ -2,7 +2,7 @@
 // saves a lookup. It is used only for the fill that the BUSY reply named, only at once, and not after
 // any purge.
 
-import type { LookupReply, LookupRequest } from '@stampede/core'
+import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { duration } from '../protocol/reply-parts.ts'
 import { type Delivery, LONGEST_FRAME } from './delivery-message.ts'

@@ -1,7 +1,7 @@
 // Wake-ups that carry the new entry, so that a waiting process need not look it up. Without them
 // each woken process sends one command more (docs/decisions/0020).
 
-import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core'
+import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { RawLookup } from '../protocol/lookup-reply.ts'
 import { Awaited } from './awaited.ts'

@@ -1,7 +1,7 @@
 // The replies of lua/begin-record-1.lua and lua/inspect-record-1.lua, read. What comes from the server is checked,
 // not trusted.
 
-import { type BeginReply, type Inspection, unknownReply } from '@stampede/core'
+import { type BeginReply, type Inspection, unknownReply } from '@stampede/core/store'
 import { bytes, duration } from './reply-parts.ts'
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {

@@ -2,7 +2,7 @@
 // LAYOUT, so that two versions of this library side by side do not meet.
 
 import { createHash } from 'node:crypto'
-import { groupOf } from '@stampede/core'
+import { groupOf } from '@stampede/core/store'
 
 const LAYOUT = 3
 /** Longer keys are hashed; shorter ones stay readable in MONITOR. */

@@ -7,7 +7,7 @@ import {
   type LookupRequest,
   type StoredFrame,
   unknownReply,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import { bytes, duration, signed } from './reply-parts.ts'
 
 /** `late`: the script ran after the caller had given up; nothing was done. */

@@ -2,7 +2,7 @@
 // script costs the server a third. If the entry is not fresh, the script runs as well, so this pays
 // only where nearly every lookup is a hit.
 
-import type { LookupReply, LookupRequest } from '@stampede/core'
+import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import { isReply, type RedisLink } from '../connection/link.ts'
 import { readLife } from './life.ts'
 import type { RecordRead } from './read-record.ts'

@@ -1,4 +1,5 @@
-import { type LookupRequest, StampedeError } from '@stampede/core'
+import { StampedeError } from '@stampede/core'
+import type { LookupRequest } from '@stampede/core/store'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,7 +1,7 @@
 // Commands on the log of purges. It has one slot, and so one node, whose clock numbers all purges
 // of the fleet.
 
-import type { Position } from '@stampede/core'
+import type { Position } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'

@@ -1,7 +1,12 @@
 // This process's knowledge of the fleet's purges. Each message names the position before it, so the
 // process notices a gap and reads the log. A heartbeat notices losses that leave no gap.
 
-import { CONFIRMED_FOR_MS, type Position, type StoreHooks, storeUnavailable } from '@stampede/core'
+import {
+  CONFIRMED_FOR_MS,
+  type Position,
+  type StoreHooks,
+  storeUnavailable,
+} from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
 import type { PurgeCommands } from './purge-commands.ts'
 import { type News, type Purge, type PurgeEvent, readMessage } from './purge-news.ts'

@@ -1,7 +1,7 @@
 // Reads the log of purges: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and
 // messages on its channel. The server is not trusted: each part is checked.
 
-import { type Position, unknownReply } from '@stampede/core'
+import { type Position, unknownReply } from '@stampede/core/store'
 
 /** A purge of one key and its variants, or of everything made under a subject. */
 export interface Purge {

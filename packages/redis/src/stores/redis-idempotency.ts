@@ -16,7 +16,7 @@ import {
   type SettleReply,
   storeInUse,
   storeUnavailable,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
 import { readBegin, readInspection } from '../protocol/idempotency-reply.ts'

@@ -11,7 +11,7 @@ import {
   storeInUse,
   storeUnavailable,
   unknownReply,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'

@@ -1,7 +1,7 @@
 // Lookups by the cheapest of three ways: the entry of a wake-up, a plain read, or the script that
 // reads and leases.
 
-import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core'
+import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { Deliveries } from '../delivery/deliveries.ts'
 import { type RawLookup, readLookup } from '../protocol/lookup-reply.ts'

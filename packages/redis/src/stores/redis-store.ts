@@ -2,6 +2,7 @@
 // budget. Two exceptions: the purge of a key runs two scripts, and a lookup may begin with a plain
 // read.
 
+import type { StampedeStore } from '@stampede/core'
 import {
   type CommitReply,
   checkNames,
@@ -15,11 +16,10 @@ import {
   optionError,
   type Position,
   readNumber,
-  type StampedeStore,
   type StoreHooks,
   storeInUse,
   storeUnavailable,
-} from '@stampede/core'
+} from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'

@@ -1,4 +1,4 @@
-import { storeUnavailable } from '@stampede/core'
+import { storeUnavailable } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { NotSent } from '../connection/last-error.ts'
 import { mayHaveRun, Undos } from './undo.ts'

@@ -1,0 +1,36 @@
+// Adapter door (@stampede/core/adapter): the HTTP caches, and the ports that a framework adapter implements.
+
+export type { Begun } from './cache/begin.ts'
+export { optionError, responseError } from './errors.ts'
+export { toHeaders } from './http/fields.ts'
+export { createHttpCache, type HttpCache } from './http-cache.ts'
+export { createHttpIdempotency, type HttpIdempotency } from './http-idempotency.ts'
+export {
+  type BodyKind,
+  type CapturedHead,
+  type Exchange,
+  type HeadDecision,
+  type HeaderList,
+  type HeadWatch,
+  type InnerCache,
+  type LiveChunks,
+  type LiveReply,
+  type LiveSink,
+  type Natives,
+  type OnInner,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELD,
+  OWN_FIELDS,
+  type PartOfBody,
+  type ReadLog,
+  type ReadyReply,
+  type Reply,
+  type RequestView,
+} from './ports/exchange.ts'
+export type {
+  AttemptEnd,
+  AttemptObserver,
+  IdempotentExchange,
+  RequestBody,
+} from './ports/idempotent-exchange.ts'

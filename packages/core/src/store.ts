@@ -1,0 +1,42 @@
+// Store door (@stampede/core/store): ports and helpers for stores, and for what works on a store directly.
+
+export { optionError, show, storeInUse, storeUnavailable, unknownReply } from './errors.ts'
+export { driftMs } from './lease/drift.ts'
+export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
+export { newToken } from './lease/token.ts'
+export { checkNames, readChoice, readDurationMs, readNumber } from './options.ts'
+export { type Clock, systemClock, type Timer } from './ports/clock.ts'
+export type {
+  BeginReply,
+  BeginRequest,
+  Fingerprints,
+  Finish,
+  FinishReply,
+  IdempotencyHooks,
+  IdempotencyStore,
+  Inspection,
+  Settlement,
+  SettleReply,
+} from './ports/idempotency-store.ts'
+export { groupOf } from './ports/key.ts'
+export type {
+  LockHooks,
+  LockRelease,
+  LockReply,
+  LockRequest,
+  LockStore,
+} from './ports/lock-store.ts'
+export {
+  CONFIRMED_FOR_MS,
+  type CommitReply,
+  type Failure,
+  type Grant,
+  type Lifetimes,
+  type LookupReply,
+  type LookupRequest,
+  type Mark,
+  type Position,
+  type StampedeStore,
+  type StoredFrame,
+  type StoreHooks,
+} from './ports/store.ts'

@@ -1,0 +1,56 @@
+// Adapter door (@stampede/node-http/adapter): capture, replies and background requests on node:http.
+
+export { createNodeCache, type NodeVisit } from './node-exchange.ts'
+export {
+  createNodeIdempotency,
+  type IdempotentVisit,
+  linesOf,
+  unsendable,
+} from './node-idempotency.ts'
+export { hasLeft, watchLeft } from './request/client-gone.ts'
+export { hideConditionals } from './request/hide-conditionals.ts'
+export type { ParsedRequest } from './request/parsed-body.ts'
+export { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
+export { discardRequestBody, readRequestBody, rememberRawBody } from './request/request-body.ts'
+export { watchReads } from './request/watch-reads.ts'
+export { type AttemptWatch, watchAttempt } from './response/attempt-watch.ts'
+export type { Tee, TeeEnd } from './response/body.ts'
+export { createBodyCollector, teeStream } from './response/body.ts'
+export { BodyCut, cutStream } from './response/body-cut.ts'
+export { captureResponse, guardNotModified } from './response/capture-response.ts'
+export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
+export {
+  applyFields,
+  type FieldMap,
+  fieldsOf,
+  forbidTransform,
+  groupFields,
+  missingDate,
+  restoreFields,
+  storedHead,
+  toHeaderList,
+} from './response/header-fields.ts'
+export { withNatives } from './response/judge-head.ts'
+export { LiveFeed } from './response/live-feed.ts'
+export { canBreakOff, liveHeaders, liveStream } from './response/live-stream.ts'
+export { shield } from './response/read-on.ts'
+export { watchHead } from './response/watch-head.ts'
+export { addAtHead } from './response/write-head.ts'
+export {
+  framedHeaders,
+  hasBody,
+  hasRepeats,
+  isSendable,
+  isWrapped,
+  replyOf,
+  writeReady,
+  writeReply,
+} from './response/write-response.ts'
+export { createDetachedPair, type DetachedPair } from './revalidation/detached-exchange.ts'
+export { enterOrigin, isInsideOrigin, isTakenOn } from './revalidation/origin-scope.ts'
+export {
+  type Dispatch,
+  type Revalidation,
+  redispatch,
+  takeRevalidation,
+} from './revalidation/revalidation.ts'

@@ -1,0 +1,96 @@
+// Holds the public names: each door of each package exports exactly these. A new name is a promise, so it is added here
+// on purpose.
+
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const DOORS: Readonly<Record<string, string>> = {
+  '@stampede/core': `
+    Attempt CacheOptions createStampede ERROR_CODES EVENT_CHANNEL EventOf EVENTS Factory
+    FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator IdempotencyOptions
+    IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore MemoryStoreOptions
+    PurgeOptions PurgeTarget Stampede StampedeError StampedeErrorCode StampedeEvent
+    StampedeEventType StampedeOptions StampedeStats StampedeStore strict`,
+  '@stampede/core/adapter': `
+    AttemptEnd AttemptObserver Begun BodyKind CapturedHead createHttpCache
+    createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
+    HttpIdempotency IdempotentExchange InnerCache LiveChunks LiveReply LiveSink Natives
+    OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
+    ReadyReply Reply RequestBody RequestView responseError toHeaders`,
+  '@stampede/core/store': `
+    BeginReply BeginRequest checkNames Clock CommitReply CONFIRMED_FOR_MS driftMs Failure
+    Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
+    Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore
+    LookupReply LookupRequest Mark newToken optionError Position readChoice readDurationMs
+    readNumber Settlement SettleReply show StampedeStore StoredFrame StoreHooks storeInUse
+    storeUnavailable systemClock Timer unknownReply`,
+  '@stampede/node-http': `
+    isRevalidation Listener stampedeFront`,
+  '@stampede/node-http/adapter': `
+    addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse
+    createBodyCollector createDetachedPair createNodeCache createNodeIdempotency cutStream
+    DetachedPair discardRequestBody Dispatch enterOrigin FieldMap fieldsOf forbidTransform
+    framedHeaders groupFields guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
+    hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
+    LiveFeed liveHeaders liveStream missingDate NodeVisit ParsedRequest readRequest
+    readRequestBody redispatch rememberPeer rememberRawBody replyOf RequestAddress
+    restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
+    teeStream toHeaderList unsendable watchAttempt watchHead watchLeft watchReads
+    withNatives writeReady writeReply`,
+  '@stampede/redis': `
+    RedisClient redisStore RedisStoreOptions`,
+  '@stampede/express': `
+    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Middleware
+    rememberRawBody stampedeCache strict`,
+  '@stampede/koa': `
+    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
+    stampedeCache strict`,
+  '@stampede/locks': `
+    AcquireOptions createLocks createQuorumLocks createReentrantLock FencedUpdate
+    fencedUpdate Lease LockError LockErrorCode Locks LocksOptions QuorumLease QuorumLocks
+    QuorumOptions ReentrantLock Released`,
+}
+
+const read = (path: string): string =>
+  readFileSync(fileURLToPath(new URL(`../${path}`, import.meta.url)), 'utf8')
+
+describe.each(Object.entries(DOORS))('%s', (door, listed) => {
+  const [, name = '', subpath = '.'] = /^@stampede\/([^/]+)(?:\/(.+))?$/.exec(door) ?? []
+  const { exports } = JSON.parse(read(`packages/${name}/package.json`))
+  const target = exports[subpath === '.' ? '.' : `./${subpath}`]
+
+  it('exports exactly its names', () => {
+    const source = read(`packages/${name}/${target['stampede:source'].slice(2)}`)
+    const lists = [...source.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].map(
+      ([, list = '']) => list,
+    )
+    const names = lists.flatMap((list) =>
+      list.split(',').map((each) => each.trim().replace(/^type /, '')),
+    )
+    expect(names.filter((each) => each !== '').sort()).toEqual(
+      listed.split(/\s+/).filter(Boolean).sort(),
+    )
+    // Every export is in such a list.
+    expect(source.match(/^export (?!(type )?\{)/gm)).toBeNull()
+  })
+
+  it('has the same file as source, types and build', () => {
+    const file = target['stampede:source'].replace(/^\.\/src\/(.+)\.ts$/, '$1')
+    expect(target).toEqual({
+      'stampede:source': `./src/${file}.ts`,
+      types: `./dist/${file}.d.ts`,
+      default: `./dist/${file}.js`,
+    })
+  })
+})
+
+it('every door is listed', () => {
+  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks']) {
+    const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
+    const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
+    const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))
+    // Doubles for tests are no promise.
+    expect(doors.filter((door) => door !== '@stampede/core/testing').sort()).toEqual(ours.sort())
+  }
+})
