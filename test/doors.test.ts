@@ -7,11 +7,12 @@ import { describe, expect, it } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
-    Attempt CacheOptions createStampede ERROR_CODES EVENT_CHANNEL EventOf EVENTS Factory
-    FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator IdempotencyOptions
-    IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore MemoryStoreOptions
-    PurgeOptions PurgeTarget Stampede StampedeError StampedeErrorCode StampedeEvent
-    StampedeEventType StampedeOptions StampedeStats StampedeStore strict`,
+    Attempt CacheOptions createStampede DataCache DataCacheOptions ERROR_CODES EVENT_CHANNEL
+    EventOf EVENTS Factory FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator
+    IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
+    MemoryStoreOptions PurgeOptions PurgeTarget Serializer Stampede StampedeError
+    StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions StampedeStats
+    StampedeStore Stored strict`,
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver Begun BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache

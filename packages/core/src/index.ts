@@ -1,8 +1,11 @@
 // Public door: what applications import from @stampede/core.
 
 export { strict } from './cache/cache-options.ts'
+export type { DataCache, DataCacheOptions } from './data/data-cache.ts'
 export type { Factory, FactoryContext } from './data/factory-context.ts'
 export type { GetOrSetOptions } from './data/get-or-set-options.ts'
+export type { Stored } from './data/stored.ts'
+export type { Serializer } from './data/value.ts'
 export { ERROR_CODES, StampedeError, type StampedeErrorCode } from './errors.ts'
 export {
   EVENT_CHANNEL,

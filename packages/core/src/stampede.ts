@@ -1,8 +1,10 @@
 // createStampede: one cache for one process, wired to a store. Everything else is given it.
 
+import { createDataCache, type DataCache, type DataCacheOptions } from './data/data-cache.ts'
 import type { Factory } from './data/factory-context.ts'
 import { getOrSet } from './data/get-or-set.ts'
-import type { GetOrSetOptions } from './data/get-or-set-options.ts'
+import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
+import type { Stored } from './data/stored.ts'
 import { closedError, optionError } from './errors.ts'
 import {
   checkListener,
@@ -59,7 +61,15 @@ export interface Stampede {
    * The value of `key`: from L1, from the store, or made by `factory`, once in the whole fleet.
    * Rejects with the factory's own error, or with a `StampedeError`.
    */
-  getOrSet<T, P = T>(key: string, factory: Factory<T, P>, options: GetOrSetOptions<T>): Promise<T>
+  getOrSet<T, P = T>(
+    key: string,
+    factory: Factory<T, Stored<P>>,
+    options: GetOrSetOptions<T>,
+  ): Promise<Stored<T>>
+  /**
+   * A cache of data under a name of its own: its keys are `name:key`, and `defaults` are checked once. Throws `ERR_STAMPEDE_OPTION`.
+   */
+  cache<S extends DataCacheOptions>(name: string, defaults: S): DataCache<S>
   /**
    * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
    * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with
@@ -91,10 +101,15 @@ export function createStampede(options?: StampedeOptions): Stampede {
   const rt = createRuntime(options)
   let closing: Promise<void> | undefined
   const stampede: Stampede = {
-    getOrSet(key, factory, getOptions) {
-      if (rt.closed) return Promise.reject(closedError())
-      return getOrSet(rt, key, factory, getOptions)
+    getOrSet<T, P>(key: string, factory: Factory<T, P>, getOptions: GetOrSetOptions<T>) {
+      try {
+        if (rt.closed) throw closedError()
+        return getOrSet(rt, key, factory, readPlan(getOptions)) as Promise<Stored<T>>
+      } catch (error) {
+        return Promise.reject(error)
+      }
     },
+    cache: (name, defaults) => createDataCache(rt, name, defaults),
     async purge(target, purgeOptions) {
       if (rt.closed) throw closedError()
       return purge(rt, target, purgeOptions)

@@ -47,5 +47,6 @@ it('are compared as they were checked, whatever a getter says next', () => {
       return ttlMs++
     },
   })
-  for (const each of [checked, checked + 1]) expect(readPlan({ ttlMs: each }).ttlMs).toBe(each)
+  for (const each of [checked, Number(checked) + 1] as number[])
+    expect(readPlan({ ttlMs: each }).ttlMs).toBe(each)
 })

@@ -10,13 +10,13 @@ import {
   readEarlyRefresh,
   readJitter,
 } from '../flight/policy.ts'
-import { type Bag, checkNames, readDurationMs } from '../options.ts'
+import { type Bag, checkNames, readBoolean, readDurationMs } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
 /** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
 export interface GetOrSetOptions<T = unknown> {
-  /** How long the value is fresh. */
-  ttlMs: number
+  /** How long the value is fresh. A function is given the value as callers get it. */
+  ttlMs: number | ((value: T) => number)
   /** How long after that it is still answered with while one process refreshes it. Default 0. */
   staleWhileRevalidateMs?: number
   /** How long after that it is answered with when the factory fails. Default 0. */
@@ -43,15 +43,18 @@ export interface GetOrSetOptions<T = unknown> {
    * factory, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
    */
   earlyRefresh?: number
+  /** Purges the key first, in the whole fleet, and runs the factory. Default false. */
+  forceFresh?: boolean
 }
 
 export interface Plan extends Policy {
-  readonly ttlMs: number
+  readonly ttlMs: number | ((value: never) => unknown)
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
   readonly keepMs: number
   readonly tags: TagsRule
   readonly jitter: number
+  readonly forceFresh: boolean
 }
 
 export const WHERE = 'getOrSet'
@@ -67,6 +70,7 @@ export const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
   'originTimeoutMs',
   'softTimeoutMs',
   'earlyRefresh',
+  'forceFresh',
 ]
 
 type Said = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
@@ -121,12 +125,13 @@ function isSame(a: Said, b: Said): boolean {
     a.waitMs === b.waitMs &&
     a.originTimeoutMs === b.originTimeoutMs &&
     a.softTimeoutMs === b.softTimeoutMs &&
-    a.earlyRefresh === b.earlyRefresh
+    a.earlyRefresh === b.earlyRefresh &&
+    a.forceFresh === b.forceFresh
   )
 }
 
 function planFrom(bag: Bag): Plan {
-  const ttlMs = readDurationMs(WHERE, bag, 'ttlMs', 1)
+  const ttlMs = readTtlMs(bag)
   if (ttlMs === undefined) {
     throw optionError(
       `${WHERE}.ttlMs`,
@@ -147,5 +152,18 @@ function planFrom(bag: Bag): Plan {
     softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
     revalidate: 'background',
     earlyRefresh: readEarlyRefresh(WHERE, bag),
+    forceFresh: readBoolean(WHERE, bag, 'forceFresh') ?? false,
   }
+}
+
+function readTtlMs(bag: Bag): Plan['ttlMs'] | undefined {
+  if (typeof bag.ttlMs === 'function') return bag.ttlMs as Plan['ttlMs']
+  return readDurationMs(WHERE, bag, 'ttlMs', 1)
+}
+
+/** The lifetime of one value. Throws what the function threw, or that it returned no duration. */
+export function ttlOf(rule: Plan['ttlMs'], value: () => unknown): number {
+  if (typeof rule === 'number') return rule
+  const ttlMs = rule(value() as never)
+  return readDurationMs(WHERE, { 'ttlMs()': ttlMs ?? null }, 'ttlMs()', 1) ?? 1
 }

@@ -227,7 +227,7 @@ describe('values', () => {
     const second = await stampede.getOrSet('v', make, { ttlMs: 1_000 })
     expect(first).toEqual({ at: '1970-01-01T00:00:00.000Z', list: [1] })
     expect(second).toEqual(first)
-    expect(() => second.list.push(2)).toThrow(TypeError)
+    expect(() => (second.list as number[]).push(2)).toThrow(TypeError)
   })
 
   it.each([null, false, 0, ''])('may be %o', async (value) => {

@@ -13,6 +13,8 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
+import { onPurge } from '../flight/hints.ts'
+import { peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -24,40 +26,71 @@ import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { tagsOf } from '../tags.ts'
 import { contextOf, type Factory, NOT_MODIFIED, storedValue } from './factory-context.ts'
-import { type GetOrSetOptions, type Plan, readPlan, WHERE } from './get-or-set-options.ts'
-import { decodeValue, encodeValue } from './value.ts'
+import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
+import { decodeData, encodeData, type Serializer } from './value.ts'
+
+/** The stored value, fresh or within its stale window; undefined if there is none. Runs nothing and takes no lease. */
+export async function get<T>(
+  rt: Runtime,
+  key: string,
+  serializer?: Serializer,
+): Promise<T | undefined> {
+  checkKey(key)
+  try {
+    const held = await peek(rt, dataKey(key))
+    return held && decodeData<T>(storedValue(held), serializer)
+  } catch (error) {
+    // As for getOrSet: a store that is away is a miss.
+    rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
+    return undefined
+  }
+}
+
+/** Purges one value, here and in the store. */
+export async function purgeData(rt: Runtime, key: string): Promise<void> {
+  checkKey(key)
+  await rt.store.purge(dataKey(key), { soft: false })
+  onPurge(rt, dataKey(key), false)
+}
 
 /** Not async: what is fresh in memory takes one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
   key: string,
   factory: Factory<T, P>,
-  options: GetOrSetOptions<T>,
+  plan: Plan,
+  serializer?: Serializer,
 ): Promise<T> {
   try {
     checkCall(key, factory)
-    const plan = readPlan(options)
     const full = dataKey(key)
-    const held = freshCopy(rt, full, plan, rt.clock.now())
-    if (held === undefined) return resolved(rt, full, new Call(rt, key, factory, plan), plan)
+    const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
+    if (held === undefined)
+      return resolved(rt, key, new Call(rt, key, factory, plan, serializer), plan)
     rt.events.hit(full, 'l1', false)
-    return Promise.resolve(decodeValue<T>(storedValue(held)))
+    return Promise.resolve(decodeData<T>(storedValue(held), serializer))
   } catch (error) {
     return Promise.reject(error)
   }
 }
 
 async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: Plan): Promise<T> {
-  const resolution = resolve(rt, key, plan, call)
+  // Purged in the store as well, so that no fill which began earlier can answer this call.
+  if (plan.forceFresh) await purgeData(rt, key)
+  const resolution = resolve(rt, dataKey(key), plan, call)
   return call.answer(resolution instanceof Promise ? await resolution : resolution)
 }
 
 function checkCall(key: unknown, factory: unknown): void {
-  if (typeof key !== 'string' || key === '') {
-    throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
-  }
+  checkKey(key)
   if (typeof factory !== 'function') {
     throw optionError(`${WHERE}: factory`, factory, 'use a function that makes the value')
+  }
+}
+
+function checkKey(key: unknown): void {
+  if (typeof key !== 'string' || key === '') {
+    throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
   }
 }
 
@@ -67,13 +100,21 @@ class Call<T, P> implements Caller {
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
+  readonly #serializer: Serializer | undefined
   #lead: Lead | undefined
 
-  constructor(rt: Runtime, key: string, factory: Factory<T, P>, plan: Plan) {
+  constructor(
+    rt: Runtime,
+    key: string,
+    factory: Factory<T, P>,
+    plan: Plan,
+    serializer: Serializer | undefined,
+  ) {
     this.#rt = rt
     this.#key = key
     this.#factory = factory
     this.#plan = plan
+    this.#serializer = serializer
   }
 
   async lead(lead: Lead): Promise<FillResult> {
@@ -82,13 +123,19 @@ class Call<T, P> implements Caller {
     const where = `getOrSet(${show(this.#key)})`
     try {
       const now = this.#rt.clock.now()
-      const context = contextOf<P>(where, { fence: publicFence(fence), signal }, held, now)
+      const context = contextOf<P>(
+        where,
+        { fence: publicFence(fence), signal },
+        held,
+        now,
+        this.#serializer,
+      )
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
       if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
-      const stored = encodeValue(where, value)
+      const stored = encodeData(where, value, this.#serializer)
       const bornAt = this.#rt.clock.now()
       const entry = this.#made(stored, asOf)
-      return { type: 'store', entry, lifetimes: this.#lifetimes(), bornAt }
+      return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
     }
@@ -106,15 +153,15 @@ class Call<T, P> implements Caller {
     if (previous === undefined) throw nothingBefore(where)
     const entry = this.#made(storedValue(previous), asOf)
     const bornAt = this.#rt.clock.now()
-    return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(), bornAt }
+    return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
   async answer(resolution: Resolution): Promise<T> {
     switch (resolution.type) {
       case 'hit':
-        return decodeValue<T>(storedValue(resolution.held))
+        return this.#read(storedValue(resolution.held))
       case 'late':
-        return decodeValue<T>(storedValue(resolution.previous))
+        return this.#read(storedValue(resolution.previous))
       case 'led':
         return this.#own(resolution.result)
       case 'failed': {
@@ -162,7 +209,7 @@ class Call<T, P> implements Caller {
   }
 
   #own(result: FillResult, cause?: StampedeError): T {
-    if ('entry' in result) return decodeValue<T>(result.entry as StoredValue)
+    if ('entry' in result) return this.#read(result.entry as StoredValue)
     if (result.type === 'failure') return this.#coverOr(this.#lead?.previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
@@ -171,7 +218,7 @@ class Call<T, P> implements Caller {
   #coverOr(previous: HeldEntry | undefined, error: unknown): T {
     const held = previous && trusted(this.#rt, previous)
     if (held !== undefined && mayCover(held, this.#rt.clock.now())) {
-      return decodeValue<T>(storedValue(held))
+      return this.#read(storedValue(held))
     }
     throw error
   }
@@ -179,14 +226,19 @@ class Call<T, P> implements Caller {
   /** Its tags are asked for with what everybody gets, not with what the factory returned. */
   #made(stored: StoredValue, asOf: Position): StoredValue {
     const { tags } = this.#plan
-    const value = typeof tags === 'function' ? decodeValue(stored) : undefined
+    const value = typeof tags === 'function' ? this.#read(stored) : undefined
     const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
     return { ...stored, made: { asOf, tookMs: 0, subjects } }
   }
 
-  #lifetimes() {
+  #read(stored: StoredValue): T {
+    return decodeData<T>(stored, this.#serializer)
+  }
+
+  #lifetimes(stored: StoredValue) {
     const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
-    const windows = { freshMs: ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
+    const freshMs = ttlOf(ttlMs, () => this.#read(stored))
+    const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#rt.random)
   }
 }

@@ -4,7 +4,8 @@
 
 import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { readValue } from '../entry/parsed-value.ts'
-import { valueError } from '../errors.ts'
+import { show, valueError } from '../errors.ts'
+import { checkPlainData } from './plain-data.ts'
 
 /** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`, naming `where`. */
 export function encodeValue(
@@ -41,6 +42,32 @@ function formless(value: unknown): string {
     default:
       return 'an object was returned whose toJSON() gives nothing that JSON has a form for; return plain data'
   }
+}
+
+/** Writes values as bytes and reads them back, in place of JSON. Each hit reads its own value: it is not frozen. */
+export interface Serializer<T = unknown> {
+  serialize(value: T): string | Uint8Array
+  deserialize(bytes: Buffer): T
+}
+
+/** For `getOrSet`: what JSON would change without a word is refused. */
+export function encodeData(where: string, value: unknown, serializer?: Serializer): StoredValue {
+  if (serializer !== undefined) {
+    const written: unknown = serializer.serialize(value)
+    if (written instanceof Uint8Array) return encodeValue(where, written)
+    if (typeof written === 'string') return encodeValue(where, Buffer.from(written))
+    throw valueError(
+      where,
+      `serializer.serialize() returned ${show(written)}; return a string or bytes`,
+    )
+  }
+  if (!(value instanceof Uint8Array)) checkPlainData(where, value)
+  return encodeValue(where, value)
+}
+
+export function decodeData<T>(stored: StoredValue, serializer?: Serializer): T {
+  if (serializer === undefined) return decodeValue(stored)
+  return serializer.deserialize(Buffer.from(stored.body)) as T
 }
 
 export function decodeValue<T>(stored: StoredValue): T {

@@ -1,0 +1,216 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createStampede, type DataCacheOptions, type Serializer, type Stampede } from '../index.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+
+let open: Stampede[] = []
+afterEach(async () => {
+  await Promise.all(open.map((stampede) => stampede.close()))
+  open = []
+})
+
+function setUp() {
+  const clock = new ManualClock()
+  const store = new FaultyStore()
+  const stampede = createStampede({ store, clock, random: () => 0 })
+  open.push(stampede)
+  return { clock, store, stampede, rates: stampede.cache('rates', { ttlMs: 1_000 }) }
+}
+
+const optionError = (message: string) =>
+  expect.objectContaining({
+    code: 'ERR_STAMPEDE_OPTION',
+    message: expect.stringContaining(message),
+  })
+
+describe('a cache', () => {
+  it('keeps its keys apart from those of others, under a name that a purge can give', async () => {
+    const { stampede, rates } = setUp()
+    const other = stampede.cache('other', { ttlMs: 1_000 })
+    expect(await rates.getOrSet('eur', () => 1)).toBe(1)
+    expect(await other.getOrSet('eur', () => 2)).toBe(2)
+    expect(await stampede.getOrSet('rates:eur', () => 3, { ttlMs: 1 })).toBe(1)
+    await stampede.purge({ key: 'rates:eur' })
+    expect([await rates.get('eur'), await other.get('eur')]).toEqual([undefined, 2])
+  })
+
+  it('checks its defaults when it is made, and overrides with each call', async () => {
+    const { stampede, rates, clock } = setUp()
+    expect(() => stampede.cache('a:b', { ttlMs: 1 })).toThrow(optionError('name: received "a:b"'))
+    expect(() => stampede.cache('a', {} as DataCacheOptions)).toThrow(optionError('getOrSet.ttlMs'))
+    const mistyped = { ttlMs: 1, ttl: 2 } as DataCacheOptions
+    expect(() => stampede.cache('a', mistyped)).toThrow(optionError('did you mean ttlMs?'))
+    const half = { ttlMs: 1, serializer: { serialize: String } } as unknown as DataCacheOptions
+    expect(() => stampede.cache('a', half)).toThrow(optionError('cache.serializer'))
+    await expect(rates.getOrSet('k', () => 1, { ttlMs: -1 })).rejects.toThrow(optionError('ttlMs'))
+    const wrong = { serializer: {} } as object
+    await expect(rates.getOrSet('k', () => 1, wrong)).rejects.toThrow(optionError('no such option'))
+    await rates.getOrSet('short', () => 1, { ttlMs: 10 })
+    await rates.getOrSet('long', () => 1, { ttlMs: undefined } as object)
+    await clock.advance(10)
+    expect([await rates.get('short'), await rates.get('long')]).toEqual([undefined, 1])
+  })
+
+  it('refuses calls after close, and keys that are none', async () => {
+    const { stampede, rates } = setUp()
+    await expect(rates.get('')).rejects.toThrow(optionError('cache: key'))
+    await stampede.close()
+    await expect(rates.get('a')).rejects.toMatchObject({ code: 'ERR_STAMPEDE_CLOSED' })
+  })
+})
+
+describe('get', () => {
+  it('gives what is stored, from memory or the store, and takes no lease', async () => {
+    const stores = sharedStores()
+    const clock = new ManualClock()
+    const [a, b] = [stores.a, stores.b].map((store) => {
+      const stampede = createStampede({ store, clock, random: () => 0 })
+      open.push(stampede)
+      return stampede.cache('n', { ttlMs: 1_000, staleWhileRevalidateMs: 1_000 })
+    })
+    expect(await a?.get('k')).toBeUndefined()
+    await a?.getOrSet('k', () => 'value')
+    expect([await a?.get('k'), await b?.get('k')]).toEqual(['value', 'value'])
+    await clock.advance(1_500)
+    expect(await b?.get('k')).toBe('value')
+    await clock.advance(1_000)
+    expect(await b?.get('k')).toBeUndefined()
+  })
+
+  it('gives nothing while the store is away', async () => {
+    const { store, rates } = setUp()
+    store.always = refuse
+    expect(await rates.get('k')).toBeUndefined()
+  })
+
+  it('of many gives those that are stored', async () => {
+    const { rates } = setUp()
+    await rates.set('a', 1)
+    await rates.set('c', null)
+    expect(await rates.getMany(['a', 'b', 'c'])).toEqual(
+      new Map([
+        ['a', 1],
+        ['c', null],
+      ]),
+    )
+  })
+})
+
+describe('set and delete', () => {
+  it('replace and remove the value', async () => {
+    const { rates } = setUp()
+    expect(await rates.set('k', { at: new Date(0) })).toEqual({ at: '1970-01-01T00:00:00.000Z' })
+    await rates.set('k', 2)
+    expect(await rates.get('k')).toBe(2)
+    await rates.delete('k')
+    expect(await rates.get('k')).toBeUndefined()
+  })
+
+  it('void a fill that began before', async () => {
+    const { rates } = setUp()
+    let finish = (_: string) => {}
+    const old = rates.getOrSet('k', () => new Promise<string>((resolve) => (finish = resolve)))
+    await settled()
+    await rates.set('k', 'new')
+    finish('old')
+    expect(await old).toBe('old')
+    await settled()
+    expect(await rates.get('k')).toBe('new')
+  })
+
+  it('reject when the store cannot be told', async () => {
+    const { store, rates } = setUp()
+    store.always = refuse
+    await expect(rates.set('k', 1)).rejects.toThrow()
+    await expect(rates.delete('k')).rejects.toThrow()
+  })
+})
+
+describe('forceFresh', () => {
+  it('runs the factory although a fresh value is stored', async () => {
+    const { rates } = setUp()
+    await rates.getOrSet('k', () => 1)
+    expect(await rates.getOrSet('k', () => 2)).toBe(1)
+    expect(await rates.getOrSet('k', () => 2, { forceFresh: true })).toBe(2)
+    expect(await rates.getOrSet('k', () => 3)).toBe(2)
+  })
+})
+
+describe('wrap', () => {
+  it('runs the function once per key', async () => {
+    const { rates } = setUp()
+    const asked: string[] = []
+    const load = rates.wrap(
+      async (from: string, to: string) => {
+        asked.push(`${from}${to}`)
+        return { from, to }
+      },
+      { key: (from, to) => `${from}-${to}` },
+    )
+    expect(await Promise.all([load('a', 'b'), load('a', 'b')])).toEqual([
+      { from: 'a', to: 'b' },
+      { from: 'a', to: 'b' },
+    ])
+    await load('b', 'a')
+    expect(asked).toEqual(['ab', 'ba'])
+  })
+
+  it('checks its options when it is made', () => {
+    const { rates } = setUp()
+    const load = (options: object) => () => rates.wrap(() => 1, options as { key: () => string })
+    expect(load({})).toThrow(optionError('wrap.key'))
+    expect(load({ key: () => 'k', ttl: 1 })).toThrow(optionError('did you mean ttlMs?'))
+  })
+})
+
+describe('ttlMs as a function', () => {
+  it('is given the value, and says how long it is fresh', async () => {
+    const { stampede, clock } = setUp()
+    const ttlMs = ({ forMs }: { forMs: number }) => forMs
+    const tokens = stampede.cache('tokens', { ttlMs })
+    const get = (key: string, forMs: number) => tokens.getOrSet(key, () => ({ forMs }))
+    await Promise.all([get('a', 10), get('b', 100)])
+    await clock.advance(10)
+    expect([await tokens.get('a'), await tokens.get('b')]).toEqual([undefined, { forMs: 100 }])
+  })
+
+  it.each([0, '5', undefined, Number.NaN])('fails the call when it returns %o', async (bad) => {
+    const { stampede } = setUp()
+    const ttlMs = () => bad as number
+    await expect(stampede.getOrSet('k', () => 1, { ttlMs })).rejects.toThrow(
+      optionError('getOrSet.ttlMs()'),
+    )
+  })
+})
+
+describe('a serializer', () => {
+  const maps: Serializer<Map<string, number>> = {
+    serialize: (map) => JSON.stringify([...map]),
+    deserialize: (bytes) => new Map(JSON.parse(String(bytes))),
+  }
+
+  it('keeps what JSON cannot, a value of its own for each call', async () => {
+    const { stampede } = setUp()
+    const cache = stampede.cache('maps', { ttlMs: 1_000, serializer: maps as Serializer })
+    const first: Map<string, number> = await cache.getOrSet('k', () => new Map([['a', 1]]))
+    first.set('b', 2)
+    expect(await cache.get('k')).toEqual(new Map([['a', 1]]))
+    expect(await cache.set('k', new Map([['c', 3]]))).toEqual(new Map([['c', 3]]))
+  })
+
+  it('fails the call when it writes neither text nor bytes', async () => {
+    const { stampede } = setUp()
+    const serializer = { serialize: () => 5, deserialize: String } as unknown as Serializer
+    const cache = stampede.cache('broken', { ttlMs: 1_000, serializer })
+    await expect(cache.getOrSet('k', () => 1)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })
+  })
+})
+
+describe('a value', () => {
+  it('that JSON would change is refused with its path', async () => {
+    const { rates } = setUp()
+    await expect(rates.getOrSet('k', () => ({ a: [new Map()] }))).rejects.toThrow(
+      'getOrSet("rates:k"): value.a[0]: a Map would become {}',
+    )
+  })
+})

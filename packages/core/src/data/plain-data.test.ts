@@ -1,0 +1,59 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { checkPlainData } from './plain-data.ts'
+
+class Money {
+  readonly cents = 1
+}
+
+const cycle: Record<string, unknown> = {}
+cycle.deep = [{ again: cycle }]
+
+describe('a value is refused, with the path to', () => {
+  it.each([
+    [{ a: [0, new Map()] }, 'value.a[1]: a Map would become {}; use Object.fromEntries(map)'],
+    [{ tags: new Set() }, 'value.tags: a Set would become {}; use [...set]'],
+    [new Map(), 'a Map would become {}'],
+    [{ 'a b': new Money() }, 'value["a b"]: an instance of Money would lose its class'],
+    [[{ total: 1n }], 'value[0].total: a bigint has no form in JSON'],
+    [{ run: () => 1 }, 'value.run: a function has no form in JSON'],
+    [{ id: Symbol('s') }, 'value.id: a symbol has no form in JSON'],
+    [{ bytes: new Uint8Array(1) }, 'value.bytes: bytes inside a value would become {}'],
+    [cycle, 'value.deep[0].again: a cycle'],
+    [undefined, 'undefined was returned, which JSON has no form for'],
+    [{ first: new Map(), second: new Set() }, 'value.first: a Map'],
+  ])('what JSON would change: %o', (value, problem) => {
+    expect(() => checkPlainData('k', value)).toThrow(
+      expect.objectContaining({
+        code: 'ERR_STAMPEDE_VALUE',
+        message: expect.stringContaining(`k: ${problem}`),
+      }),
+    )
+  })
+})
+
+describe('a value is accepted', () => {
+  it.each([
+    [{ at: new Date(0), nothing: undefined, list: [undefined, null, Number.NaN] }],
+    [Object.assign(Object.create(null), { a: 1 })],
+    [{ money: { toJSON: () => '1.00', ignored: new Map() } }],
+    [Buffer.from('a')],
+  ])('that JSON has a form for: %o', (value) => {
+    expect(() => checkPlainData('k', value)).not.toThrow()
+  })
+
+  it('with one object in two places', () => {
+    const shared = { list: [1, { a: 1 }] }
+    expect(() => checkPlainData('k', [shared, { shared }, shared, shared.list])).not.toThrow()
+  })
+
+  it('however deep it is nested', () => {
+    let deep: unknown = 1
+    for (let i = 0; i < 100_000; i++) deep = i % 2 === 0 ? [deep] : { deep }
+    expect(() => checkPlainData('k', deep)).not.toThrow()
+  })
+
+  it('whatever JSON can be parsed into', () => {
+    fc.assert(fc.property(fc.jsonValue(), (value) => checkPlainData('k', value)))
+  })
+})

@@ -1,0 +1,39 @@
+// Checked by the compiler: what callers get of a type.
+
+import { expectTypeOf, it } from 'vitest'
+import type { Serializer, Stampede, Stored } from '../index.ts'
+
+interface Product {
+  id: string
+  price?: number
+  at: Date
+  tags: string[]
+  note: string | undefined
+}
+
+it('is what JSON and freezing make of a type', () => {
+  expectTypeOf<Stored<string>>().toEqualTypeOf<string>()
+  expectTypeOf<Stored<string | null>>().toEqualTypeOf<string | null>()
+  expectTypeOf<Stored<Date>>().toEqualTypeOf<string>()
+  expectTypeOf<Stored<Uint8Array>>().toEqualTypeOf<Buffer>()
+  expectTypeOf<Stored<(number | undefined)[]>>().toEqualTypeOf<readonly (number | null)[]>()
+  expectTypeOf<Stored<[Date, number]>>().toEqualTypeOf<readonly [string, number]>()
+  expectTypeOf<Stored<unknown>>().toEqualTypeOf<unknown>()
+  expectTypeOf<Stored<Map<string, number>>>().toEqualTypeOf<never>()
+  expectTypeOf<Stored<bigint>>().toEqualTypeOf<never>()
+  expectTypeOf<Stored<Product>>().toMatchTypeOf<{
+    readonly id: string
+    readonly price?: number
+    readonly at: string
+    readonly tags: readonly string[]
+  }>()
+})
+
+it('is what a cache gives, and with a serializer the type itself', () => {
+  const calls = (stampede: Stampede, serializer: Serializer) => {
+    const plain = stampede.cache('a', { ttlMs: 1 })
+    const exact = stampede.cache('b', { ttlMs: 1, serializer })
+    return [plain.getOrSet('k', () => new Date()), exact.getOrSet('k', () => new Date())] as const
+  }
+  expectTypeOf(calls).returns.toEqualTypeOf<readonly [Promise<string>, Promise<Date>]>()
+})
