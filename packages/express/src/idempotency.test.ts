@@ -21,7 +21,7 @@ type Exchange = IdempotentExchange<Request>
 type Script = (exchange: Exchange, attach: (attempt: Attempt) => void) => void | Promise<void>
 
 const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
-vi.mock('@stampede/core', async (original) => ({
+vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpIdempotency: () => ({
     handle: (exchange: Exchange, attach: (attempt: Attempt) => void) =>

@@ -21,7 +21,7 @@ import { isRevalidation, stampedeCache } from './index.ts'
 type Script = (exchange: Exchange<Koa.Context>, cache: string) => void | Promise<void>
 
 const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
-vi.mock('@stampede/core', async (original) => ({
+vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     begin: () => ({ type: 'begun', refused: undefined, plainKey: '' }),
