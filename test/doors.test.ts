@@ -48,9 +48,9 @@ const DOORS: Readonly<Record<string, string>> = {
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
     stampedeCache strict`,
   '@stampede/locks': `
-    AcquireOptions createLocks createQuorumLocks createReentrantLock FencedUpdate
+    AcquireOptions createLocks createQuorumLocks FencedUpdate
     fencedUpdate Lease LockError LockErrorCode Locks LocksOptions QuorumLease QuorumLocks
-    QuorumOptions ReentrantLock Released`,
+    QuorumOptions Released`,
 }
 
 const read = (path: string): string =>
