@@ -156,10 +156,21 @@ describe('core', () => {
       expect(places).toEqual([...places].sort((a, b) => a - b))
       expect(places).not.toContain(-1)
     }
-    journey('begin.ts', 'export function begin', ['admit(', 'cacheKey('])
-    journey('handle-cached.ts', 'export function handleCached', ['begin(', 'resolve(', 'answer('])
-    const short = ['begin(', 'hitAtOnce(', 'handleCached(']
-    journey('../http-cache.ts', 'export function createHttpCache', short)
+    journey('handle-cached.ts', 'export function handleCached', [
+      'admit(',
+      'cacheKey(',
+      'freshHit(',
+      'fromL1(',
+      'coalesce(',
+      'respond(',
+      'runOrigin(',
+    ])
+    journey('../flight/resolve.ts', 'async function lookUpAndAct', [
+      'lookupOrLease(',
+      'fillUnderLease(',
+    ])
+    journey('../flight/fill.ts', 'async function fillThenCommit', ['fill(', 'commit('])
+    journey('run-origin.ts', 'export function runOrigin', ['judgeHead(', 'resultOf('])
   })
 })
 

@@ -13,12 +13,12 @@ import { anyOptions, anySteps, OUTSIDE, PAGES, type Step } from './fast-path/lif
 const RUNS = Number(process.env.SHORT_WAY_RUNS ?? 60)
 
 const way = vi.hoisted(() => ({ isLong: false, taken: 0, coding: new Set<unknown>() }))
-vi.mock('../../packages/core/src/cache/hit-at-once.ts', async (original) => {
-  const whole = await original<Record<'hitAtOnce' | 'isPlain', (...args: unknown[]) => unknown>>()
+vi.mock('../../packages/core/src/cache/fresh-hit.ts', async (original) => {
+  const whole = await original<Record<'freshHit' | 'isPlain', (...args: unknown[]) => unknown>>()
   return {
     ...whole,
-    hitAtOnce(...args: unknown[]) {
-      const ready = way.isLong ? undefined : whole.hitAtOnce(...args)
+    freshHit(...args: unknown[]) {
+      const ready = way.isLong ? undefined : whole.freshHit(...args)
       if (ready !== undefined) way.taken += 1
       return ready
     },

@@ -1,6 +1,5 @@
 // Adapter door (@stampede/core/adapter): the HTTP caches, and the ports that a framework adapter implements.
 
-export type { Begun } from './cache/begin.ts'
 export { optionError, responseError } from './errors.ts'
 export { toHeaders } from './http/fields.ts'
 export { createHttpCache, type HttpCache } from './http-cache.ts'

@@ -1,14 +1,12 @@
 // createHttpCache: what the adapters are built on. Options in, one `handle` out.
 
-import { type Begun, begin } from './cache/begin.ts'
 import { WHERE } from './cache/cache-config.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
-import { hitAtOnce } from './cache/hit-at-once.ts'
 import { innerCache } from './cache/inner-cache.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
-import type { Exchange, InnerCache, Natives, ReadyReply, RequestView } from './ports/exchange.ts'
+import type { Exchange, InnerCache, Natives } from './ports/exchange.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 
 /** Options of `stampedeCache`. */
@@ -20,15 +18,10 @@ export interface CacheOptions<Native = unknown, NativeResponse = unknown>
 
 export interface HttpCache<Native = unknown> {
   /**
-   * The answer, where memory has it, fresh, and it is all that is asked for; nothing else is to be done then. Otherwise what
-   * `handle` goes on from. Throws only what the user's own callbacks threw.
+   * Responds to the request, or hands it to the app. A promise when that takes time. It rejects, and the
+   * call throws, only with what the user's own callbacks or (through `bypass`) the app threw.
    */
-  begin(request: RequestView, native: Native): ReadyReply | Begun
-  /**
-   * Answers the request, or hands it to the app. A promise when that takes time; it rejects, and the call
-   * throws, only with what the user's own callbacks or (through `bypass`) the app threw.
-   */
-  handle(exchange: Exchange<Native>, begun?: Begun): void | Promise<void>
+  handle(exchange: Exchange<Native>): void | Promise<void>
   /** This cache as one further out is to be told of it, which has taken the request on. Undefined: it takes no part. */
   inner(
     request: Pick<Exchange<Native>, 'request' | 'native'>,
@@ -47,11 +40,7 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)
   const index = new VaryIndex()
   return {
-    begin(request, native) {
-      const begun = begin(rt, config, request, native)
-      return hitAtOnce(rt, config, index, request, native, begun) ?? begun
-    },
-    handle: (exchange, begun) => handleCached(rt, config, index, exchange, begun),
+    handle: (exchange) => handleCached(rt, config, index, exchange),
     inner: (request, natives) => innerCache(request, natives, config),
   }
 }

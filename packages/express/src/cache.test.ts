@@ -24,7 +24,6 @@ const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
 vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
-    begin: () => ({ type: 'begun', refused: undefined, plainKey: '' }),
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
     inner: (_request: object, natives: Natives): InnerCache => ({
       keyOf: () => '',

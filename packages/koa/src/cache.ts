@@ -1,7 +1,7 @@
 // stampedeCache for Koa 2 and 3.
 
 import type { CacheOptions } from '@stampede/core'
-import { createHttpCache } from '@stampede/core/adapter'
+import { createHttpCache, type HttpCache } from '@stampede/core/adapter'
 import {
   type Dispatch,
   isInsideOrigin,
@@ -11,8 +11,8 @@ import {
 } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
 import { addressOf } from './address.ts'
-import { createKoaExchange } from './koa-exchange.ts'
-import { isSeen, replyAtOnce } from './koa-reply.ts'
+import { KoaExchange } from './koa-exchange.ts'
+import { isSeen } from './koa-reply.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -30,19 +30,32 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
     const request = readRequest(ctx.req, addressOf(ctx))
     const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
     if (isTakenOn(ctx.req, inner)) return next()
-    const begun = typeof revalidation === 'object' ? undefined : cache.begin(request, ctx)
     const seen = isSeen(ctx, stampedeCache)
-    if (begun?.type === 'ready') return replyAtOnce(ctx, begun, seen) ? ANSWERED : next()
-    const dispatch: Dispatch = (req, res) => entryOf(ctx.app)(req, res)
-    const visit = createKoaExchange({ ctx, next, request, seen, dispatch }, cache)
-    const { exchange, answered } = visit
+    const exchange = new KoaExchange({ ctx, next, request, seen, entryOf }, cache)
     if (typeof revalidation === 'object') {
+      exchange.prepare()
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-    } else {
-      const handled = (async () => cache.handle(exchange, begun))()
-      handled.then(() => visit.close(), visit.close)
+      return exchange.answered ?? ANSWERED
     }
-    return answered
+    return handle(cache, exchange)
+  }
+}
+
+/** What Koa waits for: until ctx holds the answer, while core may still be at work. */
+function handle(cache: HttpCache<Koa.Context>, exchange: KoaExchange): Promise<void> {
+  try {
+    const handled = cache.handle(exchange)
+    if (handled === undefined) exchange.close()
+    else
+      handled.then(
+        () => exchange.close(),
+        (error: unknown) => exchange.close(error),
+      )
+    return exchange.answered ?? handled ?? ANSWERED
+  } catch (error) {
+    if (exchange.answered === undefined) throw error
+    exchange.close(error)
+    return exchange.answered
   }
 }
 

@@ -4,23 +4,20 @@
 import { AsyncResource } from 'node:async_hooks'
 import {
   type Exchange,
-  type HeaderList,
-  type HeadWatch,
-  type OnInner,
+  type LiveReply,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
+  type ReadLog,
+  type ReadyReply,
+  type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
 import {
   addAtHead,
   canBreakOff,
-  type Dispatch,
   enterOrigin,
-  fieldsOf,
-  guardNotModified,
   hasLeft,
-  hideConditionals,
   redispatch,
   rememberPeer,
   watchHead,
@@ -28,42 +25,46 @@ import {
   watchReads,
   withNatives,
 } from '@stampede/node-http/adapter'
-import type { Context, Next } from 'koa'
+import type { Context } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
-import { captureContext } from './koa-capture.ts'
-import { failure, judgeFailure } from './koa-failure.ts'
-import { unlessPersonal } from './koa-personal.ts'
-import { replaceWith, replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
+import { replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
+import { type KoaCall, runApp } from './koa-run.ts'
 
-/** One call of the middleware. */
-export interface KoaCall {
-  readonly ctx: Context
-  readonly next: Next
+/** A class, since a hit takes one object of it: its methods are not made for each request. */
+export class KoaExchange implements Exchange<Context> {
   readonly request: RequestView
-  /** Whether a layer in front sees ctx.body: see isSeen(). */
-  readonly seen: boolean
-  /** Sends a refresh into the whole app. */
-  readonly dispatch: Dispatch
-}
+  readonly native: Context
+  readonly #call: KoaCall
+  readonly #owner: object
+  #answer: Answer | undefined
+  #isGone: (() => boolean) | undefined
+  #context: AsyncResource | undefined
 
-export interface KoaVisit {
-  readonly exchange: Exchange<Context>
-  /** ctx holds the answer. Rejects with what the app threw. */
-  readonly answered: Promise<void>
-  /** Core is done, or failed: nothing more will come for a request that was not even begun. */
-  close(error?: unknown): void
-}
+  constructor(call: KoaCall, owner: object) {
+    this.request = call.request
+    this.native = call.ctx
+    this.#call = call
+    this.#owner = owner
+  }
 
-type Bypass = (add: HeaderList, onHead?: HeadWatch, onInner?: OnInner) => Promise<void>
+  /** ctx holds the answer. Rejects with what the app threw. Undefined if it held it at once. */
+  get answered(): Promise<void> | undefined {
+    return this.#answer?.promise
+  }
 
-export function createKoaExchange(call: KoaCall, owner: object): KoaVisit {
-  const { ctx, next, request, seen, dispatch } = call
-  const answer = createAnswer()
-  let isGone = () => hasLeft(ctx.res)
-  rememberPeer(ctx.req)
-  const context = new AsyncResource('StampedeRefresh')
-  const bypass: Bypass = (add, onHead, onInner) => {
-    answer.begun = true
+  isGone(): boolean {
+    return this.#isGone?.() ?? hasLeft(this.#call.ctx.res)
+  }
+
+  prepare(): void {
+    this.#answer = createAnswer()
+    rememberPeer(this.#call.ctx.req)
+    this.#context = new AsyncResource('StampedeRefresh')
+  }
+
+  bypass(...[add, onHead, onInner]: Parameters<Exchange['bypass']>): Promise<void> {
+    const { ctx, next } = this.#call
+    const answer = this.#begin()
     if (onInner !== undefined) enterOrigin(ctx.req, onInner)
     addAtHead(ctx.res, add, OWN_FIELDS)
     const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
@@ -73,92 +74,64 @@ export function createKoaExchange(call: KoaCall, owner: object): KoaVisit {
     passed.then(answer.given, answer.threw)
     return passed
   }
-  /** Runs the handler if the reply could not be sent. */
-  const answered = (isSent: boolean): void => {
-    if (isSent) answer.given()
-    else bypass([]).catch(() => {})
-  }
-  const refresh = { from: ctx.req, owner, dispatch, context }
-  const exchange: Exchange<Context> = {
-    request,
-    native: ctx,
-    isGone: () => isGone(),
-    bypass,
-    runOrigin(observer) {
-      answer.begun = true
-      isGone = watchLeft(ctx.res)
-      return runOrigin(call, withNatives(observer, [ctx, ctx.response]), answer)
-    },
-    send(reply) {
-      answer.begun = true
-      answered(replyWith(ctx, reply, seen))
-    },
-    sendReady(ready) {
-      answer.begun = true
-      answered(replyAtOnce(ctx, ready, seen))
-    },
-    watchReads: () => watchReads(ctx.req, ctx.request),
-    sendLive: canBreakOff(ctx.req)
-      ? (reply) => {
-          answer.begun = true
-          answered(replyLive(ctx, reply, seen))
-        }
-      : undefined,
-    redispatch: (observer) => redispatch({ ...refresh, target: ctx.originalUrl, observer }),
-  }
-  const close = (error?: unknown): void => {
-    if (error !== undefined) answer.threw(error)
-    else if (!answer.begun) answer.given()
-  }
-  return { exchange, answered: answer.promise, close }
-}
 
-async function runOrigin(
-  { ctx, next, seen }: KoaCall,
-  observer: OriginObserver,
-  answer: Answer,
-): Promise<OriginEnd> {
-  const outer = fieldsOf(ctx.res.getHeaders())
-  // Also off what the app writes itself, and we never see.
-  addAtHead(ctx.res, [], OWN_FIELDS)
-  const showConditionals = hideConditionals(ctx.req, observer.conditions)
-  const guard = observer.conditions && guardNotModified(ctx.res, observer)
-  let isLeft = false
-  enterOrigin(ctx.req, (inner) => {
-    const add = observer.onInner?.(inner)
-    if (add === undefined) return undefined
-    isLeft = true
-    guard?.stop()
-    showConditionals()
-    addAtHead(ctx.res, add)
-    return add
-  })
-  try {
-    await next()
-  } catch (error) {
-    const failed = failure(ctx, error)
-    if (!isLeft && judgeFailure(ctx, failed, outer, observer, seen)) answer.given()
-    else answer.threw(error)
-    return failed
-  } finally {
-    showConditionals()
-    if (ctx.respond !== false) guard?.stop()
+  runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+    const { ctx } = this.#call
+    const answer = this.#begin()
+    this.#isGone = watchLeft(ctx.res)
+    return runApp(this.#call, withNatives(observer, [ctx, ctx.response]), answer)
   }
-  if (isLeft) {
-    answer.given()
-    return { type: 'not-captured', reason: 'declined' }
+
+  send(reply: Reply): void {
+    const { ctx, seen } = this.#call
+    this.#begin()
+    this.#sent(replyWith(ctx, reply, seen))
   }
-  try {
-    const capture = captureContext(ctx, observer, outer, seen)
-    if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
-    const end = await capture.end
-    replaceWith(ctx, capture.reply, outer, seen)
-    return unlessPersonal(ctx, end)
-  } catch (error) {
-    // Our own mistake, or a body that throws when it is read: what the app answered stands.
-    return { type: 'failed', status: 500, error }
-  } finally {
-    // Before the end of the capture: a stream ends only after Koa has begun to read it.
-    answer.given()
+
+  sendReady(ready: ReadyReply): void {
+    const { ctx, seen } = this.#call
+    if (this.#answer !== undefined) this.#begin()
+    this.#sent(replyAtOnce(ctx, ready, seen))
+  }
+
+  watchReads(): ReadLog {
+    const { req, request } = this.#call.ctx
+    return watchReads(req, request)
+  }
+
+  get sendLive(): ((reply: LiveReply) => void) | undefined {
+    const { ctx, seen } = this.#call
+    if (!canBreakOff(ctx.req)) return undefined
+    return (reply) => {
+      this.#begin()
+      this.#sent(replyLive(ctx, reply, seen))
+    }
+  }
+
+  redispatch(observer: OriginObserver): Promise<OriginEnd> {
+    const { ctx, entryOf } = this.#call
+    this.#context ??= new AsyncResource('StampedeRefresh')
+    const { req: from, originalUrl: target } = ctx
+    const [owner, context, dispatch] = [this.#owner, this.#context, entryOf(ctx.app)]
+    return redispatch({ from, target, owner, observer, dispatch, context })
+  }
+
+  /** Core is done, or failed: nothing more will come for a request that was not even begun. */
+  close(error?: unknown): void {
+    const answer = this.#answer
+    if (error !== undefined) answer?.threw(error)
+    else if (answer?.begun === false) answer.given()
+  }
+
+  #begin(): Answer {
+    this.#answer ??= createAnswer()
+    this.#answer.begun = true
+    return this.#answer
+  }
+
+  /** Runs the handler if the reply could not be sent. */
+  #sent(isSent: boolean): void {
+    if (isSent) this.#answer?.given()
+    else this.bypass([]).catch(() => {})
   }
 }

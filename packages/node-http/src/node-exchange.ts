@@ -3,12 +3,16 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
-  type Begun,
   type Exchange,
   type HttpCache,
+  type LiveReply,
   type Natives,
+  type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
+  type ReadLog,
+  type ReadyReply,
+  type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
 import { hasLeft, watchLeft } from './request/client-gone.ts'
@@ -36,11 +40,6 @@ export interface NodeVisit<Native> {
   readonly dispatch: Dispatch
 }
 
-interface NodeExchange<Native> extends Exchange<Native> {
-  /** The request was handed to the app, or answered. */
-  readonly begun: boolean
-}
-
 /** What a middleware calls for each request. An error of the cache itself goes to `next`. */
 export function createNodeCache<Native>(
   cache: HttpCache<Native>,
@@ -51,39 +50,27 @@ export function createNodeCache<Native>(
     const revalidation = takeRevalidation(req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
     const request = readRequest(req, address)
-    let begun: Begun
     try {
       if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
-      if (typeof revalidation === 'object') {
-        const exchange = createNodeExchange(visit, request, cache, allowsEtag)
-        exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-        return
-      }
-      const answer = cache.begin(request, native)
-      if (answer.type === 'ready') return writeReady(res, answer) ? undefined : next()
-      begun = answer
     } catch (error) {
       return next(error)
     }
-    handle(cache, createNodeExchange(visit, request, cache, allowsEtag), begun, next)
-  }
-}
-
-function handle<Native>(
-  cache: HttpCache<Native>,
-  exchange: NodeExchange<Native>,
-  begun: Begun,
-  next: NodeVisit<Native>['next'],
-): void {
-  const failed = (error: unknown): void => {
-    // Once the app is at work, a second way into it would answer twice.
-    if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-    else next(error)
-  }
-  try {
-    cache.handle(exchange, begun)?.catch(failed)
-  } catch (error) {
-    failed(error)
+    const exchange = new NodeExchange(visit, request, cache, allowsEtag)
+    if (typeof revalidation === 'object') {
+      exchange.prepare()
+      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
+      return
+    }
+    const failed = (error: unknown): void => {
+      // Once the handler is at work, a second way into it would respond twice.
+      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
+      else next(error)
+    }
+    try {
+      cache.handle(exchange)?.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
   }
 }
 
@@ -99,77 +86,114 @@ function atHead(observer: OriginObserver, then: () => void): OriginObserver {
   }
 }
 
-function createNodeExchange<Native>(
-  visit: NodeVisit<Native>,
-  request: RequestView,
-  owner: object,
-  allowsEtag: Exchange<Native>['allowsEtag'],
-): NodeExchange<Native> {
-  const { req, res, next, native, address } = visit
-  const natives: Natives = [native, res]
-  let begun = false
-  let isGone = () => hasLeft(res)
-  rememberPeer(req)
-  const context = new AsyncResource('StampedeRefresh')
-  return {
-    request,
-    native,
-    isGone: () => isGone(),
-    get begun() {
-      return begun
-    },
-    bypass(add, onHead, onInner) {
-      begun = true
-      if (onInner !== undefined) enterOrigin(req, onInner)
+/** A class, since a hit takes one object of it: its methods are not made for each request. */
+class NodeExchange<Native> implements Exchange<Native> {
+  readonly request: RequestView
+  readonly native: Native
+  readonly allowsEtag?: (native: Native) => boolean
+  /** The request was handed to the app, or answered. */
+  begun = false
+  readonly #visit: NodeVisit<Native>
+  readonly #owner: object
+  #isGone: (() => boolean) | undefined
+  #context: AsyncResource | undefined
+
+  constructor(
+    visit: NodeVisit<Native>,
+    request: RequestView,
+    owner: object,
+    allowsEtag: Exchange<Native>['allowsEtag'],
+  ) {
+    this.request = request
+    this.native = visit.native
+    this.#visit = visit
+    this.#owner = owner
+    if (allowsEtag !== undefined) this.allowsEtag = allowsEtag
+  }
+
+  isGone(): boolean {
+    return this.#isGone?.() ?? hasLeft(this.#visit.res)
+  }
+
+  prepare(): void {
+    rememberPeer(this.#visit.req)
+    this.#context = new AsyncResource('StampedeRefresh')
+  }
+
+  bypass(...[add, onHead, onInner]: Parameters<Exchange['bypass']>): void {
+    const { req, res, next } = this.#visit
+    this.begun = true
+    if (onInner !== undefined) enterOrigin(req, onInner)
+    addAtHead(res, add, OWN_FIELDS)
+    if (onHead !== undefined) watchHead(res, (head) => onHead(head, this.#natives))
+    next()
+  }
+
+  async runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+    const { req, res, next } = this.#visit
+    this.begun = true
+    this.#isGone = watchLeft(res)
+    const showConditionals = hideConditionals(req, observer.conditions)
+    const capture = openCapture(res, withNatives(atHead(observer, showConditionals), this.#natives))
+    enterOrigin(req, (inner) => {
+      const add = observer.onInner?.(inner)
+      if (add === undefined) return undefined
+      // Of two captures of one response, each would take the other for the wire.
+      capture.stop()
+      showConditionals()
       addAtHead(res, add, OWN_FIELDS)
-      if (onHead !== undefined) watchHead(res, (head) => onHead(head, natives))
+      return add
+    })
+    try {
       next()
-    },
-    async runOrigin(observer) {
-      begun = true
-      isGone = watchLeft(res)
-      const showConditionals = hideConditionals(req, observer.conditions)
-      const capture = openCapture(res, withNatives(atHead(observer, showConditionals), natives))
-      enterOrigin(req, (inner) => {
-        const add = observer.onInner?.(inner)
-        if (add === undefined) return undefined
-        // Of two captures of one response, each would take the other for the wire.
-        capture.stop()
-        showConditionals()
-        addAtHead(res, add, OWN_FIELDS)
-        return add
-      })
-      try {
-        next()
-        return await capture.ended
-      } catch (error) {
-        // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
-        process.nextTick(next, error)
-        return { type: 'failed', status: 500, error }
-      } finally {
-        showConditionals()
-      }
-    },
-    send(reply) {
-      begun = true
-      if (!writeReply(res, reply)) next()
-    },
-    sendReady(ready) {
-      begun = true
-      if (!writeReady(res, ready)) next()
-    },
-    ...(allowsEtag && { allowsEtag }),
-    watchReads: () => watchReads(req),
-    sendLive: canBreakOff(req)
-      ? (reply) => {
-          begun = true
-          if (!writeLive(res, reply)) next()
-        }
-      : undefined,
-    redispatch(observer) {
-      const { dispatch } = visit
-      const { target } = address
-      return redispatch({ from: req, target, owner, observer, dispatch, context })
-    },
+      return await capture.ended
+    } catch (error) {
+      // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
+      process.nextTick(next, error)
+      return { type: 'failed', status: 500, error }
+    } finally {
+      showConditionals()
+    }
+  }
+
+  send(reply: Reply): void {
+    this.#sent(writeReply(this.#visit.res, reply))
+  }
+
+  sendReady(ready: ReadyReply): void {
+    this.#sent(writeReady(this.#visit.res, ready))
+  }
+
+  get sendLive(): ((reply: LiveReply) => void) | undefined {
+    const { req, res } = this.#visit
+    return canBreakOff(req) ? (reply) => this.#sent(writeLive(res, reply)) : undefined
+  }
+
+  watchReads(): ReadLog {
+    return watchReads(this.#visit.req)
+  }
+
+  redispatch(observer: OriginObserver): Promise<OriginEnd> {
+    const { dispatch, req: from, address } = this.#visit
+    this.#context ??= new AsyncResource('StampedeRefresh')
+    const { target } = address
+    return redispatch({
+      from,
+      target,
+      owner: this.#owner,
+      observer,
+      dispatch,
+      context: this.#context,
+    })
+  }
+
+  get #natives(): Natives {
+    return [this.#visit.native, this.#visit.res]
+  }
+
+  /** Runs the handler if the reply could not be sent. */
+  #sent(isSent: boolean): void {
+    this.begun = true
+    if (!isSent) this.#visit.next()
   }
 }

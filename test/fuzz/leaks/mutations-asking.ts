@@ -73,7 +73,7 @@ export const ASKING: readonly Mutation[] = [
     name: 'a 304 that is written behind the back of Koa reaches a client that asked for none',
     edits: [
       {
-        file: 'koa/src/koa-exchange.ts',
+        file: 'koa/src/koa-run.ts',
         from: 'observer.conditions && guardNotModified(ctx.res, observer)',
         to: 'undefined',
       },

@@ -20,7 +20,7 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection answers a HEAD',
     SOURCE.handle,
-    'journey.index.learn(journey.plainKey, names, entry)\n    return attempt(journey)',
+    'journey.index.learn(journey.plainKey, names, entry)\n    return lookUp(journey)',
   ),
   drop(
     'an entry of another Vary selection stands in for an error',

@@ -1,20 +1,31 @@
-// The journey of a cached request: admit, key, resolve (L1, coalesce, lookup-or-lease, fill, commit, wait),
-// respond. Each stage is a file of that name.
+// The journey of a cached request, in call order.
+//
+// | stage    | where                       | what happens                                            |
+// |----------|-----------------------------|---------------------------------------------------------|
+// | admit    | admit.ts                    | other requests go to the handler, with a reason         |
+// | key      | key.ts                      | decides which requests share a response                 |
+// | L1       | fresh-hit.ts, ../flight     | a fresh entry in memory is the response                 |
+// | coalesce | ../flight/resolve.ts        | requests of this process for one key wait together      |
+// | lookup   | ../flight/lookup-or-lease.ts| one round trip: the entry, or the lease to make it      |
+// | fill     | run-origin.ts               | the leader runs the handler                             |
+// | storable | storable.ts                 | decides on the head whether and how long it is kept     |
+// | commit   | ../flight/commit.ts         | writes the entry under its fence, settles the waiters   |
+// | respond  | respond.ts                  | an entry becomes a response: Age, 304, 206, stale       |
 
 import { freshnessAt } from '../entry/entry.ts'
 import { peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
-import { resolve } from '../flight/resolve.ts'
+import { coalesce, fromL1 } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
+import { admit, type Bypass } from './admit.ts'
 import { audited } from './audit.ts'
-import { type Begun, begin } from './begin.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { asksForWhole, isPlain } from './hit-at-once.ts'
+import { asksForWhole, freshHit, isPlain } from './fresh-hit.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
 import { watchRefresh } from './refresh-warning.ts'
@@ -42,43 +53,51 @@ interface Journey<Native> {
   readonly exchange: Exchange<Native>
   readonly plainKey: string
   readonly wish: RequestDirectives | undefined
-  /** Finding an answer for other requests teaches what varies, and is tried again with that in the key. */
+  /** An entry for other requests teaches what varies; the request is tried again with that in its key. */
   attempts: number
-  /** Under which the last attempt looked. */
+  /** The key of the last attempt. */
   key: string
-  /** The end of this client's own run of the app, if it led. */
+  /** The end of this client's own run of the handler, if it led. */
   running: Promise<unknown> | undefined
 }
 
-/** Never rejects by itself; throws what the user's `key`, `identity` or `bypass` threw, if `begun` is not given. */
+const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
+
+/** Never rejects by itself. Throws what the user's `key`, `identity` or `bypass` threw. */
 export function handleCached<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
   index: VaryIndex,
   exchange: Exchange<Native>,
-  begun: Begun = begin(rt, config, exchange.request, exchange.native),
 ): void | Promise<void> {
-  const { request } = exchange
-  const { refused, plainKey } = begun
-  if (refused !== undefined) {
-    const onHead = refused.reason === 'method' ? invalidation(rt, config, exchange) : undefined
-    return forward(exchange, config, refused.fwd, refused.reason, onHead)
+  const { request, native } = exchange
+  const refused = rt.closed ? CLOSED : admit(request, native, config)
+  if (refused !== undefined) return bypass(rt, config, exchange, refused)
+  const plainKey = cacheKey(request, native, config, [])
+  if (exchange.sendReady !== undefined) {
+    const ready = freshHit(rt, config, index, request, native, plainKey)
+    if (ready !== undefined) return exchange.sendReady(ready)
   }
+  exchange.prepare?.()
   const wish = wishOf(config, request)
-  return attempt({
-    rt,
-    config,
-    index,
-    exchange,
-    plainKey,
-    wish,
-    attempts: 0,
-    key: plainKey,
-    running: undefined,
-  })
+  const rest = { attempts: 0, key: plainKey, running: undefined }
+  return lookUp({ rt, config, index, exchange, plainKey, wish, ...rest })
 }
 
-function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
+/** The request takes no part. An unsafe one still makes stored responses obsolete. */
+function bypass<Native>(
+  rt: Runtime,
+  config: CacheConfig<Native>,
+  exchange: Exchange<Native>,
+  { fwd, reason }: Bypass | typeof CLOSED,
+): void | Promise<void> {
+  exchange.prepare?.()
+  const onHead = reason === 'method' ? invalidation(rt, config, exchange) : undefined
+  return forward(exchange, config, fwd, reason, onHead)
+}
+
+/** One lookup under the key as far as it is known. */
+function lookUp<Native>(journey: Journey<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, wish } = journey
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
@@ -89,11 +108,12 @@ function attempt<Native>(journey: Journey<Native>): void | Promise<void> {
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   journey.key = key
   const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
-  if (fillsNothing) return answerStored(journey, names, key)
+  if (fillsNothing) return respondStored(journey, names, key)
   const reason = names.length === 0 ? 'uri-miss' : 'vary-miss'
-  const resolution = resolve(rt, key, config, callerOf(journey, reason))
-  if (!(resolution instanceof Promise)) return answer(journey, names, resolution)
-  return resolution.then((later) => answer(journey, names, later))
+  const caller = callerOf(journey, reason)
+  const resolution = fromL1(rt, key, config, caller) ?? coalesce(rt, key, config, caller)
+  if (!(resolution instanceof Promise)) return respond(journey, names, resolution)
+  return resolution.then((later) => respond(journey, names, later))
 }
 
 function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-miss'): Caller {
@@ -157,7 +177,7 @@ function mayComeFromDeparture(result: FillResult): boolean {
   return result.type === 'failure' || result.type === 'abandoned'
 }
 
-function answer<Native>(
+function respond<Native>(
   journey: Journey<Native>,
   names: readonly string[],
   resolution: Resolution,
@@ -165,9 +185,9 @@ function answer<Native>(
   const { rt, config, exchange } = journey
   switch (resolution.type) {
     case 'hit':
-      return answerHit(journey, names, resolution)
+      return respondHit(journey, names, resolution)
     case 'live':
-      return answerLive(journey, names, resolution)
+      return respondLive(journey, names, resolution)
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
@@ -192,7 +212,7 @@ function answer<Native>(
   }
 }
 
-function answerHit<Native>(
+function respondHit<Native>(
   journey: Journey<Native>,
   names: readonly string[],
   { held, stale, from }: Extract<Resolution, { type: 'hit' }>,
@@ -202,11 +222,11 @@ function answerHit<Native>(
   if (entry.type !== 'response') return forward(exchange, config, 'bypass', 'not-a-response')
   if (!sameSelection(entry.vary, exchange.request.headers)) {
     index.learn(plainKey, names, entry)
-    return attempt(journey)
+    return lookUp(journey)
   }
   config.compress?.prepare(rt.l1, journey.key, entry, exchange.request.headers)
   const now = rt.clock.now()
-  // What has just been made is as new as what this client would get by itself.
+  // An entry that was just made is as new as a run of its own would give this client.
   if (from !== 'fill' && !isWelcome(journey.wish, offerOf(held, entry, now))) {
     return forward(exchange, config, stale ? 'stale' : 'request')
   }
@@ -228,8 +248,8 @@ function answerHit<Native>(
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
-/** One whom the answer does not fit, or for whom it ended too soon, asks again: nothing was sent. */
-function answerLive<Native>(
+/** If the response does not fit this client, or ended too soon, it looks up again: nothing was sent. */
+function respondLive<Native>(
   journey: Journey<Native>,
   names: readonly string[],
   live: Extract<Resolution, { type: 'live' }>,
@@ -240,13 +260,13 @@ function answerLive<Native>(
   if (!fits) index.learn(plainKey, names, entry)
   if (!fits || live.chunks.isCut) {
     live.chunks.return()
-    return attempt(journey)
+    return lookUp(journey)
   }
   sendLive(rt, exchange, config, names.length === 0 ? 'uri-miss' : 'vary-miss', live)
 }
 
-/** RFC 9110 §9.3.2: HEAD is answered from what a GET stored. Without that, no answer of the app's is kept. */
-async function answerStored<Native>(
+/** RFC 9110 §9.3.2: a HEAD gets the head of what a GET stored. Otherwise nothing is stored. */
+async function respondStored<Native>(
   journey: Journey<Native>,
   names: readonly string[],
   key: string,
@@ -259,7 +279,7 @@ async function answerStored<Native>(
   if (held === undefined || entry?.type !== 'response') return unanswered(journey, 'uri-miss')
   if (!sameSelection(entry.vary, exchange.request.headers)) {
     journey.index.learn(journey.plainKey, names, entry)
-    return attempt(journey)
+    return lookUp(journey)
   }
   if (!isWelcome(wish, offerOf(held, entry, now))) {
     return unanswered(journey, freshness === 'stale' ? 'stale' : 'request')
@@ -276,7 +296,7 @@ function unanswered<Native>(
   return forward(exchange, config, reason, wish?.noStore ? 'request-no-store' : undefined)
 }
 
-/** To the app, with a word on why. */
+/** Runs the handler, and says why in Cache-Status. */
 function forward<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,

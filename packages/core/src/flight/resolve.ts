@@ -19,34 +19,46 @@ import { serveFailed } from './shared-failure.ts'
 import { lateResolution, leaderTakes, previousInL1 } from './soft-timeout.ts'
 import { waitForHolder } from './wait.ts'
 
-/** Answers at once when L1 can; never rejects. */
+/** Never rejects. Not a promise if L1 has the result. */
 export function resolve(
   rt: Runtime,
   key: string,
   policy: Policy,
   caller: Caller,
 ): Resolution | Promise<Resolution> {
+  return fromL1(rt, key, policy, caller) ?? coalesce(rt, key, policy, caller)
+}
+
+/** The result, if L1 has it; undefined if the store has to be asked. May start a refresh. */
+export function fromL1(
+  rt: Runtime,
+  key: string,
+  policy: Policy,
+  caller: Caller,
+): Resolution | Promise<Resolution> | undefined {
   const slot = rt.l1.get(key)
-  if (slot === undefined) return coalesce(rt, key, policy, caller)
+  if (slot === undefined) return undefined
   const now = rt.clock.now()
   if (slot.type === 'pass') {
-    if (now < slot.until) return passOrTry(rt, key, policy, caller, slot)
-    return coalesce(rt, key, policy, caller)
+    return now < slot.until ? passOrTry(rt, key, policy, caller, slot) : undefined
   }
   const held = goodCopy(rt, slot)
-  if (held === undefined) return coalesce(rt, key, policy, caller)
-  const freshness = freshnessAt(held, now)
-  if (freshness === 'fresh') {
-    if (policy.earlyRefresh > 0 && now >= slot.drawAgainAt && isDue(rt, policy, held, now)) {
-      startEarlyRefresh(rt, key, policy, held, caller)
-    }
-    return hit(rt, key, held, false, 'l1')
+  if (held === undefined) return undefined
+  switch (freshnessAt(held, now)) {
+    case 'fresh':
+      if (policy.earlyRefresh > 0 && now >= slot.drawAgainAt && isDue(rt, policy, held, now)) {
+        startEarlyRefresh(rt, key, policy, held, caller)
+      }
+      return hit(rt, key, held, false, 'l1')
+    case 'stale':
+      if (now >= slot.askAgainAt && !rt.flights.has(key)) {
+        if (policy.revalidate === 'foreground') return undefined
+        start(rt, new Flight(key, policy), caller)
+      }
+      return hit(rt, key, held, true, 'l1')
+    default:
+      return undefined
   }
-  if (freshness !== 'stale') return coalesce(rt, key, policy, caller)
-  if (now < slot.askAgainAt || rt.flights.has(key)) return hit(rt, key, held, true, 'l1')
-  if (policy.revalidate === 'foreground') return coalesce(rt, key, policy, caller)
-  start(rt, new Flight(key, policy), caller)
-  return hit(rt, key, held, true, 'l1')
 }
 
 /** Hit-for-miss: one request at a time asks the store for the lease. The others run the handler. */
@@ -62,8 +74,8 @@ function passOrTry(
   return startWith(rt, new Flight(key, policy, { isPassing: true }), caller)
 }
 
-/** Joins the flight of the key, or starts one. */
-function coalesce(
+/** Joins the flight of the key, or starts one. Never rejects. */
+export function coalesce(
   rt: Runtime,
   key: string,
   policy: Policy,

@@ -218,6 +218,11 @@ export interface Exchange<Native = unknown> {
    * stored, never on a hit, with the request of that run. Absent: they do.
    */
   allowsEtag?(native: Native): boolean
+  /**
+   * Called once, in the context of the request, unless `sendReady` is the first call: the methods that
+   * follow may be called from other asynchronous contexts.
+   */
+  prepare?(): void
   /** For `audit`: from now on remembers what the app reads of the request. */
   watchReads?(): ReadLog
   /** Answers the client; nothing was sent before. Returns what the adapter must return. */

@@ -1,0 +1,83 @@
+// One run of the app on a context of its own: what it wrote, captured and judged, or its failure.
+
+import {
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELDS,
+  type RequestView,
+} from '@stampede/core/adapter'
+import {
+  addAtHead,
+  type Dispatch,
+  enterOrigin,
+  fieldsOf,
+  guardNotModified,
+  hideConditionals,
+} from '@stampede/node-http/adapter'
+import type { Context, Next } from 'koa'
+import type { Answer } from './answer.ts'
+import { captureContext } from './koa-capture.ts'
+import { failure, judgeFailure } from './koa-failure.ts'
+import { unlessPersonal } from './koa-personal.ts'
+import { replaceWith } from './koa-reply.ts'
+
+/** One call of the middleware. */
+export interface KoaCall {
+  readonly ctx: Context
+  readonly next: Next
+  readonly request: RequestView
+  /** Whether a layer in front sees ctx.body: see isSeen(). */
+  readonly seen: boolean
+  /** The way into a whole app, for a refresh. */
+  readonly entryOf: (app: Context['app']) => Dispatch
+}
+
+export async function runApp(
+  { ctx, next, seen }: KoaCall,
+  observer: OriginObserver,
+  answer: Answer,
+): Promise<OriginEnd> {
+  const outer = fieldsOf(ctx.res.getHeaders())
+  // Also off what the app writes itself, and we never see.
+  addAtHead(ctx.res, [], OWN_FIELDS)
+  const showConditionals = hideConditionals(ctx.req, observer.conditions)
+  const guard = observer.conditions && guardNotModified(ctx.res, observer)
+  let isLeft = false
+  enterOrigin(ctx.req, (inner) => {
+    const add = observer.onInner?.(inner)
+    if (add === undefined) return undefined
+    isLeft = true
+    guard?.stop()
+    showConditionals()
+    addAtHead(ctx.res, add)
+    return add
+  })
+  try {
+    await next()
+  } catch (error) {
+    const failed = failure(ctx, error)
+    if (!isLeft && judgeFailure(ctx, failed, outer, observer, seen)) answer.given()
+    else answer.threw(error)
+    return failed
+  } finally {
+    showConditionals()
+    if (ctx.respond !== false) guard?.stop()
+  }
+  if (isLeft) {
+    answer.given()
+    return { type: 'not-captured', reason: 'declined' }
+  }
+  try {
+    const capture = captureContext(ctx, observer, outer, seen)
+    if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
+    const end = await capture.end
+    replaceWith(ctx, capture.reply, outer, seen)
+    return unlessPersonal(ctx, end)
+  } catch (error) {
+    // Our own mistake, or a body that throws when it is read: what the app answered stands.
+    return { type: 'failed', status: 500, error }
+  } finally {
+    // Before the end of the capture: a stream ends only after Koa has begun to read it.
+    answer.given()
+  }
+}
