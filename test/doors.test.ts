@@ -14,7 +14,7 @@ const DOORS: Readonly<Record<string, string>> = {
     StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions StampedeStats
     StampedeStore Stored strict`,
   '@stampede/core/adapter': `
-    AttemptEnd AttemptObserver Begun BodyKind CapturedHead createHttpCache
+    AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
     HttpIdempotency IdempotentExchange InnerCache LiveChunks LiveReply LiveSink Natives
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
