@@ -10,7 +10,7 @@ const script = (name: string) => new URL(`../harness/servers/${name}`, import.me
 /** The first two are of this build, the others of the next. */
 const NEXT = {
   EDITS: JSON.stringify([
-    ['/packages/redis/dist/keys.js', 'const LAYOUT = 2;', 'const LAYOUT = 3;'],
+    ['/packages/redis/dist/protocol/keys.js', 'const LAYOUT = 3;', 'const LAYOUT = 4;'],
   ]),
   EDITED: '2,3',
 }
@@ -57,7 +57,7 @@ describe('two layouts side by side', () => {
     const names = [...(await admin.keys('*')), ...((await admin.pubsub('CHANNELS')) as string[])]
     admin.disconnect()
     const layouts = names.map((name) => /^stampede:(\d):/.exec(name)?.[1])
-    expect(new Set(layouts)).toEqual(new Set(['2', '3']))
+    expect(new Set(layouts)).toEqual(new Set(['3', '4']))
   })
 
   it.each([
