@@ -34,7 +34,12 @@ export async function serveStale(
     rt.events.hit(flight.key, 'l2', true)
     return stale
   })
-  if (grant === undefined || caller === undefined) return stale
+  if (grant === undefined) return stale
+  if (caller === undefined) {
+    // All waiters left during the lookup.
+    void giveBack(rt, grant)
+    return stale
+  }
   const shared = await fillAndCommit(
     rt,
     flight,
@@ -86,6 +91,7 @@ export async function refreshEarly(
   for (let n = flight.waiters.size; n > 0; n--) rt.events.hit(key, 'l2', false)
   flight.waiters.settleAll(fresh)
   if (grant === undefined || caller === undefined) {
+    if (grant !== undefined) void giveBack(rt, grant)
     holdOff(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_QUIET_MS))
     return fresh
   }

@@ -433,6 +433,40 @@ describe('waitMs', () => {
     ])
   })
 
+  it('spent during a lookup that is given a refresh: the lease is given back', async () => {
+    const { getA, getB, originA, originB, storeB } = setUpTwo()
+    const options = { staleWhileRevalidateMs: 60_000 }
+    const first = getA(options)
+    await settled()
+    let send = () => {}
+    const sent = new Promise<void>((resolve) => {
+      send = resolve
+    })
+    storeB
+      .next('lookup', (work) => work())
+      .next('lookup', async (work) => {
+        await sent
+        return work()
+      })
+    const second = getB({ ...options, waitMs: 200 })
+    await settled()
+    originA.run(0).resolve('v')
+    expect(await first).toBe('v')
+    await clock.advance(200)
+    originB.run(0).resolve('own')
+    expect(await second).toBe('own')
+    await clock.advance(1_000)
+    send()
+    await settled()
+    expect(storeB.calls.at(-1)).toBe(`fail ${KEY}`)
+    // So another process can refresh at once.
+    expect(await getA(options)).toBe('v')
+    await settled()
+    expect(originA.calls).toBe(2)
+    originA.run(1).resolve('new')
+    await settled()
+  })
+
   it('is each waiter’s own, also after a purge moved them to another flight', async () => {
     const { get, origin, stampede } = setUp()
     const leader = get()

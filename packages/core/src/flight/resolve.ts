@@ -245,7 +245,9 @@ async function fillUnderLease(
   const leader = leaderTakes(flight, leased.previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) {
-    await rt.store.fail(leased.grant, undefined, 0).catch(() => {})
+    // Under the same token, a late give-back could end the lease of the next lookup.
+    flight.renewToken()
+    await giveBack(rt, leased.grant)
     return 'again'
   }
   return fillAndCommit(rt, flight, leased, {
