@@ -17,9 +17,16 @@ export function escapeKey(text: string): string {
   return /[\0\p{Surrogate}]/u.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
 }
 
-/** The text that escapeKey made safe. */
+/** The text that escapeKey made safe. What it did not make is returned as it is: names come from the server, too. */
 export function unescapeKey(escaped: string): string {
-  return escaped.startsWith('j') ? String(JSON.parse(escaped.slice(1))) : escaped.slice(1)
+  if (!escaped.startsWith('j')) return escaped.slice(1)
+  try {
+    const text: unknown = JSON.parse(escaped.slice(1))
+    if (typeof text === 'string') return text
+  } catch {
+    // Falls through.
+  }
+  return escaped
 }
 
 export const DATA_PREFIX = 'd:'
