@@ -58,7 +58,11 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
       flight.endLookup(found.status === 'pass')
       return { found, early, since }
     } catch (error) {
-      if (granted !== undefined) void giveBack(rt, granted)
+      if (granted !== undefined) {
+        void giveBack(rt, granted)
+        // Under the same token the next lookup could be given this lease again.
+        flight.renewToken()
+      }
       rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
       flight.endLookup(flight.isPassing)
       return { found: undefined, early, since }

@@ -584,6 +584,30 @@ describe('a lease', () => {
     await settled()
   })
 
+  it('given back late does not end the lease that the same flight was given since', async () => {
+    const { get, origin, store, stampede } = setUp({ originConcurrency: 1 })
+    store.next('lookup', refuse)
+    const busy = new ScriptedOrigin<unknown>()
+    const other = stampede.getOrSet('other', busy.factory, { ttlMs: 1_000 })
+    await settled()
+    const gate = new Gate()
+    store.next('lookup', gate.delayReply).next('lookup', refuse).next('fail', refuse)
+    const first = get({ leaseMs: 30_000 })
+    await settled()
+    store.hooks.onGap()
+    gate.open()
+    await settled()
+    expect(stampede.stats().unleased.queued).toBe(1)
+    // The store is back: the flight leaves the queue, and is given a lease.
+    store.hooks.onGap()
+    await clock.advance(100)
+    origin.run(0).resolve('v')
+    expect(await first).toBe('v')
+    busy.run(0).resolve('other')
+    await other
+    expect(stampede.stats().fills).toMatchObject({ committed: 1, fenced: 0 })
+  })
+
   it('lost during a fill is said, and voids the fill', async () => {
     const { get, origin, store, stampede } = setUp()
     const first = get({ leaseMs: 600 })
