@@ -50,7 +50,8 @@ if is_foreign then fields = redis.call('DEL', record) and redis.call(unpack(read
 -- A variant is gone if its group is missing or is in another life. If only the moment of the soft
 -- purge differs, the lease is void and the entry is stale. `% 9e15`: a larger fence was planted.
 local newest = tonumber(string.match(fields[4] or '', '^%d+$') or 0) % 9e15
-local variants = group ~= record and redis.call('HGET', group, 'variants')
+local variants = group ~= record and redis.pcall('HGET', group, 'variants')
+if type(variants) == 'table' and string.find(variants.err, 'WRONGTYPE', 1, true) then variants = redis.call('DEL', group) == 0 end
 local is_current = group == record or variants and variants == fields[8]
 local group_life, softened_at = string.match(variants or '', '^(.+) (%d+)$')
 local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~= (group_life or 0)

@@ -704,6 +704,21 @@ describe('lookup-or-lease', () => {
       expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
     })
 
+    it('LEASED when the record of its group is of another type, which is replaced', async () => {
+      await variant(5_000)
+      await redis.set(group, 'in our way')
+      const [status, , fence, , entryFence] = (await look('t')) as unknown[]
+      expect([status, entryFence]).toEqual(['LEASED', ''])
+      expect(await redis.hgetall(group)).toEqual({ variants: `t ${fence} 0` })
+    })
+
+    it('BUSY to one who only reads, when the record of its group is of another type', async () => {
+      await variant(5_000)
+      await redis.set(group, 'in our way')
+      expect(await statusOf(look('t', { leaseMs: 0 }))).toBe('BUSY')
+      expect(await redis.exists(key, group)).toBe(0)
+    })
+
     it('LEASED in the life that its group has: the record of the group stays as it is', async () => {
       await begun()
       expect(await statusOf(look('t'))).toBe('LEASED')
