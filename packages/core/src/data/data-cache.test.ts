@@ -118,6 +118,48 @@ describe('set and delete', () => {
     expect(await rates.get('k')).toBe('new')
   })
 
+  it('store each value although other calls fill the key at the same time', async () => {
+    const { rates } = setUp()
+    const got = [1, 2, 3].map((value) => rates.set('k', value))
+    expect(await Promise.all(got)).toEqual([1, 2, 3])
+    expect(await rates.get('k')).toBe(3)
+    const failing = rates.getOrSet('other', () => Promise.reject(new Error('down')))
+    const other = rates.set('other', 'set')
+    await expect(failing).rejects.toThrow('down')
+    expect([await other, await rates.get('other')]).toEqual(['set', 'set'])
+  })
+
+  it('store the value although another process begins a fill after the purge', async () => {
+    const stores = sharedStores()
+    const clock = new ManualClock()
+    const [a, b] = [stores.a, stores.b].map((store) => {
+      const stampede = createStampede({ store, clock, random: () => 0 })
+      open.push(stampede)
+      return stampede.cache('n', { ttlMs: 1_000 })
+    })
+    let filled: Promise<unknown> | undefined
+    stores.a.next('lookup', async (work) => {
+      filled = b?.getOrSet('k', () => 'other')
+      await filled
+      return work()
+    })
+    expect(await a?.set('k', 'set')).toBe('set')
+    expect([await filled, await b?.get('k')]).toEqual(['other', 'set'])
+  })
+
+  it('give up after `waitMs` while another fills, and say so', async () => {
+    const { rates, clock } = setUp()
+    const stuck = rates.getOrSet('k', () => new Promise<string>(() => {}), { originTimeoutMs: 500 })
+    const failed = expect(stuck).rejects.toMatchObject({ code: 'ERR_STAMPEDE_ORIGIN_TIMEOUT' })
+    const set = rates.set('k', 'new', { waitMs: 100 })
+    const given = expect(set).rejects.toMatchObject({ code: 'ERR_STAMPEDE_WAIT_TIMEOUT' })
+    await settled()
+    await clock.advance(100)
+    await given
+    await clock.advance(400)
+    await failed
+  })
+
   it('reject when the store cannot be told', async () => {
     const { store, rates } = setUp()
     store.always = refuse

@@ -4,7 +4,7 @@ import { closedError, optionError } from '../errors.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { checkNames } from '../options.ts'
 import type { Factory } from './factory-context.ts'
-import { get, getOrSet, purgeData } from './get-or-set.ts'
+import { get, getOrSet, purgeData, set } from './get-or-set.ts'
 import { type GetOrSetOptions, NAMES, type Plan, readPlan } from './get-or-set-options.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
@@ -91,7 +91,7 @@ export function createDataCache<S extends DataCacheOptions>(
       return found
     },
     set: async (key, value, overrides) =>
-      cache.getOrSet(key, () => value, { ...overrides, forceFresh: true }),
+      set(rt, keyOf(key), value as never, planFor(overrides), serializer),
     delete: async (key) => purgeData(rt, keyOf(key)),
     wrap(fn, { key, ...overrides }) {
       if (typeof key !== 'function')

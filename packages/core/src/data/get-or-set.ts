@@ -3,6 +3,7 @@
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
+  closedError,
   messageOf,
   noPlace,
   nothingBefore,
@@ -81,6 +82,29 @@ async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: 
   return call.answer(resolution instanceof Promise ? await resolution : resolution)
 }
 
+/**
+ * Purges, then fills with this value. A fill of another that began in between is not this value: then again, for `waitMs` at most.
+ */
+export async function set<T>(
+  rt: Runtime,
+  key: string,
+  value: T,
+  plan: Plan,
+  serializer?: Serializer,
+): Promise<T> {
+  const until = rt.clock.now() + plan.waitMs
+  for (;;) {
+    await purgeData(rt, key)
+    const call = new Call<T, T>(rt, key, () => value, plan, serializer)
+    const resolution = await resolve(rt, dataKey(key), plan, call)
+    if (call.hasLed) return call.answer(resolution)
+    if (rt.closed) throw closedError()
+    if (resolution.type === 'timed-out' || rt.clock.now() >= until) {
+      throw waitTimeout(key, plan.waitMs)
+    }
+  }
+}
+
 function checkCall(key: unknown, factory: unknown): void {
   checkKey(key)
   if (typeof factory !== 'function') {
@@ -115,6 +139,11 @@ class Call<T, P> implements Caller {
     this.#factory = factory
     this.#plan = plan
     this.#serializer = serializer
+  }
+
+  /** Whether its own factory was run, for everybody or for itself. */
+  get hasLed(): boolean {
+    return this.#lead !== undefined
   }
 
   async lead(lead: Lead): Promise<FillResult> {
