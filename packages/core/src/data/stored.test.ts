@@ -21,12 +21,20 @@ it('is what JSON and freezing make of a type', () => {
   expectTypeOf<Stored<unknown>>().toEqualTypeOf<unknown>()
   expectTypeOf<Stored<Map<string, number>>>().toEqualTypeOf<never>()
   expectTypeOf<Stored<bigint>>().toEqualTypeOf<never>()
-  expectTypeOf<Stored<Product>>().toMatchTypeOf<{
+  expectTypeOf<Stored<Product>>().toEqualTypeOf<{
     readonly id: string
     readonly price?: number
     readonly at: string
     readonly tags: readonly string[]
+    readonly note?: string
   }>()
+  expectTypeOf<Stored<Record<string, Date>>>().toEqualTypeOf<{ readonly [name: string]: string }>()
+  // biome-ignore lint/suspicious/noExplicitAny: members of any type stay as they are
+  expectTypeOf<Stored<{ a: any }>>().toEqualTypeOf<{ readonly a: any }>()
+  expectTypeOf<Stored<{ bytes: Uint8Array }>>().toEqualTypeOf<{ readonly bytes: never }>()
+  expectTypeOf<Stored<Buffer[]>>().toEqualTypeOf<
+    ReadonlyArray<{ readonly type: 'Buffer'; readonly data: readonly number[] }>
+  >()
 })
 
 it('is what a cache gives, and with a serializer the type itself', () => {

@@ -26,8 +26,38 @@ type Refused =
   | ReadonlySet<unknown>
 
 /** JSON writes null for a member of an array that is undefined. */
-type StoredElement<T> = T extends undefined ? null : Stored<T>
+type StoredElement<T> = T extends undefined ? null : StoredMember<T>
 
-type StoredMembers<T> = {
-  readonly [K in keyof T as K extends symbol ? never : K]: Stored<Exclude<T[K], undefined>>
+/** Bytes are kept as bytes only where they are the whole value. */
+type StoredMember<T> = unknown extends T
+  ? T
+  : T extends Buffer
+    ? StoredBuffer
+    : T extends Uint8Array
+      ? never
+      : Stored<T>
+
+/** What `toJSON()` of a Buffer returns. */
+interface StoredBuffer {
+  readonly type: 'Buffer'
+  readonly data: readonly number[]
 }
+
+/** A member that may be undefined may be absent. */
+type StoredMembers<T> = Flat<
+  {
+    readonly [K in keyof T as MayBeAbsent<T, K> extends true ? never : Named<K>]: StoredMember<T[K]>
+  } & {
+    readonly [K in keyof T as MayBeAbsent<T, K> extends true ? Named<K> : never]?: StoredMember<
+      Exclude<T[K], undefined>
+    >
+  }
+>
+
+type Named<K> = K extends symbol ? never : K
+type MayBeAbsent<T, K extends keyof T> = unknown extends T[K]
+  ? false
+  : undefined extends T[K]
+    ? true
+    : false
+type Flat<T> = { [K in keyof T]: T[K] }
