@@ -35,6 +35,7 @@ it.each([
 
 it.each([
   [tagSubject('product:42'), 'product:42'],
+  [tagSubject('a\0b'), 'a\0b'],
   [groupSubject('http://shop.test', 'products'), 'http://shop.test products'],
   [pathSubject('/products/42', undefined), '/products/42'],
   [pathSubject('/products/42', 'Shop.test'), 'shop.test/products/42'],

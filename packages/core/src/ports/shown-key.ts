@@ -11,7 +11,7 @@ export function shownKey(internalKey: string): string {
   const [first = '', host = '', path = '', query = ''] = fieldsIn(rest)
   if (kind === 'key') return unescapeKey(first)
   if (kind === 'GET') return `GET ${first}://${host}${path}${query === '' ? '' : `?${query}`}`
-  return text.replace(/^[tgph]=|^r(?=\/)/, '')
+  return internalKey.replace(/^[tgph]=|^r(?=\/)/, '')
 }
 
 /** Each field is preceded by its length. */
