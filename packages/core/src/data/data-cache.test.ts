@@ -43,6 +43,7 @@ describe('a cache', () => {
     const half = { ttlMs: 1, serializer: { serialize: String } } as unknown as DataCacheOptions
     expect(() => stampede.cache('a', half)).toThrow(optionError('cache.serializer'))
     await expect(rates.getOrSet('k', () => 1, { ttlMs: -1 })).rejects.toThrow(optionError('ttlMs'))
+    await expect(rates.getMany('text' as never)).rejects.toThrow(optionError('keys'))
     const wrong = { serializer: {} } as object
     await expect(rates.getOrSet('k', () => 1, wrong)).rejects.toThrow(optionError('no such option'))
     await rates.getOrSet('short', () => 1, { ttlMs: 10 })
@@ -201,6 +202,10 @@ describe('wrap', () => {
     const { rates } = setUp()
     const load = (options: object) => () => rates.wrap(() => 1, options as { key: () => string })
     expect(load({})).toThrow(optionError('wrap.key'))
+    expect(load(undefined as never)).toThrow(optionError('wrap.key'))
+    expect(() => rates.wrap(undefined as never, { key: () => 'k' })).toThrow(
+      optionError('wrap: fn'),
+    )
     expect(load({ key: () => 'k', ttl: 1 })).toThrow(optionError('did you mean ttlMs?'))
   })
 })

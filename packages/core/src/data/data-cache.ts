@@ -82,6 +82,8 @@ export function createDataCache<S extends DataCacheOptions>(
     },
     get: async (key) => get(rt, keyOf(key), serializer),
     async getMany<T>(keys: readonly string[]) {
+      if (!Array.isArray(keys))
+        throw optionError(`${WHERE}: keys`, keys, 'use an array: getMany([key])')
       const values = await Promise.all(keys.map((key) => cache.get<T>(key)))
       const found = new Map<string, Read<T, S>>()
       for (const [i, key] of keys.entries()) {
@@ -93,7 +95,9 @@ export function createDataCache<S extends DataCacheOptions>(
     set: async (key, value, overrides) =>
       set(rt, keyOf(key), value as never, planFor(overrides), serializer),
     delete: async (key) => purgeData(rt, keyOf(key)),
-    wrap(fn, { key, ...overrides }) {
+    wrap(fn, options) {
+      if (typeof fn !== 'function') throw optionError('wrap: fn', fn, 'use a function')
+      const { key, ...overrides }: typeof options = Object(options)
       if (typeof key !== 'function')
         throw optionError('wrap.key', key, 'use a function of the arguments')
       const isBound = Object.keys(overrides).length === 0
