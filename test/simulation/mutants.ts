@@ -71,5 +71,8 @@ function table(verdicts: readonly Verdict[], seed: string): string {
 
 /** Names of records are keyed hashes, and long. */
 function shown(text: string): string {
-  return text.replaceAll('|', '\\|').replaceAll(/stampede:3:\{=([^}]{1,12})[^}]*\}/g, '$1')
+  return text
+    .replaceAll('|', '\\|')
+    .replaceAll('\0', '\\0')
+    .replaceAll(/stampede:3:\{=([^}]{1,12})[^}]*\}/g, '$1')
 }
