@@ -4,6 +4,7 @@
 import { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import * as generated from '../../packages/redis/src/protocol/scripts.generated.ts'
+import { freeClusterPort } from '../harness/free-port.ts'
 import {
   COMPLETED,
   call,
@@ -469,6 +470,7 @@ describe('inspect-record', () => {
 describe('in a cluster', () => {
   it('each of them works where only the slot of its one key is', async () => {
     await using node = await startRedis({
+      port: await freeClusterPort(),
       args: ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no'],
     })
     const client = new Redis(node.url)
