@@ -1,14 +1,24 @@
 // Telling the store what became of a lease, when it may be away.
 
 import type { Grant } from '../ports/grant.ts'
+import type { Flight } from './flight.ts'
 import type { Runtime } from './runtime.ts'
 
 /** Further tries at giving back a lease while the store is away; after that it ends by itself. */
 const AGAIN_AFTER_MS = [100, 400, 1_500]
 
 /**
- * Ends a lease of which nothing came; without it the fleet would wait for its end. Resolves after the first try: those who wait here are
- * not to wait for a store that is away.
+ * Gives back a lease before its fill. The flight claims under another name from now on: under the
+ * same one its next lookup could get this lease again, and a late give-back would end that.
+ */
+export function giveUpLease(rt: Runtime, flight: Flight, grant: Grant): Promise<void> {
+  flight.renewToken()
+  return giveBack(rt, grant)
+}
+
+/**
+ * Ends a lease that brought nothing, so that the fleet does not wait for its end. Resolves after the
+ * first try: waiters of this process must not wait for a store that is away.
  */
 export async function giveBack(rt: Runtime, grant: Grant): Promise<void> {
   if (!(await isGivenBack(rt, grant))) void giveBackLater(rt, grant)

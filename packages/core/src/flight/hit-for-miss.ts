@@ -5,7 +5,7 @@
 import { passSlot } from '../l1/l1.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
-import { giveBack } from './give-back.ts'
+import { giveUpLease } from './give-back.ts'
 import type { Found } from './lookup-or-lease.ts'
 import type { Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
@@ -29,7 +29,7 @@ export async function passAndTry(
   flight.waiters.settleAll(HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {
-    void giveBack(rt, grant)
+    void giveUpLease(rt, flight, grant)
     return HIT_FOR_MISS
   }
   return fillAndCommit(

@@ -8,7 +8,7 @@ import { afterPurges, goodCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
-import { giveBack } from './give-back.ts'
+import { giveUpLease } from './give-back.ts'
 import type { Runtime } from './runtime.ts'
 
 /** The reply with its entry decoded. An unreadable frame counts as no entry. */
@@ -58,11 +58,7 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
       flight.endLookup(found.status === 'pass')
       return { found, early, since }
     } catch (error) {
-      if (granted !== undefined) {
-        void giveBack(rt, granted)
-        // Under the same token the next lookup could be given this lease again.
-        flight.renewToken()
-      }
+      if (granted !== undefined) void giveUpLease(rt, flight, granted)
       rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
       flight.endLookup(flight.isPassing)
       return { found: undefined, early, since }

@@ -6,7 +6,7 @@ import type { HeldEntry } from '../entry/entry.ts'
 import type { Grant } from '../ports/store.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
-import { giveBack } from './give-back.ts'
+import { giveUpLease } from './give-back.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
@@ -37,7 +37,7 @@ export async function serveStale(
   if (grant === undefined) return stale
   if (caller === undefined) {
     // All waiters left during the lookup.
-    void giveBack(rt, grant)
+    void giveUpLease(rt, flight, grant)
     return stale
   }
   const shared = await fillAndCommit(
@@ -91,13 +91,13 @@ export async function refreshEarly(
   for (let n = flight.waiters.size; n > 0; n--) rt.events.hit(key, 'l2', false)
   flight.waiters.settleAll(fresh)
   if (grant === undefined || caller === undefined) {
-    if (grant !== undefined) void giveBack(rt, grant)
+    if (grant !== undefined) void giveUpLease(rt, flight, grant)
     holdOff(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_QUIET_MS))
     return fresh
   }
   // Another process was faster: its new entry is in L1 now.
   if (held.fence !== early.fence) {
-    void giveBack(rt, grant)
+    void giveUpLease(rt, flight, grant)
     return fresh
   }
   const leased = { grant, since, previous: held }

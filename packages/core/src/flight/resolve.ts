@@ -8,7 +8,7 @@ import { joinLive } from '../stream/collapse.ts'
 import { fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight } from './flight.ts'
-import { giveBack } from './give-back.ts'
+import { giveUpLease } from './give-back.ts'
 import { HIT_FOR_MISS, passAndTry, passWithoutStore } from './hit-for-miss.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
@@ -213,8 +213,7 @@ function giveUpLookup(
 ): 'again' {
   const grant = 'grant' in found ? found.grant : undefined
   if (grant !== undefined && (early !== undefined || flight.waiters.size === 0)) {
-    void giveBack(rt, grant)
-    flight.renewToken()
+    void giveUpLease(rt, flight, grant)
   }
   return 'again'
 }
@@ -245,9 +244,7 @@ async function fillUnderLease(
   const leader = leaderTakes(flight, leased.previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) {
-    // Under the same token, a late give-back could end the lease of the next lookup.
-    flight.renewToken()
-    await giveBack(rt, leased.grant)
+    await giveUpLease(rt, flight, leased.grant)
     return 'again'
   }
   return fillAndCommit(rt, flight, leased, {
