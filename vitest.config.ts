@@ -19,6 +19,9 @@ const inFolders = (...folders: string[]): string[] =>
 /** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
+/** Also part of `npm test`, with fewer random cases and on the current versions. */
+const OTHER_IN_SOAK = ['packages/*/src/**/*.property.test.ts', 'test/**/*.versions.test.ts']
+
 /** Files that do not measure time, or only bounds that a busy machine keeps too. Two at a time. */
 const PAIRS = inFolders('attacks', 'contracts', 'http', 'idempotency', 'locks', 'protocol')
 
@@ -82,9 +85,13 @@ export default defineConfig({
           ...common,
           name: 'soak',
           testTimeout: 180_000,
-          include: [...SOAK, 'packages/*/src/**/*.property.test.ts'],
-          // More random cases (packages/core/src/testing/hostile.ts) than in `npm test`.
-          env: { STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2' },
+          include: [...SOAK, ...OTHER_IN_SOAK],
+          // More random cases (packages/core/src/testing/hostile.ts) and other versions
+          // (test/harness/versions.ts) than in `npm test`.
+          env: {
+            STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2',
+            STAMPEDE_TEST_OLDER: '1',
+          },
           globalSetup: ['./test/harness/global-setup.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 3 },

@@ -12,6 +12,7 @@ const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa'],
   pairs: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
+  soak: ['test/contracts/cache-adapters'],
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'stampede-nodes-'))

@@ -6,6 +6,7 @@ import { createStampede } from '@stampede/core'
 import { afterAll, beforeAll, describe } from 'vitest'
 import { assertCleanExit, type Fleet, startFleet } from '../harness/fleet.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { ofThisRun } from '../harness/versions.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 import { FRAMEWORKS, listenerOf } from './apps.mjs'
 import { runs, targetOf } from './targets.mjs'
@@ -28,13 +29,16 @@ export interface Setting {
   open(target: string): Promise<Attacked>
 }
 
+const OLDER = ['express4', 'koa2'] as const
+const CURRENT = FRAMEWORKS.filter((each) => !OLDER.some((older) => older === each))
+
 let stopsAtEnd = false
 
 /** Declares `cases` once for each framework and store. */
 export function describeAttacks(title: string, cases: (setting: Setting) => void): void {
   if (!stopsAtEnd) afterAll(stopFleetOfFile)
   stopsAtEnd = true
-  describe.each([...FRAMEWORKS])(`${title}: %s`, (framework) => {
+  describe.each([...ofThisRun(CURRENT, OLDER)])(`${title}: %s`, (framework) => {
     const isKoa = framework.startsWith('koa')
     describe('in memory', () =>
       cases({ framework, isKoa, open: (name) => inMemory(framework, name) }))

@@ -1,4 +1,4 @@
-// A real cluster of three masters: the contracts, a reshard under load, slots on their way, nodes that freeze and leave.
+// A real cluster of three masters: a reshard under load, slots on their way, nodes that freeze and leave.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
@@ -7,7 +7,6 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { dataKey } from '../../packages/core/src/ports/key.ts'
 import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
-import { allContracts } from '../harness/all-contracts.ts'
 import {
   type ClusterMember,
   type RedisCluster,
@@ -50,17 +49,6 @@ for (const { name, source } of inject('serverBinaries')) {
       cluster = await startRedisCluster({ masters: 3, guests: 1, source })
     })
     afterAll(() => cluster?.stop())
-
-    for (const version of ['6', '5'] as const) {
-      allContracts(`redisStore on ioredis ${version}`, () => {
-        const prefix = newPrefix()
-        const open = () => {
-          const client = cluster.client(version, { lazyConnect: true })
-          return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
-        }
-        return { a: open(), b: open() }
-      })
-    }
 
     describe.sequential('in trouble', () => {
       const opened: Process[] = []

@@ -1,12 +1,11 @@
-// A master with a replica and three Sentinels: the contracts, and what a fail-over costs, keeps and loses.
+// A master with a replica and three Sentinels: what a fail-over costs, keeps and loses.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Lease, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { allContracts } from '../harness/all-contracts.ts'
+import { describe, expect, inject, it } from 'vitest'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
 import { startRedis } from '../harness/redis-server.ts'
 import { askRedis } from '../harness/redis-wire.ts'
@@ -83,25 +82,6 @@ it('names no other role than a master for itself', () => {
 
 for (const { name, source } of inject('serverBinaries')) {
   describe(`${name} Sentinel`, () => {
-    describe.concurrent('in quiet times', () => {
-      let bench: SentinelBench
-      let tests = 0
-      beforeAll(async () => {
-        bench = await startSentinels({ source, downAfterMs: 30_000 })
-      })
-      afterAll(() => bench?.stop())
-      allContracts('redisStore by Sentinels', () => {
-        tests += 1
-        const prefix = `t${tests}`
-        const open = () => {
-          // What the user reads from replicas is the user's; we write.
-          const client = bench.client('6', { lazyConnect: true, role: 'slave' })
-          return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
-        }
-        return { a: open(), b: open() }
-      })
-    })
-
     it.concurrent('after a fail-over all goes on where it was, if the replica had followed', async () => {
       await using bench = await startSentinels({ source })
       const processes = [new Process(bench, '6'), new Process(bench, '5')] as const

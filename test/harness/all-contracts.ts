@@ -30,7 +30,7 @@ export function allContracts(
 }
 
 /** With other suites, while its own tests come one after the other. */
-function sideBySide(title: string, contract: () => void): void {
+export function sideBySide(title: string, contract: () => void): void {
   describe.concurrent(title, () => {
     describe.sequential('alone', contract)
   })

@@ -1,4 +1,4 @@
-// A contract × the stores: memory, and Redis by each major of ioredis.
+// A contract × the stores: memory and the current ioredis, or the older ioredis (versions.ts).
 
 import { memoryStore, type StampedeStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
@@ -7,6 +7,7 @@ import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { afterAll, beforeAll } from 'vitest'
 import { type RedisServer, startRedis } from './redis-server.ts'
+import { ofThisRun } from './versions.ts'
 
 interface SetUp<Part> {
   readonly clock?: ManualClock
@@ -19,15 +20,17 @@ export function onEveryStore<Part>(
   contract: (name: string, setUp: SetUp<Part>) => void,
   partOf: (store: StampedeStore) => Part,
 ): void {
-  const clock = new ManualClock()
-  contract('memoryStore', {
-    clock,
-    pass: (ms) => clock.advance(ms),
-    async open() {
-      const part = partOf(memoryStore())
-      return { a: part, b: part }
-    },
-  })
+  for (const name of ofThisRun(['memoryStore'], [])) {
+    const clock = new ManualClock()
+    contract(name, {
+      clock,
+      pass: (ms) => clock.advance(ms),
+      async open() {
+        const part = partOf(memoryStore())
+        return { a: part, b: part }
+      },
+    })
+  }
 
   let server: RedisServer
   beforeAll(async () => {
@@ -36,10 +39,11 @@ export function onEveryStore<Part>(
   afterAll(() => server.stop())
 
   let tests = 0
-  for (const [version, connect] of [
-    ['6', (url: string) => new Redis(url, { lazyConnect: true })],
-    ['5', (url: string) => new Redis5(url, { lazyConnect: true })],
-  ] as const) {
+  for (const version of ofThisRun<'5' | '6'>(['6'], ['5'])) {
+    const connect = (url: string) =>
+      version === '6'
+        ? new Redis(url, { lazyConnect: true })
+        : new Redis5(url, { lazyConnect: true })
     contract(`redisStore on ioredis ${version}`, {
       // Redis expires by its own clock, so time really has to pass.
       pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),

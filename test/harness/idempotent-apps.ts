@@ -303,9 +303,12 @@ function mountInKoa(mounts: readonly string[], guard: Middleware): Middleware {
   }
 }
 
-export const idempotentFrameworks: readonly IdempotencyAdapter[] = [
+export const currentIdempotentFrameworks: readonly IdempotencyAdapter[] = [
   expressFramework('Express 5', express5),
-  expressFramework('Express 4', express4),
   koaFramework('Koa 3', Koa3),
+]
+
+export const olderIdempotentFrameworks: readonly IdempotencyAdapter[] = [
+  expressFramework('Express 4', express4),
   koaFramework('Koa 2', Koa2),
 ]

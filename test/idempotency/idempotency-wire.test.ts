@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import { beforeEach, expect, it } from 'vitest'
 import {
   countRuns,
-  idempotentFrameworks,
+  currentIdempotentFrameworks,
   type Post,
   post,
   type Visit,
@@ -19,7 +19,7 @@ import { startProxy } from '../harness/tcp-proxy.ts'
 const { server, admin } = await redisOfFile()
 beforeEach(() => admin.flushall())
 
-const [express] = idempotentFrameworks
+const [express] = currentIdempotentFrameworks
 
 /** An app whose way to Redis is the test's, and one beside it. */
 async function start(handler: Parameters<typeof countRuns>[0], rules: object = {}) {

@@ -1,5 +1,5 @@
 // Express's own in the journey of an idempotency key: parsers, compression, mounts. The rest is in the contract
-// (test/contracts/idempotency-adapters.test.ts).
+// (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'

@@ -1,5 +1,5 @@
 // idempotency in Express 4 and 5, driven by a scripted core: what is Express's own. The rest is in the contract
-// (test/contracts/idempotency-adapters.test.ts).
+// (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { once } from 'node:events'
 import { createRequire } from 'node:module'

@@ -1,5 +1,5 @@
 // Express's own in the journey of a cached request: ETags, `res.locals`, proxies, compression. The rest is in the
-// contract (test/contracts/cache-adapters.test.ts).
+// contract (test/contracts/cache-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import { PassThrough } from 'node:stream'

@@ -1,5 +1,5 @@
 // Koa's own in the journey of an idempotency key: mounts and uploads. The rest is in the contract
-// (test/contracts/idempotency-adapters.test.ts).
+// (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import type Koa from 'koa'

@@ -1,5 +1,5 @@
 // idempotency in Koa 2 and 3, driven by a scripted core: what is Koa's own. The rest is in the contract
-// (test/contracts/idempotency-adapters.test.ts).
+// (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { once } from 'node:events'
 import { createRequire } from 'node:module'

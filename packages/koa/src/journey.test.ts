@@ -1,5 +1,5 @@
 // Koa's own in the journey of a cached request: `ctx.state`, proxies, what an app puts on its context. The rest is in
-// the contract (test/contracts/cache-adapters.test.ts).
+// the contract (test/contracts/cache-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'

@@ -1,4 +1,4 @@
-// The lock store contract × the stores: memory, and Redis by each major of ioredis.
+// The lock store contract × the stores: memory, and Redis by ioredis.
 
 import { lockStoreContract } from '@stampede/testkit'
 import { onEveryStore } from '../harness/every-store.ts'

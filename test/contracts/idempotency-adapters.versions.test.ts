@@ -3,8 +3,12 @@ import { memoryStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { idempotencyAdapterContract } from '@stampede/testkit'
 import { Redis } from 'ioredis'
-import { idempotentFrameworks } from '../harness/idempotent-apps.ts'
+import {
+  currentIdempotentFrameworks,
+  olderIdempotentFrameworks,
+} from '../harness/idempotent-apps.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+import { ofThisRun } from '../harness/versions.ts'
 
 const { server } = await redisOfFile()
 let prefixes = 0
@@ -17,17 +21,17 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-for (const framework of idempotentFrameworks) idempotencyAdapterContract(framework, { open })
+for (const framework of ofThisRun(currentIdempotentFrameworks, olderIdempotentFrameworks)) {
+  idempotencyAdapterContract(framework, { open })
+}
 
 // As the author of an adapter runs it: one process, and no Redis.
-const [express] = idempotentFrameworks
-if (express === undefined) throw new Error('there is no framework')
-idempotencyAdapterContract(
-  { ...express, name: `${express.name}, in memory` },
-  {
+for (const framework of ofThisRun([], currentIdempotentFrameworks.slice(0, 1))) {
+  const inMemory = { ...framework, name: `${framework.name}, in memory` }
+  idempotencyAdapterContract(inMemory, {
     async open() {
       const store = memoryStore()
       return { a: store, b: store }
     },
-  },
-)
+  })
+}

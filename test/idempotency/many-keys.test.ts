@@ -1,12 +1,8 @@
-// The idempotency store contract × the stores: memory, and Redis by each major of ioredis.
+// The bound on idempotency keys that one process remembers in memory.
 
 import { memoryStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
-import { idempotencyStoreContract } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
-import { onEveryStore } from '../harness/every-store.ts'
-
-onEveryStore(idempotencyStoreContract, ({ idempotency }) => idempotency)
 
 describe('memoryStore, when it remembers as many keys as it may,', () => {
   it('forgets none of them for a new one: it refuses that, until some have expired', async () => {

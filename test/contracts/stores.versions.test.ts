@@ -1,4 +1,4 @@
-// The store contract × the stores: memory, and Redis by each major of ioredis.
+// The store contract × the stores: memory, and Redis by ioredis.
 
 import { storeContract } from '@stampede/testkit'
 import { onEveryStore } from '../harness/every-store.ts'

@@ -1,0 +1,199 @@
+// Requests that no client should send, to apps with and without us: an app behind the cache answers what it would alone, and
+// nothing that is sent breaks the process, or the objects that everybody shares.
+
+import { createStampede, type Stampede } from '@stampede/core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  currentFrameworks,
+  type Handler,
+  olderFrameworks,
+  type RunningApp,
+} from '../harness/apps.ts'
+import {
+  exchangeBytes,
+  HOSTILE_REQUESTS,
+  requestBytes,
+  type WireAnswer,
+} from '../harness/hostile-wire.ts'
+import {
+  currentIdempotentFrameworks,
+  olderIdempotentFrameworks,
+} from '../harness/idempotent-apps.ts'
+import { ofThisRun } from '../harness/versions.ts'
+
+const portOf = ({ url }: RunningApp): number => Number(new URL(url).port)
+
+/** What differs between any two answers, what we say of ourselves, and framing, which a whole answer from a store has of its own. */
+const OURS = [
+  'date',
+  'age',
+  'cache-status',
+  'etag',
+  'surrogate-key',
+  'connection',
+  'content-length',
+  'transfer-encoding',
+]
+
+const comparable = ({ status, fields, body }: WireAnswer): WireAnswer => ({
+  status,
+  fields: fields.filter(([name]) => !OURS.includes(name)),
+  body,
+})
+
+const isUnpolluted = (): void => {
+  expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  expect(Object.keys(Object.prototype)).toEqual([])
+}
+
+describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
+  '$name behind the cache',
+  ({ start }) => {
+    /** Says what it sees of what the key covers. */
+    const handler: Handler = ({ path, url, headers }) => ({
+      headers: {
+        vary: 'X-Lang, constructor, __proto__',
+        'surrogate-key': '__proto__ constructor hasOwnProperty',
+        'cache-groups': '"__proto__", "constructor"',
+        'content-type': 'text/plain; charset=latin1',
+      },
+      body: Buffer.from(JSON.stringify([path, url, headers['x-lang'] ?? null]), 'latin1'),
+    })
+    let bare: RunningApp
+    let cached: RunningApp
+    let stampede: Stampede
+    beforeAll(async () => {
+      stampede = createStampede()
+      const options = { stampede, ttlMs: 3_600_000, tags: ['__proto__', 'constructor'] }
+      bare = await start([], handler)
+      cached = await start(
+        { ...options, cookies: 'ignore', query: { ignore: ['toString'] } },
+        handler,
+      )
+    })
+    afterAll(async () => {
+      await bare[Symbol.asyncDispose]()
+      await cached[Symbol.asyncDispose]()
+      await stampede.close()
+    })
+
+    it.each(Object.entries(HOSTILE_REQUESTS))(
+      'answers as it would alone: %s',
+      async (name, bytes) => {
+        const alone = comparable(await exchangeBytes(portOf(bare), bytes))
+        for (const time of ['first', 'second', 'third']) {
+          const answer = comparable(await exchangeBytes(portOf(cached), bytes))
+          // What a stored answer can say and the app alone does not: which part there is none of.
+          if (name === 'a range beyond all numbers' && answer.status === 416) continue
+          expect(answer, time).toEqual(alone)
+        }
+        isUnpolluted()
+      },
+    )
+
+    it('has used the cache for those that can be answered from one', async () => {
+      await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
+      const before = stampede.stats().hits.l1
+      await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
+      expect(stampede.stats().hits.l1).toBe(before + 1)
+      expect(before).toBeGreaterThan(20)
+      expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+      await stampede.purge({ tag: '__proto__' })
+      const { fields } = await exchangeBytes(
+        portOf(cached),
+        requestBytes('GET /own HTTP/1.1', ['Host: a']),
+      )
+      expect(Object.fromEntries(fields)['cache-status']).toMatch(/fwd=uri-miss/)
+    })
+  },
+)
+
+describe.each([...ofThisRun(currentIdempotentFrameworks, olderIdempotentFrameworks)])(
+  '$name behind idempotency keys',
+  ({ start }) => {
+    const post = (lines: readonly string[], body = '{"a":1}', length = body.length): Buffer =>
+      requestBytes(
+        'POST /orders HTTP/1.1',
+        ['Host: a', 'X-User: u', `Content-Length: ${length}`, ...lines],
+        body,
+      )
+    const json = 'Content-Type: application/json'
+    const key = (value: string) => `Idempotency-Key: ${value}`
+    const KEYS: ReadonlyArray<readonly [string, readonly string[], number]> = [
+      ['none', [], 400],
+      ['an empty one', [key('')], 400],
+      ['an empty string', [key('""')], 400],
+      ['a quote left open', [key('"a')], 400],
+      ['bytes', [key('\xff\xfe\x80')], 400],
+      ['a list', [key('"a", "b"')], 400],
+      ['two lines', [key('"a"'), key('"b"')], 400],
+      ['two equal lines', [key('"a"'), key('"a"')], 400],
+      ['one too long', [key(`"${'k'.repeat(256)}"`)], 400],
+      ['one much too long', [key(`"${'\\"'.repeat(6_000)}"`)], 400],
+      ['parameters without end', [key(`"a"${';a=1'.repeat(3_000)}`)], 201],
+      ['a name that every object has', [key('__proto__')], 201],
+      ['another of those', [key('"constructor"')], 201],
+    ]
+    const BODIES: ReadonlyArray<readonly [string, string]> = [
+      ['a prototype', '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}'],
+      ['nested deep', `${'['.repeat(20_000)}${']'.repeat(20_000)}`],
+      ['half of a character', '{"a":"\\ud800"}'],
+      ['no JSON', '{"a":'],
+      ['bytes', '\xff\xfe\0'],
+      ['numbers without end', `[${'9'.repeat(20_000)}, 1e999999, -0]`],
+      ['one name twice', '{"a":1,"a":2}'],
+      ['nothing', ''],
+    ]
+    let app: RunningApp
+    let stampede: Stampede
+    let ran = 0
+    beforeAll(async () => {
+      stampede = createStampede()
+      app = await start({
+        stampede,
+        visit: async ({ req }) => {
+          ran += 1
+          for await (const _ of req);
+          return { status: 201, body: `order ${ran}` }
+        },
+      })
+    })
+    afterAll(async () => {
+      await app[Symbol.asyncDispose]()
+      await stampede.close()
+    })
+
+    it.each(KEYS)('answers a key that is %s', async (_, lines, expected) => {
+      const before = ran
+      const { status, body } = await exchangeBytes(portOf(app), post([json, ...lines]))
+      expect(status, body).toBe(expected)
+      expect(ran - before).toBe(expected === 201 ? 1 : 0)
+      if (expected !== 201) return
+      expect((await exchangeBytes(portOf(app), post([json, ...lines]))).body).toBe(body)
+      expect(ran - before).toBe(1)
+      isUnpolluted()
+    })
+
+    it.each(BODIES)('runs once for a body that is %s, and replays', async (name, body) => {
+      const before = ran
+      const bytes = post([json, key(`"body ${name}"`)], body)
+      const first = await exchangeBytes(portOf(app), bytes)
+      expect(first.status, first.body).toBe(201)
+      expect((await exchangeBytes(portOf(app), bytes)).body).toBe(first.body)
+      const other = post([json, key(`"body ${name}"`)], '{"b":2}')
+      expect((await exchangeBytes(portOf(app), other)).status).toBe(422)
+      expect(ran - before).toBe(1)
+      isUnpolluted()
+    })
+
+    it('is there after each of the others', async () => {
+      for (const [name, bytes] of Object.entries(HOSTILE_REQUESTS)) {
+        const { status } = await exchangeBytes(portOf(app), bytes)
+        expect(status, name).not.toBe(500)
+      }
+      expect((await exchangeBytes(portOf(app), post([json, key('"here"')]))).status).toBe(201)
+      expect(stampede.stats().idempotency).toEqual({ running: 0, unstored: 0 })
+      isUnpolluted()
+    })
+  },
+)

@@ -1,0 +1,8 @@
+// The contract of a caching adapter × the frameworks, and × stampedeFront before them.
+import { cacheAdapterContract } from '@stampede/testkit'
+import { currentFrameworks, olderFrameworks } from '../harness/apps.ts'
+import { ofThisRun } from '../harness/versions.ts'
+
+for (const framework of ofThisRun(currentFrameworks, olderFrameworks)) {
+  cacheAdapterContract(framework)
+}

@@ -1,0 +1,8 @@
+// Which versions a file `*.versions.test.ts` runs on: the current ones in `npm test`, the others in `npm run test:soak`.
+
+/** vitest.config.ts sets it for the project of the soak tests. */
+const isOlder = process.env.STAMPEDE_TEST_OLDER === '1'
+
+export function ofThisRun<T>(current: readonly T[], older: readonly T[]): readonly T[] {
+  return isOlder ? older : current
+}

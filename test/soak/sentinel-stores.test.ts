@@ -1,0 +1,25 @@
+// The contracts of the stores on a master with a replica and three Sentinels.
+
+import { redisStore } from '@stampede/redis'
+import { afterAll, beforeAll, describe, inject } from 'vitest'
+import { allContracts } from '../harness/all-contracts.ts'
+import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
+
+describe.each(inject('serverBinaries'))('$name Sentinel in quiet times', ({ source }) => {
+  let bench: SentinelBench
+  let tests = 0
+  beforeAll(async () => {
+    bench = await startSentinels({ source, downAfterMs: 30_000 })
+  })
+  afterAll(() => bench?.stop())
+  allContracts('redisStore by Sentinels', () => {
+    tests += 1
+    const prefix = `t${tests}`
+    const open = () => {
+      // Even if the user reads from replicas, the store writes.
+      const client = bench.client('6', { lazyConnect: true, role: 'slave' })
+      return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
+    }
+    return { a: open(), b: open() }
+  })
+})
