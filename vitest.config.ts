@@ -1,5 +1,5 @@
-// Four projects. `npm test` runs `unit` (beside the sources, no server), `redis` (fleets that measure time or count
-// commands: one file at a time) and `pairs` (two files at a time). `npm run test:soak` runs `soak`. The folder of a
+// Six projects. `npm test` runs `core` and `unit` (beside the sources, no server), `redis` (fleets that measure time or count
+// commands: one file at a time) and `beside` (three files at a time). `npm run test:soak` runs `soak` and `older`. The folder of a
 // test decides which project it belongs to (test/README.md).
 // In-process tests run the sources: the workspaces' exports map `stampede:source` to ./src. Fleet
 // members are separate processes and run the build, so that tier is started through `npm test`.
@@ -16,14 +16,27 @@ const shared = {
 const inFolders = (...folders: string[]): string[] =>
   folders.map((folder) => `test/${folder}/**/*.test.ts`)
 
+const CORE = 'packages/core/src/**/*.test.ts'
+
 /** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
-/** Also part of `npm test`, with fewer random cases and on the current versions. */
-const OTHER_IN_SOAK = ['packages/*/src/**/*.property.test.ts', 'test/**/*.versions.test.ts']
+/** The contracts and attacks of `npm test` on other versions. One at a time. */
+const OLDER = [...inFolders('older'), 'test/**/*.versions.test.ts']
 
-/** Files that do not measure time, or only bounds that a busy machine keeps too. Two at a time. */
-const PAIRS = inFolders('attacks', 'contracts', 'http', 'idempotency', 'locks', 'protocol')
+/**
+ * Files that do not measure time, or only bounds that a busy machine keeps too. Three at a time: most
+ * of their time is waiting.
+ */
+const BESIDE = inFolders(
+  'attacks',
+  'contracts',
+  'http',
+  'idempotency',
+  'locks',
+  'protocol',
+  'purges',
+)
 
 const common = {
   pool: 'forks' as const,
@@ -46,10 +59,22 @@ export default defineConfig({
         ...shared,
         test: {
           ...common,
+          name: 'core',
+          include: [CORE],
+          // Core has no state outside its objects, so its files share their imports.
+          isolate: false,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
           name: 'unit',
           include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
           // The bench is no workspace and has its own checks: `npm run bench:check`.
-          exclude: ['**/node_modules/**', 'apps/bench/**'],
+          exclude: ['**/node_modules/**', 'apps/bench/**', CORE],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
@@ -60,7 +85,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...SOAK, ...PAIRS],
+          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders('older')],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,
@@ -72,10 +97,10 @@ export default defineConfig({
         ...shared,
         test: {
           ...common,
-          name: 'pairs',
-          include: PAIRS,
+          name: 'beside',
+          include: BESIDE,
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 2 },
         },
       },
@@ -85,16 +110,27 @@ export default defineConfig({
           ...common,
           name: 'soak',
           testTimeout: 180_000,
-          include: [...SOAK, ...OTHER_IN_SOAK],
-          // More random cases (packages/core/src/testing/hostile.ts) and other versions
-          // (test/harness/versions.ts) than in `npm test`.
-          env: {
-            STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2',
-            STAMPEDE_TEST_OLDER: '1',
-          },
+          include: [...SOAK, 'packages/*/src/**/*.property.test.ts'],
+          // More random cases (packages/core/src/testing/hostile.ts) than in `npm test`.
+          env: { STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2' },
           globalSetup: ['./test/harness/global-setup.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'older',
+          include: OLDER,
+          // Other versions than in `npm test` (test/harness/versions.ts).
+          env: { STAMPEDE_TEST_OLDER: '1' },
+          globalSetup: ['./test/harness/global-setup.ts'],
+          // Some of these files measure time.
+          fileParallelism: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 4 },
         },
       },
     ],

@@ -11,8 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa'],
-  pairs: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
-  soak: ['test/contracts/cache-adapters'],
+  beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
+  older: ['test/contracts/cache-adapters'],
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'stampede-nodes-'))

@@ -13,27 +13,24 @@ const percentile = (answers: Answer[], p: number): number => {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0
 }
 
-describe.each(['express', 'express4', 'koa', 'koa2', 'node'])(
-  'a fleet of 4 processes on %s',
-  (framework) => {
-    it('calls the origin once for 1000 requests of a cold key, within 12 Redis commands', async () => {
-      await using fleet = await startCachedFleet({ framework, originDelayMs: ORIGIN_MS })
-      await fleet.warmUp()
-      const before = await fleet.redis.commandStats()
-      const answers = await burst(fleet.urls('/cold'), 1_000)
-      const after = await fleet.redis.commandStats()
-      // Heartbeats come by the clock, not by the request; a slow machine would count them in.
-      const heartbeats = (after.ping ?? 0) - (before.ping ?? 0)
-      const commands = clientCommands(before, after) - heartbeats
-      expect(fleet.origin.calls('/cold')).toBe(1)
-      expect(answers.filter(({ status }) => status !== 200)).toEqual([])
-      expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['/cold #1']))
-      expect(commands).toBeLessThanOrEqual(12)
-      const slowest = Math.round(percentile(answers, 1))
-      console.log(`${framework}: ${commands} commands, slowest answer ${slowest} ms`)
-    })
-  },
-)
+describe.each(['express', 'koa'])('a fleet of 4 processes on %s', (framework) => {
+  it('calls the origin once for 1000 requests of a cold key, within 12 Redis commands', async () => {
+    await using fleet = await startCachedFleet({ framework, originDelayMs: ORIGIN_MS })
+    await fleet.warmUp()
+    const before = await fleet.redis.commandStats()
+    const answers = await burst(fleet.urls('/cold'), 1_000)
+    const after = await fleet.redis.commandStats()
+    // Heartbeats come by the clock, not by the request; a slow machine would count them in.
+    const heartbeats = (after.ping ?? 0) - (before.ping ?? 0)
+    const commands = clientCommands(before, after) - heartbeats
+    expect(fleet.origin.calls('/cold')).toBe(1)
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([])
+    expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['/cold #1']))
+    expect(commands).toBeLessThanOrEqual(12)
+    const slowest = Math.round(percentile(answers, 1))
+    console.log(`${framework}: ${commands} commands, slowest answer ${slowest} ms`)
+  })
+})
 
 interface Active {
   readonly active: { readonly flights: number; readonly leases: number }

@@ -16,8 +16,8 @@ const { values } = parseArgs({
 const until = Date.now() + Number(values.minutes) * 60_000
 if (!(until > Date.now())) throw new Error(`--minutes: received ${values.minutes}; use a number`)
 
-const UNIT = ['run', '--project', 'unit', 'property.test.ts']
-const REDIS = ['run', '--project', 'pairs', 'test/faults/hostile-redis.test.ts']
+const UNIT = ['run', '--project', 'core', '--project', 'unit', 'property.test.ts']
+const REDIS = ['run', '--project', 'redis', 'test/faults/hostile-redis.test.ts']
 
 /** @param {readonly string[]} args @param {number} seed */
 async function run(args, seed) {

@@ -25,7 +25,7 @@ const seen = ({ status, headers, body }: Answer) => {
 const attempts = (calls: ReadonlyArray<{ headers: Record<string, unknown> }>) =>
   calls.map(({ headers }) => `${headers['x-attempt']} ${headers['x-recovery']}`)
 
-describe.each(['express', 'express4', 'koa', 'koa2'])('two processes on %s', (framework) => {
+describe.each(['express', 'koa'])('two processes on %s', (framework) => {
   // Of the tests whose processes go on. Each has paths and keys of its own.
   let shared: IdempotentFleet
   beforeAll(async () => {
