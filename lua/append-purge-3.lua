@@ -4,13 +4,15 @@
 -- dropped: what was made before it may have been purged.
 -- The script frees memory before it uses any. Redis then lets it go on, also when it is full.
 --
--- Positions are microseconds of this server's clock, and strictly increasing.
+-- The ID of an event is `<position>-<random>`. Positions are microseconds of this server's clock, and
+-- strictly increasing. After a fail-over another event may get a position that was lost: the random
+-- number tells the two apart.
 --
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
 -- ARGV 1 event: m (of a subject) or k (of a key), then h (hard) or s (soft), then the name
---      2 newest position that the caller knows (0: none)  3 channel of the log
---      4 most events in the log  5 most marks  6 greatest age of a mark in ms
--- Reply {status, now, position, position of the event before}, numbers as text, in microseconds
+--      2 newest ID that the caller knows (0-0: none)  3 channel of the log
+--      4 most events in the log  5 most marks  6 greatest age of a mark in ms  7 random number
+-- Reply {status, now, ID, ID of the event before}, as text
 --   APPENDED     logged and published
 --   UNANNOUNCED  logged, but PUBLISH was refused: other processes have not heard of it
 
@@ -19,7 +21,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number) return string.format('%.0f', number) end
 local function number(value)
-  local read = tonumber(string.match(value or '', '^%d+$') or '')
+  local read = tonumber(string.match(value or '', '^(%d+)%-?%d*$') or '')
   return read and read < 8000000000000000 and read
 end
 for key, kind in pairs({[meta] = 'hash', [log] = 'stream', [marks] = 'zset'}) do
@@ -29,19 +31,21 @@ end
 
 local fields = redis.call('HMGET', meta, 'last', 'floor', 'marks')
 local known, last, floor = number(ARGV[2]) or 0, number(fields[1]), number(fields[2])
+local prev = fields[1]
 local lost = not (last and floor and floor <= last)
--- First use, a lost history, or one that is behind its caller since a replica took over. Purges may
--- be missing, so everything made before is void.
-if lost or known > last then
+-- First use, a lost history, or one that lacks the caller's newest purge since a replica took over.
+-- Purges may be missing, so everything made before is void.
+if lost or known > last or (known == last and prev ~= ARGV[2] and string.sub(ARGV[2], -2) ~= '-0') then
   redis.call('DEL', log, lost and marks or log)
   -- No process knows this position. So each one sees a gap before this purge, and reads the log.
   last = math.max(lost and now or last, known + 1)
-  floor = last
+  floor, prev = last, text(last) .. '-' .. ARGV[7]
 end
 if number(fields[3]) ~= redis.call('ZCARD', marks) then floor = math.max(floor, last) end
 local position = math.max(now, last + 1)
+local id = text(position) .. '-' .. ARGV[7]
 
-local entry = {'MAXLEN', '~', ARGV[4], text(position) .. '-0', 'prev', text(last), 'event', event}
+local entry = {'MAXLEN', '~', ARGV[4], id, 'prev', prev, 'event', event}
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])
 local added = redis.pcall('XADD', log, unpack(entry))
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
@@ -60,7 +64,7 @@ if dropped > 0 then
   floor = math.max(floor, tonumber(redis.call('ZRANGE', marks, dropped - 1, dropped - 1, 'WITHSCORES')[2]))
   redis.call('ZREMRANGEBYRANK', marks, 0, dropped - 1)
 end
-redis.call('HSET', meta, 'last', text(position), 'floor', text(floor), 'marks', redis.call('ZCARD', marks))
-local published = redis.pcall('PUBLISH', ARGV[3], text(position) .. ' ' .. text(last) .. ' ' .. event)
+redis.call('HSET', meta, 'last', id, 'floor', text(floor), 'marks', redis.call('ZCARD', marks))
+local published = redis.pcall('PUBLISH', ARGV[3], id .. ' ' .. prev .. ' ' .. event)
 local status = type(published) == 'table' and published.err and 'UNANNOUNCED' or 'APPENDED'
-return {status, text(now), text(position), text(last)}
+return {status, text(now), id, prev}

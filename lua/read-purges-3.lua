@@ -1,20 +1,21 @@
--- Reads the purges since a position. If the log follows on that position, the reply is the events
--- of the log; else it is the newest purge of each subject. A history that is lost starts again. One
+-- Reads the purges since an event. If the log follows on that event, the reply is the events of the
+-- log; else it is the newest purge of each subject. A history that is lost starts again. One
 -- that is behind its reader, or forked from what the reader knows, lacks purges: everything made
 -- before is void.
 -- The script begins with a write that changes nothing. A server that may not write refuses it, and
 -- so cannot confirm that no purge was missed.
 --
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
--- ARGV 1 newest position that the caller knows (0: none)  2 run_id of the server that told it
+-- ARGV 1 newest ID that the caller knows (0-0: none)  2 run_id of the server that told it
 --      3 most events in one reply  4 most bytes of their names, unless the first alone is longer
--- Reply {status, now, last, floor, run_id, then position and event in turn}, numbers as text
---   last    newest position. With PART and MORE: of this reply, ask again from there.
+--      5 random number, for the ID of a history that starts again
+-- Reply {status, now, last, floor, run_id, then ID and event in turn}, numbers as text
+--   last    newest ID. With PART and MORE: of this reply, ask again from there.
 --   floor   what was made before this position may have been purged
 --   LOG     every purge since ARGV 1, complete
 --   PART    the first of them
 --   MARKS   every mark since ARGV 1, an event without its leading `m`. Purges of keys may be
---           missing.
+--           missing. A mark keeps only the position of its event: its ID ends in `-0`, unknown.
 --   MORE    the first of these
 
 local meta, log, marks = KEYS[1], KEYS[2], KEYS[3]
@@ -25,41 +26,46 @@ local now = time[1] * 1000000 + time[2]
 local run = string.match(tostring(redis.pcall('INFO', 'server')), 'run_id:(%w+)') or ''
 local function text(number) return string.format('%.0f', number) end
 local function number(value)
-  local read = tonumber(string.match(value or '', '^%d+$') or '')
+  local read = tonumber(string.match(value or '', '^(%d+)%-?%d*$') or '')
   return read and read < 8000000000000000 and read
 end
 local function is(key, kind) return redis.call('TYPE', key).ok == kind end
-local function after(position, count)
-  return is(log, 'stream') and redis.call('XRANGE', log, '(' .. text(position), '+', 'COUNT', count) or {}
-end
 
 local fields = is(meta, 'hash') and redis.call('HMGET', meta, 'last', 'floor', 'marks') or {}
-local known, last, floor = number(ARGV[1]) or 0, number(fields[1]), number(fields[2])
+local known, id, last, floor = number(ARGV[1]) or 0, fields[1], number(fields[1]), number(fields[2])
 local count = is(marks, 'zset') and redis.call('ZCARD', marks) or 0
 local lost = not (last and floor and floor <= last)
-if lost then last = now end
-local first = known > 0 and after(known, 1)[1]
-local prev = first and number(first[2][2])
-local forked = known > last or (prev and prev < known)
+local function since(count)
+  local after = text(known) .. '-18446744073709551615'
+  return is(log, 'stream') and redis.call('XRANGE', log, '(' .. after, '+', 'COUNT', count) or {}
+end
+-- A history whose newest event is before the caller's newest, or is another one of that position,
+-- lacks what the caller knows.
+local function lacks(newest)
+  local differs = newest ~= ARGV[1] and string.sub(ARGV[1], -2) ~= '-0'
+  return (number(newest) or 9e15) < known + (differs and 1 or 0)
+end
+local prev = known > 0 and (since(1)[1] or {0, {}})[2][2]
+local covers = known > 0 and not lost and (known == last or known == number(prev))
 -- If the log was trimmed past what the caller knows, only the same run of the server certainly has
 -- the same history.
-local covers = known > 0 and not lost and (prev == known or known == last)
-if known > 0 and not (lost or covers) and floor <= known and run ~= ARGV[2] then forked = true end
+local is_unsure = known > 0 and not (lost or covers) and floor <= known and run ~= ARGV[2]
+local forked = lacks(id) or lacks(prev) or is_unsure
 -- Purges or marks are missing: everything made before is void.
 if forked or lost or number(fields[3]) ~= count then
   -- Free memory before using any: Redis then lets the script go on, also when it is full.
   redis.call('DEL', log, lost and marks or log)
   if lost and not is(meta, 'hash') then redis.call('DEL', meta) end
   -- Above every position known here or to the caller: below it, a purge may be missing anywhere.
-  if lost then last = math.max(last, known + 1) elseif forked then last = math.max(last, known) + 1 end
-  floor = last
+  last = lost and math.max(now, known + 1) or forked and math.max(last, known) + 1 or last
+  floor, id = last, (lost or forked) and text(last) .. '-' .. ARGV[5] or id
   if not is(marks, 'zset') then redis.call('DEL', marks) end
-  redis.call('HSET', meta, 'last', text(last), 'floor', text(floor), 'marks', redis.call('ZCARD', marks))
+  redis.call('HSET', meta, 'last', id, 'floor', text(floor), 'marks', redis.call('ZCARD', marks))
 end
 
--- Builds the reply from the first events that fit; each event is {position, event}.
+-- Builds the reply from the first events that fit; each event is {ID, event}.
 local function page(whole, partial, events)
-  local reply, bytes = {whole, text(now), text(last), text(floor), run}, 0
+  local reply, bytes = {whole, text(now), id, text(floor), run}, 0
   for i, event in ipairs(events) do
     bytes = bytes + #event[2]
     if i > 1 and bytes > tonumber(ARGV[4]) then break end
@@ -71,20 +77,15 @@ local function page(whole, partial, events)
   return reply
 end
 
-local function fromLog()
-  local at, events = text(known), {}
-  for _, entry in ipairs(after(known, ARGV[3])) do
-    local position, values = string.match(entry[1], '^(%d+)-0$'), entry[2]
-    if not position or values[1] ~= 'prev' or values[2] ~= at or values[3] ~= 'event' then return nil end
-    events[#events + 1] = {position, values[4]}
-    at = position
-  end
-  return (at == text(last) or #events >= tonumber(ARGV[3])) and page('LOG', 'PART', events)
+local at, logged = covers and not forked and (prev or id), {}
+for _, entry in ipairs(at and since(ARGV[3]) or {}) do
+  local values = entry[2]
+  at = values[1] == 'prev' and values[2] == at and values[3] == 'event' and entry[1]
+  logged[#logged + 1] = {entry[1], values[4]}
 end
-local reply = covers and fromLog()
-if reply then return reply end
+if at and (at == id or #logged >= tonumber(ARGV[3])) then return page('LOG', 'PART', logged) end
 
 local range = {marks, '(' .. text(known), text(last), 'WITHSCORES', 'LIMIT', 0, ARGV[3]}
 local newer, events = is(marks, 'zset') and redis.call('ZRANGEBYSCORE', unpack(range)) or {}, {}
-for i = 1, #newer, 2 do events[#events + 1] = {newer[i + 1], newer[i]} end
+for i = 1, #newer, 2 do events[#events + 1] = {newer[i + 1] .. '-0', newer[i]} end
 return page('MARKS', 'MORE', events)

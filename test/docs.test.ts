@@ -4,6 +4,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { readCacheOptions } from '../packages/core/src/cache/cache-options.ts'
+import { readPlan } from '../packages/core/src/data/get-or-set-options.ts'
 import { projectFiles } from './map.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -115,5 +117,43 @@ describe('docs/decisions', () => {
     const there = decisions.map((path) => `${basename(path)} ${read(path).split('\n', 1)[0]}`)
     expect(listed).toEqual(there)
     for (const [, number, page = ''] of rows) expect(Number(page.slice(0, 4))).toBe(Number(number))
+  })
+})
+
+/** Name and default of each row of a page's first table of options. */
+function optionsIn(page: string): Map<string, string> {
+  const [, table = ''] =
+    /^\| option \| default \|.*\n\|[-|]+\n((?:\|.*\n)+)/m.exec(read(page)) ?? []
+  return new Map(
+    [...table.matchAll(/^\| (.+?) \| (.*?) ?\| .*$/gm)].flatMap(([, names = '', value = '']) =>
+      [...names.matchAll(/`(\w+)`/g)].map(([, name = '']) => [name, value] as const),
+    ),
+  )
+}
+
+/** As a guide writes a default. */
+function shown(value: unknown): string {
+  if (typeof value === 'string') return `\`'${value}'\``
+  if (typeof value !== 'number') return `\`${value}\``
+  if (value === 1024 * 1024) return '1 MiB'
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
+}
+
+describe('a table of options', () => {
+  const { invalidatedTags: _, cacheName: __, ...config } = readCacheOptions()
+  const { revalidate: ___, ...plan } = readPlan({ ttlMs: 1 })
+  it.each<[page: string, read: Readonly<Record<string, unknown>>, others: string[]]>([
+    ['docs/guide/caching.md', config, ['stampede', 'cacheStatus']],
+    ['docs/guide/data.md', plan, ['serializer']],
+  ])('in %s names every option, and its default', (page, read, others) => {
+    const documented = optionsIn(page)
+    expect([...documented.keys()].sort()).toEqual([...Object.keys(read), ...others].sort())
+    for (const [name, value] of Object.entries(read)) {
+      const written = documented.get(name) ?? ''
+      // A row that refers to another page has no default.
+      if (name === 'ttlMs' || written === '') continue
+      if (!['number', 'boolean', 'string'].includes(typeof value)) continue
+      expect(written.replace(/: off$/, ''), name).toBe(shown(value))
+    }
   })
 })

@@ -39,15 +39,24 @@ interface Appended {
   now: number
   position: number
   prev: number
+  id: string
+  prevId: string
 }
 
-async function append(event: string, known = 0, bounds: Bounds = {}): Promise<Appended> {
+/** What a caller knows: an ID, or a position whose random number it does not know. */
+type Known = number | string
+const idOf = (known: Known) => (typeof known === 'number' ? `${known}-0` : known)
+let random = 0
+
+async function append(event: string, known: Known = 0, bounds: Bounds = {}): Promise<Appended> {
   const { longest = 10_000, most = 100_000, ageMs = DAY_MS, client = redis } = bounds
-  const args: Arguments = [event, known, `channel ${tests}`, longest, most, ageMs]
+  random += 1
+  const channel = `channel ${tests}`
+  const args: Arguments = [event, idOf(known), channel, longest, most, ageMs, random]
   const reply = (await client.eval(appendPurge.source, 3, meta, log, marks, ...args)) as string[]
-  const [status = '', ...numbers] = reply
-  const [now = 0, position = 0, prev = 0] = numbers.map(Number)
-  return { status, now, position, prev }
+  const [status = '', now, id = '', prevId = ''] = reply
+  const [position, prev] = [Number.parseInt(id, 10), Number.parseInt(prevId, 10)]
+  return { status, now: Number(now), position, prev, id, prevId }
 }
 
 interface Page {
@@ -58,13 +67,17 @@ interface Page {
   client?: typeof redis
 }
 
-async function read(known: number, { most = 10_000, bytes = 1e6, run, client = redis }: Page = {}) {
-  const args: Arguments = [known, run ?? (await runId()), most, bytes]
+async function read(known: Known, { most = 10_000, bytes = 1e6, run, client = redis }: Page = {}) {
+  random += 1
+  const args: Arguments = [idOf(known), run ?? (await runId()), most, bytes, random]
   const raw = await client.eval(readPurges.source, 3, meta, log, marks, ...args)
-  const [status, now, last, floor, told, ...rest] = raw as string[]
+  const [status, now, lastId = '', floor, told, ...rest] = raw as string[]
+  const last = Number.parseInt(lastId, 10)
   const events: Array<[position: number, event: string]> = []
-  for (let i = 0; i < rest.length; i += 2) events.push([Number(rest[i]), rest[i + 1] ?? ''])
-  return { status, now: Number(now), last: Number(last), floor: Number(floor), run: told, events }
+  for (let i = 0; i < rest.length; i += 2) {
+    events.push([Number.parseInt(rest[i] ?? '', 10), rest[i + 1] ?? ''])
+  }
+  return { status, now: Number(now), last, lastId, floor: Number(floor), run: told, events }
 }
 
 async function runId(): Promise<string> {
@@ -83,19 +96,20 @@ describe('append-purge', () => {
   it('APPENDED: in the log, as a mark, and told to all', async () => {
     await listener.subscribe(`channel ${tests}`)
     const known = await begun()
-    const { status, now, position, prev } = await append('mht=red', known)
-    expect([status, prev]).toEqual(['APPENDED', known])
+    const { lastId } = await read(0)
+    const { status, now, position, id, prevId } = await append('mht=red', known)
+    expect([status, prevId]).toEqual(['APPENDED', lastId])
     expect(position).toBe(now)
     expect(now).toBeGreaterThan(known)
-    const event = ['prev', String(known), 'event', 'mht=red']
-    expect(await redis.xrange(log, '-', '+')).toEqual([[`${position}-0`, event]])
+    const event = ['prev', lastId, 'event', 'mht=red']
+    expect(await redis.xrange(log, '-', '+')).toEqual([[id, event]])
     expect(await redis.zrange(marks, '0', '-1', 'WITHSCORES')).toEqual(['ht=red', String(position)])
     expect(await redis.hgetall(meta)).toEqual({
-      last: String(position),
+      last: id,
       floor: String(known),
       marks: '1',
     })
-    expect(await allHeard()).toEqual([`channel ${tests} ${position} ${known} mht=red`])
+    expect(await allHeard()).toEqual([`channel ${tests} ${id} ${lastId} mht=red`])
   })
 
   it('remembers the newest purge of each subject and kind', async () => {
@@ -195,7 +209,7 @@ describe('append-purge', () => {
     async (known) => {
       await begun()
       const before = await micros()
-      const { position } = await append('mht=red', known as unknown as number)
+      const { position } = await append('mht=red', known)
       expect(position).toBeGreaterThanOrEqual(before)
       expect(position).toBeLessThanOrEqual(await micros())
     },
@@ -371,6 +385,33 @@ describe('read-purges', () => {
       expect(await append('mht=next', known)).toMatchObject({ prev: last + 1 })
     })
 
+    it('the same where other purges got the positions of the lost ones', async () => {
+      // The clock is behind the log, as after it was set back: each position is the last one + 1.
+      const ahead = (await micros()) + 3_600_000_000
+      const { lastId } = await read(ahead)
+      const [meta0, log0] = await Promise.all([redis.dumpBuffer(meta), redis.dumpBuffer(log)])
+      const lost = [await append('mht=lost', lastId), await append('khd:=lost')]
+      const restore = async () => {
+        await redis.del(marks, log)
+        await redis.restore(meta, 0, meta0, 'REPLACE')
+        if (log0 !== null) await redis.restore(log, 0, log0, 'REPLACE')
+      }
+      for (const more of [0, 1]) {
+        await restore()
+        const others = [await append('mht=new'), await append('mht=newer')]
+        expect(others.map(({ position }) => position)).toEqual(lost.map(({ position }) => position))
+        if (more > 0) await append('mht=newest')
+        const reply = await read(lost[1]?.id ?? '')
+        expect(reply.status).toBe('MARKS')
+        expect(reply.floor).toBeGreaterThan(others[1]?.position ?? 0)
+      }
+      await restore()
+      await append('mht=new')
+      await append('mht=newer')
+      const { prev } = await append('mht=next', lost[1]?.id)
+      expect(await redis.hget(meta, 'floor')).toBe(String(prev))
+    })
+
     it('the same where the log was cut since, on another run of the server; and that once', async () => {
       const { known, last } = await fork(3)
       await redis.xtrim(log, 'MAXLEN', 1)
@@ -418,17 +459,15 @@ describe('read-purges', () => {
   it('MARKS where an event of the log is not as we write it', async () => {
     const known = await begun()
     const planted: string[][] = [
-      ['prev', String(known), 'event'],
-      ['event', 'mht=red', 'prev', String(known)],
+      ['event', 'mht=red', 'prev', `${known}-0`],
       ['prev', 'x', 'event', 'mht=red'],
       ['other', 'x'],
     ]
     for (const [i, fields] of planted.entries()) {
       await redis.del(log)
       const position = known + i + 1
-      if (fields.length % 2 === 1) fields.push('')
-      await redis.xadd(log, `${position}-${i === 0 ? 1 : 0}`, ...fields)
-      await redis.hset(meta, 'last', String(position))
+      await redis.xadd(log, `${position}-1`, ...fields)
+      await redis.hset(meta, 'last', `${position}-1`)
       expect((await read(known)).status, String(fields)).toBe('MARKS')
     }
   })

@@ -139,6 +139,32 @@ describe('a process', () => {
     expect(b.store.position).toBe(a.store.position)
   })
 
+  it('notices that other purges got the positions of purges that were lost', async () => {
+    // The server's clock was set back: each position is the last one + 1.
+    const ahead = (Date.now() + 3_600_000) * 1_000
+    await admin.hset(nameOf('meta'), { last: `${ahead}-1`, floor: ahead, marks: 0 })
+    const a = await start()
+    const parts = ['meta', 'log', 'marks'] as const
+    await a.store.mark('t=kept', hard)
+    const saved = await Promise.all(parts.map((part) => admin.dumpBuffer(nameOf(part))))
+    await a.store.mark('t=lost', hard)
+    await a.store.purge('lost', hard)
+    const { position } = a.store
+    expect(position).toBe(ahead + 3)
+    // A replica that lagged takes over, and a process that knows nothing purges first.
+    for (const [i, part] of parts.entries()) {
+      await admin.restore(nameOf(part), 0, saved[i] as Buffer, 'REPLACE')
+    }
+    const b = await start()
+    await b.store.mark('t=new', hard)
+    await b.store.purge('new', hard)
+    expect(b.store.position).toBe(position)
+    a.skip(5_001)
+    await a.store.lookup('k', LOOKUP)
+    expect(a.counts.floor).toBeGreaterThan(position)
+    await soon(() => b.counts.floor, 8_000).toBe(a.counts.floor)
+  })
+
   it.each(['meta', 'log', 'marks'] as const)('goes on where the %s is lost', async (part) => {
     const a = await start()
     const b = await start()
@@ -198,7 +224,7 @@ describe('a process', () => {
   it('notices a purge of which it was not told, while its connections lived', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
-    const args = ['mht=lost', 0, 'another channel', 10_000, 100_000, 86_400_000]
+    const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 86_400_000, 1]
     await admin.eval(appendPurge.source, 3, ...names, ...args)
     await soon(() => a.heard, HEARTBEAT_MS + 2_000).toEqual(['t=lost hard'])
     expect(a.counts.forgets).toBe(0)
@@ -228,7 +254,7 @@ describe('an answer that took long', () => {
   it('comes with what was purged meanwhile', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
-    const args = ['mht=lost', 0, 'another channel', 10_000, 100_000, 86_400_000]
+    const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 86_400_000, 1]
     const answer = a.store.lookup('k', LOOKUP)
     // Frozen, or with a blocked event loop, after it made sure that nothing was missed.
     a.skip(5_001)
@@ -409,9 +435,9 @@ describe('what is planted in Redis', () => {
   it.each([
     ['nonsense', 'x'],
     ['nothing', ''],
-    ['half of a purge', '12'],
-    ['a purge of nothing', '1795278251743960 12 mh'],
-    ['a purge of a far future', '8999999999999999 12 mht=1'],
+    ['half of a purge', '12-1'],
+    ['a purge of nothing', '1795278251743960-7 12-6 mh'],
+    ['a purge of a far future', '8999999999999999-7 12-6 mht=1'],
     ['half of an extension', 'x a 1 2 3'],
     ['a huge extension', `x a 1 2 ${'9 '.repeat(5)}9 1\nk`],
     ['bytes', Buffer.from([0xff, 0xfe, 0x00, 0x78])],

@@ -200,13 +200,13 @@ export const MUTATIONS: readonly Mutation[] = [
     PURGES,
     // Either rule alone notices it: the first entry that is new, and the run of the server.
     'const isForked = isBehind || isUnknown',
-    'const isForked = known > meta.last',
+    'const isForked = positionOf(meta.last) < at',
   ),
   drop(
     'a history that forked, and was cut after it, is taken for one that goes on',
     PURGES,
     'const isForked = isBehind || isUnknown',
-    'const isForked = isBehind && known > 0',
+    'const isForked = isBehind && at > 0',
   ),
   drop(
     'a server that only reads confirms that no purge was missed',

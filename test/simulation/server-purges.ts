@@ -1,15 +1,17 @@
 // The log of purges of the simulated server: lua/append-purge-3.lua and lua/read-purges-3.lua on arrays.
 
+import { lacks, positionOf } from '../../packages/redis/src/stores/purge-news.ts'
+
 interface Logged {
-  readonly position: number
-  readonly prev: number
+  readonly id: string
+  readonly prev: string
   readonly event: string
 }
 
 export class ServerPurges {
   /** Names the run of the server. */
   run = 'first'
-  #meta: { last: number; floor: number } | undefined
+  #meta: { last: string; floor: number } | undefined
   #log: Logged[] = []
   readonly #marks = new Map<string, number>()
   readonly #micros: () => number
@@ -20,63 +22,63 @@ export class ServerPurges {
     this.#announce = announce
   }
 
-  append(event: string, known: number): string[] {
+  append(event: string, known: string, random: string): string[] {
     const now = this.#micros()
-    if (this.#meta === undefined || known > this.#meta.last) {
-      const first = this.#meta === undefined ? Math.max(now, known + 1) : known + 1
+    if (this.#meta === undefined || lacks(this.#meta.last, known)) {
+      const after = positionOf(known) + 1
+      const first = this.#meta === undefined ? Math.max(now, after) : after
       this.#log = []
-      this.#meta = { last: first, floor: first }
+      this.#meta = { last: idOf(first, random), floor: first }
     }
-    const { last } = this.#meta
-    const position = Math.max(now, last + 1)
-    this.#log.push({ position, prev: last, event })
+    const prev = this.#meta.last
+    const position = Math.max(now, positionOf(prev) + 1)
+    const id = idOf(position, random)
+    this.#log.push({ id, prev, event })
     if (event.startsWith('m')) this.#marks.set(event.slice(1), position)
-    this.#meta.last = position
-    this.#announce(`${position} ${last} ${event}`)
-    return ['APPENDED', text(now), text(position), text(last)]
+    this.#meta.last = id
+    this.#announce(`${id} ${prev} ${event}`)
+    return ['APPENDED', text(now), id, prev]
   }
 
-  read(known: number, run: string, most: number): string[] {
+  read(known: string, run: string, most: number, random: string): string[] {
     const now = this.#micros()
+    const at = positionOf(known)
     const isLost = this.#meta === undefined
-    const meta = this.#meta ?? { last: now, floor: now }
-    const first = this.#log.find(({ position }) => position > known)
-    const isBehind = known > meta.last || (known > 0 && first !== undefined && first.prev < known)
-    const follows = first === undefined ? known === meta.last : first.prev === known
+    const meta = this.#meta ?? { last: idOf(now, random), floor: now }
+    const first = this.#log.find(({ id }) => positionOf(id) > at)
+    const isBehind = lacks(meta.last, known) || (first !== undefined && lacks(first.prev, known))
+    const follows = positionOf(first?.prev ?? meta.last) === at
     // Where the log was cut since, only the same run of the server is known to have the same history.
-    const isUnknown = known > 0 && !follows && meta.floor <= known && run !== this.run
+    const isUnknown = at > 0 && !follows && meta.floor <= at && run !== this.run
     const isForked = isBehind || isUnknown
     if (isForked || isLost) {
       this.#log = []
-      meta.last = isLost ? Math.max(now, known + 1) : Math.max(meta.last, known) + 1
-      meta.floor = meta.last
+      const last = isLost ? Math.max(now, at + 1) : Math.max(positionOf(meta.last), at) + 1
+      meta.last = idOf(last, random)
+      meta.floor = last
     }
     this.#meta = meta
-    const page = (whole: string, partial: string, events: ReadonlyArray<[number, string]>) => {
+    const page = (whole: string, partial: string, events: ReadonlyArray<[string, string]>) => {
       const taken = events.slice(0, most)
       const isWhole = taken.length < most
       const last = isWhole ? meta.last : (taken.at(-1)?.[0] ?? meta.last)
-      const head = [text(now), text(last), text(meta.floor), this.run]
-      const rest = taken.flatMap(([position, event]) => [text(position), event])
-      return [isWhole ? whole : partial, ...head, ...rest]
+      const head = [text(now), last, text(meta.floor), this.run]
+      return [isWhole ? whole : partial, ...head, ...taken.flat()]
     }
-    const missed = known > 0 && !isLost ? this.#since(known) : undefined
+    const missed = at > 0 && !isLost ? this.#since(at) : undefined
     if (missed !== undefined) {
-      const events = missed.map(({ position, event }): [number, string] => [position, event])
+      const events = missed.map(({ id, event }): [string, string] => [id, event])
       return page('LOG', 'PART', events)
     }
-    const newer = [...this.#marks].filter(([, position]) => position > known)
-    const events = newer.map(([name, position]): [number, string] => [position, name])
-    return page(
-      'MARKS',
-      'MORE',
-      events.sort(([a], [b]) => a - b),
-    )
+    const newer = [...this.#marks].filter(([, position]) => position > at)
+    newer.sort(([, a], [, b]) => a - b)
+    const events = newer.map(([name, position]): [string, string] => [idOf(position, '0'), name])
+    return page('MARKS', 'MORE', events)
   }
 
   last(): Array<string | null> {
     if (this.#meta === undefined) return [null, null]
-    return [text(this.#meta.last), text(this.#meta.floor)]
+    return [this.#meta.last, text(this.#meta.floor)]
   }
 
   /** All but the newest of them are cut off. */
@@ -87,15 +89,15 @@ export class ServerPurges {
   /** Undefined: the log does not reach back that far. */
   #since(known: number): Logged[] | undefined {
     let at = this.#log.length
-    while (at > 0 && (this.#log[at - 1] as Logged).position > known) at -= 1
+    while (at > 0 && positionOf((this.#log[at - 1] as Logged).id) > known) at -= 1
     const missed = this.#log.slice(at)
-    let before = known
-    for (const { position, prev } of missed) {
-      if (prev !== before) return undefined
-      before = position
-    }
-    return before === this.#meta?.last ? missed : undefined
+    const before = missed[0]?.prev ?? this.#meta?.last ?? '0-0'
+    return positionOf(before) === known ? missed : undefined
   }
+}
+
+function idOf(position: number, random: string): string {
+  return `${text(position)}-${random}`
 }
 
 /** Lua's `%.0f`. */

@@ -23,6 +23,26 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   return options as Bag
 }
 
+/** Reads one option: checks its value, fills in the default. `where` names the option in errors. */
+export type Reader<T = unknown> = (where: string, value: unknown) => T
+
+export type Readers = Readonly<Record<string, Reader>>
+
+/** What the readers of a table return. */
+export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType<R[Name]> }
+
+/** Reads an object of options by a table of readers, one for each option there is. */
+export function readOptions<R extends Readers>(
+  where: string,
+  options: unknown,
+  readers: R,
+): ReadBy<R> {
+  const names = Object.keys(readers)
+  const bag = checkNames(where, options, names)
+  const read = names.map((name) => [name, readers[name]?.(`${where}.${name}`, bag[name])])
+  return Object.fromEntries(read) as ReadBy<R>
+}
+
 export interface NumberRule {
   readonly min: number
   readonly max: number
@@ -32,28 +52,59 @@ export interface NumberRule {
   readonly fraction?: boolean
 }
 
-/** A number in range, or `undefined` when the option was left out. */
+/** A number in range. */
+export function number<T>(fallback: T, rule: NumberRule): Reader<number | T> {
+  const { min, max, unit, fraction = false } = rule
+  const range = `from ${min} to ${max}`
+  const fix = fraction
+    ? `use a number ${range}, times ${unit}`
+    : `use a whole number of ${unit} ${range}`
+  return (where, value) => {
+    if (value === undefined) return fallback
+    const isNumber = typeof value === 'number' && (fraction || Number.isInteger(value))
+    if (isNumber && value >= min && value <= max) return value
+    throw optionError(where, value, fix)
+  }
+}
+
+export function durationMs<T>(fallback: T, minMs = 0): Reader<number | T> {
+  return number(fallback, { min: minMs, max: LONGEST_MS, unit: 'milliseconds' })
+}
+
+export function bytes<T>(fallback: T): Reader<number | T> {
+  return number(fallback, { min: 0, max: 2 ** 40, unit: 'bytes' })
+}
+
+export function flag(fallback: boolean): Reader<boolean> {
+  return (where, value = fallback) => {
+    if (typeof value === 'boolean') return value
+    throw optionError(where, value, 'use true or false')
+  }
+}
+
+/** A function, or undefined. Its type is the caller's. */
+export function callback<T>(): Reader<T | undefined> {
+  return (where, value) => {
+    if (value === undefined || typeof value === 'function') return value as T | undefined
+    throw optionError(where, value, 'use a function')
+  }
+}
+
+/** One of the choices; the first is the default. */
+export function choice<const T extends string>(...choices: readonly [T, ...T[]]): Reader<T> {
+  return (where, value = choices[0]) => {
+    if (choices.includes(value as T)) return value as T
+    throw optionError(where, value, `use one of ${choices.map((c) => `'${c}'`).join(', ')}`)
+  }
+}
+
 export function readNumber(
   where: string,
   bag: Bag,
   name: string,
   rule: NumberRule,
 ): number | undefined {
-  const value = bag[name]
-  if (value === undefined) return undefined
-  const range = `from ${rule.min} to ${rule.max}`
-  const fix =
-    rule.fraction === true
-      ? `use a number ${range}, times ${rule.unit}`
-      : `use a whole number of ${rule.unit} ${range}`
-  if (typeof value !== 'number' || !Number.isFinite(value)) {
-    throw optionError(`${where}.${name}`, value, fix)
-  }
-  if (value < rule.min || value > rule.max) throw optionError(`${where}.${name}`, value, fix)
-  if (rule.fraction !== true && !Number.isInteger(value)) {
-    throw optionError(`${where}.${name}`, value, fix)
-  }
-  return value
+  return number(undefined, rule)(`${where}.${name}`, bag[name])
 }
 
 export function readDurationMs(
@@ -62,40 +113,30 @@ export function readDurationMs(
   name: string,
   minMs = 0,
 ): number | undefined {
-  return readNumber(where, bag, name, { min: minMs, max: LONGEST_MS, unit: 'milliseconds' })
+  return durationMs(undefined, minMs)(`${where}.${name}`, bag[name])
 }
 
 export function readBytes(where: string, bag: Bag, name: string): number | undefined {
-  return readNumber(where, bag, name, { min: 0, max: 2 ** 40, unit: 'bytes' })
+  return bytes(undefined)(`${where}.${name}`, bag[name])
 }
 
 export function readBoolean(where: string, bag: Bag, name: string): boolean | undefined {
-  const value = bag[name]
-  if (value === undefined || typeof value === 'boolean') return value
-  throw optionError(`${where}.${name}`, value, 'use true or false')
+  return bag[name] === undefined ? undefined : flag(false)(`${where}.${name}`, bag[name])
 }
 
 // biome-ignore lint/complexity/noBannedTypes: any callable is accepted here, its type is the caller's
 export function readFunction(where: string, bag: Bag, name: string): Function | undefined {
-  const value = bag[name]
-  if (value === undefined || typeof value === 'function') return value
-  throw optionError(`${where}.${name}`, value, 'use a function')
+  // biome-ignore lint/complexity/noBannedTypes: as above
+  return callback<Function>()(`${where}.${name}`, bag[name])
 }
 
 export function readChoice<T extends string>(
   where: string,
   bag: Bag,
   name: string,
-  choices: readonly T[],
+  choices: readonly [T, ...T[]],
 ): T | undefined {
-  const value = bag[name]
-  if (value === undefined) return undefined
-  if (choices.includes(value as T)) return value as T
-  throw optionError(
-    `${where}.${name}`,
-    value,
-    `use one of ${choices.map((c) => `'${c}'`).join(', ')}`,
-  )
+  return bag[name] === undefined ? undefined : choice(...choices)(`${where}.${name}`, bag[name])
 }
 
 export function readStrings(where: string, value: unknown): readonly string[] {

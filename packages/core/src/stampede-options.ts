@@ -4,7 +4,15 @@ import { optionError } from './errors.ts'
 import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
 import { memoryStore } from './memory/memory-store.ts'
-import { checkNames, readBytes, readDurationMs, readFunction, readNumber } from './options.ts'
+import {
+  bytes,
+  callback,
+  checkNames,
+  durationMs,
+  number,
+  type Reader,
+  readOptions,
+} from './options.ts'
 import { type Clock, systemClock } from './ports/clock.ts'
 import type { StampedeStore } from './ports/store.ts'
 
@@ -48,37 +56,30 @@ export interface StampedeConfig {
   readonly random: () => number
 }
 
-const WHERE = 'createStampede'
 const MIB = 1024 * 1024
-const RUNS = { min: 1, max: 1_000_000, unit: 'runs at a time' }
-const NAMES: ReadonlyArray<keyof StampedeOptions> = [
-  'store',
-  'l1',
-  'passMs',
-  'failureBackoffMs',
-  'originConcurrency',
-  'idempotency',
-  'clock',
-  'random',
-]
+const L1: Readonly<Record<keyof L1Limits, Reader<number>>> = {
+  maxBytes: bytes(64 * MIB),
+  maxEntries: number(10_000, { min: 0, max: 10_000_000, unit: 'entries' }),
+  maxEntryBytes: bytes(MIB),
+}
+const OPTIONS = {
+  store: readStore,
+  l1: (where: string, value: unknown) => readOptions(where, value, L1),
+  passMs: durationMs(10_000),
+  failureBackoffMs: durationMs(1_000),
+  originConcurrency: number(64, { min: 1, max: 1_000_000, unit: 'runs at a time' }),
+  idempotency: readIdempotency,
+  clock: readClock,
+  random: callback<() => number>(),
+} satisfies Record<keyof StampedeOptions, Reader>
 
 /** Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
-  const bag = checkNames(WHERE, options, NAMES)
-  return {
-    store: readStore(bag.store),
-    l1: readL1(bag.l1),
-    passMs: readDurationMs(WHERE, bag, 'passMs') ?? 10_000,
-    failureBackoffMs: readDurationMs(WHERE, bag, 'failureBackoffMs') ?? 1_000,
-    originConcurrency: readNumber(WHERE, bag, 'originConcurrency', RUNS) ?? 64,
-    idempotency: readIdempotency(bag.idempotency),
-    clock: readClock(bag.clock),
-    random: (readFunction(WHERE, bag, 'random') as (() => number) | undefined) ?? Math.random,
-  }
+  const { random = Math.random, ...read } = readOptions('createStampede', options, OPTIONS)
+  return { ...read, random }
 }
 
-function readIdempotency(value: unknown): IdempotencyConfig {
-  const where = `${WHERE}.idempotency`
+function readIdempotency(where: string, value: unknown): IdempotencyConfig {
   if (value === undefined) return { secret: '', encryptionKeys: [] }
   if (typeof value !== 'object' || value === null) throw secretError(where)
   // No message may show a secret, also not one under a mistyped name.
@@ -103,10 +104,10 @@ function secretError(where: string): Error {
   )
 }
 
-function readClock(value: unknown): Clock {
+function readClock(where: string, value: unknown): Clock {
   if (value === undefined) return systemClock
   if (has(value, ['now', 'wallNow', 'setTimer'])) return value as Clock
-  throw optionError(`${WHERE}.clock`, value, 'pass an object with now, wallNow and setTimer')
+  throw optionError(where, value, 'pass an object with now, wallNow and setTimer')
 }
 
 /** Does it have these methods? */
@@ -115,22 +116,9 @@ function has(value: unknown, methods: readonly string[]): boolean {
   return methods.every((name) => typeof (value as Record<string, unknown>)[name] === 'function')
 }
 
-const L1_DEFAULTS: L1Limits = { maxBytes: 64 * MIB, maxEntries: 10_000, maxEntryBytes: MIB }
-
-function readL1(value: unknown): L1Limits {
-  const where = `${WHERE}.l1`
-  const bag = checkNames(where, value, Object.keys(L1_DEFAULTS))
-  const count = { min: 0, max: 10_000_000, unit: 'entries' }
-  return {
-    maxBytes: readBytes(where, bag, 'maxBytes') ?? L1_DEFAULTS.maxBytes,
-    maxEntries: readNumber(where, bag, 'maxEntries', count) ?? L1_DEFAULTS.maxEntries,
-    maxEntryBytes: readBytes(where, bag, 'maxEntryBytes') ?? L1_DEFAULTS.maxEntryBytes,
-  }
-}
-
-function readStore(value: unknown): StampedeStore {
+function readStore(where: string, value: unknown): StampedeStore {
   if (value === undefined) return memoryStore()
   const methods = ['attach', 'lookup', 'commit', 'pass', 'fail', 'renew', 'purge', 'mark', 'close']
   if (has(value, methods)) return value as StampedeStore
-  throw optionError(`${WHERE}.store`, value, 'pass memoryStore() or redisStore(redis)')
+  throw optionError(where, value, 'pass memoryStore() or redisStore(redis)')
 }

@@ -9,9 +9,9 @@ import type { Request, RequestHandler, Response, Router } from 'express'
 import express5 from 'express'
 import express4 from 'express4'
 import { describe, expect, it, vi } from 'vitest'
+import { statusOf, whole } from '../../../packages/testkit/src/cache-contract/bench.ts'
 import { listen, type RunningApp } from '../../harness/apps.ts'
 import { ask } from '../../harness/load.ts'
-import { statusOf, whole } from '../http/bench.ts'
 import {
   expectConditionsAnswered,
   expectOwnCookiesAndRightBytes,

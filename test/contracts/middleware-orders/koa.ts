@@ -8,9 +8,9 @@ import { stampedeFront } from '@stampede/node-http'
 import Koa3, { type Context, type Middleware } from 'koa'
 import Koa2 from 'koa2'
 import { describe, expect, it } from 'vitest'
+import { statusOf, whole } from '../../../packages/testkit/src/cache-contract/bench.ts'
 import { listen, type RunningApp } from '../../harness/apps.ts'
 import { ask } from '../../harness/load.ts'
-import { statusOf, whole } from '../http/bench.ts'
 import {
   expectConditionsAnswered,
   expectOwnCookiesAndRightBytes,

@@ -2,8 +2,8 @@
 // checks what they get, and whether a cookie of one ever reaches the other.
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
+import { type Whole, whole } from '../../../packages/testkit/src/cache-contract/bench.ts'
 import { ask } from '../../harness/load.ts'
-import { type Whole, whole } from '../http/bench.ts'
 
 /** Keeps the cookies it is given, as a browser does. */
 export class Visitor {

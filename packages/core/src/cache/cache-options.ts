@@ -7,18 +7,10 @@ import {
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
-  readEarlyRefresh,
-  readJitter,
+  earlyRefresh,
+  jitter,
 } from '../flight/policy.ts'
-import {
-  type Bag,
-  checkNames,
-  readBoolean,
-  readBytes,
-  readChoice,
-  readDurationMs,
-  readFunction,
-} from '../options.ts'
+import { bytes, callback, choice, durationMs, flag, type Reader, readOptions } from '../options.ts'
 import { readTags } from '../tags.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { WHERE } from './cache-config.ts'
@@ -156,91 +148,54 @@ type Tags<Native, NativeResponse> =
   | readonly string[]
   | ((request: Native, response: NativeResponse) => readonly string[])
 
-const NAMES: ReadonlyArray<keyof CacheRules | 'stampede'> = [
-  'stampede',
-  'ttlMs',
-  'overrideHeaders',
-  'staleWhileRevalidateMs',
-  'staleIfErrorMs',
-  'keepMs',
-  'negativeTtlMs',
-  'jitter',
-  'key',
-  'query',
-  'vary',
-  'identity',
-  'authorization',
-  'cookies',
-  'targetedFields',
-  'tags',
-  'statuses',
-  'mintEtag',
-  'requestDirectives',
-  'compress',
-  'maxBodyBytes',
-  'leaseMs',
-  'waitMs',
-  'afterWait',
-  'collapse',
-  'originTimeoutMs',
-  'softTimeoutMs',
-  'revalidate',
-  'earlyRefresh',
-  'invalidateOn',
-  'bypass',
-  'cacheStatus',
-  'audit',
-]
+const OPTIONS = {
+  stampede: (_where: string, value: unknown) => value,
+  ttlMs: durationMs(undefined, 1),
+  overrideHeaders: flag(false),
+  staleWhileRevalidateMs: durationMs(0),
+  staleIfErrorMs: durationMs(0),
+  keepMs: durationMs(60_000),
+  negativeTtlMs: durationMs(undefined, 1),
+  jitter,
+  key: callback<CacheConfig<never>['key']>(),
+  query: readQuery,
+  vary: readVary,
+  identity: callback<CacheConfig<never>['identity']>(),
+  authorization: readAuthorization,
+  cookies: readCookies,
+  targetedFields: readTargetedFields,
+  tags: readTags,
+  statuses: readStatuses,
+  mintEtag: flag(true),
+  requestDirectives: choice('ignore', 'respect'),
+  compress: readCompression,
+  maxBodyBytes: bytes(1024 * 1024),
+  leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
+  waitMs: readWaitMs,
+  afterWait: choice('origin', 'unavailable'),
+  collapse: choice('wait', 'stream'),
+  originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
+  softTimeoutMs: durationMs(undefined, 1),
+  revalidate: choice('background', 'foreground'),
+  earlyRefresh,
+  invalidateOn: readInvalidation,
+  bypass: callback<CacheConfig<never>['bypass']>(),
+  cacheStatus: readCacheName,
+  audit: flag(false),
+} satisfies Record<keyof CacheRules | 'stampede', Reader>
 
 /** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readCacheOptions<Native, NativeResponse>(
   options?: CacheRules<Native, NativeResponse>,
 ): CacheConfig<Native> {
-  const bag = checkNames(WHERE, options, NAMES)
-  return Object.freeze({
-    ttlMs: readDurationMs(WHERE, bag, 'ttlMs', 1),
-    overrideHeaders: readBoolean(WHERE, bag, 'overrideHeaders') ?? false,
-    staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
-    staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
-    keepMs: readDurationMs(WHERE, bag, 'keepMs') ?? 60_000,
-    negativeTtlMs: readDurationMs(WHERE, bag, 'negativeTtlMs', 1),
-    jitter: readJitter(WHERE, bag),
-    key: readFunction(WHERE, bag, 'key') as CacheConfig<Native>['key'],
-    query: readQuery(bag.query),
-    vary: readVary(bag.vary),
-    identity: readFunction(WHERE, bag, 'identity') as CacheConfig<Native>['identity'],
-    authorization: readAuthorization(bag.authorization),
-    cookies: readCookies(bag.cookies),
-    targetedFields: readTargetedFields(bag.targetedFields),
-    tags: readTags(`${WHERE}.tags`, bag.tags),
-    statuses: readStatuses(bag.statuses),
-    mintEtag: readBoolean(WHERE, bag, 'mintEtag') ?? true,
-    requestDirectives:
-      readChoice(WHERE, bag, 'requestDirectives', ['ignore', 'respect']) ?? 'ignore',
-    compress: readCompression(bag.compress),
-    maxBodyBytes: readBytes(WHERE, bag, 'maxBodyBytes') ?? 1024 * 1024,
-    leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
-    waitMs: readWaitMs(bag),
-    afterWait: readChoice(WHERE, bag, 'afterWait', ['origin', 'unavailable']) ?? 'origin',
-    collapse: readChoice(WHERE, bag, 'collapse', ['wait', 'stream']) ?? 'wait',
-    originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
-    softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
-    revalidate: readChoice(WHERE, bag, 'revalidate', ['background', 'foreground']) ?? 'background',
-    ...readInvalidation(bag.invalidateOn),
-    earlyRefresh: readEarlyRefresh(WHERE, bag),
-    bypass: readFunction(WHERE, bag, 'bypass') as CacheConfig<Native>['bypass'],
-    cacheName: readCacheName(bag.cacheStatus),
-    audit: readBoolean(WHERE, bag, 'audit') ?? false,
-  })
+  const { stampede: _, cacheStatus, invalidateOn, ...read } = readOptions(WHERE, options, OPTIONS)
+  return Object.freeze({ ...read, ...invalidateOn, cacheName: cacheStatus }) as CacheConfig<Native>
 }
 
 /** The object with `ms` and `fallback` that was accepted before 0.1 is refused with the new names. */
-function readWaitMs(bag: Bag): number {
-  const { waitMs } = bag
-  if (typeof waitMs !== 'object' || waitMs === null) {
-    return readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS
-  }
-  throw optionError(`${WHERE}.waitMs`, waitMs, "use { waitMs: 30_000, afterWait: 'unavailable' }")
+function readWaitMs(where: string, value: unknown): number {
+  if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
+  throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
 
 /**

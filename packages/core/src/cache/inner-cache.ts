@@ -1,6 +1,6 @@
-// Two caches on the way of one request: before an app and in it, or on an app and on a route. Under one key they would wait
-// for each other, so the inner one lets pass, and lends its rules: it is nearer to the handler. One that tells requests apart by
-// something else takes them on itself, and the outer one keeps nothing.
+// Two caches on the way of one request. They would wait for each other under one key, so the inner
+// cache lets the request pass, and the outer one stores by its rules. If the inner cache has another
+// key, it stores the response, and the outer one keeps nothing (docs/decisions/0022).
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
 import { admit } from './admit.ts'

@@ -7,47 +7,45 @@ import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags } from '../tags.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { WHERE } from './cache-config.ts'
 
 /** RFC 9110 §5.1. */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
 /** Copies: keys are remembered by the rule, which must stay as it was then. */
-export function readQuery(value: unknown): CacheConfig['query'] {
+export function readQuery(where: string, value: unknown): CacheConfig['query'] {
   if (value === undefined) return { ignore: [] }
   if (Array.isArray(value))
-    return { only: value.length === 0 ? [] : [...readStrings(`${WHERE}.query`, value)] }
+    return { only: value.length === 0 ? [] : [...readStrings(where, value)] }
   if (typeof value !== 'object') {
-    throw optionError(`${WHERE}.query`, value, "use ['page'], or { ignore: ['utm_source'] }")
+    throw optionError(where, value, "use ['page'], or { ignore: ['utm_source'] }")
   }
-  const bag = checkNames(`${WHERE}.query`, value, ['ignore'])
-  return { ignore: [...readStrings(`${WHERE}.query.ignore`, bag.ignore)] }
+  const bag = checkNames(where, value, ['ignore'])
+  return { ignore: [...readStrings(`${where}.ignore`, bag.ignore)] }
 }
 
-export function readVary(value: unknown): readonly string[] {
+export function readVary(where: string, value: unknown): readonly string[] {
   if (value === undefined) return []
-  const names = readStrings(`${WHERE}.vary`, value)
+  const names = readStrings(where, value)
   for (const name of names) {
     if (name !== '*' && FIELD_NAME.test(name)) continue
-    throw optionError(`${WHERE}.vary`, name, "name request headers: ['accept-language']")
+    throw optionError(where, name, "name request headers: ['accept-language']")
   }
   return lowerSorted(names)
 }
 
-export function readCookies(value: unknown): CacheConfig['cookies'] {
+export function readCookies(where: string, value: unknown): CacheConfig['cookies'] {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
   if (typeof value !== 'object' || Array.isArray(value)) {
-    throw optionError(`${WHERE}.cookies`, value, "use 'bypass', 'ignore' or { key: ['name'] }")
+    throw optionError(where, value, "use 'bypass', 'ignore' or { key: ['name'] }")
   }
-  const bag = checkNames(`${WHERE}.cookies`, value, ['key'])
-  const key = readStrings(`${WHERE}.cookies.key`, bag.key)
+  const bag = checkNames(where, value, ['key'])
+  const key = readStrings(`${where}.key`, bag.key)
   if (key.length > 0) return { key: [...key].sort() }
-  throw optionError(`${WHERE}.cookies.key`, key, "name a cookie, or use cookies: 'ignore'")
+  throw optionError(`${where}.key`, key, "name a cookie, or use cookies: 'ignore'")
 }
 
-export function readAuthorization(value: unknown): CacheConfig['authorization'] {
+export function readAuthorization(where: string, value: unknown): CacheConfig['authorization'] {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
-  const where = `${WHERE}.authorization`
   const fix = "use 'bypass', 'ignore' or { ignore: ['x-tenant-id'] }"
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw optionError(where, value, fix)
@@ -63,30 +61,25 @@ export function readAuthorization(value: unknown): CacheConfig['authorization'] 
   return { ignore: lowerSorted(names) }
 }
 
-export function readStatuses(value: unknown): ReadonlySet<number> {
+export function readStatuses(where: string, value: unknown): ReadonlySet<number> {
   if (value === undefined) return new Set([200, 203, 300, 301, 308])
   const fix = 'use an array of statuses from 200 to 499'
-  if (!Array.isArray(value)) throw optionError(`${WHERE}.statuses`, value, fix)
+  if (!Array.isArray(value)) throw optionError(where, value, fix)
   for (const [i, status] of value.entries()) {
-    const where = `${WHERE}.statuses[${i}]`
+    const at = `${where}[${i}]`
     if (!Number.isInteger(status) || status < 200 || status > 499)
-      throw optionError(where, status, fix)
-    if (NEVER_STORED.has(status))
-      throw optionError(where, status, 'it is never stored; leave it out')
+      throw optionError(at, status, fix)
+    if (NEVER_STORED.has(status)) throw optionError(at, status, 'it is never stored; leave it out')
   }
   return new Set(value)
 }
 
 /** In the order given, ours before them. */
-export function readTargetedFields(value: unknown): readonly string[] {
-  const names = value === undefined ? [] : readStrings(`${WHERE}.targetedFields`, value)
+export function readTargetedFields(where: string, value: unknown): readonly string[] {
+  const names = value === undefined ? [] : readStrings(where, value)
   for (const name of names) {
     if (FIELD_NAME.test(name) && !UNTARGETED.has(name.toLowerCase())) continue
-    throw optionError(
-      `${WHERE}.targetedFields`,
-      name,
-      "name response fields: ['CDN-Cache-Control']",
-    )
+    throw optionError(where, name, "name response fields: ['CDN-Cache-Control']")
   }
   return [...new Set([OWN_FIELD, ...names.map((name) => name.toLowerCase())])]
 }
@@ -95,24 +88,24 @@ export function readTargetedFields(value: unknown): readonly string[] {
 const UNTARGETED: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
 
 export function readInvalidation(
+  where: string,
   value: unknown,
 ): Pick<CacheConfig, 'invalidateOn' | 'invalidatedTags'> {
   if (value === undefined || value === 'unsafe' || value === 'never')
     return { invalidateOn: value ?? 'unsafe', invalidatedTags: undefined }
-  const option = `${WHERE}.invalidateOn`
   if (typeof value === 'object' && value !== null && 'tags' in value) {
-    const { tags } = checkNames(option, value, ['tags'])
-    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${option}.tags`, tags) }
+    const { tags } = checkNames(where, value, ['tags'])
+    return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${where}.tags`, tags) }
   }
-  throw optionError(option, value, "use 'unsafe', 'never', or { tags: (req, res) => ['products'] }")
+  throw optionError(where, value, "use 'unsafe', 'never', or { tags: (req, res) => ['products'] }")
 }
 
 /** The name goes into a header: an RFC 8941 token. */
-export function readCacheName(value: unknown): string | undefined {
+export function readCacheName(where: string, value: unknown): string | undefined {
   if (value === false) return undefined
   if (value === undefined || value === true) return 'Stampede'
   if (typeof value === 'string' && /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/.test(value)) return value
-  throw optionError(`${WHERE}.cacheStatus`, value, 'use true, false, or a name such as "Stampede"')
+  throw optionError(where, value, 'use true, false, or a name such as "Stampede"')
 }
 
 function lowerSorted(names: readonly string[]): readonly string[] {

@@ -48,7 +48,7 @@ const create = (maxEntryBytes = 1e6) => new L1({ maxBytes: 1e7, maxEntries: 100,
 
 describe('a compressed form', () => {
   it('is made for the next one, counted, and given to who takes it', async () => {
-    const compression = readCompression(true)
+    const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
     const before = l1.size.bytes
@@ -63,7 +63,7 @@ describe('a compressed form', () => {
   })
 
   it('is not made of what memory does not keep', async () => {
-    const compression = readCompression(true)
+    const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const [kept, loose] = [held(l1, 'k', page('a'.repeat(5_000))), page('b'.repeat(5_000))]
     compression?.prepare(l1, 'k', loose, GZIP)
@@ -73,7 +73,7 @@ describe('a compressed form', () => {
   })
 
   it('goes again where the entry is too large with it, and is not tried a second time', async () => {
-    const compression = readCompression({ codings: ['gzip'] })
+    const compression = readCompression('stampedeCache.compress', { codings: ['gzip'] })
     const l1 = create(3_500)
     const entry = held(l1, 'k', page(`${Math.random()} `.repeat(100).slice(0, 2_000)))
     const { bytes } = l1.size
@@ -86,7 +86,7 @@ describe('a compressed form', () => {
   })
 
   it('keeps no larger buffer alive, and is counted as no more, however small it is', async () => {
-    const compression = readCompression(true)
+    const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
     compression?.prepare(l1, 'k', entry, GZIP)
@@ -98,7 +98,10 @@ describe('a compressed form', () => {
   })
 
   it('that is too large takes no other one with it', async () => {
-    const compression = readCompression({ codings: ['br', 'gzip'], minBytes: 0 })
+    const compression = readCompression('stampedeCache.compress', {
+      codings: ['br', 'gzip'],
+      minBytes: 0,
+    })
     // Large for zlib's dictionary, and not for brotli's.
     const text = noise(50_000)
     const entry = page(text + text)
@@ -115,7 +118,7 @@ describe('a compressed form', () => {
   })
 
   it('of bytes that get no smaller is not kept', async () => {
-    const compression = readCompression({ types: ['*/*'] })
+    const compression = readCompression('stampedeCache.compress', { types: ['*/*'] })
     const l1 = create()
     const entry = { ...page('', 'image/png'), body: crypto.getRandomValues(new Uint8Array(2_000)) }
     const kept = held(l1, 'k', entry)
@@ -138,16 +141,20 @@ describe('a compressed form', () => {
     [{ codings: ['br', 'brotli'] }, 'stampedeCache.compress.codings[1]: received "brotli"; name'],
     [{ codings: ['br', 'gzip', 'br'] }, 'codings[2]: received "br"; it is named before'],
   ])('of %j is refused when the cache is created', (option, said) => {
-    expect(() => readCompression(option)).toThrow(said)
+    expect(() => readCompression('stampedeCache.compress', option)).toThrow(said)
   })
 
   it('may name zstd alone only where this Node has it; beside others it is left out', () => {
     const old = ['br', 'gzip'] as const
-    expect(() => readCompression({ codings: ['zstd'] }, old)).toThrow(
+    expect(() => readCompression('stampedeCache.compress', { codings: ['zstd'] }, old)).toThrow(
       'stampedeCache.compress.codings: received "zstd"; zstd needs Node 22.15',
     )
-    expect(readCompression({ codings: ['zstd', 'gzip'] }, old)).toBeDefined()
-    expect(readCompression({ codings: ['zstd'] }, ['br', 'zstd', 'gzip'])).toBeDefined()
+    expect(
+      readCompression('stampedeCache.compress', { codings: ['zstd', 'gzip'] }, old),
+    ).toBeDefined()
+    expect(
+      readCompression('stampedeCache.compress', { codings: ['zstd'] }, ['br', 'zstd', 'gzip']),
+    ).toBeDefined()
   })
 
   it.each([
@@ -161,6 +168,6 @@ describe('a compressed form', () => {
     ['', false],
   ])('by default is made of %j: %s', (type, is) => {
     const head = { status: 200, headers: [['content-type', type]] as const }
-    expect(readCompression(true)?.varies(head)).toBe(is)
+    expect(readCompression('stampedeCache.compress', true)?.varies(head)).toBe(is)
   })
 })

@@ -2,11 +2,10 @@
 
 import { optionError } from '../errors.ts'
 import type { Coding } from '../http/content-coding.ts'
-import { checkNames, readBytes, readStrings } from '../options.ts'
+import { bytes, readOptions, readStrings } from '../options.ts'
 import { CODINGS } from './coded-bodies.ts'
 import { Compression } from './compression.ts'
 
-const OPTION = 'stampedeCache.compress'
 const DEFAULT_MIN_BYTES = 1024
 /** What formats that are compressed already do not have. */
 const DEFAULT_TYPES: readonly string[] = [
@@ -17,19 +16,21 @@ const DEFAULT_TYPES: readonly string[] = [
 ]
 
 export function readCompression(
+  where: string,
   value: unknown,
   available: readonly Coding[] = CODINGS,
 ): Compression | undefined {
   if (value === undefined || value === false) return undefined
   if (typeof value === 'string' || Array.isArray(value)) {
-    throw optionError(OPTION, value, "use true, or { codings: ['br'] }")
+    throw optionError(where, value, "use true, or { codings: ['br'] }")
   }
-  const bag = value === true ? {} : checkNames(OPTION, value, ['minBytes', 'types', 'codings'])
-  return new Compression({
-    minBytes: readBytes(OPTION, bag, 'minBytes') ?? DEFAULT_MIN_BYTES,
-    codings: readCodings(bag.codings, available),
-    matches: readTypes(bag.types),
-  })
+  const readers = {
+    minBytes: bytes(DEFAULT_MIN_BYTES),
+    types: readTypes,
+    codings: (at: string, codings: unknown) => readCodings(at, codings, available),
+  }
+  const { minBytes, types, codings } = readOptions(where, value === true ? {} : value, readers)
+  return new Compression({ minBytes, codings, matches: types })
 }
 
 function readSome(option: string, value: unknown): readonly string[] {
@@ -39,9 +40,12 @@ function readSome(option: string, value: unknown): readonly string[] {
 }
 
 /** One that this Node cannot make is left out: the same options serve Node 20 and 22. */
-function readCodings(value: unknown, available: readonly Coding[]): readonly Coding[] {
+function readCodings(
+  where: string,
+  value: unknown,
+  available: readonly Coding[],
+): readonly Coding[] {
   if (value === undefined) return available
-  const where = `${OPTION}.codings`
   const names = readSome(where, value)
   for (const [i, name] of names.entries()) {
     if (name !== 'br' && name !== 'zstd' && name !== 'gzip')
@@ -58,11 +62,11 @@ const NO_ZSTD = "zstd needs Node 22.15, or newer; name another besides: ['zstd',
 
 const TYPE = /^(?:[!#$&\-^_.+a-z0-9]+|\*)\/(?:\*\+)?(?:[!#$&\-^_.+a-z0-9]+|\*)$/i
 
-function readTypes(value: unknown): (type: string) => boolean {
-  const types = value === undefined ? DEFAULT_TYPES : readSome(`${OPTION}.types`, value)
+function readTypes(where: string, value: unknown): (type: string) => boolean {
+  const types = value === undefined ? DEFAULT_TYPES : readSome(where, value)
   for (const type of types) {
     if (TYPE.test(type)) continue
-    throw optionError(`${OPTION}.types`, type, "name media types: ['text/*', 'application/json']")
+    throw optionError(where, type, "name media types: ['text/*', 'application/json']")
   }
   const patterns = types.map((type) => type.toLowerCase().split('/'))
   return (type) => {

@@ -3,14 +3,13 @@
 import { optionError } from '../errors.ts'
 import type { Policy } from '../flight/policy.ts'
 import {
-  DEFAULT_JITTER,
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
-  readEarlyRefresh,
-  readJitter,
+  earlyRefresh,
+  jitter,
 } from '../flight/policy.ts'
-import { type Bag, checkNames, readBoolean, readDurationMs } from '../options.ts'
+import { type Bag, checkNames, durationMs, flag, type Reader, readOptions } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
 /** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
@@ -58,20 +57,23 @@ export interface Plan extends Policy {
 }
 
 export const WHERE = 'getOrSet'
-export const NAMES: ReadonlyArray<keyof GetOrSetOptions> = [
-  'ttlMs',
-  'staleWhileRevalidateMs',
-  'staleIfErrorMs',
-  'keepMs',
-  'tags',
-  'jitter',
-  'leaseMs',
-  'waitMs',
-  'originTimeoutMs',
-  'softTimeoutMs',
-  'earlyRefresh',
-  'forceFresh',
-]
+const lifetimeMs: Reader<number> = durationMs(0, 1)
+const OPTIONS = {
+  ttlMs: readTtlMs,
+  staleWhileRevalidateMs: durationMs(0),
+  staleIfErrorMs: durationMs(0),
+  keepMs: durationMs(0),
+  tags: readTags,
+  jitter,
+  leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
+  waitMs: durationMs(DEFAULT_WAIT_MS),
+  originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
+  softTimeoutMs: durationMs(undefined, 1),
+  earlyRefresh,
+  forceFresh: flag(false),
+} satisfies Record<keyof GetOrSetOptions, Reader>
+
+export const NAMES: readonly string[] = Object.keys(OPTIONS)
 
 type Said = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
 
@@ -92,7 +94,7 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   const bag = checkNames(WHERE, options, NAMES)
   // Each is read once, be it inherited or a getter: what is compared is what was checked.
   const said: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const plan = planFrom(said)
+  const plan: Plan = { ...readOptions(WHERE, said, OPTIONS), revalidate: 'background' }
   // A list may have other tags the next time.
   if (Array.isArray(said.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
@@ -130,40 +132,14 @@ function isSame(a: Said, b: Said): boolean {
   )
 }
 
-function planFrom(bag: Bag): Plan {
-  const ttlMs = readTtlMs(bag)
-  if (ttlMs === undefined) {
-    throw optionError(
-      `${WHERE}.ttlMs`,
-      undefined,
-      'say how long the value is fresh: { ttlMs: 10_000 }',
-    )
-  }
-  return {
-    ttlMs,
-    staleWhileRevalidateMs: readDurationMs(WHERE, bag, 'staleWhileRevalidateMs') ?? 0,
-    staleIfErrorMs: readDurationMs(WHERE, bag, 'staleIfErrorMs') ?? 0,
-    keepMs: readDurationMs(WHERE, bag, 'keepMs') ?? 0,
-    tags: readTags(`${WHERE}.tags`, bag.tags),
-    jitter: bag.jitter === undefined ? DEFAULT_JITTER : readJitter(WHERE, bag),
-    leaseMs: readDurationMs(WHERE, bag, 'leaseMs', 100) ?? DEFAULT_LEASE_MS,
-    waitMs: readDurationMs(WHERE, bag, 'waitMs') ?? DEFAULT_WAIT_MS,
-    originTimeoutMs: readDurationMs(WHERE, bag, 'originTimeoutMs', 1) ?? DEFAULT_ORIGIN_TIMEOUT_MS,
-    softTimeoutMs: readDurationMs(WHERE, bag, 'softTimeoutMs', 1),
-    revalidate: 'background',
-    earlyRefresh: readEarlyRefresh(WHERE, bag),
-    forceFresh: readBoolean(WHERE, bag, 'forceFresh') ?? false,
-  }
-}
-
-function readTtlMs(bag: Bag): Plan['ttlMs'] | undefined {
-  if (typeof bag.ttlMs === 'function') return bag.ttlMs as Plan['ttlMs']
-  return readDurationMs(WHERE, bag, 'ttlMs', 1)
+function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
+  if (typeof value === 'function') return value as Plan['ttlMs']
+  if (value !== undefined) return lifetimeMs(where, value)
+  throw optionError(where, value, 'say how long the value is fresh: { ttlMs: 10_000 }')
 }
 
 /** The lifetime of one value. Throws what the function threw, or that it returned no duration. */
 export function ttlOf(rule: Plan['ttlMs'], value: () => unknown): number {
   if (typeof rule === 'number') return rule
-  const ttlMs = rule(value() as never)
-  return readDurationMs(WHERE, { 'ttlMs()': ttlMs ?? null }, 'ttlMs()', 1) ?? 1
+  return lifetimeMs(`${WHERE}.ttlMs()`, rule(value() as never) ?? null)
 }

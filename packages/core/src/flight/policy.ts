@@ -1,6 +1,6 @@
 // The timing of one request or call: its type, its defaults, and the readers that both kinds of options share.
 
-import { readNumber } from '../options.ts'
+import { number, type Reader } from '../options.ts'
 
 /** The timing that one request or call asks for. */
 export interface Policy {
@@ -17,14 +17,16 @@ export interface Policy {
 export const DEFAULT_LEASE_MS = 5_000
 export const DEFAULT_WAIT_MS = 30_000
 export const DEFAULT_ORIGIN_TIMEOUT_MS = 30_000
-export const DEFAULT_JITTER = 0.1
 
-export function readJitter(where: string, bag: Readonly<Record<string, unknown>>): number {
-  const rule = { min: 0, max: 0.5, unit: 'the lifetime', fraction: true }
-  return readNumber(where, bag, 'jitter', rule) ?? DEFAULT_JITTER
-}
-
-export function readEarlyRefresh(where: string, bag: Readonly<Record<string, unknown>>): number {
-  const rule = { min: 0, max: 100, unit: 'how long a run takes', fraction: true }
-  return readNumber(where, bag, 'earlyRefresh', rule) ?? 0
-}
+export const jitter: Reader<number> = number(0.1, {
+  min: 0,
+  max: 0.5,
+  unit: 'the lifetime',
+  fraction: true,
+})
+export const earlyRefresh: Reader<number> = number(0, {
+  min: 0,
+  max: 100,
+  unit: 'how long a run takes',
+  fraction: true,
+})

@@ -3,7 +3,13 @@ import type { LookupRequest } from '@stampede/core/store'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readAppended, readMessage, readNews, writeEvent } from '../stores/purge-news.ts'
+import {
+  positionOf,
+  readAppended,
+  readMessage,
+  readNews,
+  writeEvent,
+} from '../stores/purge-news.ts'
 import { readBegin, readInspection } from './idempotency-reply.ts'
 import { names } from './keys.ts'
 import { readLookup } from './lookup-reply.ts'
@@ -114,14 +120,15 @@ describe('what is heard of purges', () => {
         const news = readOrRefused(() => readNews(raw))
         if (news !== undefined) {
           const { now, last, floor, events } = news
-          expect([now, last, floor].every(isPosition)).toBe(true)
-          expect(events.every(({ position, name }) => isPosition(position) && name !== '')).toBe(
+          expect([now, positionOf(last), floor].every(isPosition)).toBe(true)
+          expect(events.every(({ id, name }) => isPosition(positionOf(id)) && name !== '')).toBe(
             true,
           )
         }
         const appended = readOrRefused(() => readAppended(raw))
         if (appended === undefined) return
-        expect([appended.now, appended.position, appended.prev].every(isPosition)).toBe(true)
+        const { now, id, prev } = appended
+        expect([now, positionOf(id), positionOf(prev)].every(isPosition)).toBe(true)
       }),
       runs(3_000),
     )
@@ -135,8 +142,8 @@ describe('what is heard of purges', () => {
     })
     fc.assert(
       fc.property(purge, fc.nat(), (each, prev) => {
-        const message = `${prev + 1} ${prev} ${writeEvent(each)}`
-        expect(readMessage(message)).toEqual({ ...each, position: prev + 1, prev })
+        const message = `${prev + 1}-7 ${prev}-6 ${writeEvent(each)}`
+        expect(readMessage(message)).toEqual({ ...each, id: `${prev + 1}-7`, prev: `${prev}-6` })
       }),
       runs(1_000),
     )
@@ -148,7 +155,8 @@ describe('what is heard of purges', () => {
         fc.array(words).map((all) => all.join(' ')),
         (message) => {
           const event = readMessage(message)
-          if (event !== undefined) expect(event.prev).toBeLessThan(event.position)
+          if (event === undefined) return
+          expect(positionOf(event.prev)).toBeLessThan(positionOf(event.id))
         },
       ),
       runs(1_000),

@@ -1,6 +1,7 @@
 // Commands on the log of purges. It has one slot, and so one node, whose clock numbers all purges
 // of the fleet.
 
+import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
@@ -8,9 +9,11 @@ import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
 import {
   type Appended,
+  type EventId,
   type News,
   type Purge,
   readAppended,
+  readId,
   readNews,
   readPosition,
   writeEvent,
@@ -37,17 +40,17 @@ const BYTES_IN_ONE_REPLY = 256 * 1024
 const DAY_MS = 24 * 3600 * 1000
 
 export interface PurgeCommands {
-  append(purge: Purge, known: Position): Promise<Appended>
+  append(purge: Purge, known: EventId): Promise<Appended>
   /**
    * `run`: run_id of the server that told the caller `known`. `insist`: also while the breaker is
    * open.
    */
-  read(known: Position, run: string, insist: boolean): Promise<News>
+  read(known: EventId, run: string, insist: boolean): Promise<News>
   /**
-   * Position of the newest purge; undefined if the history was lost. Rejects if the server may not
+   * ID of the newest purge; undefined if the history was lost. Rejects if the server may not
    * write.
    */
-  last(): Promise<Position | undefined>
+  last(): Promise<EventId | undefined>
 }
 
 export class RedisPurgeCommands implements PurgeCommands {
@@ -69,16 +72,16 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /** Runs even while the breaker is open: otherwise a purge would fail although Redis is back. */
-  append(purge: Purge, known: Position): Promise<Appended> {
+  append(purge: Purge, known: EventId): Promise<Appended> {
     const event = writeEvent(purge)
     const longest = Math.ceil(LARGEST_LOG_BYTES / Buffer.byteLength(event))
     const bounds = [Math.min(LONGEST_LOG, longest), MOST_MARKS, DAY_MS + this.#longestMs]
-    const args = [event, known, this.#link.names.logChannel, ...bounds]
+    const args = [event, known, this.#link.names.logChannel, ...bounds, newRandom()]
     return this.#link.persist(() => this.#run(appendPurge, args, true, readAppended))
   }
 
-  read(known: Position, run: string, insist: boolean): Promise<News> {
-    const args = [known, run, EVENTS_IN_ONE_REPLY, BYTES_IN_ONE_REPLY]
+  read(known: EventId, run: string, insist: boolean): Promise<News> {
+    const args = [known, run, EVENTS_IN_ONE_REPLY, BYTES_IN_ONE_REPLY, newRandom()]
     return this.#run(readPurges, args, insist, readNews)
   }
 
@@ -87,15 +90,15 @@ export class RedisPurgeCommands implements PurgeCommands {
    * a master that may not write, would answer a read for ever. It refuses PERSIST, which changes
    * nothing here.
    */
-  async last(): Promise<Position | undefined> {
+  async last(): Promise<EventId | undefined> {
     const [meta] = this.#link.names.purges
     const [, raw] = await Promise.all([
       this.#link.ask('PERSIST', meta),
       this.#link.ask('HMGET', meta, 'last', 'floor'),
       this.#readTime(),
     ])
-    const [last, floor] = Array.isArray(raw) ? raw.map(readPosition) : []
-    return floor === undefined ? undefined : last
+    const [last, floor] = Array.isArray(raw) ? raw : []
+    return readPosition(floor) === undefined ? undefined : readId(last)
   }
 
   /**
@@ -123,4 +126,9 @@ export class RedisPurgeCommands implements PurgeCommands {
     clock.observe(Math.floor(reply.now / 1000), sentAt)
     return reply
   }
+}
+
+/** For the ID of an event: 1 to 2⁴⁸. 0 would mean that it is unknown. */
+function newRandom(): number {
+  return randomInt(1, 2 ** 48 - 1)
 }

@@ -2,10 +2,11 @@ import { describe, expect, it, vi } from 'vitest'
 import type { PurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
 import type { Appended, News, Purge, PurgeEvent } from './purge-news.ts'
-import { writeEvent } from './purge-news.ts'
+import { lacks, positionOf, writeEvent } from './purge-news.ts'
 
 interface Logged extends PurgeEvent {
-  readonly prev: number
+  readonly position: number
+  readonly prev: string
   /** When it was appended, on the clock of the test. */
   readonly at: number
 }
@@ -13,35 +14,40 @@ interface Logged extends PurgeEvent {
 /** What the scripts do, on an array. */
 class Log {
   now = 1_000
-  last = 1_000
+  last = '1000-1'
   floor = 1_000
+  run = 'run 0'
+  #events = 0
   all: Logged[] = []
   /** Events before this one are only remembered as marks. */
   kept = 0
 
-  append(purge: Purge, known = 0): Logged {
-    const position = Math.max(this.now * 1_000, this.last + 1, known + 1)
-    const event = { ...purge, position, prev: this.last, at: this.now }
+  append(purge: Purge, known = '0-0'): Logged {
+    const position = Math.max(this.now * 1_000, positionOf(this.last) + 1, positionOf(known) + 1)
+    const id = this.idAt(position)
+    const event = { ...purge, id, position, prev: this.last, at: this.now }
     this.all.push(event)
-    this.last = position
+    this.last = id
     return event
   }
 
-  read(known: number): News {
-    const { now, last } = this
-    if (known > last) {
-      this.last = known + 1
-      this.floor = known + 1
+  read(known: string, run = this.run): News {
+    const at = positionOf(known)
+    const since = this.all.slice(this.kept).filter(({ position }) => position > at)
+    const before = since[0]?.prev ?? this.last
+    const follows = positionOf(before) === at
+    const isUnsure = at > 0 && !follows && this.floor <= at && run !== this.run
+    const isForked = lacks(this.last, known) || lacks(before, known) || isUnsure
+    if (isForked) {
+      this.floor = Math.max(at, this.position) + 1
+      this.last = this.idAt(this.floor)
       this.kept = this.all.length
-      const { last, floor } = this
-      return { isComplete: false, hasMore: false, now, last, floor, run: '', events: [] }
     }
-    const reply = { hasMore: false, now: now * 1_000, last, floor: this.floor, run: '' }
-    const since = this.all.slice(this.kept).filter(({ position }) => position > known)
-    const covers = known === last || since[0]?.prev === known
-    if (known > 0 && covers) return { ...reply, isComplete: true, events: since }
-    const events = [...this.marks().values()].filter(({ position }) => position > known)
-    return { ...reply, isComplete: false, events }
+    const isComplete = at > 0 && follows && !isForked
+    const marks = [...this.marks().values()].filter(({ position }) => position > at)
+    const { last, floor } = this
+    const events = isComplete ? since : marks
+    return { isComplete, hasMore: false, now: this.now * 1_000, last, floor, run: this.run, events }
   }
 
   marks(): Map<string, Logged> {
@@ -54,12 +60,32 @@ class Log {
   lose(): void {
     this.all = []
     this.kept = 0
-    this.last = Math.max(this.now * 1_000, this.last + 1)
-    this.floor = this.last
+    this.floor = Math.max(this.now * 1_000, positionOf(this.last) + 1)
+    this.last = this.idAt(this.floor)
+  }
+
+  get position(): number {
+    return positionOf(this.last)
+  }
+
+  /** A fail-over loses the newest event, and another purge gets its position. */
+  replaceLast(purge: Purge): Logged | undefined {
+    if (this.all.length <= this.kept) return undefined
+    const lost = this.all.pop() as Logged
+    const event = { ...purge, id: this.idAt(lost.position), at: this.now }
+    this.all.push({ ...lost, ...event })
+    this.last = event.id
+    this.run = `run ${event.id}`
+    return this.all.at(-1)
+  }
+
+  idAt(position: number): string {
+    this.#events += 1
+    return `${position}-${this.#events}`
   }
 }
 
-const message = ({ position, prev, ...purge }: Logged) => `${position} ${prev} ${writeEvent(purge)}`
+const message = ({ id, prev, ...purge }: Logged) => `${id} ${prev} ${writeEvent(purge)}`
 
 /** One process, and what it was told to forget. */
 class Process {
@@ -79,7 +105,7 @@ class Process {
     this.log = log
     const commands: PurgeCommands = {
       append: (purge, known) => this.#send(() => this.#appended(purge, known)),
-      read: (known) => this.#send(() => log.read(known)),
+      read: (known, run) => this.#send(() => log.read(known, run)),
       last: () => this.#send(() => log.last),
     }
     const clock = { now: () => log.now, agoAtMost: () => undefined }
@@ -100,10 +126,10 @@ class Process {
 
   onAppend: (event: Logged) => void = () => {}
 
-  #appended(purge: Purge, known: number): Appended {
+  #appended(purge: Purge, known: string): Appended {
     const event = this.log.append(purge, known)
     this.onAppend(event)
-    return { now: this.log.now * 1_000, position: event.position, prev: event.prev, isTold: true }
+    return { now: this.log.now * 1_000, id: event.id, prev: event.prev, isTold: true }
   }
 
   /** The command runs when its request arrives, and its reply comes later. */
@@ -183,6 +209,10 @@ async function runSchedule(seed: number): Promise<void> {
     () => {
       if (below(10) === 0) log.lose()
     },
+    () => {
+      const event = below(3) === 0 ? log.replaceLast(purgeOf(below)) : undefined
+      if (event !== undefined && below(2) === 0) air.push(message(event))
+    },
   ]
   for (let step = 0; step < 60; step++) {
     log.now += 1 + below(3) * below(2_000)
@@ -199,9 +229,11 @@ async function runSchedule(seed: number): Promise<void> {
   }
   await Promise.all(appended)
   expect(process.missed(Number.POSITIVE_INFINITY), `seed ${seed}`).toEqual([])
-  expect(purges.position, `seed ${seed}`).toBeGreaterThanOrEqual(log.last)
+  expect(purges.position, `seed ${seed}`).toBeGreaterThanOrEqual(log.position)
   for (const [name, { position }] of log.marks())
-    if (position > process.floor) expect(process.marks.get(name), `seed ${seed}`).toBe(position)
+    if (position > process.floor) {
+      expect(process.marks.get(name), `seed ${seed}`).toBeGreaterThanOrEqual(position)
+    }
   expect(purges.confirmedAt, `seed ${seed}`).toBe(log.now)
 }
 
@@ -233,15 +265,15 @@ describe('the purges that a process knows of', () => {
     void process.purges.resume()
     await process.settle()
     expect(process).toMatchObject({ floor: 1_000, forgets: 1 })
-    expect(process.marks).toEqual(new Map([['mht=red', log.last]]))
-    expect(process.purges).toMatchObject({ position: log.last, confirmedAt: log.now })
+    expect(process.marks).toEqual(new Map([['mht=red', log.position]]))
+    expect(process.purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
   it('follow the messages without asking', async () => {
     const { log, process, purges } = await started()
     for (const purge of [red, key, red]) purges.receive(message(log.append(purge)))
     expect(process.wire).toHaveLength(0)
-    expect(purges.position).toBe(log.last)
+    expect(purges.position).toBe(log.position)
     expect(process.forgets).toBe(1)
   })
 
@@ -250,7 +282,7 @@ describe('the purges that a process knows of', () => {
     log.append(key)
     log.now += 5
     purges.receive(message(log.append(red)))
-    expect(process.marks.get('mht=red')).toBe(log.last)
+    expect(process.marks.get('mht=red')).toBe(log.position)
     expect(process.dropped.has('k')).toBe(false)
     await process.settle()
     expect(process.dropped.has('k')).toBe(true)
@@ -269,7 +301,7 @@ describe('the purges that a process knows of', () => {
     await done
     purges.receive(echo)
     expect(onMark).toHaveBeenCalledTimes(1)
-    expect(purges).toMatchObject({ position: log.last, confirmedAt: log.now })
+    expect(purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
   it('are looked for by a heartbeat, where a message was lost and none came after it', async () => {
@@ -278,7 +310,7 @@ describe('the purges that a process knows of', () => {
     log.now += 2_000
     void purges.beat()
     await process.settle()
-    expect(process.marks.get('mht=red')).toBe(log.last)
+    expect(process.marks.get('mht=red')).toBe(log.position)
     expect(purges.confirmedAt).toBe(log.now)
   })
 
@@ -314,12 +346,12 @@ describe('the purges that a process knows of', () => {
     void purges.beat()
     await process.settle()
     expect(process).toMatchObject({ forgets: 2, floor: log.floor })
-    log.last -= 500
+    log.last = `${log.position - 500}-1`
     void purges.beat()
     await process.settle()
     // Also what this process had heard of is void: in the server it may be as if it had not been.
     expect(process).toMatchObject({ forgets: 3, floor: log.floor })
-    expect(log.last).toBe(purges.position)
+    expect(log.position).toBe(purges.position)
   })
 
   it('are forgotten about without making anything void, where only the log was cut', async () => {
@@ -330,7 +362,7 @@ describe('the purges that a process knows of', () => {
     void purges.beat()
     await process.settle()
     expect(process).toMatchObject({ forgets: 2, floor: 1_000 })
-    expect(process.marks.get('mht=red')).toBe(log.last)
+    expect(process.marks.get('mht=red')).toBe(log.position)
   })
 
   it('go on from what is known after a reconnection, with a question sent after it', async () => {
@@ -359,7 +391,7 @@ describe('the purges that a process knows of', () => {
     const { log, process, purges } = await started()
     purges.receive(message(log.append(red)))
     const { position } = purges
-    purges.receive(`${position - 1} ${position - 2} mhother`)
+    purges.receive(`${position - 1}-7 ${position - 2}-6 mhother`)
     expect(process.marks.get('mhother')).toBe(position - 1)
     expect(purges.position).toBe(position)
     expect(process.wire).toHaveLength(0)
@@ -376,7 +408,7 @@ describe('the purges that a process knows of', () => {
       purges.receive(message(second))
       await process.settle()
       process.fails = false
-      log.last = 1_000
+      log.last = '1000-1'
       log.all = []
       if (by === 'a heartbeat') void purges.beat()
       else void purges.resume()
@@ -391,15 +423,15 @@ describe('the purges that a process knows of', () => {
     const process = new Process(log)
     const clock = { now: () => log.now, agoAtMost: (ms: number) => log.now - ms }
     const onMark = vi.fn()
-    const read = vi.fn(async (known: number) => log.read(known))
+    const read = vi.fn(async (known: string) => log.read(known))
     const commands = { read, append: async () => Promise.reject(), last: async () => log.last }
     const hooks = { onMark, onPurge: vi.fn(), onForget: vi.fn(), onError: vi.fn() }
     const purges = new RedisPurges(commands as PurgeCommands, clock, hooks)
     await purges.resume()
-    purges.receive(`8000000000000000 ${log.last} mht=red`)
+    purges.receive(`8000000000000000-1 ${log.last} mht=red`)
     await turn()
     expect(onMark).not.toHaveBeenCalled()
-    expect(purges.position).toBe(log.last)
+    expect(purges.position).toBe(log.position)
     expect(read).toHaveBeenCalledTimes(2)
     expect(process.wire).toHaveLength(0)
   })

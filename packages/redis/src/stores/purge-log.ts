@@ -9,7 +9,16 @@ import {
 } from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
 import type { PurgeCommands } from './purge-commands.ts'
-import { type News, type Purge, type PurgeEvent, readMessage } from './purge-news.ts'
+import {
+  type EventId,
+  lacks,
+  type News,
+  NO_EVENT,
+  type Purge,
+  type PurgeEvent,
+  positionOf,
+  readMessage,
+} from './purge-news.ts'
 
 /** Purges remembered, so that none is applied twice when its message comes back. */
 const MOST_APPLIED = 1_000
@@ -26,13 +35,14 @@ export class RedisPurges {
   readonly #commands: PurgeCommands
   readonly #clock: Clock
   readonly #hooks: Hooks
-  readonly #applied = new Set<Position>()
+  readonly #applied = new Map<Position, EventId>()
   /** Every purge up to this one was applied. */
-  #known: Position = 0
+  #known: EventId = NO_EVENT
   /** run_id of the server that told `#known`. */
   #run = ''
-  #newest: Position = 0
-  /** The newest purge heard of that does not follow on `#known`. */
+  /** The newest purge heard of. */
+  #newest: EventId = NO_EVENT
+  /** Position of the newest purge heard of that does not follow on `#known`. */
   #missing: Position = 0
   #confirmedAt = Number.NEGATIVE_INFINITY
   /** Another server may have taken over that knows fewer purges. */
@@ -48,7 +58,7 @@ export class RedisPurges {
 
   /** The newest purge heard of: what is begun now is newer. */
   get position(): Position {
-    return this.#newest
+    return positionOf(this.#newest)
   }
 
   /** The moment up to which it is certain that no purge was missed, on this process's clock. */
@@ -59,10 +69,10 @@ export class RedisPurges {
   /** Resolves when this process has applied the purge, too. */
   async append(purge: Purge): Promise<void> {
     const sentAt = this.#clock.now()
-    const { position, prev, isTold } = await this.#commands.append(purge, this.#newest)
-    this.#apply({ ...purge, position }, 0)
-    this.#follow(position, prev)
-    if (this.#known >= position) this.#confirm(sentAt)
+    const { id, prev, isTold } = await this.#commands.append(purge, this.#newest)
+    this.#apply({ ...purge, id }, 0)
+    this.#follow(id, prev)
+    if (!lacks(this.#known, id)) this.#confirm(sentAt)
     if (!isTold) throw storeUnavailable('redis', 'purge', new Error(UNANNOUNCED))
   }
 
@@ -72,13 +82,13 @@ export class RedisPurges {
    */
   receive(message: string): void {
     const event = readMessage(message)
-    const agoMs = event && this.#clock.agoAtMost(event.position / 1000)
+    const agoMs = event && this.#clock.agoAtMost(positionOf(event.id) / 1000)
     if (event === undefined || this.#isImplausible(event, agoMs)) {
       this.#repair()
       return
     }
     this.#apply(event, Math.max(0, agoMs ?? 0))
-    this.#follow(event.position, event.prev)
+    this.#follow(event.id, event.prev)
   }
 
   /** Called when messages arrive again. The log is read after that, so no purge falls between. */
@@ -111,9 +121,9 @@ export class RedisPurges {
     try {
       const [known, sentAt] = [this.#known, this.#clock.now()]
       const last = await this.#commands.last()
-      // A smaller position comes from a server that took over too early.
-      const isCovered = last !== undefined && last >= known && last <= this.#known
-      if (known > 0 && isCovered && this.#newest <= this.#known) this.#confirm(sentAt)
+      // Messages may have told more while the reply was on its way.
+      const isCovered = known !== NO_EVENT && (last === known || last === this.#known)
+      if (isCovered && !lacks(this.#known, this.#newest)) this.#confirm(sentAt)
       else await this.catchUp()
     } catch {
       // Copies stay trusted for a few seconds; then lookups ask the store.
@@ -139,7 +149,7 @@ export class RedisPurges {
         this.#learn(news)
         // The server does not have what was heard of before it was asked: told so, it makes void
         // what was made before.
-        const isBehind = !news.hasMore && this.#known < heard && from < heard
+        const isBehind = !news.hasMore && lacks(this.#known, heard) && from !== heard
         from = isBehind ? heard : this.#known
         hasMore = news.hasMore || isBehind
         if (hasMore) continue
@@ -149,45 +159,47 @@ export class RedisPurges {
     } finally {
       this.#reading = undefined
     }
-    if (this.#missing > this.#known) this.#repair()
+    if (this.#missing > positionOf(this.#known)) this.#repair()
   }
 
   #learn({ isComplete, now, last, floor, run, events }: News): void {
-    this.#newest = Math.max(this.#newest, last)
+    if (positionOf(last) >= this.position) this.#newest = last
     // Marks dropped up to `#known` are known here, so nothing is forgotten for them.
-    if (!isComplete) this.#hooks.onForget(floor > this.#known ? floor : 0)
-    for (const event of events) this.#apply(event, Math.max(0, (now - event.position) / 1000))
-    this.#known = Math.max(this.#known, last)
+    if (!isComplete) this.#hooks.onForget(floor > positionOf(this.#known) ? floor : 0)
+    for (const event of events) this.#apply(event, Math.max(0, (now - positionOf(event.id)) / 1000))
+    if (positionOf(last) >= positionOf(this.#known)) this.#known = last
     this.#run = run
   }
 
-  #apply({ of, name, soft, position }: PurgeEvent, agoMs: number): void {
-    if (this.#applied.has(position)) return
-    this.#applied.add(position)
+  #apply({ of, name, soft, id }: PurgeEvent, agoMs: number): void {
+    const position = positionOf(id)
+    const applied = this.#applied.get(position)
+    if (applied !== undefined && !lacks(applied, id)) return
+    this.#applied.set(position, id)
     if (this.#applied.size > MOST_APPLIED) {
-      for (const oldest of this.#applied) {
+      for (const oldest of this.#applied.keys()) {
         this.#applied.delete(oldest)
         break
       }
     }
-    this.#newest = Math.max(this.#newest, position)
+    if (position > this.position) this.#newest = id
     if (of === 'key') this.#hooks.onPurge(name, { soft })
     else this.#hooks.onMark({ subject: name, soft, position, agoMs })
   }
 
-  #follow(position: Position, prev: Position): void {
-    if (position <= this.#known) return
+  #follow(id: EventId, prev: EventId): void {
+    if (positionOf(id) <= positionOf(this.#known)) return
     if (prev === this.#known) {
-      this.#known = position
+      this.#known = id
       return
     }
-    this.#missing = Math.max(this.#missing, position)
+    this.#missing = Math.max(this.#missing, positionOf(id))
     this.#repair()
   }
 
-  #isImplausible({ position }: PurgeEvent, agoMs: number | undefined): boolean {
+  #isImplausible({ id }: PurgeEvent, agoMs: number | undefined): boolean {
     const isAhead = agoMs !== undefined && agoMs < -AHEAD_MS
-    return isAhead && position > this.#newest + AHEAD_MS * 1000
+    return isAhead && positionOf(id) > this.position + AHEAD_MS * 1000
   }
 
   #confirm(at: number): void {

@@ -1,6 +1,14 @@
 import { StampedeError } from '@stampede/core'
 import { describe, expect, it } from 'vitest'
-import { readAppended, readMessage, readNews, readPosition, writeEvent } from './purge-news.ts'
+import {
+  lacks,
+  readAppended,
+  readId,
+  readMessage,
+  readNews,
+  readPosition,
+  writeEvent,
+} from './purge-news.ts'
 
 const bytes = (...texts: string[]) => texts.map((text) => Buffer.from(text))
 
@@ -11,55 +19,58 @@ describe('an event', () => {
     [{ of: 'subject', name: 't=a b\nc ü', soft: false } as const, 'mht=a b\nc ü'],
   ])('is read as it was written: %j', (purge, text) => {
     expect(writeEvent(purge)).toBe(text)
-    expect(readMessage(`20 10 ${text}`)).toEqual({ ...purge, position: 20, prev: 10 })
+    expect(readMessage(`20-7 10-6 ${text}`)).toEqual({ ...purge, id: '20-7', prev: '10-6' })
   })
 
   it.each([
     '',
     'x',
-    '20 10',
-    '20 10 ',
-    '20 10 mh',
-    '20 10 zhname',
-    '20 10 mxname',
-    '10 20 mhname',
-    '20 20 mhname',
-    '-20 10 mhname',
-    '2e3 10 mhname',
-    '9000000000000000 10 mhname',
-    '99999999999999999999 10 mhname',
-    ' 20 10 mhname',
+    '20-7 10-6',
+    '20-7 10-6 ',
+    '20-7 10-6 mh',
+    '20-7 10-6 zhname',
+    '20-7 10-6 mxname',
+    '20 10 mhname',
+    '10-6 20-7 mhname',
+    '20-7 20-6 mhname',
+    '-20-7 10-6 mhname',
+    '2e3-7 10-6 mhname',
+    '20-x 10-6 mhname',
+    '20-1234567890123456 10-6 mhname',
+    '9000000000000000-7 10-6 mhname',
+    '99999999999999999999-7 10-6 mhname',
+    ' 20-7 10-6 mhname',
   ])('is none: %j', (message) => expect(readMessage(message)).toBeUndefined())
 })
 
 describe('news', () => {
   it('of a log that covers everything', () => {
-    const raw = bytes('LOG', '40', '30', '5', 'run', '20', 'khk', '30', 'ms*')
+    const raw = bytes('LOG', '40', '30-3', '5', 'run', '20-2', 'khk', '30-3', 'ms*')
     expect(readNews(raw)).toEqual({
       isComplete: true,
       hasMore: false,
       now: 40,
-      last: 30,
+      last: '30-3',
       floor: 5,
       run: 'run',
       events: [
-        { of: 'key', name: 'k', soft: false, position: 20 },
-        { of: 'subject', name: '*', soft: true, position: 30 },
+        { of: 'key', name: 'k', soft: false, id: '20-2' },
+        { of: 'subject', name: '*', soft: true, id: '30-3' },
       ],
     })
   })
 
   it('of a page of the log, which is complete as far as it goes', () => {
-    const raw = bytes('PART', '40', '20', '5', 'run', '20', 'khk')
-    expect(readNews(raw)).toMatchObject({ isComplete: true, hasMore: true, last: 20 })
+    const raw = bytes('PART', '40', '20-2', '5', 'run', '20-2', 'khk')
+    expect(readNews(raw)).toMatchObject({ isComplete: true, hasMore: true, last: '20-2' })
   })
 
   it('of marks, which begin without a letter for what they are', () => {
-    const raw = bytes('MORE', '40', '30', '5', 'run', '20', 'ht=red')
+    const raw = bytes('MORE', '40', '30-3', '5', 'run', '20-0', 'ht=red')
     expect(readNews(raw)).toMatchObject({
       isComplete: false,
       hasMore: true,
-      events: [{ of: 'subject', name: 't=red', position: 20 }],
+      events: [{ of: 'subject', name: 't=red', id: '20-0' }],
     })
   })
 
@@ -70,28 +81,33 @@ describe('news', () => {
   ])(
     'with something unknown say that what was made before it may be void',
     (status, event, floor) => {
-      const raw = bytes(status, '40', '30', '5', 'run', '20', event)
+      const raw = bytes(status, '40', '30-3', '5', 'run', '20-2', event)
       const { isComplete, floor: known } = readNews(raw)
       expect([isComplete, known]).toEqual([false, floor])
     },
   )
 
   it('with something of an unknown time say so of all that was made before', () => {
-    expect(readNews(bytes('MARKS', '40', '30', '5', 'run', 'inf', 'x'))).toMatchObject({
+    expect(readNews(bytes('MARKS', '40', '30-3', '5', 'run', 'inf', 'x'))).toMatchObject({
       floor: 30,
     })
-    expect(readNews(bytes('MARKS', '40', '30', '5', 'run', '1.5', 'ht=red'))).toMatchObject({
-      events: [{ position: 30 }],
+    expect(readNews(bytes('MARKS', '40', '30-3', '5', 'run', '1.5', 'ht=red'))).toMatchObject({
+      events: [{ id: '30-3' }],
     })
   })
 
-  it.each([undefined, null, 'x', [], bytes('LOG'), bytes('LOG', '1', 'x', '1')])(
-    'that are no reply of the script are refused: %j',
-    (raw) => {
-      expect(() => readNews(raw)).toThrow(StampedeError)
-      expect(() => readAppended(raw)).toThrow(StampedeError)
-    },
-  )
+  it.each([
+    undefined,
+    null,
+    'x',
+    [],
+    bytes('LOG'),
+    bytes('LOG', '1', 'x', '1'),
+    bytes('LOG', '1', '1', '1'),
+  ])('that are no reply of the script are refused: %j', (raw) => {
+    expect(() => readNews(raw)).toThrow(StampedeError)
+    expect(() => readAppended(raw)).toThrow(StampedeError)
+  })
 })
 
 it('a position is a whole number with room to count on from', () => {
@@ -102,3 +118,20 @@ it('a position is a whole number with room to count on from', () => {
     expect(readPosition(value)).toBeUndefined()
   }
 })
+
+it.each([
+  ['30-3', '20-2', false],
+  ['30-3', '30-3', false],
+  ['30-3', '30-4', true],
+  ['30-3', '31-3', true],
+  // The random number is unknown.
+  ['30-3', '30-0', false],
+  ['30-3', '0-0', false],
+])('a history that ends with %s lacks %s: %j', (last, known, expected) => {
+  expect(lacks(last, known)).toBe(expected)
+})
+
+it.each(['', '1', '1-', '-1', '1-x', '1-1-1', '9000000000000000-1', ' 1-1'])(
+  'an ID is not %j',
+  (text) => expect(readId(text)).toBeUndefined(),
+)
