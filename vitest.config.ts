@@ -16,7 +16,7 @@ const shared = {
 const inFolders = (...folders: string[]): string[] =>
   folders.map((folder) => `test/${folder}/**/*.test.ts`)
 
-const CORE = 'packages/core/src/**/*.test.ts'
+const CORE = 'packages/core/src/**/!(*.property).test.ts'
 
 /** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
@@ -61,7 +61,8 @@ export default defineConfig({
           ...common,
           name: 'core',
           include: [CORE],
-          // Core has no state outside its objects, so its files share their imports.
+          // Core has no state outside its objects, so its files share their imports. Random
+          // cases that measure time stay apart.
           isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },

@@ -9,6 +9,9 @@ import { type FaultyStore, refuse, sharedStores } from './testing/store-doubles.
 const TAGGED = { ttlMs: 10_000, jitter: 0, tags: ['product:42', 'products'] }
 const SWR = { ...TAGGED, staleWhileRevalidateMs: 5_000 }
 
+/** Of the second process: few, so that a test fills them quickly. */
+const MOST_IN_L1 = 100
+
 let clock: ManualClock
 let transcript: Transcript
 let stores: { a: FaultyStore; b: FaultyStore }
@@ -21,7 +24,7 @@ beforeEach(() => {
   transcript = new Transcript()
   stores = sharedStores()
   a = createStampede({ store: stores.a, clock })
-  b = createStampede({ store: stores.b, clock })
+  b = createStampede({ store: stores.b, clock, l1: { maxEntries: MOST_IN_L1 } })
   transcript.record(a, 'a').record(b, 'b')
   origin = new ScriptedOrigin()
 })
@@ -169,7 +172,7 @@ describe('a purge by tag', () => {
 
   it('costs one more look-up where only the store has the value', async () => {
     await filled()
-    for (let n = 0; n < 20_000; n++) await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
+    for (let n = 0; n < 2 * MOST_IN_L1; n++) await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
     await a.purge({ tag: 'products' })
     stores.b.calls.length = 0
     await refilled(b, 'new')
