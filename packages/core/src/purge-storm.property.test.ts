@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createStampede, type PurgeTarget, type Stampede } from './index.ts'
 import { CONFIRMED_FOR_MS } from './ports/store.ts'
+import { runs } from './testing/hostile.ts'
 import { ManualClock } from './testing/index.ts'
 import { type NetworkMember, PurgeNetwork } from './testing/purge-network.ts'
 
@@ -209,7 +210,7 @@ describe('any storm of purges', () => {
           }
         },
       ),
-      { numRuns: 300 },
+      runs(400),
     )
     expect(counted.purges).toBeGreaterThan(100)
     expect(counted.answers).toBeGreaterThan(500)
