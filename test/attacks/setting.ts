@@ -29,8 +29,20 @@ export interface Setting {
   open(target: string): Promise<Attacked>
 }
 
-const OLDER = ['express4', 'koa2'] as const
-const CURRENT = FRAMEWORKS.filter((each) => !OLDER.some((older) => older === each))
+type Place = readonly [(typeof FRAMEWORKS)[number], 'in memory' | 'in Redis, two processes']
+
+/** Where `npm test` runs each case: on each kind of framework, and on each kind of store. */
+const CURRENT: readonly Place[] = [
+  ['express', 'in memory'],
+  ['express', 'in Redis, two processes'],
+  ['koa', 'in memory'],
+  ['node', 'in memory'],
+]
+const ALL = FRAMEWORKS.flatMap((framework): Place[] => [
+  [framework, 'in memory'],
+  [framework, 'in Redis, two processes'],
+])
+const OTHERS = ALL.filter((place) => !CURRENT.some((each) => `${each}` === `${place}`))
 
 let stopsAtEnd = false
 
@@ -38,17 +50,16 @@ let stopsAtEnd = false
 export function describeAttacks(title: string, cases: (setting: Setting) => void): void {
   if (!stopsAtEnd) afterAll(stopFleetOfFile)
   stopsAtEnd = true
-  describe.each([...ofThisRun(CURRENT, OLDER)])(`${title}: %s`, (framework) => {
+  describe.each([...ofThisRun(CURRENT, OTHERS)])(`${title}: %s %s`, (framework, store) => {
     const isKoa = framework.startsWith('koa')
-    describe('in memory', () =>
-      cases({ framework, isKoa, open: (name) => inMemory(framework, name) }))
-    describe('in Redis, two processes', () => {
-      let fleet: Fleet
-      beforeAll(async () => {
-        fleet = await fleetOfFile()
-      })
-      cases({ framework, isKoa, open: (name) => inRedis(fleet, framework, name) })
+    if (store === 'in memory') {
+      return cases({ framework, isKoa, open: (name) => inMemory(framework, name) })
+    }
+    let fleet: Fleet
+    beforeAll(async () => {
+      fleet = await fleetOfFile()
     })
+    cases({ framework, isKoa, open: (name) => inRedis(fleet, framework, name) })
   })
 }
 

@@ -122,10 +122,10 @@ describe('a slow origin', () => {
   it('keeps its lease by renewal: nobody else calls it', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
-      originDelayMs: 1_500,
       cache: { ttlMs: 60_000, leaseMs: 300 },
     })
     await fleet.warmUp()
+    fleet.origin.answer('/slow', { delayMs: 1_500 })
     const answers = await burst(fleet.urls('/slow'), 20)
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['/slow #1']))
     expect(fleet.origin.calls('/slow')).toBe(1)
