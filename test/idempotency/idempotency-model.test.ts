@@ -180,12 +180,14 @@ type Step =
   | { do: 'settle'; as: 'completed' | 'released'; force: boolean; keepMs: number }
   | { do: 'advance'; ms: number }
 
-/** Far apart, so that what real time adds between two steps never decides. */
-const LEASES_MS = [20_000, 60_000]
-const RETENTION_MS = 400_000
-const KEEPS_MS = [150_000, 600_000]
-const ADVANCES_MS = [1_000, 15_000, 45_000, 100_000, 500_000]
-const SLACK_MS = 900
+/** Whole minutes: longer than a test may take, so that the real time of its steps never decides. */
+const MINUTE_MS = 60_000
+const LEASES_MS = [20 * MINUTE_MS, 60 * MINUTE_MS]
+const RETENTION_MS = 400 * MINUTE_MS
+const KEEPS_MS = [150 * MINUTE_MS, 600 * MINUTE_MS]
+const ADVANCES_MS = [1, 15, 45, 100, 500].map((minutes) => minutes * MINUTE_MS)
+/** More than the real time of a sequence. */
+const SLACK_MS = 50_000
 const PRINTS: readonly Fingerprints[] = [
   { exact: 'a', canonical: 'A' },
   { exact: 'a2', canonical: 'A' },
@@ -528,6 +530,28 @@ describe('an idempotency store does what the model says:', () => {
 
   it('Redis, with two', async () => {
     await check('Redis, two processes', steps(2), 100, playOnRedis)
+  })
+
+  it('Redis, when every step takes two seconds', async () => {
+    const key = `model ${++runs}`
+    const bench = redisBench(key)
+    const slow: Bench = { ...bench, heard: () => bench.pass(2_000).then(() => bench.heard()) }
+    player = new Player(slow, key)
+    const again = { do: 'begin', process: 0, print: 0, wait: false, maxAttempts: 3 } as const
+    const begin = { ...again, leaseMs: 20 * MINUTE_MS, onLeaseExpired: 'takeover' } as const
+    const outcomes = await player.playAll([
+      { ...begin, again: false },
+      { do: 'advance', ms: 15 * MINUTE_MS },
+      ...Array.from({ length: 4 }, () => ({ do: 'advance', ms: MINUTE_MS }) as const),
+      { ...begin, again: false },
+      { do: 'advance', ms: MINUTE_MS },
+      { ...begin, again: false },
+    ])
+    expect(outcomes.filter((each) => each.startsWith('begin'))).toEqual([
+      'begin: begun',
+      'begin: busy',
+      'begin: begun',
+    ])
   })
 
   it('and memory and Redis say the same to one process', async () => {
