@@ -73,7 +73,7 @@ function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Obtai
   }
   const running = rt.running.get(key)
   if (running === undefined) return undefined
-  return { type: matches(running.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
+  return { type: matches(running.claim.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
 }
 
 /** As the stores do it. */
