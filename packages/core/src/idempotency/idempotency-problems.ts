@@ -5,6 +5,18 @@ import type { IdempotencyOutcome } from '../events.ts'
 import { problem } from '../http/problem.ts'
 import type { HeaderList, Reply } from '../ports/exchange.ts'
 
+export type RefusalCode =
+  | 'idempotency-key-missing'
+  | 'idempotency-key-invalid'
+  | 'idempotency-key-duplicate'
+  | 'idempotency-key-reused'
+  | 'idempotency-in-progress'
+  | 'idempotency-outcome-uncertain'
+  | 'idempotency-response-not-retained'
+  | 'idempotency-request-too-large'
+  | 'idempotency-request-incomplete'
+  | 'idempotency-store-unavailable'
+
 interface Refusal {
   /** As events name it. */
   readonly outcome: IdempotencyOutcome
@@ -15,7 +27,7 @@ interface Refusal {
   readonly retryable?: true
 }
 
-const REFUSALS = {
+const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
   'idempotency-key-missing': {
     outcome: 'key-missing',
     status: 400,
@@ -85,9 +97,7 @@ const REFUSALS = {
       'The request was not processed, since it cannot be protected from being run twice at the moment.',
     retryable: true,
   },
-} as const satisfies Readonly<Record<string, Refusal>>
-
-export type RefusalCode = keyof typeof REFUSALS
+}
 
 export interface Refused {
   readonly outcome: IdempotencyOutcome
@@ -100,8 +110,7 @@ export function refuse(
   docsUrl: string | undefined,
   { detail, original }: { detail?: string; original?: { status: number; location?: string } } = {},
 ): Refused {
-  const refusal: Refusal = REFUSALS[code]
-  const { status, title, outcome, retryable = false } = refusal
+  const { status, title, outcome, retryable = false, ...refusal } = REFUSALS[code]
   const headers: Array<HeaderList[number]> = []
   if (retryable) headers.push(['retry-after', '1'])
   if (docsUrl !== undefined) headers.push(['link', `<${docsUrl}>; rel="describedby"`])
