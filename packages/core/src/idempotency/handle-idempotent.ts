@@ -9,12 +9,7 @@ import { type Attempt, type Directed, direct } from './attempt.ts'
 import type { Claim } from './claim.ts'
 import { customFingerprint, fingerprint } from './fingerprint.ts'
 import { keptFrom } from './given-answer.ts'
-import {
-  type IdempotencyRuleSet,
-  type Reconcile,
-  type Reconciled,
-  scopeText,
-} from './idempotency-options.ts'
+import { type IdempotencyRuleSet, type Reconcile, scopeText } from './idempotency-options.ts'
 import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Kept } from './kept-response.ts'
@@ -146,7 +141,14 @@ async function run<Native>(journey: Journey<Native>, running: Running): Promise<
   const directed = direct(rt, journey.key, running)
   if (running.begun.isRecovery && rules.reconcile !== undefined) {
     const found = await reconcile(journey, directed, running, rules.reconcile)
-    if (found !== 'takeover') return settleFound(journey, found, running)
+    if (found === 'uncertain') {
+      await running.finish({ as: 'uncertain' })
+      return replay(journey, { type: 'uncertain' })
+    }
+    if (found !== 'takeover') {
+      await running.finish({ as: 'completed', kept: found })
+      return replay(journey, { type: 'done', kept: found, from: 'store' })
+    }
     if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
   }
   report(journey, running.begun.isRecovery ? 'recovered' : 'started')
@@ -168,33 +170,15 @@ async function reconcile<Native>(
   { attempt }: Directed,
   running: Running,
   ask: Reconcile<Native>,
-): Promise<Reconciled> {
+): Promise<'takeover' | 'uncertain' | Kept> {
   try {
-    return await ask(attempt, exchange.native)
+    const found = await ask(attempt, exchange.native)
+    if (found === 'takeover' || found === 'uncertain') return found
+    return keptFrom('idempotency.onLeaseExpired', found)
   } catch (error) {
     running.abandon('onLeaseExpired failed')
     throw error
   }
-}
-
-async function settleFound<Native>(
-  journey: Journey<Native>,
-  found: Exclude<Reconciled, 'takeover'>,
-  running: Running,
-): Promise<void> {
-  if (found === 'uncertain') {
-    await running.finish({ as: 'uncertain' })
-    return replay(journey, { type: 'uncertain' })
-  }
-  let kept: Kept
-  try {
-    kept = keptFrom('idempotency.onLeaseExpired', found)
-  } catch (error) {
-    running.abandon('onLeaseExpired gave no answer')
-    throw error
-  }
-  await running.finish({ as: 'completed', kept })
-  replay(journey, { type: 'done', kept, from: 'store' })
 }
 
 function turnAway<Native>(journey: Journey<Native>, code: RefusalCode): void {
