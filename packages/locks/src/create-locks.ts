@@ -1,6 +1,6 @@
 // createLocks: distributed locks for what is not a response: jobs, workers, critical sections.
 
-import { LeaseKeeper, newToken, optionError } from '@stampede/core/store'
+import { type Clock, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
 import { Contender, type Waiter } from './contender.ts'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
@@ -137,36 +137,29 @@ class LockTable implements Locks {
   }
 
   /** Waits in the queue: FIFO among processes, and within this one. */
-  #queue(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
+  #queue(key: string, plan: AcquirePlan): Promise<Lease> {
     this.#assertOpen(key)
     const { clock } = this.#context
     const contender = this.#contender(this.#full(key))
     return new Promise((resolve, reject) => {
-      const end = () => {
-        timer?.cancel()
-        stop()
-      }
-      const waiter: Waiter = {
-        leaseMs,
-        resolve(lease) {
-          end()
-          resolve(lease)
-        },
-        reject(error) {
-          end()
-          reject(error)
-        },
-        abort: (reason) => giveUp(aborted(key, reason)),
-      }
       const giveUp = (error: LockError) => {
         contender.waiters.delete(waiter)
         waiter.reject(error)
         contender.leaveIfAlone()
       }
-      const stop = onAbort(signal, () => giveUp(aborted(key, signal?.reason)))
-      const timer = Number.isFinite(waitMs)
-        ? clock.setTimer(waitMs, () => giveUp(waitTimeout(key, waitMs)))
-        : undefined
+      const stop = limitWait(clock, key, plan, giveUp)
+      const waiter: Waiter = {
+        leaseMs: plan.leaseMs,
+        resolve(lease) {
+          stop()
+          resolve(lease)
+        },
+        reject(error) {
+          stop()
+          reject(error)
+        },
+        abort: (reason) => giveUp(aborted(key, reason)),
+      }
       contender.waiters.add(waiter)
       contender.pump()
     })
@@ -221,26 +214,13 @@ class LockTable implements Locks {
   }
 
   /** Waits for its siblings no longer than for anything else. */
-  async #nest(key: string, within: Lease, { signal, waitMs }: AcquirePlan): Promise<Lease> {
+  async #nest(key: string, within: Lease, plan: AcquirePlan): Promise<Lease> {
     if (within.key !== key) {
       const fix = `pass a lease of ${key}; this one is of another key`
       throw optionError('acquire.within', within.key, fix)
     }
-    if (waitMs === 0) return within.nest()
-    const giveUp = new AbortController()
-    const stop = onAbort(signal, () => giveUp.abort(signal?.reason))
-    const timedOut = waitTimeout(key, waitMs)
-    const timer = Number.isFinite(waitMs)
-      ? this.#context.clock.setTimer(waitMs, () => giveUp.abort(timedOut))
-      : undefined
-    try {
-      return await within.nestLater(giveUp.signal)
-    } catch (error) {
-      throw giveUp.signal.reason === timedOut ? timedOut : error
-    } finally {
-      timer?.cancel()
-      stop()
-    }
+    if (plan.waitMs === 0) return within.nest()
+    return within.nestLater((giveUp) => limitWait(this.#context.clock, key, plan, giveUp))
   }
 
   #contender(full: string): Contender {
@@ -257,5 +237,22 @@ class LockTable implements Locks {
 
   #assertOpen(key: string): void {
     if (this.#closing !== undefined) throw aborted(key, CLOSED)
+  }
+}
+
+/** Calls `giveUp` when the signal aborts, or after `waitMs`. Returns how to stop. */
+function limitWait(
+  clock: Clock,
+  key: string,
+  { waitMs, signal }: AcquirePlan,
+  giveUp: (error: LockError) => void,
+): () => void {
+  const stop = onAbort(signal, () => giveUp(aborted(key, signal?.reason)))
+  const timer = Number.isFinite(waitMs)
+    ? clock.setTimer(waitMs, () => giveUp(waitTimeout(key, waitMs)))
+    : undefined
+  return () => {
+    timer?.cancel()
+    stop()
   }
 }

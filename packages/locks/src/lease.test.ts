@@ -1,6 +1,6 @@
 import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
-import { LockError } from './errors.ts'
+import { aborted, LockError } from './errors.ts'
 import { Lease, type Released } from './lease.ts'
 
 function setUp(leaseMs = 1_000) {
@@ -240,11 +240,14 @@ describe('a nested lease', () => {
 })
 
 describe('those who wait for a nested lease', () => {
+  /** Never gives up. */
+  const patient = () => () => {}
+
   it('enter one after another, in their order', async () => {
     const { lease } = setUp()
     const entered: number[] = []
     const enter = async (n: number) => {
-      await using _ = await lease.nestLater()
+      await using _ = await lease.nestLater(patient)
       entered.push(n)
       await Promise.resolve()
       expect(entered.at(-1)).toBe(n)
@@ -256,14 +259,15 @@ describe('those who wait for a nested lease', () => {
   it('are not held up by one that gave up', async () => {
     const { lease } = setUp()
     const open = lease.nest()
-    const giveUp = new AbortController()
-    const impatient = lease.nestLater(giveUp.signal)
-    const patient = lease.nestLater()
-    giveUp.abort(new Error('no time'))
+    const impatient = lease.nestLater((giveUp) => {
+      queueMicrotask(() => giveUp(aborted('k', new Error('no time'))))
+      return () => {}
+    })
+    const waiting = lease.nestLater(patient)
     await expect(impatient).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
     await open.release()
     const outcome = await Promise.race([
-      patient.then(() => 'entered'),
+      waiting.then(() => 'entered'),
       new Promise((resolve) => setImmediate(() => resolve('still waits'))),
     ])
     expect(outcome).toBe('entered')
@@ -272,7 +276,7 @@ describe('those who wait for a nested lease', () => {
   it('are all rejected when the lease ends', async () => {
     const { lease } = setUp()
     lease.nest()
-    const waiting = [lease.nestLater(), lease.nestLater(), lease.nestLater()]
+    const waiting = [lease.nestLater(patient), lease.nestLater(patient), lease.nestLater(patient)]
     const outcomes = Promise.allSettled(waiting)
     lease.revoke('another has it')
     for (const outcome of await outcomes) {

@@ -2,7 +2,7 @@
 // is needed to know that a lease is over, so a frozen Redis cannot keep a holder in the dark.
 
 import { type Clock, driftMs, type Timer } from '@stampede/core/store'
-import { aborted, busy, type LockError, lost } from './errors.ts'
+import { busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
 
 export type Released = 'released' | 'lost' | 'unknown'
@@ -121,24 +121,30 @@ export class Lease implements AsyncDisposable {
     return nested
   }
 
-  /** For `acquire({ within })`: `nest()` as soon as the nested lease that is open is released. */
-  async nestLater(signal?: AbortSignal): Promise<Lease> {
-    while (this.#nested !== undefined) {
-      await new Promise<void>((resolve, reject) => {
-        const end = (settle: () => void) => {
-          this.#nestedWaiters.delete(wake)
-          for (const stop of stops) stop()
-          settle()
+  /**
+   * For `acquire({ within })`: `nest()` as soon as the nested lease that is open is released. `limit`
+   * is given what ends the wait, and returns how to stop.
+   */
+  nestLater(limit: (giveUp: (error: LockError) => void) => () => void): Promise<Lease> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => {
+        this.#nestedWaiters.delete(nest)
+        for (const stop of stops) stop()
+        settle()
+      }
+      const giveUp = (error: unknown) => end(() => reject(error))
+      const nest = () => {
+        try {
+          const nested = this.nest()
+          end(() => resolve(nested))
+        } catch (error) {
+          giveUp(error)
         }
-        const wake = () => end(resolve)
-        const stops = [
-          onAbort(this.signal, () => end(() => reject(this.signal.reason))),
-          onAbort(signal, () => end(() => reject(aborted(this.key, signal?.reason)))),
-        ]
-        this.#nestedWaiters.add(wake)
-      })
-    }
-    return this.nest()
+      }
+      const stops = [onAbort(this.signal, () => giveUp(this.signal.reason)), limit(giveUp)]
+      this.#nestedWaiters.add(nest)
+      if (this.#nested === undefined) nest()
+    })
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -7,6 +7,7 @@ import {
   optionError,
   readChoice,
   readDurationMs,
+  readNumber,
   systemClock,
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
@@ -40,51 +41,95 @@ export interface AcquireOptions {
   within?: Lease
 }
 
-export interface LocksConfig {
-  readonly store: LockStore
+export interface QuorumOptions {
+  prefix?: string
+  /** Default 10 000. */
+  leaseMs?: number
+  /** Default 30 000. */
+  waitMs?: number
+  /** Longest wait for one node. Default a hundredth of the lease, at least 5 and at most 50. */
+  nodeTimeoutMs?: number
+  /** Longest pause before the next attempt; the pause is random. Default 200. */
+  retryDelayMs?: number
+  /** For tests. */
+  clock?: Clock
+  random?: () => number
+}
+
+/** Of one store or of many. */
+interface CommonConfig {
   readonly prefix: string
   readonly leaseMs: number
   readonly waitMs: number
-  readonly maxHoldMs: number
-  readonly wait: 'push' | 'poll'
   readonly clock: Clock
   readonly random: () => number
 }
 
-const NAMES = [
-  'store',
-  'prefix',
-  'leaseMs',
-  'waitMs',
-  'maxHoldMs',
-  'wait',
-  'clock',
-  'random',
-] as const
+export interface LocksConfig extends CommonConfig {
+  readonly store: LockStore
+  readonly maxHoldMs: number
+  readonly wait: 'push' | 'poll'
+}
 
+export interface QuorumConfig extends CommonConfig {
+  readonly nodes: readonly LockStore[]
+  readonly quorum: number
+  readonly nodeTimeoutMs: number | undefined
+  readonly retryDelayMs: number
+}
+
+type Bag = Readonly<Record<string, unknown>>
+
+const COMMON = ['prefix', 'leaseMs', 'waitMs', 'clock', 'random']
 /** Shorter leases end before a renewal can come back. */
 const SHORTEST_LEASE_MS = 50
 
-export function readLocksOptions(options: LocksOptions): LocksConfig {
-  const where = 'createLocks'
-  const bag = checkNames(where, options, NAMES)
-  const store = (bag.store as LocksOptions['store'] | undefined)?.locks
-  if (typeof store?.acquire !== 'function') {
-    throw optionError(`${where}.store`, bag.store, 'pass redisStore(redis) or memoryStore()')
-  }
+function readCommon(where: string, bag: Bag): CommonConfig {
   const prefix = bag.prefix ?? ''
   if (typeof prefix !== 'string') {
     throw optionError(`${where}.prefix`, prefix, "use a string such as 'jobs:'")
   }
   return {
-    store,
     prefix,
     leaseMs: readDurationMs(where, bag, 'leaseMs', SHORTEST_LEASE_MS) ?? 10_000,
     waitMs: readWaitMs(where, bag) ?? 30_000,
-    maxHoldMs: readDurationMs(where, bag, 'maxHoldMs', 1) ?? 300_000,
-    wait: readChoice(where, bag, 'wait', ['push', 'poll']) ?? 'push',
     clock: (bag.clock as Clock | undefined) ?? systemClock,
     random: (bag.random as (() => number) | undefined) ?? Math.random,
+  }
+}
+
+export function readLocksOptions(options: LocksOptions): LocksConfig {
+  const where = 'createLocks'
+  const bag = checkNames(where, options, [...COMMON, 'store', 'maxHoldMs', 'wait'])
+  const store = (bag.store as LocksOptions['store'] | undefined)?.locks
+  if (typeof store?.acquire !== 'function') {
+    throw optionError(`${where}.store`, bag.store, 'pass redisStore(redis) or memoryStore()')
+  }
+  return {
+    ...readCommon(where, bag),
+    store,
+    maxHoldMs: readDurationMs(where, bag, 'maxHoldMs', 1) ?? 300_000,
+    wait: readChoice(where, bag, 'wait', ['push', 'poll']) ?? 'push',
+  }
+}
+
+export function readQuorumOptions(
+  stores: ReadonlyArray<{ readonly locks: LockStore }>,
+  options: QuorumOptions | undefined,
+): QuorumConfig {
+  const where = 'createQuorumLocks'
+  if (!Array.isArray(stores) || stores.length < 1 || stores.some((store) => !store?.locks)) {
+    const fix = 'pass an array of stores, one per independent master'
+    throw optionError(`${where}: stores`, stores, fix)
+  }
+  const bag = checkNames(where, options, [...COMMON, 'nodeTimeoutMs', 'retryDelayMs'])
+  const timeout = { min: 1, max: 60_000, unit: 'milliseconds' }
+  return {
+    ...readCommon(where, bag),
+    nodes: stores.map((store) => store.locks),
+    quorum: Math.floor(stores.length / 2) + 1,
+    nodeTimeoutMs: readNumber(where, bag, 'nodeTimeoutMs', timeout),
+    retryDelayMs: readDurationMs(where, bag, 'retryDelayMs') ?? 200,
   }
 }
 
@@ -118,6 +163,6 @@ export function readAcquireOptions(
   }
 }
 
-function readWaitMs(where: string, bag: Readonly<Record<string, unknown>>): number | undefined {
+function readWaitMs(where: string, bag: Bag): number | undefined {
   return bag.waitMs === Number.POSITIVE_INFINITY ? bag.waitMs : readDurationMs(where, bag, 'waitMs')
 }

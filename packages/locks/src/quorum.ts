@@ -15,8 +15,13 @@ import {
 } from '@stampede/core/store'
 import { aborted, busy, unavailable, waitTimeout } from './errors.ts'
 import { Lease, type Released, type Term } from './lease.ts'
-import { type AcquireOptions, readAcquireOptions } from './options.ts'
-import { type QuorumConfig, type QuorumOptions, readQuorumOptions } from './quorum-options.ts'
+import {
+  type AcquireOptions,
+  type QuorumConfig,
+  type QuorumOptions,
+  readAcquireOptions,
+  readQuorumOptions,
+} from './options.ts'
 import { sleep } from './sleep.ts'
 
 /** A lease without a fence: no majority can give one that rises without an exception. */

@@ -354,8 +354,7 @@ describe('Idempotency-Key', () => {
 const PROBLEMS: readonly string[] = [
   'The key is empty.',
   'The key is longer than 255 characters.',
-  'The quoted key is not closed, or has a character or an escape it may not have.',
-  'What follows the quoted key are no parameters (RFC 9651, section 3.1.2).',
+  'The quoted key is no string with parameters (RFC 9651, section 3.3.3).',
   'A key without quotes is visible ASCII without quote, comma, semicolon, backslash.',
 ]
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseDictionary, parseList } from './structured-fields.ts'
+import { parseDictionary, parseItem, parseList } from './structured-fields.ts'
 
 const SEED = { seed: 9651, numRuns: 2_000 }
 
@@ -84,6 +84,7 @@ describe('values (RFC 9651 §4.2.3.1)', () => {
     ['?1', TRUE],
     ['?0', { type: 'boolean', value: false }],
     [':aGk=:', { type: 'bytes', value: 'aGk=' }],
+    [':aGk:', { type: 'bytes', value: 'aGk' }],
     ['::', { type: 'bytes', value: '' }],
     ['@-1659578233', { type: 'date', value: -1_659_578_233 }],
     ['%"f%c3%bc"', { type: 'display-string', value: 'fü' }],
@@ -107,6 +108,11 @@ describe('values (RFC 9651 §4.2.3.1)', () => {
     ['?'],
     [':a*:'],
     [':a'],
+    [':a:'],
+    [':=:'],
+    [':aGk==:'],
+    [':aG=k:'],
+    [':aGkt=:'],
     ['@1.5'],
     ['@'],
     ['@1000000000000000'],
@@ -116,6 +122,17 @@ describe('values (RFC 9651 §4.2.3.1)', () => {
     ["'a'"],
     ['&'],
   ])('%s is none', (text) => expect(bare(text)).toBe('no dictionary'))
+})
+
+describe('an Item (RFC 9651 §4.2.3)', () => {
+  it('is one value with its parameters', () => {
+    expect(parseItem('"a, b";p=1;q')).toEqual({ type: 'string', value: 'a, b' })
+    expect(parseItem('12')).toEqual(integer(12))
+  })
+
+  it.each([[''], ['(a)'], ['a, b'], ['a '], [' a'], ['"a"b'], ['a;']])('is not %j', (text) =>
+    expect(parseItem(text)).toBeUndefined(),
+  )
 })
 
 describe('whatever a handler sends', () => {

@@ -1,6 +1,6 @@
-// Dictionaries and Lists of Structured Fields (RFC 9651), read strictly: an invalid field counts as
-// absent. Parameters, and the items of inner lists, are read and dropped, since they are not used
-// here.
+// Dictionaries, Lists and Items of Structured Fields (RFC 9651), read strictly. An invalid field
+// counts as absent. Parameters, and the items of inner lists, are read and dropped, since they are
+// not used here.
 // https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
 
 /** RFC 9651 §3.3; of an inner list only that it is one. */
@@ -15,19 +15,14 @@ export type Member =
  * dictionary. One element per line of the field. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.2
  */
 export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, Member> | undefined {
-  const input = new Input(lines.join(', '))
   const members = new Map<string, Member>()
-  input.take(/ +/y)
-  while (!input.isEmpty) {
+  const isWhole = readMembers(lines, (input) => {
     const key = input.take(KEY)
     const member = key === undefined ? undefined : readMember(input)
-    if (key === undefined || member === undefined) return undefined
-    members.set(key, member)
-    input.take(/[ \t]+/y)
-    if (input.isEmpty) break
-    if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return undefined
-  }
-  return members
+    if (key !== undefined && member !== undefined) members.set(key, member)
+    return member !== undefined
+  })
+  return isWhole ? members : undefined
 }
 
 /**
@@ -35,18 +30,33 @@ export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, M
  * https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1
  */
 export function parseList(lines: readonly string[]): readonly Member[] | undefined {
-  const input = new Input(lines.join(', '))
   const members: Member[] = []
+  const isWhole = readMembers(lines, (input) => {
+    const member = readValue(input)
+    if (member !== undefined) members.push(member)
+    return member !== undefined
+  })
+  return isWhole ? members : undefined
+}
+
+/** RFC 9651 §4.2.3: an Item and its parameters, and nothing after them. */
+export function parseItem(text: string): Item | undefined {
+  const input = new Input(text)
+  const item = readItem(input)
+  return item !== undefined && readParameters(input) && input.isEmpty ? item : undefined
+}
+
+/** Separated by commas. False if `readOne` could not read one, or something else is between them. */
+function readMembers(lines: readonly string[], readOne: (input: Input) => boolean): boolean {
+  const input = new Input(lines.join(', '))
   input.take(/ +/y)
   while (!input.isEmpty) {
-    const member = readValue(input)
-    if (member === undefined) return undefined
-    members.push(member)
+    if (!readOne(input)) return false
     input.take(/[ \t]+/y)
     if (input.isEmpty) break
-    if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return undefined
+    if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return false
   }
-  return members
+  return true
 }
 
 const KEY = /[a-z*][a-z0-9_\-.*]*/y
@@ -105,11 +115,13 @@ function readParameters(input: Input): boolean {
   return true
 }
 
-type Item = Exclude<Member, { type: 'inner-list' }>
+/** RFC 9651 §3.3, without parameters. */
+export type Item = Exclude<Member, { type: 'inner-list' }>
 
 const STRING = /"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"/y
 const TOKEN = /[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*/y
-const BYTES = /:([A-Za-z0-9+/=]*):/y
+/** Base64 in whole groups of four characters. Of the last one, the padding may be left out. */
+const BYTES = /:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}={0,2}|[A-Za-z0-9+/]{3}=?)?):/y
 const DATE = /@(-?\d{1,15})(?![\d.])/y
 const DISPLAY_STRING = /%"((?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*)"/y
 

@@ -49,6 +49,8 @@ export interface Directed {
   readonly said: Readonly<Said>
 }
 
+const NEVER = new AbortController().signal
+
 /** Without `running` nothing is remembered: the request goes unprotected. */
 export function direct(
   rt: IdempotencyRuntime,
@@ -60,14 +62,13 @@ export function direct(
     said.verdict = verdict
   }
   const underWay = new Map<string, Promise<unknown>>()
-  const never = new AbortController().signal
   const attempt: Attempt = {
-    number: running?.attempt ?? 1,
-    isRecovery: running?.isRecovery ?? false,
-    fence: publicFence(running?.grant.fence ?? ''),
+    number: running?.begun.attempt ?? 1,
+    isRecovery: running?.begun.isRecovery ?? false,
+    fence: publicFence(running?.begun.grant.fence ?? ''),
     // Read anew each time: after a suspension the clock knows that the lease is over before any timer does.
     get signal() {
-      return running?.signal ?? never
+      return running?.signal ?? NEVER
     },
     childKey: (name) => rt.names.childKey(key, readName('childKey', name)),
     step<T>(name: string, work: () => T | Promise<T>): Promise<T> {

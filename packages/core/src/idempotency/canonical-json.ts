@@ -16,17 +16,22 @@ export function canonicalJson(text: string): string | undefined {
   try {
     // Only whether it is JSON: what it reads is not looked at.
     JSON.parse(text)
-    return new Writer(text).write()
   } catch {
     return undefined
   }
+  return canonicalText(text)
+}
+
+/** The same for a text that is known to be JSON. */
+export function canonicalText(json: string): string | undefined {
+  return new Writer(json).write()
 }
 
 /** The same for what a parser made of it; `undefined` for what JSON has no form for. */
 export function canonicalValue(value: unknown): string | undefined {
   try {
     const json = jsonOf(value)
-    return json === undefined ? undefined : canonicalJson(json)
+    return json === undefined ? undefined : canonicalText(json)
   } catch {
     return undefined
   }

@@ -22,11 +22,13 @@ export interface Claim {
   readonly name: string
   readonly fingerprints: Fingerprints
   readonly policy: AttemptPolicy
+  /** The request as its framework has it; a job has none. */
+  readonly native?: unknown
 }
 
 /** An attempt at work in this process. */
 export interface RunningAttempt {
-  readonly fingerprints: Fingerprints
+  readonly claim: Claim
   /** Lets the lease run out: the outcome is unknown. */
   abandon(why: string): void
   /** Asks the store whether the lease is still ours: an operator may have settled the key. */

@@ -8,7 +8,7 @@ import { type RequestHeaders, requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { RequestBody } from '../ports/idempotent-exchange.ts'
-import { canonicalJson, canonicalValue, jsonOf } from './canonical-json.ts'
+import { canonicalJson, canonicalText, canonicalValue, jsonOf } from './canonical-json.ts'
 import type { KeyedHash } from './keyed-hash.ts'
 
 /** `bytes`: only the same bytes are the same. */
@@ -128,7 +128,7 @@ function ofValue(value: unknown, mode: FingerprintMode): Content | 'unseen' | 't
     return error instanceof RangeError ? 'too-large' : 'unseen'
   }
   if (json === undefined) return 'unseen'
-  const canonical = canonicalJson(json)
+  const canonical = canonicalText(json)
   const isExact = mode === 'bytes' || canonical === undefined
   return {
     exact: isExact ? [Buffer.from(json)] : undefined,

@@ -3,20 +3,14 @@
 
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
-import { parseIdempotencyKey } from '../http/idempotency-key.ts'
-import type { Reply } from '../ports/exchange.ts'
+import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { type Attempt, type Directed, direct } from './attempt.ts'
-import type { Claim, RunningAttempt } from './claim.ts'
+import type { Claim } from './claim.ts'
 import { customFingerprint, fingerprint } from './fingerprint.ts'
 import { keptFrom } from './given-answer.ts'
-import {
-  type IdempotencyRuleSet,
-  type Reconcile,
-  type Reconciled,
-  scopeText,
-} from './idempotency-options.ts'
-import { type RefusalCode, refuse } from './idempotency-problems.ts'
+import { type IdempotencyRuleSet, type Reconcile, scopeText } from './idempotency-options.ts'
+import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Kept } from './kept-response.ts'
 import { type Obtained, obtain } from './obtain.ts'
@@ -49,19 +43,19 @@ export function handleIdempotent<Native>(
   if (field.type === 'key') return identify(journey, field.key)
   if (field.type === 'missing') {
     if (!rules.required(exchange.native)) return exchange.bypass([])
-    return answer(journey, 'key-missing', refusal(rules, 'idempotency-key-missing'))
+    return turnAway(journey, 'idempotency-key-missing')
   }
   const code = field.type === 'duplicate' ? 'idempotency-key-duplicate' : 'idempotency-key-invalid'
   const detail = field.type === 'invalid' ? { detail: field.problem } : {}
-  return answer(journey, 'key-invalid', refuse(code, rules.docsUrl, detail))
+  answer(journey, refuse(code, rules.docsUrl, detail))
 }
 
 /** One key under any of its names; under two of them it must be the same. */
 function readKey<Native>(
   rules: IdempotencyRuleSet<Native>,
   exchange: IdempotentExchange<Native>,
-): ReturnType<typeof parseIdempotencyKey> {
-  let found: ReturnType<typeof parseIdempotencyKey> = { type: 'missing' }
+): KeyField {
+  let found: KeyField = { type: 'missing' }
   for (const name of rules.headers) {
     const field = parseIdempotencyKey(exchange.lines(name), rules.strict)
     if (field.type === 'missing') continue
@@ -77,23 +71,16 @@ async function identify<Native>(journey: Journey<Native>, rawKey: string): Promi
   const scope = await readScope(rules, exchange.native)
   const key = rt.names.recordKey('http', scope, rawKey)
   // Mounted twice, on the app and on a router say: to itself a request is no duplicate.
-  if (isOwn(rt, key, exchange.native)) return exchange.bypass([])
+  if (rt.running.get(key)?.claim.native === exchange.native) return exchange.bypass([])
   const fingerprints = await readFingerprints(journey)
   if (fingerprints === 'unseen') throw bodyUnseen()
   if (fingerprints === 'too-large' || fingerprints === 'incomplete') {
-    return answer(journey, fingerprints, refusal(rules, `idempotency-request-${fingerprints}`))
+    return turnAway(journey, `idempotency-request-${fingerprints}`)
   }
   journey.key = key
   journey.name = rawKey
-  return claim(journey, { key, name: rawKey, fingerprints, policy: rules.policy })
-}
-
-/** The requests whose handlers are at work, by attempt. */
-const natives = new WeakMap<RunningAttempt, unknown>()
-
-function isOwn(rt: IdempotencyRuntime, key: string, native: unknown): boolean {
-  const running = rt.running.get(key)
-  return running !== undefined && natives.get(running) === native
+  const { native } = exchange
+  return claim(journey, { key, name: rawKey, fingerprints, policy: rules.policy, native })
 }
 
 async function readScope<Native>(
@@ -135,7 +122,7 @@ async function claim<Native>(journey: Journey<Native>, claim: Claim): Promise<vo
     rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
     // A process that is being stopped has no business with new work.
     if (rules.onStoreError === 'reject' || rt.closed) {
-      return answer(journey, 'unavailable', refusal(rules, 'idempotency-store-unavailable'))
+      return turnAway(journey, 'idempotency-store-unavailable')
     }
     report(journey, 'unprotected')
     journey.attach(direct(rt, claim.key, undefined).attempt)
@@ -146,22 +133,26 @@ async function claim<Native>(journey: Journey<Native>, claim: Claim): Promise<vo
 }
 
 function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
-  const { rules, exchange } = journey
-  const { outcome, reply } = replyFor(obtained, rules.docsUrl, exchange)
-  answer(journey, outcome, reply)
+  answer(journey, replyFor(obtained, journey.rules.docsUrl, journey.exchange))
 }
 
 async function run<Native>(journey: Journey<Native>, running: Running): Promise<void> {
   const { rt, rules, exchange } = journey
   const directed = direct(rt, journey.key, running)
-  if (running.isRecovery && rules.reconcile !== undefined) {
+  if (running.begun.isRecovery && rules.reconcile !== undefined) {
     const found = await reconcile(journey, directed, running, rules.reconcile)
-    if (found !== 'takeover') return settleFound(journey, found, running)
+    if (found === 'uncertain') {
+      await running.finish({ as: 'uncertain' })
+      return replay(journey, { type: 'uncertain' })
+    }
+    if (found !== 'takeover') {
+      await running.finish({ as: 'completed', kept: found })
+      return replay(journey, { type: 'done', kept: found, from: 'store' })
+    }
     if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
   }
-  report(journey, running.isRecovery ? 'recovered' : 'started')
+  report(journey, running.begun.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
-  natives.set(running, exchange.native)
   await exchange.run({
     maxBodyBytes: rules.maxBodyBytes,
     patienceMs: rules.policy.maxHoldMs,
@@ -179,40 +170,22 @@ async function reconcile<Native>(
   { attempt }: Directed,
   running: Running,
   ask: Reconcile<Native>,
-): Promise<Reconciled> {
+): Promise<'takeover' | 'uncertain' | Kept> {
   try {
-    return await ask(attempt, exchange.native)
+    const found = await ask(attempt, exchange.native)
+    if (found === 'takeover' || found === 'uncertain') return found
+    return keptFrom('idempotency.onLeaseExpired', found)
   } catch (error) {
     running.abandon('onLeaseExpired failed')
     throw error
   }
 }
 
-async function settleFound<Native>(
-  journey: Journey<Native>,
-  found: Exclude<Reconciled, 'takeover'>,
-  running: Running,
-): Promise<void> {
-  if (found === 'uncertain') {
-    await running.finish({ as: 'uncertain' })
-    return replay(journey, { type: 'uncertain' })
-  }
-  let kept: Kept
-  try {
-    kept = keptFrom('idempotency.onLeaseExpired', found)
-  } catch (error) {
-    running.abandon('onLeaseExpired gave no answer')
-    throw error
-  }
-  await running.finish({ as: 'completed', kept })
-  replay(journey, { type: 'done', kept, from: 'store' })
+function turnAway<Native>(journey: Journey<Native>, code: RefusalCode): void {
+  answer(journey, refuse(code, journey.rules.docsUrl))
 }
 
-function refusal<Native>(rules: IdempotencyRuleSet<Native>, code: RefusalCode): Reply {
-  return refuse(code, rules.docsUrl)
-}
-
-function answer<Native>(journey: Journey<Native>, outcome: IdempotencyOutcome, reply: Reply): void {
+function answer<Native>(journey: Journey<Native>, { outcome, reply }: Refused): void {
   report(journey, outcome)
   journey.exchange.send(reply)
 }

@@ -80,19 +80,22 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   docsUrl?: string
 }
 
-export interface IdempotencyRuleSet<Native> {
-  readonly scope: IdempotencyRules<Native>['scope']
+type Plain =
+  | 'scope'
+  | 'strict'
+  | 'onStoreError'
+  | 'fingerprint'
+  | 'maxRequestBytes'
+  | 'maxBodyBytes'
+
+export interface IdempotencyRuleSet<Native>
+  extends Readonly<Required<Pick<IdempotencyRules<Native>, Plain>>> {
   readonly required: (request: Native) => boolean
   readonly methods: ReadonlySet<string>
   /** Lower-case. */
   readonly headers: readonly string[]
-  readonly strict: boolean
   readonly policy: AttemptPolicy
   readonly reconcile: Reconcile<Native> | undefined
-  readonly onStoreError: 'reject' | 'proceed'
-  readonly fingerprint: FingerprintMode | ((request: Native) => unknown)
-  readonly maxRequestBytes: number
-  readonly maxBodyBytes: number
   readonly docsUrl: string | undefined
 }
 

@@ -8,6 +8,7 @@ import { copied, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.t
 import { toFields, toHeaders } from '../http/fields.ts'
 import { headerValue } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
 
 export type Kept =
   | {
@@ -47,8 +48,23 @@ export function ownKept(kept: Kept): Kept {
   return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
 }
 
-/** Its bytes in memory, without its objects. */
-export function bytesOf(kept: Kept): number {
+/** A result, and the request that it belongs to. */
+export interface Replay {
+  readonly kept: Kept
+  readonly fingerprints: Fingerprints
+}
+
+/** What a result and its names take in memory, without its objects. A release has no result. */
+export function bytesOf(
+  key: string,
+  { kept, fingerprints }: { readonly kept: Kept | undefined; readonly fingerprints: Fingerprints },
+): number {
+  const names = [key, fingerprints.exact, fingerprints.canonical]
+  const bytes = names.reduce((sum, name) => sum + stringBytes(name), 0)
+  return kept === undefined ? bytes : bytes + bytesOfKept(kept)
+}
+
+function bytesOfKept(kept: Kept): number {
   if (kept.type === 'not-retained') return stringBytes(kept.location ?? '')
   if (kept.type === 'value') return kept.stored.body.buffer.byteLength
   let bytes = kept.body.buffer.byteLength

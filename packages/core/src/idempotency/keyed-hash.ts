@@ -9,9 +9,10 @@ type Part = string | Uint8Array | undefined
 /** Changes with the layout below: what was hashed before is then another record. */
 const VERSION = 'stampede:idempotency:1'
 
-const ABSENT = 0
+/** 0: absent. */
 const TEXT = 1
 const BYTES = 2
+const MARK_BYTES = 7
 
 /** HMAC-SHA256 as base64url: 43 characters. */
 export class KeyedHash {
@@ -40,27 +41,17 @@ export class KeyedHash {
   }
 
   #hash(use: 'record' | 'fingerprint' | 'child', parts: readonly Part[]): string {
-    const hmac = createHmac('sha256', this.#secret)
-    for (const part of [VERSION, use, ...parts]) {
-      const bytes = bytesOf(part)
-      const mark = Buffer.alloc(7)
-      mark[0] = kindOf(part)
-      mark.writeUIntBE(bytes.byteLength, 1, 6)
-      hmac.update(mark).update(bytes)
-    }
-    return hmac.digest('base64url')
+    const message = Buffer.concat([VERSION, use, ...parts].flatMap(encoded))
+    return createHmac('sha256', this.#secret).update(message).digest('base64url')
   }
 }
 
-/** UTF-16, because UTF-8 makes one of all lone surrogates. */
-function bytesOf(part: Part): Uint8Array {
-  if (part === undefined) return NOTHING
-  return typeof part === 'string' ? Buffer.from(part, 'utf16le') : part
-}
-
-const NOTHING = new Uint8Array()
-
-function kindOf(part: Part): number {
-  if (part === undefined) return ABSENT
-  return typeof part === 'string' ? TEXT : BYTES
+/** Kind and length, then the part. Text is UTF-16, because UTF-8 makes one of all lone surrogates. */
+function encoded(part: Part): Uint8Array[] {
+  const bytes = typeof part === 'string' ? Buffer.from(part, 'utf16le') : part
+  const mark = Buffer.alloc(MARK_BYTES)
+  if (bytes === undefined) return [mark]
+  mark[0] = typeof part === 'string' ? TEXT : BYTES
+  mark.writeUIntBE(bytes.byteLength, 1, MARK_BYTES - 1)
+  return [mark, bytes]
 }

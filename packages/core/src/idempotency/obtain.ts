@@ -13,7 +13,8 @@ export type Obtained =
   | { readonly type: 'run'; readonly running: Running }
   | { readonly type: 'done'; readonly kept: Kept; readonly from: 'l1' | 'store' | 'wait' }
   | { readonly type: 'mismatch' }
-  | { readonly type: 'busy' }
+  /** For so long at most, where that is known. */
+  | { readonly type: 'busy'; readonly forMs?: number }
   | { readonly type: 'uncertain' }
   /** It completed, and what it answered cannot be read here: of a newer version, or sealed with a key not given. */
   | { readonly type: 'unreadable' }
@@ -24,7 +25,7 @@ export async function obtain(rt: IdempotencyRuntime, claim: Claim): Promise<Obta
   const first = fromMemory(rt, claim)
   if (first !== undefined && first.type !== 'busy') return first
   const waiting = waitMs > 0 ? rt.waiters.join(claim.key, maxWaiters) : undefined
-  if (waiting === undefined) return first ?? (await ask(rt, claim, false)).obtained
+  if (waiting === undefined) return first ?? (await ask(rt, claim, false))
   try {
     return await obtainWaiting(rt, claim, waiting)
   } finally {
@@ -42,21 +43,19 @@ async function obtainWaiting(
     const near = fromMemory(rt, claim)
     // Nothing new begins while the store is being closed.
     if (near === undefined && looks > 0 && rt.closed) return { type: 'busy' }
-    let answer: Answer
+    let obtained: Obtained
     try {
-      answer = near ? { obtained: near, forMs: Infinity } : await ask(rt, claim, true)
+      obtained = near ?? (await ask(rt, claim, true))
     } catch (error) {
       if (looks === 0) throw error
       // An attempt was at work when we last heard: `onStoreError: 'proceed'` is not to run another beside it.
-      rt.events.emit(
-        { type: 'store.failed', key: claim.key, operation: 'begin', error },
-        claim.name,
-      )
+      const { key, name } = claim
+      rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
       return { type: 'busy' }
     }
-    const { obtained, forMs } = answer
     if (obtained.type === 'done' && looks > 0) return { ...obtained, from: 'wait' }
     if (obtained.type !== 'busy') return obtained
+    const { forMs = Infinity } = obtained
     const leftMs = deadline - rt.clock.now()
     if (leftMs <= 0 || rt.closed) return obtained
     // The lease may end without a word: a little later than said, since it was rounded.
@@ -73,7 +72,7 @@ function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Obtai
   }
   const running = rt.running.get(key)
   if (running === undefined) return undefined
-  return { type: matches(running.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
+  return { type: matches(running.claim.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
 }
 
 /** As the stores do it. */
@@ -83,16 +82,8 @@ function matches(a: Fingerprints, b: Fingerprints): boolean {
   )
 }
 
-interface Answer {
-  readonly obtained: Obtained
-  /** How long it stays busy. */
-  readonly forMs: number
-}
-
-const BUSY = { type: 'busy' } as const
-
 /** One question for all who would ask the same at this moment; one of them gets the right to run. */
-async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Answer> {
+async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
   const { exact, canonical } = claim.fingerprints
   // Whoever came after a wake-up would not hear of it again: he asks anew.
   const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
@@ -100,9 +91,7 @@ async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise
   const asked = rt.asking.get(question)
   if (asked !== undefined) {
     const reply = await asked
-    return reply.status === 'begun'
-      ? { obtained: { type: 'busy' }, forMs: Infinity }
-      : read(rt, claim, reply)
+    return reply.status === 'begun' ? { type: 'busy' } : read(rt, claim, reply)
   }
   const sentAt = rt.clock.now()
   const asking = begin(rt, claim, wait)
@@ -111,8 +100,7 @@ async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise
     const reply = await asking
     if (reply.status !== 'begun') return read(rt, claim, reply)
     const running = new Running(rt, claim, reply, sentAt)
-    const obtained = (await running.mayStart()) ? { type: 'run' as const, running } : BUSY
-    return { obtained, forMs: 0 }
+    return (await running.mayStart()) ? { type: 'run', running } : { type: 'busy', forMs: 0 }
   } finally {
     rt.asking.delete(question)
   }
@@ -136,12 +124,12 @@ function read(
   rt: IdempotencyRuntime,
   { key, fingerprints }: Claim,
   reply: Exclude<BeginReply, { status: 'begun' }>,
-): Answer {
-  if (reply.status === 'busy') return { obtained: { type: 'busy' }, forMs: reply.forMs }
-  if (reply.status !== 'completed') return { obtained: { type: reply.status }, forMs: 0 }
+): Obtained {
+  if (reply.status === 'busy') return { type: 'busy', forMs: reply.forMs }
+  if (reply.status !== 'completed') return { type: reply.status }
   const frame = rt.seal.open(key, reply.frame)
   const kept = frame && decodeKept(key, frame)
-  if (kept === undefined) return { obtained: { type: 'unreadable' }, forMs: 0 }
+  if (kept === undefined) return { type: 'unreadable' }
   rt.replays.add(key, { kept, fingerprints }, reply.forMs)
-  return { obtained: { type: 'done', kept, from: 'store' }, forMs: 0 }
+  return { type: 'done', kept, from: 'store' }
 }

@@ -81,7 +81,12 @@ export function createOperator(made: () => IdempotencyRuntime): IdempotencyOpera
   return {
     async inspect(ref) {
       const rt = runtime()
-      return inspect(rt, recordOf(rt, ref))
+      const record = recordOf(rt, ref)
+      const found = await rt.store.inspect(record)
+      if (found === undefined) return undefined
+      const { frame, fence, ...known } = found
+      const opened = frame && rt.seal.open(record, frame)
+      return { ...known, fence: BigInt(fence), ...shown(opened && decodeKept(record, opened)) }
     },
     release: (ref, options) =>
       settle(ref, () => ({ as: 'released', keepMs: RESOLVED_MS }), options),
@@ -116,17 +121,6 @@ function keptOf(ref: IdempotencyKeyRef, answer: GivenAnswer | { value: unknown }
   }
   const { value } = checkNames(where, answer, ['value'])
   return { type: 'value', stored: encodeValue(where, value) }
-}
-
-async function inspect(
-  rt: IdempotencyRuntime,
-  record: string,
-): Promise<IdempotencyRecord | undefined> {
-  const found = await rt.store.inspect(record)
-  if (found === undefined) return undefined
-  const { frame, fence, ...known } = found
-  const opened = frame && rt.seal.open(record, frame)
-  return { ...known, fence: BigInt(fence), ...shown(opened && decodeKept(record, opened)) }
 }
 
 function shown(kept: Kept | undefined): Pick<IdempotencyRecord, 'response' | 'value'> {

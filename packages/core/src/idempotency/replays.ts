@@ -1,10 +1,8 @@
 // Completed records that this process has seen, so that a replay needs no store. A record changes
 // only when an operator settles it, and that is published. Bounded in bytes and time.
 
-import { stringBytes } from '../entry/own-memory.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
-import type { Fingerprints } from '../ports/idempotency-store.ts'
-import { bytesOf, type Kept, ownKept } from './kept-response.ts'
+import { bytesOf, ownKept, type Replay } from './kept-response.ts'
 
 /** Longest time for which a missed settlement goes unnoticed. */
 const LONGEST_MS = 60_000
@@ -14,11 +12,6 @@ const MAX_BYTES = 16 * 1024 * 1024
 const MAX_ENTRY_BYTES = MAX_BYTES / 16
 /** Map slot, the objects of an entry and its buffer, without the text: measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 450
-
-export interface Replay {
-  readonly kept: Kept
-  readonly fingerprints: Fingerprints
-}
 
 interface Known extends Replay {
   readonly until: number
@@ -52,12 +45,11 @@ export class Replays {
   /** `forMs`: how long the store still keeps the record. */
   add(key: string, { kept, fingerprints }: Replay, forMs: number): void {
     this.delete(key)
-    const own = ownKept(kept)
-    const { exact, canonical } = fingerprints
-    const bytes = RECORD_BYTES + [key, exact, canonical].map(stringBytes).reduce(sum) + bytesOf(own)
+    const own = { kept: ownKept(kept), fingerprints }
+    const bytes = RECORD_BYTES + bytesOf(key, own)
     if (bytes > MAX_ENTRY_BYTES) return
     const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
-    this.#records.set(key, { kept: own, fingerprints, until, bytes })
+    this.#records.set(key, { ...own, until, bytes })
     this.#bytes += bytes
     for (const oldest of this.#records.keys()) {
       if (this.#bytes <= MAX_BYTES) break
@@ -103,5 +95,3 @@ export class Replays {
     })
   }
 }
-
-const sum = (a: number, b: number): number => a + b

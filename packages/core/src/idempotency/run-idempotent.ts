@@ -59,28 +59,26 @@ export async function runIdempotent<T>(
     throw error
   }
   if (obtained.type === 'run') {
-    report(obtained.running.isRecovery ? 'recovered' : 'started')
+    report(obtained.running.begun.isRecovery ? 'recovered' : 'started')
     return runJob(rt, jobKey, key, obtained.running, work)
   }
-  if (obtained.type === 'mismatch') {
-    report('key-reused')
-    throw keyReused(jobKey)
+  if (obtained.type === 'done' && obtained.kept.type === 'value') {
+    report(REPLAYED[obtained.from])
+    return decodeValue<T>(obtained.kept.stored)
   }
-  if (obtained.type === 'busy') {
-    report('in-progress')
-    throw inProgress(jobKey)
-  }
-  if (obtained.type === 'uncertain') {
-    report('uncertain')
-    throw outcomeUncertain(jobKey)
-  }
-  if (obtained.type === 'unreadable' || obtained.kept.type !== 'value') {
-    report('not-retained')
-    throw notRetained(jobKey)
-  }
-  report(REPLAYED[obtained.from])
-  return decodeValue<T>(obtained.kept.stored)
+  const [outcome, error] = REFUSED[obtained.type]
+  report(outcome)
+  throw error(jobKey)
 }
+
+const REFUSED = {
+  mismatch: ['key-reused', keyReused],
+  busy: ['in-progress', inProgress],
+  uncertain: ['uncertain', outcomeUncertain],
+  unreadable: ['not-retained', notRetained],
+  // What the job returned was no value, or was not kept.
+  done: ['not-retained', notRetained],
+} as const
 
 /** The record of a job's key. */
 export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown = ''): string {

@@ -5,8 +5,7 @@ import { leaseLost } from '../errors.ts'
 import { driftMs } from '../lease/drift.ts'
 import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
 import type { Timer } from '../ports/clock.ts'
-import type { Grant } from '../ports/grant.ts'
-import type { BeginReply, Fingerprints, Finish, FinishReply } from '../ports/idempotency-store.ts'
+import type { BeginReply, Finish, FinishReply } from '../ports/idempotency-store.ts'
 import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import { encodeKept, type Kept } from './kept-response.ts'
@@ -27,51 +26,47 @@ const NOT_OURS = 'another attempt has it, or the store lost it'
 const LATE = 'it was not renewed in time'
 
 export class Running {
-  readonly grant: Grant
-  readonly attempt: number
-  /** The key as the client or the job wrote it. */
-  readonly name: string
-  readonly isRecovery: boolean
-  readonly steps: ReadonlyMap<string, Uint8Array>
+  readonly claim: Claim
+  readonly begun: Begun
   readonly #rt: IdempotencyRuntime
-  readonly #claim: Claim
-  readonly #abort = new AbortController()
   readonly #hold: Hold
-  readonly #longest: Timer
+  /** Made when the handler asks for the signal. */
+  #abort: AbortController | undefined
+  #whyLost: string | undefined
   #leaseEndsAt = 0
-  #leaseEnd: Timer | undefined
+  /** When `maxHoldMs` is over. Once the handler has answered, it no longer counts. */
+  #longestUntil: number
+  #timer: Timer | undefined
   #isOver = false
 
   /** `sentAt`: when the command was sent. The lease counts from then. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
     this.#rt = rt
-    this.#claim = claim
-    this.grant = begun.grant
-    this.attempt = begun.attempt
-    this.name = claim.name
-    this.isRecovery = begun.isRecovery
-    this.steps = begun.steps
+    this.claim = claim
+    this.begun = begun
     const { leaseMs, maxHoldMs } = claim.policy
+    const now = rt.clock.now()
+    this.#longestUntil = now + maxHoldMs
     const hooks: HoldHooks = {
       renewed: (sentAt) => this.#watch(sentAt),
       lost: () => this.#lost(NOT_OURS),
     }
-    const leftMs = Math.max(0, sentAt + leaseMs - rt.clock.now())
-    this.#hold = rt.keeper.hold(this.grant, leaseMs, hooks, leftMs)
-    this.#longest = rt.clock.setTimer(maxHoldMs, () => this.abandon(`maxHoldMs (${maxHoldMs})`))
+    this.#hold = rt.keeper.hold(begun.grant, leaseMs, hooks, Math.max(0, sentAt + leaseMs - now))
     rt.running.set(claim.key, this)
     this.#watch(sentAt)
   }
 
-  get fingerprints(): Fingerprints {
-    return this.#claim.fingerprints
-  }
-
   /** Aborted if the lease is lost or was not renewed in time: another attempt may begin. */
   get signal(): AbortSignal {
+    this.#abort ??= new AbortController()
+    if (this.isLost) this.#abort.abort(leaseLost(this.#whyLost ?? LATE))
+    return this.#abort.signal
+  }
+
+  get isLost(): boolean {
     // Timers are late after a suspended machine or a blocked event loop. The clock is not.
     if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lost(LATE)
-    return this.#abort.signal
+    return this.#whyLost !== undefined
   }
 
   /**
@@ -79,7 +74,7 @@ export class Running {
    * another may run.
    */
   async mayStart(): Promise<boolean> {
-    if (!this.signal.aborted) return true
+    if (!this.isLost) return true
     await this.finish({ as: 'released' })
     return false
   }
@@ -92,7 +87,7 @@ export class Running {
 
   /** Asks the store whether the lease is still ours: an operator may have settled the key. */
   async verify(): Promise<void> {
-    const asked = this.#rt.store.renew([this.grant], this.#claim.policy.leaseMs)
+    const asked = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
     const replies = await asked.catch(() => undefined)
     if (replies?.[0] === false) this.#lost(NOT_OURS)
   }
@@ -102,7 +97,7 @@ export class Running {
    * bounded in time.
    */
   async finish(outcome: Outcome): Promise<boolean> {
-    this.#longest.cancel()
+    this.#longestUntil = Infinity
     const reply = await this.#tell(this.#encode(outcome))
     if (reply !== undefined) return this.#accept(outcome, reply)
     // A newer attempt of this process decides.
@@ -113,7 +108,7 @@ export class Running {
 
   /** The lease is renewed until the result is stored. */
   #finishLater(outcome: Outcome): void {
-    const { key, policy, fingerprints } = this.#claim
+    const { key, policy, fingerprints } = this.claim
     const kept = outcome.as === 'completed' ? outcome.kept : undefined
     // `retry` holds neither the outcome nor its frame: each would be another copy of the body.
     const bare = outcome.as === 'completed' ? undefined : outcome
@@ -130,9 +125,9 @@ export class Running {
   }
 
   #encode(outcome: Outcome): Finish {
-    const keepMs = outcome.as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.#claim.policy.retentionMs
+    const keepMs = outcome.as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
     if (outcome.as !== 'completed') return { as: outcome.as, keepMs }
-    const { key } = this.#claim
+    const { key } = this.claim
     const frame = this.#rt.seal.seal(key, encodeKept(key, outcome.kept))
     return { as: 'completed', frame, keepMs }
   }
@@ -140,10 +135,10 @@ export class Running {
   /** Undefined if the store did not reply. */
   async #tell(finish: Finish): Promise<FinishReply | undefined> {
     const { store, clock, events } = this.#rt
-    const { key, name, fingerprints } = this.#claim
+    const { key, name, fingerprints } = this.claim
     return new Promise((resolve) => {
       const timer = clock.setTimer(FINISH_WITHIN_MS, () => resolve(undefined))
-      const telling = (async () => store.finish(this.grant, finish, fingerprints))()
+      const telling = (async () => store.finish(this.begun.grant, finish, fingerprints))()
       telling
         .then(resolve, (error: unknown) => {
           events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
@@ -154,7 +149,7 @@ export class Running {
   }
 
   #accept(outcome: Outcome, reply: FinishReply): boolean {
-    const { key, policy, fingerprints } = this.#claim
+    const { key, policy, fingerprints } = this.claim
     if (reply === 'stale') this.#lost('another attempt has taken over')
     else if (outcome.as === 'completed')
       this.#rt.replays.add(key, { kept: outcome.kept, fingerprints }, policy.retentionMs)
@@ -166,38 +161,42 @@ export class Running {
   /** Whether another attempt of this process runs or has completed. */
   #isTakenOver(): boolean {
     const { running, replays } = this.#rt
-    const { key } = this.#claim
+    const { key } = this.claim
     const latest = running.get(key) ?? this
     return latest !== this || replays.get(key) !== undefined
   }
 
   #report({ as }: Outcome, reply: FinishReply | 'late'): void {
-    const { key, name } = this.#claim
+    const { key, name } = this.claim
     this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply }, name)
   }
 
   /** Our own clock ends the lease; no reply is needed. */
   #watch(from: number): void {
-    const { leaseMs } = this.#claim.policy
+    const { leaseMs, maxHoldMs } = this.claim.policy
     this.#leaseEndsAt = from + leaseMs - driftMs(leaseMs)
-    const endsInMs = this.#leaseEndsAt - this.#rt.clock.now()
-    this.#leaseEnd?.cancel()
-    const end = () => this.#lost(LATE)
+    const endsInMs = Math.min(this.#leaseEndsAt, this.#longestUntil) - this.#rt.clock.now()
+    this.#timer?.cancel()
+    const end = () => {
+      if (this.#rt.clock.now() >= this.#longestUntil) this.abandon(`maxHoldMs (${maxHoldMs})`)
+      else if (!this.isLost) this.#watch(from)
+    }
     if (endsInMs <= 0) end()
-    else this.#leaseEnd = this.#rt.clock.setTimer(endsInMs, end)
+    else this.#timer = this.#rt.clock.setTimer(endsInMs, end)
   }
 
   #lost(why: string): void {
-    if (this.#isOver || this.#abort.signal.aborted) return
-    this.#abort.abort(leaseLost(why))
+    if (this.#isOver || this.#whyLost !== undefined) return
+    this.#whyLost = why
+    this.#abort?.abort(leaseLost(why))
     this.#notRunning()
-    const { key, name } = this.#claim
-    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.grant.fence }, name)
+    const { key, name } = this.claim
+    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
   }
 
   /** Duplicates ask the store again. */
   #notRunning(): void {
-    const { key } = this.#claim
+    const { key } = this.claim
     if (this.#rt.running.get(key) !== this) return
     this.#rt.running.delete(key)
     this.#rt.waiters.wake(key)
@@ -206,8 +205,7 @@ export class Running {
   #over(): void {
     this.#isOver = true
     this.#hold.end()
-    this.#longest.cancel()
-    this.#leaseEnd?.cancel()
+    this.#timer?.cancel()
     this.#notRunning()
   }
 }

@@ -1,9 +1,8 @@
 // What an attempt came to, by how its handler answered and what it said besides.
 
-import { headerValue } from '../http/headers.ts'
-import type { CapturedHead } from '../ports/exchange.ts'
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
 import type { Said } from './attempt.ts'
+import { type Kept, withoutBody } from './kept-response.ts'
 import { isKept, replayableHeaders } from './replayable.ts'
 import type { Outcome } from './running.ts'
 
@@ -16,15 +15,9 @@ export function settleAnswer(end: AttemptEnd, said: Readonly<Said>): Outcome | u
   if (end.type === 'failed') return verdict === 'keep' ? { as: 'uncertain' } : { as: 'released' }
   const { head } = end
   if (verdict !== 'keep' && !isKept(head.status)) return { as: 'released' }
-  if (end.type === 'not-retained' || !keepsBody) return notRetained(head)
-  const headers = replayableHeaders(head.headers)
-  return {
-    as: 'completed',
-    kept: { type: 'response', status: head.status, headers, body: end.body },
-  }
-}
-
-function notRetained({ status, headers }: CapturedHead): Outcome {
-  const location = headerValue(headers, 'location')
-  return { as: 'completed', kept: { type: 'not-retained', status, location } }
+  const isWhole = end.type === 'answered'
+  const body = isWhole ? end.body : new Uint8Array()
+  const { status } = head
+  const kept: Kept = { type: 'response', status, headers: replayableHeaders(head.headers), body }
+  return { as: 'completed', kept: isWhole && keepsBody ? kept : withoutBody(kept) }
 }

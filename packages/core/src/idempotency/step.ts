@@ -17,7 +17,7 @@ export async function runStep<T>(
   work: () => T | Promise<T>,
 ): Promise<T> {
   const where = `attempt.step(${show(name)})`
-  const stored = running?.steps.get(name)
+  const stored = running?.begun.steps.get(name)
   if (stored !== undefined) {
     const record = stepRecord(key, name)
     const opened = rt.seal.open(record, stored)
@@ -28,7 +28,7 @@ export async function runStep<T>(
       throw valueError(where, 'its result cannot be read by this version or key')
     return decodeValue<T>(kept.stored)
   }
-  if (running?.signal.aborted === true) throw running.signal.reason
+  if (running?.isLost === true) throw running.signal.reason
   // Most steps return undefined, which JSON cannot encode.
   const value = encodeValue(where, (await work()) ?? null)
   if (value.body.byteLength > MAX_STEP_BYTES) {
@@ -55,12 +55,13 @@ async function keep(
   name: string,
   frame: Uint8Array,
 ): Promise<void> {
-  const { key } = running.grant
+  const { key, name: keyName } = running.claim
   try {
-    if ((await rt.store.keepStep(running.grant, name, frame)) === 'stale') throw attemptOver(name)
+    if ((await rt.store.keepStep(running.begun.grant, name, frame)) === 'stale')
+      throw attemptOver(name)
   } catch (error) {
     if (error instanceof StampedeError && error.code === 'ERR_STAMPEDE_LEASE_LOST') throw error
-    rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error }, running.name)
+    rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error }, keyName)
   }
 }
 

@@ -2,11 +2,9 @@
 // this process holds the result, replies to duplicates with it, and stores it as soon as it can.
 // Meanwhile it renews the lease, so that no other attempt begins.
 
-import { stringBytes } from '../entry/own-memory.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import { bytesOf, type Kept, ownKept, withoutBody } from './kept-response.ts'
-import type { Replay } from './replays.ts'
+import { bytesOf, type Kept, ownKept, type Replay, withoutBody } from './kept-response.ts'
 
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
@@ -57,10 +55,8 @@ export class Unstored {
   }
 
   get(key: string): Replay | undefined {
-    const found = this.#waiting.get(key)
-    return found?.kept === undefined
-      ? undefined
-      : { kept: found.kept, fingerprints: found.fingerprints }
+    const { kept, fingerprints } = this.#waiting.get(key) ?? {}
+    return kept && fingerprints && { kept, fingerprints }
   }
 
   /**
@@ -74,10 +70,8 @@ export class Unstored {
     this.#waiting.get(key)?.giveUp()
     this.#delete(key)
     const kept = unfinished.kept && ownKept(unfinished.kept)
-    const { retry, giveUp, fingerprints } = unfinished
-    const until = this.#clock.now() + forMs
-    const entry: Entry = { kept, fingerprints, retry, giveUp, until, bytes: 0 }
-    entry.bytes = sizeOf(key, entry)
+    const entry: Entry = { ...unfinished, kept, until: this.#clock.now() + forMs, bytes: 0 }
+    entry.bytes = RECORD_BYTES + bytesOf(key, entry)
     this.#waiting.set(key, entry)
     this.#whole.add(key)
     this.#bytes += entry.bytes
@@ -125,7 +119,7 @@ export class Unstored {
       if (entry?.kept === undefined) continue
       this.#bytes -= entry.bytes
       entry.kept = withoutBody(entry.kept)
-      entry.bytes = sizeOf(key, entry)
+      entry.bytes = RECORD_BYTES + bytesOf(key, entry)
       this.#bytes += entry.bytes
     }
     // Reached only if the names of the attempts alone exceed the bound.
@@ -153,9 +147,4 @@ export class Unstored {
       if (this.#waiting.get(key) === unfinished) this.#delete(key)
     }
   }
-}
-
-function sizeOf(key: string, { kept, fingerprints: { exact, canonical } }: Entry): number {
-  const names = stringBytes(key) + stringBytes(exact) + stringBytes(canonical)
-  return RECORD_BYTES + names + (kept === undefined ? 0 : bytesOf(kept))
 }

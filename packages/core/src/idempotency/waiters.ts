@@ -30,7 +30,14 @@ export class Waiters {
     this.#byKey.set(key, all)
     return {
       sleep: async (forMs) => {
-        if (!woken) await this.#either(forMs, (resolve) => (stir = resolve))
+        if (!woken)
+          await new Promise<void>((resolve) => {
+            const timer = this.#clock.setTimer(forMs, resolve)
+            stir = () => {
+              timer.cancel()
+              resolve()
+            }
+          })
         woken = false
       },
       leave: () => {
@@ -54,15 +61,5 @@ export class Waiters {
 
   wakeAll(): void {
     for (const key of [...this.#byKey.keys()]) this.wake(key)
-  }
-
-  #either(forMs: number, listen: (resolve: () => void) => void): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = this.#clock.setTimer(forMs, resolve)
-      listen(() => {
-        timer.cancel()
-        resolve()
-      })
-    })
   }
 }
