@@ -151,7 +151,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
     refresh: (lead: Lead): Promise<FillResult> =>
       watchRefresh(exchange, config, lead, (start) =>
         runOrigin(rt, {
-          request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
+          request,
           plainKey,
           config,
           lead,
@@ -232,7 +232,7 @@ function respondHit<Native>(
   }
   const ttlS = (held.staleAt - now) / 1000
   const facts =
-    from === 'fill' && !stale
+    from === 'fill'
       ? ({
           type: 'forward',
           reason: names.length === 0 ? 'uri-miss' : 'vary-miss',
