@@ -62,7 +62,7 @@ export async function commit(
     case 'abandoned':
       rt.events.emit({ type: 'fill.abandoned', key })
       await giveBack(rt, grant)
-      return abandoned(flight, result)
+      return abandoned(rt, flight, result)
   }
 }
 
@@ -95,11 +95,19 @@ function passOn(
  * only delay the waiters behind them. If these runs counted, leaving would release a stampede.
  */
 function abandoned(
+  rt: Runtime,
   flight: Flight,
   { clientLeft }: Extract<FillResult, { type: 'abandoned' }>,
 ): Shared {
-  const count = clientLeft ? flight.abandoned : flight.countAbandoned()
-  return count < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
+  if (clientLeft) return 'again'
+  quiet(rt, flight.key)
+  return flight.countAbandoned() < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
+}
+
+/** A refresh without a result must not be started again by each request that comes. */
+export function quiet(rt: Runtime, key: string): void {
+  const slot = rt.l1.get(key)
+  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
 }
 
 /** Writes a new entry, or the one that was found unchanged, with its new fields and lifetimes. */
@@ -213,11 +221,10 @@ export function keepToOurselves(
   if (result.type === 'store' || result.type === 'not-modified')
     return keepBriefly(rt, flight, result, since, fillingSince)
   if (result.type === 'pass') return passOn(rt, key, result, since)
-  if (result.type === 'abandoned') return abandoned(flight, result)
+  if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result
   rt.events.emit({ type: 'fill.failed', key, failure, error })
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
+  quiet(rt, key)
   const left = leftOf(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
   return shareFailure(flight, { type: 'failed', failure, retryAfterMs, error, previous: left })

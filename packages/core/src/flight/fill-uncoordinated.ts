@@ -3,11 +3,10 @@
 // moment.
 
 import { publish } from '../stream/collapse.ts'
-import { keepToOurselves } from './commit.ts'
+import { keepToOurselves, quiet } from './commit.ts'
 import { fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
-import { quiet } from './refresh.ts'
 import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'

@@ -289,10 +289,6 @@ export class Flight {
     return this.#abandoned
   }
 
-  get abandoned(): number {
-    return this.#abandoned
-  }
-
   #stopIfEmpty(): void {
     if (this.waiters.size === 0 && this.#state.type === 'queued') this.#state.stop()
   }

@@ -4,6 +4,7 @@
 import { drawsEarly } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Grant } from '../ports/store.ts'
+import { quiet } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
@@ -53,12 +54,6 @@ export async function serveStale(
   )
   if (shared !== 'again' && shared.type !== 'hit') quiet(rt, flight.key)
   return shared
-}
-
-/** A refresh that failed at once must not be started again by each request that comes. */
-export function quiet(rt: Runtime, key: string): void {
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
 }
 
 /** While another process refreshes, it is not asked about more often than this. */

@@ -1363,6 +1363,119 @@ describe('a stale entry', () => {
     expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
     expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
     expect(leads[1]?.previous).toBeDefined()
+  it('whose refresh was abandoned is not refreshed again before the back-off is over', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const ask = async () => {
+      const resolution = await resolve(rt, 'k', POLICY, caller)
+      await settled()
+      return resolution
+    }
+    const first = ask()
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    await ask()
+    origin.run(1).resolve({ type: 'abandoned' })
+    await settled()
+    for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ type: 'hit', stale: true })
+    expect(origin.calls).toBe(2)
+    await clock.advance(1_000)
+    await ask()
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve(STORE)
+    await settled()
+  })
+
+  it('is answered with while the store is away, and refreshed by one', async () => {
+    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
+    store.always = refuse
+    const swr = { staleWhileRevalidateMs: 30_000 }
+    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await get(swr)).toBe('new')
+    expect(transcript.take()).toEqual([
+      'hit l1 stale',
+      'hit l1 stale',
+      'store.failed lookup',
+      'fill.started behind unleased',
+      'hit l1',
+    ])
+  })
+
+  it('refreshed in the foreground is what everybody but the leader gets', async () => {
+    const { rt } = setUp()
+    const { caller, origin, leads } = scripted()
+    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const first = resolve(rt, 'k', policy, caller)
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    transcript.take()
+    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
+    const outcomes = all.map(outcome)
+    await settled()
+    expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
+    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
+    expect(leads[1]?.previous).toBeDefined()
+  it('whose refresh was abandoned is not refreshed again before the back-off is over', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const ask = async () => {
+      const resolution = await resolve(rt, 'k', POLICY, caller)
+      await settled()
+      return resolution
+    }
+    const first = ask()
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    await ask()
+    origin.run(1).resolve({ type: 'abandoned' })
+    await settled()
+    for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ type: 'hit', stale: true })
+    expect(origin.calls).toBe(2)
+    await clock.advance(1_000)
+    await ask()
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve(STORE)
+    await settled()
+  })
+
+  it('is a hit for each waiter of an older fill that is served it', async () => {
+    const { a, getA, getB, originA, originB, storeA } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
+    const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
+    await settled()
+    storeA.next('renew', async () => [false])
+    await clock.advance(700)
+    const other = getB(swr)
+    await settled()
+    originB.run(0).resolve('v')
+    await other
+    await clock.advance(1_500)
+    storeA.hooks.onForget(0)
+    expect(await getA(swr)).toBe('v')
+    await settled()
+    transcript.take()
+    originA.run(0).resolve('late')
+    await settled()
+    expect([leader?.now, waiter?.now]).toEqual(['late', 'v'])
+    expect(transcript.take()).toEqual(['a: fill.fenced', 'a: hit l2 stale'])
+    expect(a.stats().hits).toEqual({ l1: 0, l2: 2 })
+    originA.run(1).resolve('new')
+    await settled()
+  })
+
     origin.run(1).resolve(STORE)
     await settled()
     expect(outcomes[0]?.now).toMatchObject({ type: 'led' })
