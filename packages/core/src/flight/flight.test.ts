@@ -109,7 +109,7 @@ interface Transition {
 
 const ALIVE = NAMES.filter((name) => name !== 'landed')
 const TRANSITIONS: Readonly<Record<string, Transition>> = {
-  beginLookup: { act: (flight) => flight.beginLookup(), from: ['looking-up'] },
+  beginLookup: { act: (flight) => flight.beginLookup(rt), from: ['looking-up'] },
   endLookup: { act: (flight) => flight.endLookup(false), from: ['looking-up'] },
   beginWait: { act: (flight) => flight.beginWait(rt, none), from: ['looking-up'], to: 'waiting' },
   beginQueue: { act: (flight) => flight.beginQueue(none), from: ['looking-up'], to: 'queued' },
@@ -165,10 +165,10 @@ describe('the states of a flight', () => {
 
   it('keep a notice only while a lookup is under way', () => {
     const flight = STATES['looking-up']()
-    flight.beginLookup()
+    flight.beginLookup(rt)
     flight.notice('gap')
     expect(flight.isOutdated).toBe(true)
-    flight.beginLookup()
+    flight.beginLookup(rt)
     expect(flight.isOutdated).toBe(false)
   })
 

@@ -77,6 +77,7 @@ export class Flight {
   #token: string = newToken()
   #doubted: string | undefined
   #abandoned = 0
+  #hasLookedUp = false
   /** A fill of another process has ended since the last lookup. */
   #isWoken = false
 
@@ -118,9 +119,12 @@ export class Flight {
   // looking-up
 
   /** A lookup is sent: notices from now on make its reply outdated. Returns the entry of an early refresh. */
-  beginLookup(): HeldEntry | undefined {
+  beginLookup(rt: Surroundings): HeldEntry | undefined {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
+    // Purges may outdate one reply after the other, so waiters do not wait for that without end.
+    if (this.#hasLookedUp) this.waiters.startClocks(rt)
+    this.#hasLookedUp = true
     return state.early
   }
 

@@ -47,14 +47,14 @@ export interface Lookup {
 export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
   let granted: Grant | undefined
   for (;;) {
-    const early = flight.beginLookup()
+    const early = flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
       const found = await ask(rt, flight.key, requestOf(flight, early), early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
       // token gives the same lease, if it is still ours. An early refresh does not ask again.
-      if (flight.isOutdated && early === undefined) continue
+      if (flight.isOutdated && early === undefined && flight.waiters.size > 0) continue
       flight.endLookup(found.status === 'pass')
       return { found, early, since }
     } catch (error) {

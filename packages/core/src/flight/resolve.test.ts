@@ -433,6 +433,23 @@ describe('waitMs', () => {
     ])
   })
 
+  it('bounds lookups of which a purge outdates each reply', async () => {
+    const { get, origin, store } = setUp()
+    const lookup = store.lookup.bind(store)
+    store.lookup = async (...args) => {
+      const reply = await lookup(...args)
+      await new Promise<void>((done) => clock.setTimer(50, done))
+      store.hooks.onPurge(KEY, { soft: false })
+      return reply
+    }
+    const asked = outcome(get({ waitMs: 200 }))
+    await clock.advance(251)
+    expect(origin.calls).toBe(1)
+    origin.run(0).resolve('own')
+    await settled()
+    expect(asked.now).toBe('own')
+  })
+
   it('spent during a lookup that is given a refresh: the lease is given back', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const options = { staleWhileRevalidateMs: 60_000 }

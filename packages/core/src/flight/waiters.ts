@@ -17,7 +17,7 @@ export interface Waiter {
 
 interface Waiting extends Waiter {
   readonly waitMs: number
-  /** Runs while another fills. */
+  /** Runs from the first lookup's end on. */
   timer: Timer | undefined
   /** Those it waits among now. */
   group: Waiters
@@ -32,7 +32,7 @@ export class Waiters {
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<Waiting>()
-  /** Their clocks run: another fills, or has filled. */
+  /** Their clocks run: the first lookup has ended without a result. */
   #isCounting = false
 
   constructor(key: string, onEmpty: () => void) {
@@ -52,7 +52,7 @@ export class Waiters {
     return this.#all.values().next().value
   }
 
-  /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
+  /** `waitMs` does not count during the first lookup: that has a budget of its own. */
   join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
       const waiter = { caller, settle, waitMs, timer: undefined, group: this, refusals: 0 }
@@ -61,7 +61,6 @@ export class Waiters {
     })
   }
 
-  /** From now on all of them wait for a fill. */
   startClocks(rt: Surroundings): void {
     this.#isCounting = true
     for (const waiter of this.#all) if (waiter.timer === undefined) startClock(rt, waiter)
