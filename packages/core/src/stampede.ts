@@ -229,7 +229,7 @@ async function close(rt: Runtime): Promise<void> {
     rt.keeper.stop()
     await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
     for (const flight of rt.flights.values())
-      flight.waiters.settleAll({ type: 'pass', reason: 'closed' })
+      flight.waiters.settleAll(rt, { type: 'pass', reason: 'closed' })
     await drained
     await rt.store.close()
     rt.l1.flush()

@@ -54,7 +54,7 @@ export async function commit(
       const left = leftOf(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: left } as const
-      const shared = shareFailure(flight, failed)
+      const shared = shareFailure(rt, flight, failed)
       // Otherwise the next lookup finds this lease, and waits for it.
       if (shared === 'again') await leaseEnded
       return shared
@@ -124,7 +124,7 @@ async function commitEntry(
   const isVoid = () => rt.marks.judge(made.entry.made) === 'void'
   const refused = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
-    return forNobody(flight, hitOf(made, fence))
+    return forNobody(rt, flight, hitOf(made, fence))
   }
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
   if (isVoid() || isSpent(made.lifetimes)) {
@@ -148,15 +148,15 @@ async function commitEntry(
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
   const isPast = isVoid() || !rt.l1.put(key, holdSlot(hit.held, startedAt), since)
-  return isPast ? forNobody(flight, hit) : hit
+  return isPast ? forNobody(rt, flight, hit) : hit
 }
 
 /**
  * The result cannot be stored, so waiters look up again. Those that have waited for too many fills
  * get it all the same.
  */
-function forNobody(flight: Flight, hit: Resolution): 'again' {
-  flight.waiters.settlePastRefusals(hit)
+function forNobody(rt: Runtime, flight: Flight, hit: Resolution): 'again' {
+  flight.waiters.settlePastRefusals(rt, hit)
   return 'again'
 }
 
@@ -227,7 +227,7 @@ export function keepToOurselves(
   quiet(rt, key)
   const left = leftOf(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
-  return shareFailure(flight, { type: 'failed', failure, retryAfterMs, error, previous: left })
+  return shareFailure(rt, flight, { type: 'failed', failure, retryAfterMs, error, previous: left })
 }
 
 /** Keeps the entry in L1, unless a purge came meanwhile. */
@@ -245,5 +245,5 @@ function keepBriefly(
   const isVoid = rt.marks.judge(entry.made) === 'void'
   if (!isVoid && isSpent(lifetimes)) return hit
   const isPast = isVoid || !rt.l1.put(flight.key, holdSlot(hit.held, startedAt), since)
-  return isPast ? forNobody(flight, hit) : hit
+  return isPast ? forNobody(rt, flight, hit) : hit
 }

@@ -34,7 +34,7 @@ async function fillAlone(
   const { key, policy } = flight
   const inL1 = previousInL1(rt, key)
   const previous = inL1?.held
-  flight.waiters.dropGone()
+  flight.waiters.dropGone(rt)
   const leader = leaderTakes(flight, previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return 'again'

@@ -30,11 +30,7 @@ export async function serveStale(
   const leader = foreground && kept === undefined ? flight.waiters.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.waiters.first()?.caller
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  flight.waiters.settleEach((waiter) => {
-    if (waiter === kept) return undefined
-    rt.events.hit(flight.key, 'l2', true)
-    return stale
-  })
+  flight.waiters.settleEach(rt, (waiter) => (waiter === kept ? undefined : stale))
   if (grant === undefined) return stale
   if (caller === undefined) {
     // All waiters left during the lookup.
@@ -83,8 +79,7 @@ export async function refreshEarly(
   const { key } = flight
   const fresh: Resolution = { type: 'hit', held, stale: false, from: 'l2' }
   // Requests that came while the store was asked.
-  for (let n = flight.waiters.size; n > 0; n--) rt.events.hit(key, 'l2', false)
-  flight.waiters.settleAll(fresh)
+  flight.waiters.settleAll(rt, fresh)
   if (grant === undefined || caller === undefined) {
     if (grant !== undefined) void giveUpLease(rt, flight, grant)
     holdOff(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_QUIET_MS))

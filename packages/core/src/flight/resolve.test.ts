@@ -1218,6 +1218,25 @@ describe('a purge', () => {
     },
   )
 
+  it('that voids a fill counts once for waiters that move to a newer flight', async () => {
+    const { get, origin, stampede } = setUp()
+    const [leader, waiter] = [get(), get()].map(outcome)
+    await settled()
+    await stampede.purge({ key: 'k' })
+    const newcomer = outcome(get())
+    await settled()
+    origin.run(0).resolve('first')
+    await settled()
+    await stampede.purge({ key: 'k' })
+    origin.run(1).resolve('second')
+    await settled()
+    // It has waited for two fills now: it gets the third, and not the void second one.
+    expect([leader?.now, newcomer.now, waiter?.now]).toEqual(['first', 'second', 'pending'])
+    origin.run(2).resolve('third')
+    await settled()
+    expect(waiter?.now).toBe('third')
+  })
+
   it('of a key that is waited for elsewhere lets the waiter lead', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
@@ -1344,104 +1363,6 @@ describe('a stale entry', () => {
     expect(await get(swr)).toBe('new')
   })
 
-  it('is answered with while the store is away, and refreshed by one', async () => {
-    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
-    store.always = refuse
-    const swr = { staleWhileRevalidateMs: 30_000 }
-    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(1).resolve('new')
-    await settled()
-    expect(await get(swr)).toBe('new')
-    expect(transcript.take()).toEqual([
-      'hit l1 stale',
-      'hit l1 stale',
-      'store.failed lookup',
-      'fill.started behind unleased',
-      'hit l1',
-    ])
-  })
-
-  it('refreshed in the foreground is what everybody but the leader gets', async () => {
-    const { rt } = setUp()
-    const { caller, origin, leads } = scripted()
-    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
-    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', policy, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
-    await clock.advance(1_500)
-    transcript.take()
-    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
-    const outcomes = all.map(outcome)
-    await settled()
-    expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
-    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
-    expect(leads[1]?.previous).toBeDefined()
-  it('whose refresh was abandoned is not refreshed again before the back-off is over', async () => {
-    const { rt } = setUp()
-    const { caller, origin } = scripted()
-    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const ask = async () => {
-      const resolution = await resolve(rt, 'k', POLICY, caller)
-      await settled()
-      return resolution
-    }
-    const first = ask()
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
-    await clock.advance(1_500)
-    await ask()
-    origin.run(1).resolve({ type: 'abandoned' })
-    await settled()
-    for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ type: 'hit', stale: true })
-    expect(origin.calls).toBe(2)
-    await clock.advance(1_000)
-    await ask()
-    expect(origin.calls).toBe(3)
-    origin.run(2).resolve(STORE)
-    await settled()
-  })
-
-  it('is answered with while the store is away, and refreshed by one', async () => {
-    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
-    store.always = refuse
-    const swr = { staleWhileRevalidateMs: 30_000 }
-    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(1).resolve('new')
-    await settled()
-    expect(await get(swr)).toBe('new')
-    expect(transcript.take()).toEqual([
-      'hit l1 stale',
-      'hit l1 stale',
-      'store.failed lookup',
-      'fill.started behind unleased',
-      'hit l1',
-    ])
-  })
-
-  it('refreshed in the foreground is what everybody but the leader gets', async () => {
-    const { rt } = setUp()
-    const { caller, origin, leads } = scripted()
-    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
-    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', policy, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
-    await clock.advance(1_500)
-    transcript.take()
-    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
-    const outcomes = all.map(outcome)
-    await settled()
-    expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
-    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
-    expect(leads[1]?.previous).toBeDefined()
   it('whose refresh was abandoned is not refreshed again before the back-off is over', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
@@ -1493,6 +1414,42 @@ describe('a stale entry', () => {
     await settled()
   })
 
+  it('is answered with while the store is away, and refreshed by one', async () => {
+    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
+    store.always = refuse
+    const swr = { staleWhileRevalidateMs: 30_000 }
+    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await get(swr)).toBe('new')
+    expect(transcript.take()).toEqual([
+      'hit l1 stale',
+      'hit l1 stale',
+      'store.failed lookup',
+      'fill.started behind unleased',
+      'hit l1',
+    ])
+  })
+
+  it('refreshed in the foreground is what everybody but the leader gets', async () => {
+    const { rt } = setUp()
+    const { caller, origin, leads } = scripted()
+    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const first = resolve(rt, 'k', policy, caller)
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    transcript.take()
+    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
+    const outcomes = all.map(outcome)
+    await settled()
+    expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
+    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
+    expect(leads[1]?.previous).toBeDefined()
     origin.run(1).resolve(STORE)
     await settled()
     expect(outcomes[0]?.now).toMatchObject({ type: 'led' })

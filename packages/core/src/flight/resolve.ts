@@ -140,11 +140,11 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     // A notice since the lookup makes its reply outdated. New requests do not get the result of a
     // fill anyway.
     if (shared !== 'again' && !flight.isOutdated && !isVoid(rt, shared)) {
-      return flight.land(rt.flights, shared)
+      return flight.land(rt, shared)
     }
     flight.lookUpAgain()
     rejoin(rt, flight)
-    if (flight.waiters.size === 0) return flight.land(rt.flights)
+    if (flight.waiters.size === 0) return flight.land(rt)
   }
 }
 
@@ -224,7 +224,6 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   const now = rt.clock.now()
   let due: Caller | undefined
   for (const { caller } of flight.waiters) {
-    rt.events.hit(key, 'l2', false)
     if (policy.earlyRefresh > 0 && due === undefined && isDue(rt, policy, held, now)) due = caller
   }
   // The refresh is a flight of its own, which takes the place of this one.
@@ -240,7 +239,7 @@ async function fillUnderLease(
   leased: LeasedFill,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  flight.waiters.dropGone()
+  flight.waiters.dropGone(rt)
   const leader = leaderTakes(flight, leased.previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) {
@@ -260,13 +259,13 @@ function rejoin(rt: Runtime, flight: Flight): void {
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
   if (present.isPassing) {
-    flight.waiters.settleAll(HIT_FOR_MISS)
+    flight.waiters.settleAll(rt, HIT_FOR_MISS)
     return
   }
-  flight.countRefusal()
   flight.waiters.moveTo(present.waiters)
   const previous = servable(rt, present)
-  if (previous !== undefined) present.waiters.settleAll({ type: 'hit', ...previous, from: 'l2' })
+  if (previous !== undefined)
+    present.waiters.settleAll(rt, { type: 'hit', ...previous, from: 'l2' })
 }
 
 function hit(

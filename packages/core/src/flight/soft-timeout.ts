@@ -48,7 +48,7 @@ export function leaderTakes({ policy, waiters }: Flight, previous: HeldEntry | u
 
 /** Serves the previous entry to the waiters that accept it. */
 export function serveLate(rt: Runtime, flight: Flight): void {
-  flight.waiters.settleEach(({ caller }) => lateResolution(rt, flight, caller))
+  flight.waiters.settleEach(rt, ({ caller }) => lateResolution(rt, flight, caller))
 }
 
 /** The previous entry for this caller, if the work is late and the caller accepts it. */

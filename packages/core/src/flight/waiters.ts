@@ -1,14 +1,11 @@
 // The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
 
-import type { Events } from '../events.ts'
-import type { Clock, Timer } from '../ports/clock.ts'
+import type { Timer } from '../ports/clock.ts'
 import type { Caller, Resolution } from './resolution.ts'
+import type { Runtime } from './runtime.ts'
 
-/** The collaborators that waiters need. */
-export interface Surroundings {
-  readonly clock: Clock
-  readonly events: Events
-}
+/** The collaborators that a flight and its waiters need. */
+export type Surroundings = Pick<Runtime, 'clock' | 'events' | 'flights'>
 
 export interface Waiter {
   readonly caller: Caller
@@ -78,24 +75,27 @@ export class Waiters {
   }
 
   /** Settles each waiter that `resolutionFor` has a resolution for. */
-  settleEach(resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+  settleEach(rt: Surroundings, resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
     for (const waiter of this.#all) {
       const resolution = resolutionFor(waiter)
-      if (resolution !== undefined) this.#settle(waiter, resolution)
+      if (resolution !== undefined) this.#settle(rt, waiter, resolution)
     }
   }
 
-  settleAll(resolution: Resolution): void {
+  settleAll(rt: Surroundings, resolution: Resolution): void {
     const all = [...this.#all]
     this.#all.clear()
-    for (const waiter of all) waiter.timer?.cancel()
+    for (const waiter of all) {
+      waiter.timer?.cancel()
+      this.#countHit(rt, resolution)
+    }
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
 
   /** Settles waiters whose client has left, so that none of them leads. */
-  dropGone(): void {
-    this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
+  dropGone(rt: Surroundings): void {
+    this.settleEach(rt, ({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
   }
 
   /** A fill ended, here or elsewhere, without a result for them. */
@@ -113,9 +113,9 @@ export class Waiters {
    * Gives a result that cannot be stored to those that have waited for too many fills. The run
    * began after they asked, as a run of their own would have.
    */
-  settlePastRefusals(resolution: Resolution): void {
+  settlePastRefusals(rt: Surroundings, resolution: Resolution): void {
     for (const waiter of this.#all) {
-      if (waiter.refusals >= MOST_REFUSALS) this.#settle(waiter, resolution)
+      if (waiter.refusals >= MOST_REFUSALS) this.#settle(rt, waiter, resolution)
     }
   }
 
@@ -135,10 +135,17 @@ export class Waiters {
     waiter.settle({ type: 'timed-out', previous: undefined })
   }
 
-  #settle(waiter: Waiting, resolution: Resolution): void {
+  #settle(rt: Surroundings, waiter: Waiting, resolution: Resolution): void {
     waiter.timer?.cancel()
+    this.#countHit(rt, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
+  }
+
+  /** An entry of the store is a hit for each waiter. The result of a fill is not. */
+  #countHit(rt: Surroundings, resolution: Resolution): void {
+    if (resolution.type !== 'hit' || resolution.from === 'fill') return
+    rt.events.hit(this.#key, resolution.from, resolution.stale)
   }
 
   #remove(waiter: Waiting): void {
