@@ -14,7 +14,7 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
-import { onPurge } from '../flight/hints.ts'
+import { purgeKey } from '../flight/hints.ts'
 import { peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
@@ -50,8 +50,7 @@ export async function get<T>(
 /** Purges one value, here and in the store. */
 export async function purgeData(rt: Runtime, key: string): Promise<void> {
   checkKey(key)
-  await rt.store.purge(dataKey(key), { soft: false })
-  onPurge(rt, dataKey(key), false)
+  await purgeKey(rt, dataKey(key), false)
 }
 
 /** Not async: what is fresh in memory takes one promise. */
