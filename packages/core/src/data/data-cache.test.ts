@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createStampede, type DataCacheOptions, type Serializer, type Stampede } from '../index.ts'
 import { ManualClock, settled } from '../testing/index.ts'
-import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 
 let open: Stampede[] = []
 afterEach(async () => {
@@ -159,6 +159,50 @@ describe('set and delete', () => {
     await given
     await clock.advance(400)
     await failed
+  })
+
+  it.each(['lookup', 'commit'] as const)(
+    'reject when the store takes the purge and not the value (%s)',
+    async (operation) => {
+      const { store, rates } = setUp()
+      await rates.set('k', 'old')
+      store.next(operation, refuse).next(operation, refuse)
+      await expect(rates.set('k', 'new')).rejects.toMatchObject({
+        code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+      })
+    },
+  )
+
+  it('resolve when the value is stored, not earlier', async () => {
+    const { store, rates } = setUp()
+    const gate = new Gate()
+    store.next('commit', gate.delayReply)
+    let isSet = false
+    const set = rates.set('k', 'new').then(() => (isSet = true))
+    await settled()
+    expect(isSet).toBe(false)
+    gate.open()
+    await set
+  })
+
+  it('resolve when a purge makes the value void at once, and store it not again', async () => {
+    const { store, stampede, rates } = setUp()
+    store.next('commit', async (work) => {
+      await stampede.purge({ key: 'rates:k' })
+      return work()
+    })
+    expect(await rates.set('k', 'new')).toBe('new')
+    expect(await rates.get('k')).toBeUndefined()
+  })
+
+  it('await a promise, and purge nothing if it rejects or the value cannot be stored', async () => {
+    const { store, rates } = setUp()
+    await rates.set('k', Promise.resolve('old'))
+    store.calls.length = 0
+    await expect(rates.set('k', Promise.reject(new Error('down')))).rejects.toThrow('down')
+    await expect(rates.set('k', new Map())).rejects.toThrow('a Map would become {}')
+    expect(store.calls).toEqual([])
+    expect(await rates.get('k')).toBe('old')
   })
 
   it('reject when the store cannot be told', async () => {

@@ -3,7 +3,6 @@
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
-  closedError,
   messageOf,
   noPlace,
   nothingBefore,
@@ -81,29 +80,6 @@ async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: 
   return call.answer(resolution instanceof Promise ? await resolution : resolution)
 }
 
-/**
- * Purges, then fills with this value. A fill of another that began in between is not this value: then again, for `waitMs` at most.
- */
-export async function set<T>(
-  rt: Runtime,
-  key: string,
-  value: T,
-  plan: Plan,
-  serializer?: Serializer,
-): Promise<T> {
-  const until = rt.clock.now() + plan.waitMs
-  for (;;) {
-    await purgeData(rt, key)
-    const call = new Call<T, T>(rt, key, () => value, plan, serializer)
-    const resolution = await resolve(rt, dataKey(key), plan, call)
-    if (call.hasLed) return call.answer(resolution)
-    if (rt.closed) throw closedError()
-    if (resolution.type === 'timed-out' || rt.clock.now() >= until) {
-      throw waitTimeout(key, plan.waitMs)
-    }
-  }
-}
-
 function checkCall(key: unknown, factory: unknown): void {
   checkKey(key)
   if (typeof factory !== 'function') {
@@ -111,14 +87,14 @@ function checkCall(key: unknown, factory: unknown): void {
   }
 }
 
-function checkKey(key: unknown): void {
+export function checkKey(key: unknown): void {
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
   }
 }
 
 /** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
-class Call<T, P> implements Caller {
+export class Call<T, P> implements Caller {
   readonly #rt: Runtime
   readonly #key: string
   readonly #factory: Factory<T, P>
@@ -140,11 +116,6 @@ class Call<T, P> implements Caller {
     this.#serializer = serializer
   }
 
-  /** Whether its own factory was run, for everybody or for itself. */
-  get hasLed(): boolean {
-    return this.#lead !== undefined
-  }
-
   async lead(lead: Lead): Promise<FillResult> {
     this.#lead = lead
     const { fence, asOf, signal, previous: held } = lead
@@ -159,11 +130,9 @@ class Call<T, P> implements Caller {
         this.#serializer,
       )
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
-      if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
-      const stored = encodeData(where, value, this.#serializer)
-      const bornAt = this.#rt.clock.now()
-      const entry = this.#made(stored, asOf)
-      return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
+      return value === NOT_MODIFIED
+        ? this.#unchanged(where, held, asOf)
+        : this.resultOf(value, asOf)
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
     }
@@ -171,6 +140,17 @@ class Call<T, P> implements Caller {
 
   refresh(lead: Lead): Promise<FillResult> {
     return this.lead(lead)
+  }
+
+  /** The result that stores this value. Throws if the value cannot be stored. */
+  resultOf(
+    value: unknown,
+    asOf: Position,
+  ): Extract<FillResult, { type: 'store' }> & { readonly entry: StoredValue } {
+    const stored = encodeData(`${WHERE}(${show(this.#key)})`, value, this.#serializer)
+    const bornAt = this.#rt.clock.now()
+    const entry = this.#made(stored, asOf)
+    return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
   takesStale(held: HeldEntry): boolean {

@@ -11,7 +11,7 @@ import { giveUpLease } from './give-back.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { leaderTakes } from './soft-timeout.ts'
+import { staysWaiting } from './soft-timeout.ts'
 
 export interface StaleFound {
   readonly held: HeldEntry
@@ -26,7 +26,7 @@ export async function serveStale(
   refresher: Caller | undefined,
 ): Promise<Shared> {
   const foreground = flight.policy.revalidate === 'foreground' && grant !== undefined
-  const kept = foreground && leaderTakes(flight, held) ? flight.waiters.first() : undefined
+  const kept = foreground && staysWaiting(flight, held) ? flight.waiters.first() : undefined
   const leader = foreground && kept === undefined ? flight.waiters.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.waiters.first()?.caller
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }

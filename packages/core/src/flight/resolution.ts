@@ -58,6 +58,8 @@ export interface Caller {
   readonly takesLive?: boolean
   /** May be answered with this, which is stale, in place of what is late. */
   takesStale?(held: HeldEntry): boolean
+  /** Its own run ends for it with the commit, as for its waiters: it has to know what is stored. */
+  readonly waitsForCommit?: boolean
   /** Nobody hears the answer any more. */
   isGone?(): boolean
   /**

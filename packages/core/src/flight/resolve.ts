@@ -16,7 +16,7 @@ import { holdOff, isDue, refreshEarly, serveStale } from './refresh.ts'
 import type { Caller, LeasedFill, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { serveFailed } from './shared-failure.ts'
-import { lateResolution, leaderTakes, previousInL1 } from './soft-timeout.ts'
+import { chooseRunner, lateResolution, previousInL1 } from './soft-timeout.ts'
 import { waitForHolder } from './wait.ts'
 
 /** Never rejects. Not a promise if L1 has the result. */
@@ -239,18 +239,10 @@ async function fillUnderLease(
   leased: LeasedFill,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  flight.waiters.dropGone(rt)
-  const leader = leaderTakes(flight, leased.previous) ? undefined : flight.waiters.takeLeader()
-  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
-  if (caller === undefined) {
-    await giveUpLease(rt, flight, leased.grant)
-    return 'again'
-  }
-  return fillAndCommit(rt, flight, leased, {
-    caller,
-    behind: leader === undefined,
-    onOwnEnd: (result) => leader?.settle({ type: 'led', result }),
-  })
+  const runner = chooseRunner(rt, flight, leased.previous, refresher)
+  if (runner !== undefined) return fillAndCommit(rt, flight, leased, runner)
+  await giveUpLease(rt, flight, leased.grant)
+  return 'again'
 }
 
 /** After a purge or a long fill there may be a newer flight of the key. The waiters then move to it. */
