@@ -14,7 +14,7 @@ import {
   waitTimeout,
 } from '../errors.ts'
 import { purgeKey } from '../flight/hints.ts'
-import { peek } from '../flight/lookup-or-lease.ts'
+import { dropUnreadable, peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -38,7 +38,7 @@ export async function get<T>(
   checkKey(key)
   try {
     const held = await peek(rt, dataKey(key))
-    return held && decodeData<T>(storedValue(held), serializer)
+    return held && readHeld<T>(rt, key, held, serializer)?.value
   } catch (error) {
     // As for getOrSet: a store that is away is a miss.
     rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
@@ -64,10 +64,14 @@ export function getOrSet<T, P = T>(
     checkCall(key, factory)
     const full = dataKey(key)
     const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
-    if (held === undefined)
+    if (held === undefined) {
       return resolved(rt, key, new Call(rt, key, factory, plan, serializer), plan)
+    }
     rt.events.hit(full, 'l1', false)
-    return Promise.resolve(decodeData<T>(storedValue(held), serializer))
+    const read = readHeld<T>(rt, key, held, serializer)
+    if (read !== undefined) return Promise.resolve(read.value)
+    const call = new Call(rt, key, factory, plan, serializer)
+    return dropUnreadable(rt, full, held).then(() => resolved(rt, key, call, plan))
   } catch (error) {
     return Promise.reject(error)
   }
@@ -76,9 +80,21 @@ export function getOrSet<T, P = T>(
 async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: Plan): Promise<T> {
   // Purged in the store as well, so that no fill which began earlier can answer this call.
   if (plan.forceFresh) await purgeData(rt, key)
-  const resolution = resolve(rt, dataKey(key), plan, call)
-  return call.answer(resolution instanceof Promise ? await resolution : resolution)
+  const full = dataKey(key)
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    const promised = resolve(rt, full, plan, call)
+    const resolution = promised instanceof Promise ? await promised : promised
+    if (resolution.type !== 'hit' && resolution.type !== 'late') return call.answer(resolution)
+    const held = resolution.type === 'hit' ? resolution.held : resolution.previous
+    const read = call.readHeld(held)
+    if (read !== undefined) return read.value
+    await dropUnreadable(rt, full, held)
+  }
+  return call.answer({ type: 'pass', reason: 'unreadable' })
 }
+
+/** Another caller may store what this one cannot read. Then this one runs its own factory. */
+const MOST_ATTEMPTS = 3
 
 function checkCall(key: unknown, factory: unknown): void {
   checkKey(key)
@@ -122,13 +138,8 @@ export class Call<T, P> implements Caller {
     const where = `getOrSet(${show(this.#key)})`
     try {
       const now = this.#rt.clock.now()
-      const context = contextOf<P>(
-        where,
-        { fence: publicFence(fence), signal },
-        held,
-        now,
-        this.#serializer,
-      )
+      const read = () => held && readHeld<P>(this.#rt, this.#key, held, this.#serializer)
+      const context = contextOf(where, { fence: publicFence(fence), signal }, held, now, read)
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
       return value === NOT_MODIFIED
         ? this.#unchanged(where, held, asOf)
@@ -164,12 +175,14 @@ export class Call<T, P> implements Caller {
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
-  async answer(resolution: Resolution): Promise<T> {
+  /** The value of a stored entry; undefined if the serializer cannot read it. */
+  readHeld(held: HeldEntry): { readonly value: T } | undefined {
+    return readHeld<T>(this.#rt, this.#key, held, this.#serializer)
+  }
+
+  /** For resolutions that serve no entry. */
+  async answer(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
     switch (resolution.type) {
-      case 'hit':
-        return this.#read(storedValue(resolution.held))
-      case 'late':
-        return this.#read(storedValue(resolution.previous))
       case 'led':
         return this.#own(resolution.result)
       case 'failed': {
@@ -225,9 +238,9 @@ export class Call<T, P> implements Caller {
   /** RFC 5861 §4: an older value stands in for an error, unless it was purged while the factory was at work. */
   #coverOr(previous: HeldEntry | undefined, error: unknown): T {
     const held = previous && trusted(this.#rt, previous)
-    if (held !== undefined && mayCover(held, this.#rt.clock.now())) {
-      return this.#read(storedValue(held))
-    }
+    const covers = held !== undefined && mayCover(held, this.#rt.clock.now())
+    const read = covers ? this.readHeld(held) : undefined
+    if (read !== undefined) return read.value
     throw error
   }
 
@@ -248,6 +261,21 @@ export class Call<T, P> implements Caller {
     const freshMs = ttlOf(ttlMs, () => this.#read(stored))
     const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#rt.random)
+  }
+}
+
+/** The value of a stored entry. Undefined, after an event, if the serializer cannot read it. */
+function readHeld<T>(
+  rt: Runtime,
+  key: string,
+  held: HeldEntry,
+  serializer: Serializer | undefined,
+): { readonly value: T } | undefined {
+  try {
+    return { value: decodeData<T>(storedValue(held), serializer) }
+  } catch (error) {
+    rt.events.emit({ type: 'entry.unreadable', key: dataKey(key), error })
+    return undefined
   }
 }
 

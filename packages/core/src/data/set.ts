@@ -26,8 +26,9 @@ export async function set<T>(
 ): Promise<T> {
   checkKey(key)
   const value = await given
-  // What cannot be stored purges nothing.
+  // What cannot be stored or read purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
+  const read = decodeData<T>(result.entry, serializer)
   let hasRun = false
   const store = async ({ asOf }: Lead): Promise<FillResult> => {
     hasRun = true
@@ -49,7 +50,7 @@ export async function set<T>(
     if (resolution.type === 'timed-out') throw waitTimeout(key, plan.waitMs)
     if (hasRun) {
       const isStored = resolution.type !== 'hit' || resolution.held.fence !== ''
-      if (isStored) return decodeData<T>(result.entry, serializer)
+      if (isStored) return read
       throw storeUnavailable(rt.store.name, 'set', new Error(NOT_STORED))
     }
     if (rt.clock.now() >= until) throw waitTimeout(key, plan.waitMs)
