@@ -526,6 +526,41 @@ describe('Vary', () => {
     ])
   })
 
+  it.each([
+    [
+      'cannot be shared',
+      { headers: { 'set-cookie': 'a=b', vary: 'Accept-Language' } },
+      'set-cookie',
+    ],
+    ['fails', { status: 502 }, 'origin-failed'],
+  ])('is a vary-miss also where another response %s', async (_, answer, detail) => {
+    const cache = cacheWith()
+    await fill(cache, varying('guten Tag'), german)
+    await fill(cache, varying('bonjour'), french)
+    await clock.advance(12_000)
+    const all = [ask(cache, french), ask(cache, french)]
+    await settled()
+    runs[2]?.answer(answer)
+    await Promise.all(all.map(({ done }) => done))
+    expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;/)
+    expect(status(all[1] as Got)).toContain(`detail=${detail}`)
+  })
+
+  it.each(['origin', 'unavailable'] as const)(
+    'is a vary-miss also after waitMs (%s)',
+    async (afterWait) => {
+      const cache = cacheWith({ waitMs: 500, afterWait })
+      await fill(cache, varying('guten Tag'), german)
+      await fill(cache, varying('bonjour'), french)
+      await clock.advance(12_000)
+      const all = [ask(cache, french), ask(cache, french)]
+      await clock.advance(500)
+      expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;.* detail=wait-timeout$/)
+      runs[2]?.answer(varying('bonjour'))
+      await all[0]?.done
+    },
+  )
+
   it('may name another field in another answer', async () => {
     const cache = cacheWith()
     await fill(cache, varying('guten Tag'), german)

@@ -6,7 +6,7 @@ import { mayCover } from '../entry/entry.ts'
 import type { Late, Resolution } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
-import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
+import { type CacheStatusFacts, cacheStatus, type ForwardReason } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
 import { toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
@@ -119,10 +119,11 @@ export function unsatisfiable(length: number, added: HeaderList): Reply {
 /** Another request ran the origin and it failed: the same status, without repeating the attempt. */
 export function sharedFailure(
   config: CacheConfig<never>,
+  reason: ForwardReason,
   status: number,
   retryAfterMs: number,
 ): Reply {
-  const facts = { type: 'forward', reason: 'uri-miss', status, collapsed: true } as const
+  const facts = { type: 'forward', reason, status, collapsed: true } as const
   return problem(status, 'origin-failed', titleOf(status), 'The origin failed a moment ago.', [
     ['retry-after', retryAfterS(retryAfterMs)],
     ...statusField(config, { ...facts, detail: 'origin-failed' }),
@@ -136,8 +137,8 @@ export function notCached(): Reply {
 }
 
 /** `waitMs` is spent and the options say `unavailable`. */
-export function waitedTooLong(config: CacheConfig<never>): Reply {
-  const facts = { type: 'forward', reason: 'uri-miss', collapsed: false } as const
+export function waitedTooLong(config: CacheConfig<never>, reason: ForwardReason): Reply {
+  const facts = { type: 'forward', reason, collapsed: false } as const
   return problem(503, 'wait-timeout', titleOf(503), 'The answer is still being prepared.', [
     ['retry-after', '1'],
     ...statusField(config, { ...facts, detail: 'wait-timeout' }),
@@ -187,7 +188,7 @@ export function sendLive<Native>(
   rt: Runtime,
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
-  reason: 'uri-miss' | 'vary-miss',
+  reason: ForwardReason,
   { held, chunks, length }: Extract<Resolution, { type: 'live' }>,
 ): void {
   const now = rt.clock.now()
