@@ -20,6 +20,8 @@ interface Got {
   status?: number
   headers: HeaderList
   body?: string
+  /** Ends a response that the handler sends by itself. */
+  end?: (() => void) | undefined
 }
 
 interface Answer {
@@ -91,7 +93,11 @@ function ask(
     request,
     native: request,
     isGone: () => client.gone,
-    bypass: (add) => take('bypass', { status: 200, headers: add }),
+    bypass: (add, watch) => {
+      take('bypass', { status: 200, headers: add })
+      if (request.method === 'GET') watch?.onHead?.({ status: 200, headers: [] })
+      got.end = watch?.onEnd
+    },
     send: (reply: Reply) => take('cache', reply),
     runOrigin: (observer) => run(request, observer, false, take),
     redispatch: (observer) => run(request, observer, true, () => {}),
@@ -1201,6 +1207,18 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(stampede.stats().unleased).toEqual({ running: 2, queued: 0 })
     await clock.advance(30_000)
     expect(stampede.stats().unleased.running).toBe(0)
+  })
+
+  it('its own run counts until its response ends, and not only until its head', async () => {
+    const { cache, first } = await crowded({ waitMs: 500 })
+    const got = ask(cache, {}, target('second'))
+    await clock.advance(500)
+    expect(got.by).toBe('bypass')
+    expect(stampede.stats().unleased.running).toBe(2)
+    got.end?.()
+    expect(stampede.stats().unleased.running).toBe(1)
+    runs[0]?.answer({ body: 'one' })
+    await first.done
   })
 
   it('or is answered 503, and told when to come again', async () => {

@@ -21,7 +21,7 @@ import type { ForwardReason } from '../http/cache-status.ts'
 import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
+import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -97,7 +97,7 @@ function bypass<Native>(
 ): void | Promise<void> {
   exchange.prepare?.()
   const onHead = reason === 'method' ? invalidation(rt, config, exchange) : undefined
-  return forward(exchange, config, fwd, reason, onHead)
+  return forward(exchange, config, fwd, reason, { onHead })
 }
 
 /** One lookup under the key as far as it is known. */
@@ -207,7 +207,7 @@ function respond<Native>(journey: Journey<Native>, resolution: Resolution): void
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
-      return forward(exchange, config, miss, resolution.reason, undefined, inside(journey))
+      return forward(exchange, config, miss, resolution.reason, { onInner: inside(journey) })
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
@@ -220,8 +220,9 @@ function respond<Native>(journey: Journey<Native>, resolution: Resolution): void
     }
     case 'timed-out': {
       if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config, miss))
-      const leave = rt.places.force(rt.clock, config.originTimeoutMs)
-      return forward(exchange, config, miss, 'wait-timeout', leave, inside(journey))
+      const onEnd = rt.places.force(rt.clock, config.originTimeoutMs)
+      const watch = { onEnd, onInner: inside(journey) }
+      return forward(exchange, config, miss, 'wait-timeout', watch)
     }
     case 'gone':
       return exchange.send(waitedTooLong(config, miss))
@@ -278,7 +279,7 @@ function respondLive<Native>(
   live.chunks.return()
   journey.cuts += 1
   if (journey.cuts < MOST_CUTS) return lookUp(journey)
-  return forward(exchange, config, missOf(journey), 'abandoned', undefined, inside(journey))
+  return forward(exchange, config, missOf(journey), 'abandoned', { onInner: inside(journey) })
 }
 
 /** RFC 9110 §9.3.2: a HEAD gets the head of what a GET stored. Otherwise nothing is stored. */
@@ -311,12 +312,11 @@ function forward<Native>(
   config: CacheConfig<Native>,
   reason: ForwardReason,
   detail?: string,
-  onHead?: HeadWatch,
-  onInner?: OnInner,
+  watch?: RunWatch,
 ): void | Promise<void> {
   const shown = detail === 'method' ? undefined : detail
   const status = statusField(config, { type: 'forward', reason, detail: shown })
-  return exchange.bypass(status, onHead, onInner)
+  return exchange.bypass(status, watch)
 }
 
 /** A cache further in would only ask, and wait, for the same key again. */

@@ -87,8 +87,8 @@ function send(
   void cache.handle({
     request,
     native: request,
-    bypass: (_add, onHead) => {
-      watched = onHead
+    bypass: (_add, watch) => {
+      watched = watch?.onHead
     },
     send: never,
     runOrigin: never,
