@@ -18,6 +18,7 @@ import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.
 import { coalesce, fromL1 } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
+import type { Detail } from '../http/cache-status-details.ts'
 import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
@@ -96,8 +97,8 @@ function bypass<Native>(
   { fwd, reason }: Bypass | typeof CLOSED,
 ): void | Promise<void> {
   exchange.prepare?.()
-  const onHead = reason === 'method' ? invalidation(rt, config, exchange) : undefined
-  return forward(exchange, config, fwd, reason, { onHead })
+  if (reason !== 'method') return forward(exchange, config, fwd, reason)
+  return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }
 
 /** One lookup under the key as far as it is known. */
@@ -311,11 +312,10 @@ function forward<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
   reason: ForwardReason,
-  detail?: string,
+  detail?: Detail,
   watch?: RunWatch,
 ): void | Promise<void> {
-  const shown = detail === 'method' ? undefined : detail
-  const status = statusField(config, { type: 'forward', reason, detail: shown })
+  const status = statusField(config, { type: 'forward', reason, detail })
   return exchange.bypass(status, watch)
 }
 

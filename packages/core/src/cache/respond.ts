@@ -6,7 +6,8 @@ import { mayCover } from '../entry/entry.ts'
 import type { Late, Resolution } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
-import { type CacheStatusFacts, cacheStatus, type ForwardReason } from '../http/cache-status.ts'
+import { cacheStatus, type ForwardReason } from '../http/cache-status.ts'
+import type { Detail, DetailedFacts } from '../http/cache-status-details.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
 import { toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
@@ -23,7 +24,7 @@ import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../po
 import type { CacheConfig } from './cache-config.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
-export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {
+export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {
   if (config.cacheName === undefined) return []
   return [['cache-status', cacheStatus(config.cacheName, facts)]]
 }
@@ -48,7 +49,7 @@ export function replyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
-  facts: CacheStatusFacts,
+  facts: DetailedFacts,
   now: number,
 ): Reply {
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
@@ -75,7 +76,7 @@ export function readyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
-  facts: CacheStatusFacts,
+  facts: DetailedFacts,
   now: number,
 ): ReadyReply {
   const { status } = stored
@@ -166,7 +167,7 @@ export function staleReply(
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   if (!isWelcomeOnError(wishOf(config, request), offerOf(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
-  const detail = typeof why === 'number' ? `stale-if-error/${why}` : why
+  const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why
   const facts = { type: 'hit', ttlS, detail } as const
   return replyFrom(request, config, held, entry, facts, now)
 }

@@ -90,7 +90,7 @@ async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: 
     if (read !== undefined) return read.value
     await dropUnreadable(rt, full, held)
   }
-  return call.answer({ type: 'pass', reason: 'unreadable' })
+  return call.runAlone()
 }
 
 /** Another caller may store what this one cannot read. Then this one runs its own factory. */
@@ -195,8 +195,13 @@ export class Call<T, P> implements Caller {
       case 'live':
       case 'gone':
       case 'pass':
-        return this.#own(await this.#alone())
+        return this.runAlone()
     }
+  }
+
+  /** Runs the factory for this caller only. */
+  async runAlone(): Promise<T> {
+    return this.#own(await this.#alone())
   }
 
   /** If there is a place for it: everybody who waited may come here at once. */

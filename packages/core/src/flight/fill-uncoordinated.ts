@@ -4,13 +4,13 @@
 
 import { publish } from '../stream/collapse.ts'
 import { keepToOurselves, quiet } from './commit.ts'
-import { fill } from './fill.ts'
+import { chooseRunner, fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
 import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
-import { chooseRunner, previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
+import { previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
 
 export async function fillUncoordinated(
   rt: Runtime,

@@ -223,7 +223,10 @@ export class Flight {
   }
 
   /** Ends the flight: it leaves the map in the same step, so that no request joins it. */
-  land(rt: Surroundings, resolution?: Resolution): void {
+  land(
+    rt: Surroundings & { readonly flights: Map<string, Flight> },
+    resolution?: Resolution,
+  ): void {
     this.#from('land', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
     if (rt.flights.get(this.key) === this) rt.flights.delete(this.key)
     if (resolution !== undefined) this.waiters.settleAll(rt, resolution)

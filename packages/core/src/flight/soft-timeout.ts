@@ -3,9 +3,8 @@
 
 import { type HeldEntry, mayCover } from '../entry/entry.ts'
 import { goodCopy, isConfirmed, leftOf } from '../l1/validity.ts'
-import type { Runner } from './fill.ts'
 import type { Flight, Previous } from './flight.ts'
-import type { Caller, FillResult, LeasedFill, Resolution } from './resolution.ts'
+import type { Caller, LeasedFill, Resolution } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 
 /** The previous entry from a reply of the store. */
@@ -50,21 +49,6 @@ export function staysWaiting(
   if (caller?.waitsForCommit) return true
   if (policy.softTimeoutMs === undefined || previous === undefined) return false
   return caller?.takesStale?.(previous) ?? false
-}
-
-/** The first waiter, whose client has not left, or the refresher, as the one that runs the origin. */
-export function chooseRunner(
-  rt: Runtime,
-  flight: Flight,
-  previous: HeldEntry | undefined,
-  refresher: Caller | undefined,
-): Runner | undefined {
-  flight.waiters.dropGone(rt)
-  const leader = staysWaiting(flight, previous) ? undefined : flight.waiters.takeLeader()
-  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
-  if (caller === undefined) return undefined
-  const onOwnEnd = (result: FillResult) => leader?.settle({ type: 'led', result })
-  return { caller, behind: leader === undefined, onOwnEnd }
 }
 
 /** Serves the previous entry to the waiters that accept it. */

@@ -1,11 +1,14 @@
 // The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
 
-import type { Timer } from '../ports/clock.ts'
+import type { Events } from '../events.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
 import type { Caller, Resolution } from './resolution.ts'
-import type { Runtime } from './runtime.ts'
 
 /** The collaborators that a flight and its waiters need. */
-export type Surroundings = Pick<Runtime, 'clock' | 'events' | 'flights'>
+export interface Surroundings {
+  readonly clock: Clock
+  readonly events: Events
+}
 
 export interface Waiter {
   readonly caller: Caller
