@@ -73,7 +73,7 @@ export interface Stampede {
   /**
    * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
    * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with
-   * `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told. Once it has resolved, nothing made earlier is answered from
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told. Once it has resolved, later requests get nothing made earlier from
    * this process, and from no other process of the fleet for longer than 5 seconds.
    */
   purge(target: PurgeTarget, options?: PurgeOptions): Promise<void>

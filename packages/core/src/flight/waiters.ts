@@ -1,4 +1,5 @@
 // The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
+// A client that leaves ends its own wait only (`dropGone`): the fill goes on for the others.
 
 import type { Events } from '../events.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -96,7 +97,7 @@ export class Waiters {
     settleInTurns(all, resolution, 0)
   }
 
-  /** Settles waiters whose client has left, so that none of them leads. */
+  /** Ends the wait of each client that has left. Called before a leader is chosen, so that none of them leads. */
   dropGone(rt: Surroundings): void {
     this.settleEach(rt, ({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
   }
