@@ -187,6 +187,25 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
   })
 
+  it('of a key is one event in each process', async () => {
+    const processes = stampedes(where)
+    const heard = processes.map(() => [] as string[])
+    for (const [i, stampede] of processes.entries()) {
+      await stampede.getOrSet('page', () => 'value', { ttlMs: 60_000 })
+      stampede.on('entry.purged', ({ internalKey }) => heard[i]?.push(internalKey))
+    }
+    try {
+      await processes[0]?.purge({ key: 'page' })
+      // For the value and for the response of that name.
+      const both = ['d:=page', 'http:key 5:=page']
+      for (const all of heard) await expect.poll(() => [...all].sort()).toEqual(both)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      expect(heard.flat()).toHaveLength(2 * processes.length)
+    } finally {
+      for (const stampede of processes) await stampede.close()
+    }
+  })
+
   it('of a key that is being refreshed leaves nothing to stand in for an error of the handler', async () => {
     const processes = stampedes(where)
     const [stampede, other = stampede] = processes

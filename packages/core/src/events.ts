@@ -13,6 +13,7 @@ import type { SubjectKind } from './ports/subject.ts'
 export interface EventFields {
   'entry.hit': { readonly tier: 'l1' | 'l2'; readonly stale: boolean }
   'entry.purged': { readonly by: 'key' | SubjectKind; readonly soft: boolean }
+  'entry.unreadable': { readonly error: unknown }
   'stale.served': { readonly why: 'soft-timeout' | 'origin-queue' }
   'lease.granted': { readonly fence: bigint }
   'lease.lost': { readonly fence: bigint }
@@ -41,6 +42,8 @@ export interface EventFields {
 export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'entry.hit': 'a request or call gets an entry from memory (`l1`) or the store (`l2`)',
   'entry.purged': 'this process hears of a purge; `key` is its target, and `by` the kind of target',
+  'entry.unreadable':
+    'the serializer of a caller cannot read the stored value, which counts as a miss',
   'stale.served':
     'a stale entry replaces a fill that is late, or that waits for a concurrency slot',
   'lease.granted': 'this process may fill the key',

@@ -2,7 +2,7 @@
 
 import { customKey } from './cache/key.ts'
 import { optionError } from './errors.ts'
-import { onPurge } from './flight/hints.ts'
+import { purgeKey } from './flight/hints.ts'
 import type { Runtime } from './flight/runtime.ts'
 import { canonicalPath, patternProblem } from './http/route-pattern.ts'
 import { checkNames, readBoolean } from './options.ts'
@@ -50,7 +50,7 @@ export async function purge(
   if (kind === undefined || named.length > 1 || (bag.host !== undefined && kind !== 'path')) {
     throw targetError(target)
   }
-  if (kind === 'key') return purgeKey(rt, text(kind, bag.key), soft)
+  if (kind === 'key') return purgeNamed(rt, text(kind, bag.key), soft)
   await rt.store.mark(subjectOf(kind, bag), { soft })
 }
 
@@ -131,10 +131,8 @@ function namesIn(target: object): string[] {
 }
 
 /** Under one name there may be a value of getOrSet and the response of a route with the `key` option. */
-async function purgeKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
-  // The store first: a reader that missed L1 in between must not find the old value there.
+async function purgeNamed(rt: Runtime, key: string, soft: boolean): Promise<void> {
   const keys = [dataKey(key), customKey(key)]
-  const told = await Promise.allSettled(keys.map((each) => rt.store.purge(each, { soft })))
-  for (const each of keys) onPurge(rt, each, soft)
+  const told = await Promise.allSettled(keys.map((each) => purgeKey(rt, each, soft)))
   for (const result of told) if (result.status === 'rejected') throw result.reason
 }

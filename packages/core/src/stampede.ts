@@ -73,7 +73,7 @@ export interface Stampede {
   /**
    * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
    * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with
-   * `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told. Once it has resolved, nothing made earlier is answered from
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told. Once it has resolved, later requests get nothing made earlier from
    * this process, and from no other process of the fleet for longer than 5 seconds.
    */
   purge(target: PurgeTarget, options?: PurgeOptions): Promise<void>
@@ -229,7 +229,7 @@ async function close(rt: Runtime): Promise<void> {
     rt.keeper.stop()
     await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
     for (const flight of rt.flights.values())
-      flight.waiters.settleAll({ type: 'pass', reason: 'closed' })
+      flight.waiters.settleAll(rt, { type: 'pass', reason: 'closed' })
     await drained
     await rt.store.close()
     rt.l1.flush()

@@ -62,12 +62,13 @@ export class KoaExchange implements Exchange<Context> {
     this.#context = new AsyncResource('StampedeRefresh')
   }
 
-  bypass(...[add, onHead, onInner]: Parameters<Exchange['bypass']>): Promise<void> {
+  bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): Promise<void> {
     const { ctx, next } = this.#call
     const answer = this.#begin()
     if (onInner !== undefined) enterOrigin(ctx.req, onInner)
     addAtHead(ctx.res, add, OWN_FIELDS)
     const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
+    if (onEnd !== undefined) ctx.res.once('close', onEnd)
     const passed: Promise<void> = next()
     // To a client that is gone Koa does not even try to answer.
     passed.then(() => ctx.writable || stands?.()).catch(() => {})

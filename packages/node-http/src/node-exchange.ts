@@ -120,12 +120,13 @@ class NodeExchange<Native> implements Exchange<Native> {
     this.#context = new AsyncResource('StampedeRefresh')
   }
 
-  bypass(...[add, onHead, onInner]: Parameters<Exchange['bypass']>): void {
+  bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): void {
     const { req, res, next } = this.#visit
     this.begun = true
     if (onInner !== undefined) enterOrigin(req, onInner)
     addAtHead(res, add, OWN_FIELDS)
     if (onHead !== undefined) watchHead(res, (head) => onHead(head, this.#natives))
+    if (onEnd !== undefined) res.once('close', onEnd)
     next()
   }
 

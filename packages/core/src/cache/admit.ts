@@ -1,46 +1,21 @@
 // Stage 1: who takes part. Everybody else goes to the app, neither looked up nor stored, with a reason.
-//
-// | reason          | the request                                                                      |
-// |-----------------|----------------------------------------------------------------------------------|
-// | method          | is neither GET nor HEAD                                                          |
-// | target          | is not for a path (`*`, `http://...`), or carries a fragment                     |
-// | upgrade         | wants another protocol                                                           |
-// | method-override | may be routed as another method                                                  |
-// | request-body    | has a body, which is in no key                                                   |
-// | precondition    | has If-Match or If-Unmodified-Since, which only the origin can answer            |
-// | authorization   | has Authorization or the like, and no `authorization: 'ignore'` nor `identity`   |
-// | connection-auth | is on a connection that logged in (NTLM, Negotiate); as `authorization`          |
-// | client-certificate | has a TLS client certificate, and no `identity` nor `ignore` names it         |
-// | cookie          | has Cookie, and neither `cookies` nor `identity` says how                        |
-// | option          | is one that the `bypass` option named                                            |
+// `BYPASS_DETAILS` lists the reasons.
 //
 // A HEAD takes part in the look-up only. `no-cache`, `no-store` and `only-if-cached` of a request are
 // advice (RFC 9111 §5.2.1) that would let any client reach the origin at will: they are not read here, and
 // after the look-up only where the options say so (`requestDirectives`).
 
 import { callbackError } from '../errors.ts'
+import type { BypassDetail } from '../http/cache-status-details.ts'
 import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { saysWho } from './credential-fields.ts'
 
-export type BypassReason =
-  | 'method'
-  | 'target'
-  | 'upgrade'
-  | 'method-override'
-  | 'request-body'
-  | 'precondition'
-  | 'authorization'
-  | 'connection-auth'
-  | 'client-certificate'
-  | 'cookie'
-  | 'option'
-
 /** Why a request does not take part, and the `fwd` it gets in Cache-Status. */
 export interface Bypass {
-  readonly reason: BypassReason
+  readonly reason: BypassDetail | 'method'
   readonly fwd: 'bypass' | 'method'
 }
 
@@ -88,7 +63,7 @@ const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override
 function shapeReason(
   { target, headers, hasBody }: RequestView,
   isNotable: boolean,
-): BypassReason | undefined {
+): BypassDetail | undefined {
   // RFC 9112 §3.2.1: no client sends a fragment, and behind one a `?` starts no query.
   if (!target.startsWith('/') || target.includes('#')) return 'target'
   if (headers.upgrade !== undefined) return 'upgrade'
@@ -113,7 +88,7 @@ function credentialReason<Native>(
   request: RequestView,
   config: CacheConfig<Native>,
   isNotable: boolean,
-): BypassReason | undefined {
+): BypassDetail | undefined {
   if (config.identity !== undefined) return undefined
   const reason = callerReason(request, config, isNotable)
   if (reason !== undefined || config.cookies !== 'bypass') return reason
@@ -128,7 +103,7 @@ function callerReason<Native>(
   { headers, hasClientCertificate, hasLogin }: RequestView,
   { authorization, vary }: CacheConfig<Native>,
   isNotable: boolean,
-): BypassReason | undefined {
+): BypassDetail | undefined {
   const ignored = typeof authorization === 'object' ? authorization.ignore : NONE
   if (hasClientCertificate === true && !ignored.includes('client-certificate'))
     return 'client-certificate'
@@ -150,7 +125,7 @@ const NONE: readonly string[] = []
 function optionReason<Native>(
   native: Native,
   config: CacheConfig<Native>,
-): BypassReason | undefined {
+): BypassDetail | undefined {
   if (config.bypass === undefined) return undefined
   let answer: unknown
   try {

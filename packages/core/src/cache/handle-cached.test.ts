@@ -20,6 +20,8 @@ interface Got {
   status?: number
   headers: HeaderList
   body?: string
+  /** Ends a response that the handler sends by itself. */
+  end?: (() => void) | undefined
 }
 
 interface Answer {
@@ -91,7 +93,11 @@ function ask(
     request,
     native: request,
     isGone: () => client.gone,
-    bypass: (add) => take('bypass', { status: 200, headers: add }),
+    bypass: (add, watch) => {
+      take('bypass', { status: 200, headers: add })
+      if (request.method === 'GET') watch?.onHead?.({ status: 200, headers: [] })
+      got.end = watch?.onEnd
+    },
     send: (reply: Reply) => take('cache', reply),
     runOrigin: (observer) => run(request, observer, false, take),
     redispatch: (observer) => run(request, observer, true, () => {}),
@@ -400,6 +406,41 @@ describe('Vary', () => {
       'fwd=uri-miss',
     ])
   })
+
+  it.each([
+    [
+      'cannot be shared',
+      { headers: { 'set-cookie': 'a=b', vary: 'Accept-Language' } },
+      'set-cookie',
+    ],
+    ['fails', { status: 502 }, 'origin-failed'],
+  ])('is a vary-miss also where another response %s', async (_, answer, detail) => {
+    const cache = cacheWith()
+    await fill(cache, varying('guten Tag'), german)
+    await fill(cache, varying('bonjour'), french)
+    await clock.advance(12_000)
+    const all = [ask(cache, french), ask(cache, french)]
+    await settled()
+    runs[2]?.answer(answer)
+    await Promise.all(all.map(({ done }) => done))
+    expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;/)
+    expect(status(all[1] as Got)).toContain(`detail=${detail}`)
+  })
+
+  it.each(['origin', 'unavailable'] as const)(
+    'is a vary-miss also after waitMs (%s)',
+    async (afterWait) => {
+      const cache = cacheWith({ waitMs: 500, afterWait })
+      await fill(cache, varying('guten Tag'), german)
+      await fill(cache, varying('bonjour'), french)
+      await clock.advance(12_000)
+      const all = [ask(cache, french), ask(cache, french)]
+      await clock.advance(500)
+      expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;.* detail=wait-timeout$/)
+      runs[2]?.answer(varying('bonjour'))
+      await all[0]?.done
+    },
+  )
 })
 
 describe('what may not be shared', () => {
@@ -884,6 +925,18 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(stampede.stats().unleased).toEqual({ running: 2, queued: 0 })
     await clock.advance(30_000)
     expect(stampede.stats().unleased.running).toBe(0)
+  })
+
+  it('its own run counts until its response ends, and not only until its head', async () => {
+    const { cache, first } = await crowded({ waitMs: 500 })
+    const got = ask(cache, {}, target('second'))
+    await clock.advance(500)
+    expect(got.by).toBe('bypass')
+    expect(stampede.stats().unleased.running).toBe(2)
+    got.end?.()
+    expect(stampede.stats().unleased.running).toBe(1)
+    runs[0]?.answer({ body: 'one' })
+    await first.done
   })
 
   it('or is answered 503, and told when to come again', async () => {

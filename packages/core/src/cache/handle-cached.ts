@@ -12,16 +12,17 @@
 // | commit   | ../flight/commit.ts         | writes the entry under its fence, settles the waiters   |
 // | respond  | respond.ts                  | an entry becomes a response: Age, 304, 206, stale       |
 
-import { freshnessAt } from '../entry/entry.ts'
+import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
 import { peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { coalesce, fromL1 } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
+import type { Detail } from '../http/cache-status-details.ts'
 import { likenessOf } from '../http/likeness.ts'
 import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange, HeadWatch, OnInner } from '../ports/exchange.ts'
+import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -53,10 +54,14 @@ interface Journey<Native> {
   readonly exchange: Exchange<Native>
   readonly plainKey: string
   readonly wish: RequestDirectives | undefined
-  /** An entry for other requests teaches what varies; the request is tried again with that in its key. */
-  attempts: number
-  /** The key of the last attempt. */
+  /** Request fields in the key of the last lookup, as earlier responses named them. */
+  names: readonly string[]
+  /** The key of the last lookup. */
   key: string
+  /** Entries for other requests that lookups have found. */
+  mismatches: number
+  /** Responses that were cut before this client got the first byte. */
+  cuts: number
   /** The end of this client's own run of the handler, if it led. */
   running: Promise<unknown> | undefined
 }
@@ -80,7 +85,7 @@ export function handleCached<Native>(
   }
   exchange.prepare?.()
   const wish = wishOf(config, request)
-  const rest = { attempts: 0, key: plainKey, running: undefined }
+  const rest = { names: [], key: plainKey, mismatches: 0, cuts: 0, running: undefined }
   return lookUp({ rt, config, index, exchange, plainKey, wish, ...rest })
 }
 
@@ -92,8 +97,8 @@ function bypass<Native>(
   { fwd, reason }: Bypass | typeof CLOSED,
 ): void | Promise<void> {
   exchange.prepare?.()
-  const onHead = reason === 'method' ? invalidation(rt, config, exchange) : undefined
-  return forward(exchange, config, fwd, reason, onHead)
+  if (reason !== 'method') return forward(exchange, config, fwd, reason)
+  return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }
 
 /** One lookup under the key as far as it is known. */
@@ -101,25 +106,40 @@ function lookUp<Native>(journey: Journey<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, wish } = journey
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
-  journey.attempts += 1
-  if (journey.attempts > 3) {
-    return forward(exchange, config, 'bypass', 'too-many-variants')
-  }
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
+  journey.names = names
   journey.key = key
   const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
-  if (fillsNothing) return respondStored(journey, names, key)
-  const reason = names.length === 0 ? 'uri-miss' : 'vary-miss'
-  const caller = callerOf(journey, reason)
+  if (fillsNothing) return respondStored(journey)
+  const caller = callerOf(journey)
   const resolution = fromL1(rt, key, config, caller) ?? coalesce(rt, key, config, caller)
-  if (!(resolution instanceof Promise)) return respond(journey, names, resolution)
-  return resolution.then((later) => respond(journey, names, later))
+  if (!(resolution instanceof Promise)) return respond(journey, resolution)
+  return resolution.then((later) => respond(journey, later))
 }
 
-function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-miss'): Caller {
+const MOST_MISMATCHES = 3
+
+/** The entry is for other requests. It names fields that the key needs, for another lookup. */
+function lookUpVariant<Native>(
+  journey: Journey<Native>,
+  entry: StoredResponse,
+): void | Promise<void> {
+  const { index, plainKey, names, exchange, config } = journey
+  index.learn(plainKey, names, entry)
+  journey.mismatches += 1
+  if (journey.mismatches < MOST_MISMATCHES) return lookUp(journey)
+  return forward(exchange, config, 'bypass', 'too-many-variants')
+}
+
+/** `fwd` of a miss (RFC 9211 §2.2). */
+function missOf<Native>({ names }: Journey<Native>): 'uri-miss' | 'vary-miss' {
+  return names.length === 0 ? 'uri-miss' : 'vary-miss'
+}
+
+function callerOf<Native>(journey: Journey<Native>): Caller {
   const { rt, config, exchange, plainKey } = journey
   const { request } = exchange
-  const reason = (lead: Lead) => (lead.previous === undefined ? miss : 'stale')
+  const reason = (lead: Lead) => (lead.previous === undefined ? missOf(journey) : 'stale')
   const isGone = () => exchange.isGone?.() ?? false
   return {
     takesLive: takesLive(exchange, config),
@@ -151,7 +171,7 @@ function callerOf<Native>(journey: Journey<Native>, miss: 'uri-miss' | 'vary-mis
     refresh: (lead: Lead): Promise<FillResult> =>
       watchRefresh(exchange, config, lead, (start) =>
         runOrigin(rt, {
-          request: request.method === 'HEAD' ? { ...request, method: 'GET' } : request,
+          request,
           plainKey,
           config,
           lead,
@@ -177,53 +197,47 @@ function mayComeFromDeparture(result: FillResult): boolean {
   return result.type === 'failure' || result.type === 'abandoned'
 }
 
-function respond<Native>(
-  journey: Journey<Native>,
-  names: readonly string[],
-  resolution: Resolution,
-): void | Promise<void> {
+function respond<Native>(journey: Journey<Native>, resolution: Resolution): void | Promise<void> {
   const { rt, config, exchange } = journey
+  const miss = missOf(journey)
   switch (resolution.type) {
     case 'hit':
-      return respondHit(journey, names, resolution)
+      return respondHit(journey, resolution)
     case 'live':
-      return respondLive(journey, names, resolution)
+      return respondLive(journey, resolution)
     case 'led':
       return journey.running?.then(() => undefined)
     case 'pass':
-      return forward(exchange, config, 'uri-miss', resolution.reason, undefined, inside(journey))
+      return forward(exchange, config, miss, resolution.reason, { onInner: inside(journey) })
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
-      return exchange.send(stale ?? sharedFailure(config, failure.status, retryAfterMs))
+      return exchange.send(stale ?? sharedFailure(config, miss, failure.status, retryAfterMs))
     }
     case 'late': {
       const { previous, why } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, why)
-      return exchange.send(stale ?? waitedTooLong(config))
+      return exchange.send(stale ?? waitedTooLong(config, miss))
     }
     case 'timed-out': {
-      if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config))
-      const leave = rt.places.force(rt.clock, config.originTimeoutMs)
-      return forward(exchange, config, 'uri-miss', 'wait-timeout', leave, inside(journey))
+      if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config, miss))
+      const onEnd = rt.places.force(rt.clock, config.originTimeoutMs)
+      const watch = { onEnd, onInner: inside(journey) }
+      return forward(exchange, config, miss, 'wait-timeout', watch)
     }
     case 'gone':
-      return exchange.send(waitedTooLong(config))
+      return exchange.send(waitedTooLong(config, miss))
   }
 }
 
 function respondHit<Native>(
   journey: Journey<Native>,
-  names: readonly string[],
   { held, stale, from }: Extract<Resolution, { type: 'hit' }>,
 ): void | Promise<void> {
-  const { rt, config, exchange, index, plainKey } = journey
+  const { rt, config, exchange } = journey
   const { entry } = held
   if (entry.type !== 'response') return forward(exchange, config, 'bypass', 'not-a-response')
-  if (!sameSelection(entry.vary, exchange.request.headers)) {
-    index.learn(plainKey, names, entry)
-    return lookUp(journey)
-  }
+  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(journey, entry)
   config.compress?.prepare(rt.l1, journey.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // An entry that was just made is as new as a run of its own would give this client.
@@ -232,10 +246,10 @@ function respondHit<Native>(
   }
   const ttlS = (held.staleAt - now) / 1000
   const facts =
-    from === 'fill' && !stale
+    from === 'fill'
       ? ({
           type: 'forward',
-          reason: names.length === 0 ? 'uri-miss' : 'vary-miss',
+          reason: missOf(journey),
           status: entry.status,
           ttlS,
           collapsed: true,
@@ -248,39 +262,36 @@ function respondHit<Native>(
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
+/** After this many responses that were cut, the client's request runs the handler by itself. */
+const MOST_CUTS = 3
+
 /** If the response does not fit this client, or ended too soon, it looks up again: nothing was sent. */
 function respondLive<Native>(
   journey: Journey<Native>,
-  names: readonly string[],
   live: Extract<Resolution, { type: 'live' }>,
 ): void | Promise<void> {
-  const { rt, config, exchange, index, plainKey } = journey
+  const { rt, config, exchange } = journey
   const { entry } = live.held
-  const fits = sameSelection(entry.vary, exchange.request.headers)
-  if (!fits) index.learn(plainKey, names, entry)
-  if (!fits || live.chunks.isCut) {
+  if (!sameSelection(entry.vary, exchange.request.headers)) {
     live.chunks.return()
-    return lookUp(journey)
+    return lookUpVariant(journey, entry)
   }
-  sendLive(rt, exchange, config, names.length === 0 ? 'uri-miss' : 'vary-miss', live)
+  if (!live.chunks.isCut) return sendLive(rt, exchange, config, missOf(journey), live)
+  live.chunks.return()
+  journey.cuts += 1
+  if (journey.cuts < MOST_CUTS) return lookUp(journey)
+  return forward(exchange, config, missOf(journey), 'abandoned', { onInner: inside(journey) })
 }
 
 /** RFC 9110 §9.3.2: a HEAD gets the head of what a GET stored. Otherwise nothing is stored. */
-async function respondStored<Native>(
-  journey: Journey<Native>,
-  names: readonly string[],
-  key: string,
-): Promise<void> {
+async function respondStored<Native>(journey: Journey<Native>): Promise<void> {
   const { rt, config, exchange, wish } = journey
-  const held = await peek(rt, key).catch(() => undefined)
+  const held = await peek(rt, journey.key).catch(() => undefined)
   const now = rt.clock.now()
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
-  if (held === undefined || entry?.type !== 'response') return unanswered(journey, 'uri-miss')
-  if (!sameSelection(entry.vary, exchange.request.headers)) {
-    journey.index.learn(journey.plainKey, names, entry)
-    return lookUp(journey)
-  }
+  if (held === undefined || entry?.type !== 'response') return unanswered(journey, missOf(journey))
+  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(journey, entry)
   if (!isWelcome(wish, offerOf(held, entry, now))) {
     return unanswered(journey, freshness === 'stale' ? 'stale' : 'request')
   }
@@ -301,13 +312,11 @@ function forward<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
   reason: ForwardReason,
-  detail?: string,
-  onHead?: HeadWatch,
-  onInner?: OnInner,
+  detail?: Detail,
+  watch?: RunWatch,
 ): void | Promise<void> {
-  const shown = detail === 'method' ? undefined : detail
-  const status = statusField(config, { type: 'forward', reason, detail: shown })
-  return exchange.bypass(status, onHead, onInner)
+  const status = statusField(config, { type: 'forward', reason, detail })
+  return exchange.bypass(status, watch)
 }
 
 /** A cache further in would only ask, and wait, for the same key again. */

@@ -3,7 +3,7 @@
 // the tags of the option. It starts when the head of that response is seen, before it leaves. So a
 // later request to this process asks a store that has the purge.
 
-import { forget, onPurge } from '../flight/hints.ts'
+import { forget, purgeKey } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { headerValue } from '../http/headers.ts'
 import { invalidatedGroups } from '../http/response-tags.ts'
@@ -91,15 +91,14 @@ function parse(text: string, base?: URL): URL | undefined {
   }
 }
 
-/** In this process at once, in the store by the next command that is sent to it, and here again for what came between. */
+/** In this process at once, and in the store by the next command that is sent to it. */
 async function purge(rt: Runtime, key: string): Promise<void> {
   forget(rt, key)
   try {
-    await rt.store.purge(key, { soft: false })
+    await purgeKey(rt, key, false)
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key, operation: 'purge', error })
   }
-  onPurge(rt, key, false)
 }
 
 /** The same for everything under a subject: judged as purged here, before the store says since when it is. */

@@ -6,7 +6,8 @@ import { mayCover } from '../entry/entry.ts'
 import type { Late, Resolution } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
-import { type CacheStatusFacts, cacheStatus } from '../http/cache-status.ts'
+import { cacheStatus, type ForwardReason } from '../http/cache-status.ts'
+import type { Detail, DetailedFacts } from '../http/cache-status-details.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
 import { toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
@@ -23,7 +24,7 @@ import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../po
 import type { CacheConfig } from './cache-config.ts'
 
 /** The Cache-Status field as headers to add; none when it is switched off. */
-export function statusField(config: CacheConfig<never>, facts: CacheStatusFacts): HeaderList {
+export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {
   if (config.cacheName === undefined) return []
   return [['cache-status', cacheStatus(config.cacheName, facts)]]
 }
@@ -48,7 +49,7 @@ export function replyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
-  facts: CacheStatusFacts,
+  facts: DetailedFacts,
   now: number,
 ): Reply {
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
@@ -75,7 +76,7 @@ export function readyFrom(
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
-  facts: CacheStatusFacts,
+  facts: DetailedFacts,
   now: number,
 ): ReadyReply {
   const { status } = stored
@@ -119,10 +120,11 @@ export function unsatisfiable(length: number, added: HeaderList): Reply {
 /** Another request ran the origin and it failed: the same status, without repeating the attempt. */
 export function sharedFailure(
   config: CacheConfig<never>,
+  reason: ForwardReason,
   status: number,
   retryAfterMs: number,
 ): Reply {
-  const facts = { type: 'forward', reason: 'uri-miss', status, collapsed: true } as const
+  const facts = { type: 'forward', reason, status, collapsed: true } as const
   return problem(status, 'origin-failed', titleOf(status), 'The origin failed a moment ago.', [
     ['retry-after', retryAfterS(retryAfterMs)],
     ...statusField(config, { ...facts, detail: 'origin-failed' }),
@@ -136,8 +138,8 @@ export function notCached(): Reply {
 }
 
 /** `waitMs` is spent and the options say `unavailable`. */
-export function waitedTooLong(config: CacheConfig<never>): Reply {
-  const facts = { type: 'forward', reason: 'uri-miss', collapsed: false } as const
+export function waitedTooLong(config: CacheConfig<never>, reason: ForwardReason): Reply {
+  const facts = { type: 'forward', reason, collapsed: false } as const
   return problem(503, 'wait-timeout', titleOf(503), 'The answer is still being prepared.', [
     ['retry-after', '1'],
     ...statusField(config, { ...facts, detail: 'wait-timeout' }),
@@ -165,7 +167,7 @@ export function staleReply(
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   if (!isWelcomeOnError(wishOf(config, request), offerOf(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
-  const detail = typeof why === 'number' ? `stale-if-error/${why}` : why
+  const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why
   const facts = { type: 'hit', ttlS, detail } as const
   return replyFrom(request, config, held, entry, facts, now)
 }
@@ -187,7 +189,7 @@ export function sendLive<Native>(
   rt: Runtime,
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
-  reason: 'uri-miss' | 'vary-miss',
+  reason: ForwardReason,
   { held, chunks, length }: Extract<Resolution, { type: 'live' }>,
 ): void {
   const now = rt.clock.now()

@@ -5,6 +5,7 @@ import type { Made, StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
+import type { Detail } from '../http/cache-status-details.ts'
 import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
@@ -132,7 +133,7 @@ function isStored({ lead }: OriginRun, verdict: Storable | NotStorable): boolean
 }
 
 /** Why it is not stored, if it is not. */
-function detailOf(run: OriginRun, verdict: Storable | NotStorable): string | undefined {
+function detailOf(run: OriginRun, verdict: Storable | NotStorable): Detail | undefined {
   if (!verdict.store) return verdict.reason
   if (isStored(run, verdict)) return undefined
   return run.lead.signal.aborted ? 'origin-timeout' : 'store-unavailable'

@@ -2,6 +2,7 @@
 // body leaves. What is refused here reaches its own client untouched.
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
+import type { NotStoredDetail } from '../http/cache-status-details.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { CREDENTIALS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
@@ -13,29 +14,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { urlKey } from './key.ts'
 
 /** Why a response is not kept. */
-export type NotStorableReason =
-  | 'server-error'
-  | 'method'
-  | 'status'
-  | 'set-cookie'
-  | 'credentials'
-  | 'self-redirect'
-  | 'no-store'
-  | 'private'
-  | 'no-cache'
-  | 'content-range'
-  | 'endless'
-  | 'too-large'
-  | 'vary-star'
-  | 'vary-cookie'
-  | 'vary-authorization'
-  | 'cors-origin'
-  | 'no-freshness'
-  | 'expired'
-  | 'tags'
-  | 'too-many-tags'
-  | 'validator-mismatch'
-  | 'inner-cache'
+export type NotStorableReason = NotStoredDetail | 'method'
 
 export interface Storable {
   readonly store: true

@@ -8,6 +8,7 @@
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import type { Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
+import type { Detail } from '../http/cache-status-details.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { conditionsFor, freshen, isAbout } from '../http/freshen.ts'
 import { initialAgeMs } from '../http/freshness.ts'
@@ -67,7 +68,7 @@ export function replyUnchanged(
   { previous, stored }: Asked,
   head: CapturedHead,
   meant: CapturedHead | undefined,
-  detail: string | undefined,
+  detail: Detail | undefined,
 ): Reply {
   const now = rt.clock.now()
   const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createStampede, type DataCacheOptions, type Serializer, type Stampede } from '../index.ts'
 import { ManualClock, settled } from '../testing/index.ts'
-import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 
 let open: Stampede[] = []
 afterEach(async () => {
@@ -161,6 +161,50 @@ describe('set and delete', () => {
     await failed
   })
 
+  it.each(['lookup', 'commit'] as const)(
+    'reject when the store takes the purge and not the value (%s)',
+    async (operation) => {
+      const { store, rates } = setUp()
+      await rates.set('k', 'old')
+      store.next(operation, refuse).next(operation, refuse)
+      await expect(rates.set('k', 'new')).rejects.toMatchObject({
+        code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+      })
+    },
+  )
+
+  it('resolve when the value is stored, not earlier', async () => {
+    const { store, rates } = setUp()
+    const gate = new Gate()
+    store.next('commit', gate.delayReply)
+    let isSet = false
+    const set = rates.set('k', 'new').then(() => (isSet = true))
+    await settled()
+    expect(isSet).toBe(false)
+    gate.open()
+    await set
+  })
+
+  it('resolve when a purge makes the value void at once, and store it not again', async () => {
+    const { store, stampede, rates } = setUp()
+    store.next('commit', async (work) => {
+      await stampede.purge({ key: 'rates:k' })
+      return work()
+    })
+    expect(await rates.set('k', 'new')).toBe('new')
+    expect(await rates.get('k')).toBeUndefined()
+  })
+
+  it('await a promise, and purge nothing if it rejects or the value cannot be stored', async () => {
+    const { store, rates } = setUp()
+    await rates.set('k', Promise.resolve('old'))
+    store.calls.length = 0
+    await expect(rates.set('k', Promise.reject(new Error('down')))).rejects.toThrow('down')
+    await expect(rates.set('k', new Map())).rejects.toThrow('a Map would become {}')
+    expect(store.calls).toEqual([])
+    expect(await rates.get('k')).toBe('old')
+  })
+
   it('reject when the store cannot be told', async () => {
     const { store, rates } = setUp()
     store.always = refuse
@@ -243,6 +287,83 @@ describe('a serializer', () => {
     first.set('b', 2)
     expect(await cache.get('k')).toEqual(new Map([['a', 1]]))
     expect(await cache.set('k', new Map([['c', 3]]))).toEqual(new Map([['c', 3]]))
+  })
+
+  describe('that cannot read what is stored', () => {
+    const versioned = (version: number): Serializer => ({
+      serialize: (value) => `${version}${String(value)}`,
+      deserialize: (bytes) => {
+        if (String(bytes)[0] !== String(version)) throw new Error('an old version')
+        return String(bytes).slice(1)
+      },
+    })
+    const SWR = { ttlMs: 1_000, staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 }
+
+    /** One process stores version 1. The other one reads version 2. */
+    async function stored(options: Partial<DataCacheOptions> = {}) {
+      const stores = sharedStores()
+      const clock = new ManualClock()
+      const [old, present] = [stores.a, stores.b].map((store, i) => {
+        const stampede = createStampede({ store, clock, random: () => 0 })
+        open.push(stampede)
+        const serializer = versioned(i + 1)
+        return { stampede, cache: stampede.cache('n', { ...SWR, ...options, serializer }) }
+      })
+      if (old === undefined || present === undefined) throw new Error('no process')
+      await old.cache.set('k', 'old')
+      const errors: unknown[] = []
+      present.stampede.on('entry.unreadable', ({ error }) => errors.push(error))
+      return { ...present, old: old.cache, clock, errors, store: stores.b }
+    }
+
+    it('runs the factory once for all, stores its value, and says so', async () => {
+      const { cache, errors } = await stored()
+      let runs = 0
+      const get = () => cache.getOrSet('k', () => `new ${++runs}`)
+      expect(await get()).toBe('new 1')
+      expect(await get()).toBe('new 1')
+      expect(await cache.get('k')).toBe('new 1')
+      expect(errors).toEqual([new Error('an old version')])
+    })
+
+    it('does so for an entry in memory', async () => {
+      const { cache, stampede, errors } = await stored()
+      // Another cache of this process has read it.
+      await stampede.cache('n', { ttlMs: 1_000 }).get('k')
+      expect(await cache.getOrSet('k', () => 'new')).toBe('new')
+      expect(await cache.get('k')).toBe('new')
+      expect(errors).toHaveLength(1)
+    })
+
+    it('does so for a stale entry, which is refreshed once', async () => {
+      const { cache, clock } = await stored()
+      await clock.advance(1_500)
+      let runs = 0
+      const get = () => cache.getOrSet('k', () => `new ${++runs}`)
+      expect(await Promise.all([get(), get()])).toEqual(['new 1', 'new 1'])
+      expect(await get()).toBe('new 1')
+    })
+
+    it('finds nothing with get, nothing as previous, and nothing in place of an error', async () => {
+      const { cache, clock, errors } = await stored({ staleWhileRevalidateMs: 0 })
+      expect(await cache.get('k')).toBeUndefined()
+      await clock.advance(1_500)
+      let previous: unknown = 'not asked'
+      const failing = cache.getOrSet('k', (context) => {
+        previous = context.previous
+        throw new Error('down')
+      })
+      await expect(failing).rejects.toThrow('down')
+      expect(previous).toBeUndefined()
+      expect(errors).toHaveLength(3)
+    })
+
+    it('runs the factory of each caller if the store cannot be told', async () => {
+      const { cache, store } = await stored()
+      await cache.get('k')
+      store.always = refuse
+      expect(await cache.getOrSet('k', () => 'new')).toBe('new')
+    })
   })
 
   it('fails the call when it writes neither text nor bytes', async () => {

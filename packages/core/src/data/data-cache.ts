@@ -4,8 +4,9 @@ import { closedError, optionError } from '../errors.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { checkNames } from '../options.ts'
 import type { Factory } from './factory-context.ts'
-import { get, getOrSet, purgeData, set } from './get-or-set.ts'
+import { get, getOrSet, purgeData } from './get-or-set.ts'
 import { type GetOrSetOptions, NAMES, type Plan, readPlan } from './get-or-set-options.ts'
+import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
 
@@ -29,8 +30,11 @@ export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   get<T>(key: string): Promise<Read<T, S> | undefined>
   /** The stored values among `keys`, in their order. */
   getMany<T>(keys: readonly string[]): Promise<Map<string, Read<T, S>>>
-  /** Replaces what is stored, in the whole fleet. Resolves to the value as callers get it. */
-  set<T>(key: string, value: T, overrides?: Overrides<T>): Promise<Read<T, S>>
+  /**
+   * Replaces what is stored, in the whole fleet. Resolves to the value as callers get it, once it is
+   * stored. Rejects if the store does not take it. A promise is awaited first.
+   */
+  set<T>(key: string, value: T | Promise<T>, overrides?: Overrides<T>): Promise<Read<T, S>>
   /** Makes the value void in the whole fleet, with every fill in flight. */
   delete(key: string): Promise<void>
   /** `fn` with a cache before it: `key` is given the arguments. */

@@ -2,7 +2,6 @@
 
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { nothingBefore, valueError } from '../errors.ts'
-import { decodeData, type Serializer } from './value.ts'
 
 /** What a factory is given. `T` is unknown where the value's type is only found out from what the factory returns. */
 export interface FactoryContext<T = unknown> {
@@ -26,16 +25,14 @@ export function contextOf<P>(
   given: Pick<FactoryContext, 'fence' | 'signal'>,
   held: HeldEntry | undefined,
   now: number,
-  serializer?: Serializer,
+  readPrevious: () => { readonly value: P } | undefined,
 ): FactoryContext<P> {
-  const stored = held && storedValue(held)
   return {
     ...given,
     // Read when it is asked for: bytes are copied.
     get previous() {
-      return (
-        held && stored && { value: decodeData<P>(stored, serializer), ageMs: now - held.bornAt }
-      )
+      const read = held && readPrevious()
+      return read && { value: read.value, ageMs: now - held.bornAt }
     },
     notModified() {
       if (held === undefined) throw nothingBefore(where)

@@ -3,7 +3,6 @@
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
-  closedError,
   messageOf,
   noPlace,
   nothingBefore,
@@ -14,8 +13,8 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
-import { onPurge } from '../flight/hints.ts'
-import { peek } from '../flight/lookup-or-lease.ts'
+import { purgeKey } from '../flight/hints.ts'
+import { dropUnreadable, peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -39,7 +38,7 @@ export async function get<T>(
   checkKey(key)
   try {
     const held = await peek(rt, dataKey(key))
-    return held && decodeData<T>(storedValue(held), serializer)
+    return held && readHeld<T>(rt, key, held, serializer)?.value
   } catch (error) {
     // As for getOrSet: a store that is away is a miss.
     rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
@@ -50,8 +49,7 @@ export async function get<T>(
 /** Purges one value, here and in the store. */
 export async function purgeData(rt: Runtime, key: string): Promise<void> {
   checkKey(key)
-  await rt.store.purge(dataKey(key), { soft: false })
-  onPurge(rt, dataKey(key), false)
+  await purgeKey(rt, dataKey(key), false)
 }
 
 /** Not async: what is fresh in memory takes one promise. */
@@ -66,10 +64,14 @@ export function getOrSet<T, P = T>(
     checkCall(key, factory)
     const full = dataKey(key)
     const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
-    if (held === undefined)
+    if (held === undefined) {
       return resolved(rt, key, new Call(rt, key, factory, plan, serializer), plan)
+    }
     rt.events.hit(full, 'l1', false)
-    return Promise.resolve(decodeData<T>(storedValue(held), serializer))
+    const read = readHeld<T>(rt, key, held, serializer)
+    if (read !== undefined) return Promise.resolve(read.value)
+    const call = new Call(rt, key, factory, plan, serializer)
+    return dropUnreadable(rt, full, held).then(() => resolved(rt, key, call, plan))
   } catch (error) {
     return Promise.reject(error)
   }
@@ -78,32 +80,21 @@ export function getOrSet<T, P = T>(
 async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: Plan): Promise<T> {
   // Purged in the store as well, so that no fill which began earlier can answer this call.
   if (plan.forceFresh) await purgeData(rt, key)
-  const resolution = resolve(rt, dataKey(key), plan, call)
-  return call.answer(resolution instanceof Promise ? await resolution : resolution)
+  const full = dataKey(key)
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    const promised = resolve(rt, full, plan, call)
+    const resolution = promised instanceof Promise ? await promised : promised
+    if (resolution.type !== 'hit' && resolution.type !== 'late') return call.answer(resolution)
+    const held = resolution.type === 'hit' ? resolution.held : resolution.previous
+    const read = call.readHeld(held)
+    if (read !== undefined) return read.value
+    await dropUnreadable(rt, full, held)
+  }
+  return call.runAlone()
 }
 
-/**
- * Purges, then fills with this value. A fill of another that began in between is not this value: then again, for `waitMs` at most.
- */
-export async function set<T>(
-  rt: Runtime,
-  key: string,
-  value: T,
-  plan: Plan,
-  serializer?: Serializer,
-): Promise<T> {
-  const until = rt.clock.now() + plan.waitMs
-  for (;;) {
-    await purgeData(rt, key)
-    const call = new Call<T, T>(rt, key, () => value, plan, serializer)
-    const resolution = await resolve(rt, dataKey(key), plan, call)
-    if (call.hasLed) return call.answer(resolution)
-    if (rt.closed) throw closedError()
-    if (resolution.type === 'timed-out' || rt.clock.now() >= until) {
-      throw waitTimeout(key, plan.waitMs)
-    }
-  }
-}
+/** Another caller may store what this one cannot read. Then this one runs its own factory. */
+const MOST_ATTEMPTS = 3
 
 function checkCall(key: unknown, factory: unknown): void {
   checkKey(key)
@@ -112,14 +103,14 @@ function checkCall(key: unknown, factory: unknown): void {
   }
 }
 
-function checkKey(key: unknown): void {
+export function checkKey(key: unknown): void {
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
   }
 }
 
 /** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
-class Call<T, P> implements Caller {
+export class Call<T, P> implements Caller {
   readonly #rt: Runtime
   readonly #key: string
   readonly #factory: Factory<T, P>
@@ -141,30 +132,18 @@ class Call<T, P> implements Caller {
     this.#serializer = serializer
   }
 
-  /** Whether its own factory was run, for everybody or for itself. */
-  get hasLed(): boolean {
-    return this.#lead !== undefined
-  }
-
   async lead(lead: Lead): Promise<FillResult> {
     this.#lead = lead
     const { fence, asOf, signal, previous: held } = lead
     const where = `getOrSet(${show(this.#key)})`
     try {
       const now = this.#rt.clock.now()
-      const context = contextOf<P>(
-        where,
-        { fence: publicFence(fence), signal },
-        held,
-        now,
-        this.#serializer,
-      )
+      const read = () => held && readHeld<P>(this.#rt, this.#key, held, this.#serializer)
+      const context = contextOf(where, { fence: publicFence(fence), signal }, held, now, read)
       const value: unknown = await beforeDeadline(signal, this.#factory(context))
-      if (value === NOT_MODIFIED) return this.#unchanged(where, held, asOf)
-      const stored = encodeData(where, value, this.#serializer)
-      const bornAt = this.#rt.clock.now()
-      const entry = this.#made(stored, asOf)
-      return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
+      return value === NOT_MODIFIED
+        ? this.#unchanged(where, held, asOf)
+        : this.resultOf(value, asOf)
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
     }
@@ -172,6 +151,17 @@ class Call<T, P> implements Caller {
 
   refresh(lead: Lead): Promise<FillResult> {
     return this.lead(lead)
+  }
+
+  /** The result that stores this value. Throws if the value cannot be stored. */
+  resultOf(
+    value: unknown,
+    asOf: Position,
+  ): Extract<FillResult, { type: 'store' }> & { readonly entry: StoredValue } {
+    const stored = encodeData(`${WHERE}(${show(this.#key)})`, value, this.#serializer)
+    const bornAt = this.#rt.clock.now()
+    const entry = this.#made(stored, asOf)
+    return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
   takesStale(held: HeldEntry): boolean {
@@ -185,12 +175,14 @@ class Call<T, P> implements Caller {
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
-  async answer(resolution: Resolution): Promise<T> {
+  /** The value of a stored entry; undefined if the serializer cannot read it. */
+  readHeld(held: HeldEntry): { readonly value: T } | undefined {
+    return readHeld<T>(this.#rt, this.#key, held, this.#serializer)
+  }
+
+  /** For resolutions that serve no entry. */
+  async answer(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
     switch (resolution.type) {
-      case 'hit':
-        return this.#read(storedValue(resolution.held))
-      case 'late':
-        return this.#read(storedValue(resolution.previous))
       case 'led':
         return this.#own(resolution.result)
       case 'failed': {
@@ -203,8 +195,13 @@ class Call<T, P> implements Caller {
       case 'live':
       case 'gone':
       case 'pass':
-        return this.#own(await this.#alone())
+        return this.runAlone()
     }
+  }
+
+  /** Runs the factory for this caller only. */
+  async runAlone(): Promise<T> {
+    return this.#own(await this.#alone())
   }
 
   /** If there is a place for it: everybody who waited may come here at once. */
@@ -246,9 +243,9 @@ class Call<T, P> implements Caller {
   /** RFC 5861 §4: an older value stands in for an error, unless it was purged while the factory was at work. */
   #coverOr(previous: HeldEntry | undefined, error: unknown): T {
     const held = previous && trusted(this.#rt, previous)
-    if (held !== undefined && mayCover(held, this.#rt.clock.now())) {
-      return this.#read(storedValue(held))
-    }
+    const covers = held !== undefined && mayCover(held, this.#rt.clock.now())
+    const read = covers ? this.readHeld(held) : undefined
+    if (read !== undefined) return read.value
     throw error
   }
 
@@ -269,6 +266,21 @@ class Call<T, P> implements Caller {
     const freshMs = ttlOf(ttlMs, () => this.#read(stored))
     const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#rt.random)
+  }
+}
+
+/** The value of a stored entry. Undefined, after an event, if the serializer cannot read it. */
+function readHeld<T>(
+  rt: Runtime,
+  key: string,
+  held: HeldEntry,
+  serializer: Serializer | undefined,
+): { readonly value: T } | undefined {
+  try {
+    return { value: decodeData<T>(storedValue(held), serializer) }
+  } catch (error) {
+    rt.events.emit({ type: 'entry.unreadable', key: dataKey(key), error })
+    return undefined
   }
 }
 

@@ -54,7 +54,7 @@ export async function commit(
       const left = leftOf(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: left } as const
-      const shared = shareFailure(flight, failed)
+      const shared = shareFailure(rt, flight, failed)
       // Otherwise the next lookup finds this lease, and waits for it.
       if (shared === 'again') await leaseEnded
       return shared
@@ -62,7 +62,7 @@ export async function commit(
     case 'abandoned':
       rt.events.emit({ type: 'fill.abandoned', key })
       await giveBack(rt, grant)
-      return abandoned(flight, result)
+      return abandoned(rt, flight, result)
   }
 }
 
@@ -95,11 +95,19 @@ function passOn(
  * only delay the waiters behind them. If these runs counted, leaving would release a stampede.
  */
 function abandoned(
+  rt: Runtime,
   flight: Flight,
   { clientLeft }: Extract<FillResult, { type: 'abandoned' }>,
 ): Shared {
-  const count = clientLeft ? flight.abandoned : flight.countAbandoned()
-  return count < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
+  if (clientLeft) return 'again'
+  quiet(rt, flight.key)
+  return flight.countAbandoned() < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
+}
+
+/** A refresh without a result must not be started again by each request that comes. */
+export function quiet(rt: Runtime, key: string): void {
+  const slot = rt.l1.get(key)
+  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
 }
 
 /** Writes a new entry, or the one that was found unchanged, with its new fields and lifetimes. */
@@ -116,7 +124,7 @@ async function commitEntry(
   const isVoid = () => rt.marks.judge(made.entry.made) === 'void'
   const refused = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
-    return forNobody(flight, hitOf(made, fence))
+    return forNobody(rt, flight, hitOf(made, fence))
   }
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
   if (isVoid() || isSpent(made.lifetimes)) {
@@ -140,15 +148,15 @@ async function commitEntry(
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
   const isPast = isVoid() || !rt.l1.put(key, holdSlot(hit.held, startedAt), since)
-  return isPast ? forNobody(flight, hit) : hit
+  return isPast ? forNobody(rt, flight, hit) : hit
 }
 
 /**
  * The result cannot be stored, so waiters look up again. Those that have waited for too many fills
  * get it all the same.
  */
-function forNobody(flight: Flight, hit: Resolution): 'again' {
-  flight.waiters.settlePastRefusals(hit)
+function forNobody(rt: Runtime, flight: Flight, hit: Resolution): 'again' {
+  flight.waiters.settlePastRefusals(rt, hit)
   return 'again'
 }
 
@@ -213,14 +221,13 @@ export function keepToOurselves(
   if (result.type === 'store' || result.type === 'not-modified')
     return keepBriefly(rt, flight, result, since, fillingSince)
   if (result.type === 'pass') return passOn(rt, key, result, since)
-  if (result.type === 'abandoned') return abandoned(flight, result)
+  if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result
   rt.events.emit({ type: 'fill.failed', key, failure, error })
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
+  quiet(rt, key)
   const left = leftOf(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
-  return shareFailure(flight, { type: 'failed', failure, retryAfterMs, error, previous: left })
+  return shareFailure(rt, flight, { type: 'failed', failure, retryAfterMs, error, previous: left })
 }
 
 /** Keeps the entry in L1, unless a purge came meanwhile. */
@@ -238,5 +245,5 @@ function keepBriefly(
   const isVoid = rt.marks.judge(entry.made) === 'void'
   if (!isVoid && isSpent(lifetimes)) return hit
   const isPast = isVoid || !rt.l1.put(flight.key, holdSlot(hit.held, startedAt), since)
-  return isPast ? forNobody(flight, hit) : hit
+  return isPast ? forNobody(rt, flight, hit) : hit
 }

@@ -3,15 +3,14 @@
 // moment.
 
 import { publish } from '../stream/collapse.ts'
-import { keepToOurselves } from './commit.ts'
-import { fill } from './fill.ts'
+import { keepToOurselves, quiet } from './commit.ts'
+import { chooseRunner, fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
-import { quiet } from './refresh.ts'
 import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
-import { leaderTakes, previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
+import { previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
 
 export async function fillUncoordinated(
   rt: Runtime,
@@ -35,25 +34,21 @@ async function fillAlone(
   const { key, policy } = flight
   const inL1 = previousInL1(rt, key)
   const previous = inL1?.held
-  flight.waiters.dropGone()
-  const leader = leaderTakes(flight, previous) ? undefined : flight.waiters.takeLeader()
-  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
-  if (caller === undefined) return 'again'
+  const runner = chooseRunner(rt, flight, previous, refresher)
+  if (runner === undefined) return 'again'
   const since = rt.l1.sequence()
   flight.beginFill(rt)
   const run = () =>
     fill(rt, {
+      ...runner,
       key,
-      caller,
       originTimeoutMs: policy.originTimeoutMs,
       fence: '',
       previous,
       since,
-      behind: leader === undefined,
       publish: (live) => publish(rt, flight, live),
-      onOwnEnd: (own) => leader?.settle({ type: 'led', result: own }),
     })
-  const result = attributed(flight, caller, await withSoftTimeout(rt, flight, inL1, run))
+  const result = attributed(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
   return keepToOurselves(rt, flight, result, since, previous)
 }
 

@@ -12,7 +12,7 @@ import type { Flight } from './flight.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
-import { previousFrom, withSoftTimeout } from './soft-timeout.ts'
+import { previousFrom, staysWaiting, withSoftTimeout } from './soft-timeout.ts'
 
 export interface Runner {
   readonly caller: Caller
@@ -33,6 +33,21 @@ export interface Run extends Runner {
   /** L1's sequence when that was read. */
   readonly since: number
   readonly publish: (live: Live) => boolean
+}
+
+/** The first waiter, whose client has not left, or the refresher, as the one that runs the origin. */
+export function chooseRunner(
+  rt: Runtime,
+  flight: Flight,
+  previous: HeldEntry | undefined,
+  refresher: Caller | undefined,
+): Runner | undefined {
+  flight.waiters.dropGone(rt)
+  const leader = staysWaiting(flight, previous) ? undefined : flight.waiters.takeLeader()
+  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
+  if (caller === undefined) return undefined
+  const onOwnEnd = (result: FillResult) => leader?.settle({ type: 'led', result })
+  return { caller, behind: leader === undefined, onOwnEnd }
 }
 
 export function fillAndCommit(

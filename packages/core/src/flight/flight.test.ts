@@ -55,7 +55,7 @@ describe('a crowd that waits for one key', () => {
   })
 })
 
-const rt = { clock: new ManualClock(), events: new Events() }
+const rt = { clock: new ManualClock(), events: new Events(), flights: new Map() }
 const POLICY = {
   leaseMs: 5_000,
   waitMs: 1_000,
@@ -90,7 +90,7 @@ const STATES = {
   queued: () => after((flight) => flight.beginQueue(none)),
   filling: () => after((flight) => flight.beginFill(rt)),
   refreshing: () => after((flight) => flight.beginFill(rt, PREVIOUS)),
-  landed: () => after((flight) => flight.land(new Map())),
+  landed: () => after((flight) => flight.land(rt)),
 }
 type StateName = keyof typeof STATES
 const NAMES = Object.keys(STATES) as StateName[]
@@ -109,7 +109,7 @@ interface Transition {
 
 const ALIVE = NAMES.filter((name) => name !== 'landed')
 const TRANSITIONS: Readonly<Record<string, Transition>> = {
-  beginLookup: { act: (flight) => flight.beginLookup(), from: ['looking-up'] },
+  beginLookup: { act: (flight) => flight.beginLookup(rt), from: ['looking-up'] },
   endLookup: { act: (flight) => flight.endLookup(false), from: ['looking-up'] },
   beginWait: { act: (flight) => flight.beginWait(rt, none), from: ['looking-up'], to: 'waiting' },
   beginQueue: { act: (flight) => flight.beginQueue(none), from: ['looking-up'], to: 'queued' },
@@ -135,7 +135,7 @@ const TRANSITIONS: Readonly<Record<string, Transition>> = {
   },
   join: { act: (flight) => void flight.join(rt, CALLER, 1_000), from: ALIVE },
   lookUpAgain: { act: (flight) => flight.lookUpAgain(), from: ALIVE, to: 'looking-up' },
-  land: { act: (flight) => flight.land(new Map()), from: ALIVE, to: 'landed' },
+  land: { act: (flight) => flight.land(rt), from: ALIVE, to: 'landed' },
 }
 
 describe('the states of a flight', () => {
@@ -165,10 +165,10 @@ describe('the states of a flight', () => {
 
   it('keep a notice only while a lookup is under way', () => {
     const flight = STATES['looking-up']()
-    flight.beginLookup()
+    flight.beginLookup(rt)
     flight.notice('gap')
     expect(flight.isOutdated).toBe(true)
-    flight.beginLookup()
+    flight.beginLookup(rt)
     expect(flight.isOutdated).toBe(false)
   })
 

@@ -77,6 +77,7 @@ export class Flight {
   #token: string = newToken()
   #doubted: string | undefined
   #abandoned = 0
+  #hasLookedUp = false
   /** A fill of another process has ended since the last lookup. */
   #isWoken = false
 
@@ -118,9 +119,12 @@ export class Flight {
   // looking-up
 
   /** A lookup is sent: notices from now on make its reply outdated. Returns the entry of an early refresh. */
-  beginLookup(): HeldEntry | undefined {
+  beginLookup(rt: Surroundings): HeldEntry | undefined {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
+    // Purges may outdate one reply after the other, so waiters do not wait for that without end.
+    if (this.#hasLookedUp) this.waiters.startClocks(rt)
+    this.#hasLookedUp = true
     return state.early
   }
 
@@ -219,10 +223,13 @@ export class Flight {
   }
 
   /** Ends the flight: it leaves the map in the same step, so that no request joins it. */
-  land(flights: Map<string, Flight>, resolution?: Resolution): void {
+  land(
+    rt: Surroundings & { readonly flights: Map<string, Flight> },
+    resolution?: Resolution,
+  ): void {
     this.#from('land', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
-    if (flights.get(this.key) === this) flights.delete(this.key)
-    if (resolution !== undefined) this.waiters.settleAll(resolution)
+    if (rt.flights.get(this.key) === this) rt.flights.delete(this.key)
+    if (resolution !== undefined) this.waiters.settleAll(rt, resolution)
     this.#state = { type: 'landed' }
   }
 
@@ -286,10 +293,6 @@ export class Flight {
   /** Counts a run without a usable result. Returns how many there were. */
   countAbandoned(): number {
     this.#abandoned += 1
-    return this.#abandoned
-  }
-
-  get abandoned(): number {
     return this.#abandoned
   }
 

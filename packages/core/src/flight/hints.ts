@@ -24,6 +24,19 @@ export function onPurge(rt: Runtime, group: string, soft: boolean): void {
   rt.events.emit({ type: 'entry.purged', key: group, by: 'key', soft })
 }
 
+/**
+ * Purges a key in the store, which tells every process. If the store cannot be told, at least this
+ * process forgets it.
+ */
+export async function purgeKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
+  try {
+    await rt.store.purge(key, { soft })
+  } catch (error) {
+    onPurge(rt, key, soft)
+    throw error
+  }
+}
+
 /** Drops the copies of this process, and makes its waiters look again. */
 export function forget(rt: Runtime, group: string, soft = false): void {
   rt.l1.purge(group, soft)

@@ -26,7 +26,7 @@ export async function passAndTry(
   // A fill hides conditions and ranges from the handler, so these clients could lose a 304 or 206
   // to a run whose response will hardly be stored. They do not lead.
   const leader = grant && flight.waiters.takeLeader(({ hidesFields }) => !hidesFields?.())
-  flight.waiters.settleAll(HIT_FOR_MISS)
+  flight.waiters.settleAll(rt, HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {
     void giveUpLease(rt, flight, grant)

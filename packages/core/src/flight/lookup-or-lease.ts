@@ -9,6 +9,7 @@ import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
+import { forget } from './hints.ts'
 import type { Runtime } from './runtime.ts'
 
 /** The reply with its entry decoded. An unreadable frame counts as no entry. */
@@ -47,14 +48,14 @@ export interface Lookup {
 export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
   let granted: Grant | undefined
   for (;;) {
-    const early = flight.beginLookup()
+    const early = flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
       const found = await ask(rt, flight.key, requestOf(flight, early), early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
       // token gives the same lease, if it is still ours. An early refresh does not ask again.
-      if (flight.isOutdated && early === undefined) continue
+      if (flight.isOutdated && early === undefined && flight.waiters.size > 0) continue
       flight.endLookup(found.status === 'pass')
       return { found, early, since }
     } catch (error) {
@@ -89,6 +90,20 @@ export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefi
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
   return found.held
+}
+
+/** Drops an entry that its caller cannot read, here and in the store. A newer one stays there. */
+export async function dropUnreadable(
+  rt: Runtime,
+  key: string,
+  { fence }: HeldEntry,
+): Promise<void> {
+  forget(rt, key)
+  try {
+    await rt.store.lookup(key, { token: '', leaseMs: 0, outdated: { fence, soft: false } })
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
+  }
 }
 
 /** `previous`: the caller's copy, used if L1 has none. */

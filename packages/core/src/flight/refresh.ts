@@ -4,13 +4,14 @@
 import { drawsEarly } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { Grant } from '../ports/store.ts'
+import { quiet } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { leaderTakes } from './soft-timeout.ts'
+import { staysWaiting } from './soft-timeout.ts'
 
 export interface StaleFound {
   readonly held: HeldEntry
@@ -25,15 +26,11 @@ export async function serveStale(
   refresher: Caller | undefined,
 ): Promise<Shared> {
   const foreground = flight.policy.revalidate === 'foreground' && grant !== undefined
-  const kept = foreground && leaderTakes(flight, held) ? flight.waiters.first() : undefined
+  const kept = foreground && staysWaiting(flight, held) ? flight.waiters.first() : undefined
   const leader = foreground && kept === undefined ? flight.waiters.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.waiters.first()?.caller
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  flight.waiters.settleEach((waiter) => {
-    if (waiter === kept) return undefined
-    rt.events.hit(flight.key, 'l2', true)
-    return stale
-  })
+  flight.waiters.settleEach(rt, (waiter) => (waiter === kept ? undefined : stale))
   if (grant === undefined) return stale
   if (caller === undefined) {
     // All waiters left during the lookup.
@@ -53,12 +50,6 @@ export async function serveStale(
   )
   if (shared !== 'again' && shared.type !== 'hit') quiet(rt, flight.key)
   return shared
-}
-
-/** A refresh that failed at once must not be started again by each request that comes. */
-export function quiet(rt: Runtime, key: string): void {
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
 }
 
 /** While another process refreshes, it is not asked about more often than this. */
@@ -88,8 +79,7 @@ export async function refreshEarly(
   const { key } = flight
   const fresh: Resolution = { type: 'hit', held, stale: false, from: 'l2' }
   // Requests that came while the store was asked.
-  for (let n = flight.waiters.size; n > 0; n--) rt.events.hit(key, 'l2', false)
-  flight.waiters.settleAll(fresh)
+  flight.waiters.settleAll(rt, fresh)
   if (grant === undefined || caller === undefined) {
     if (grant !== undefined) void giveUpLease(rt, flight, grant)
     holdOff(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_QUIET_MS))

@@ -1,6 +1,7 @@
 // What a request or call gives to `resolve`, and what it gets: Caller, Lead, FillResult, Resolution.
 
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { Detail } from '../http/cache-status-details.ts'
 import type { Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { Live, LiveReader } from '../stream/live-body.ts'
 
@@ -44,7 +45,7 @@ export type FillResult =
    * May not be shared: everybody runs their own. Remembered if it is the resource that is so (it sets a cookie, it is
    * private), and not if it may have been this one request (429, 401): that must not turn the key off for others.
    */
-  | { readonly type: 'pass'; readonly reason: string; readonly remember: boolean }
+  | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
    * No usable result, and nothing is known about the origin: the next waiter runs it. `clientLeft`:
@@ -58,6 +59,8 @@ export interface Caller {
   readonly takesLive?: boolean
   /** May be answered with this, which is stale, in place of what is late. */
   takesStale?(held: HeldEntry): boolean
+  /** Its own run ends for it with the commit, as for its waiters: it has to know what is stored. */
+  readonly waitsForCommit?: boolean
   /** Nobody hears the answer any more. */
   isGone?(): boolean
   /**
@@ -96,7 +99,7 @@ export type Resolution =
   /** This caller ran the origin, and has been answered by it. */
   | { readonly type: 'led'; readonly result: FillResult }
   /** Not shareable: run your own origin. */
-  | { readonly type: 'pass'; readonly reason: string }
+  | { readonly type: 'pass'; readonly reason: Detail }
   | {
       readonly type: 'failed'
       readonly failure: Failure

@@ -433,6 +433,23 @@ describe('waitMs', () => {
     ])
   })
 
+  it('bounds lookups of which a purge outdates each reply', async () => {
+    const { get, origin, store } = setUp()
+    const lookup = store.lookup.bind(store)
+    store.lookup = async (...args) => {
+      const reply = await lookup(...args)
+      await new Promise<void>((done) => clock.setTimer(50, done))
+      store.hooks.onPurge(KEY, { soft: false })
+      return reply
+    }
+    const asked = outcome(get({ waitMs: 200 }))
+    await clock.advance(251)
+    expect(origin.calls).toBe(1)
+    origin.run(0).resolve('own')
+    await settled()
+    expect(asked.now).toBe('own')
+  })
+
   it('spent during a lookup that is given a refresh: the lease is given back', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const options = { staleWhileRevalidateMs: 60_000 }
@@ -1201,6 +1218,25 @@ describe('a purge', () => {
     },
   )
 
+  it('that voids a fill counts once for waiters that move to a newer flight', async () => {
+    const { get, origin, stampede } = setUp()
+    const [leader, waiter] = [get(), get()].map(outcome)
+    await settled()
+    await stampede.purge({ key: 'k' })
+    const newcomer = outcome(get())
+    await settled()
+    origin.run(0).resolve('first')
+    await settled()
+    await stampede.purge({ key: 'k' })
+    origin.run(1).resolve('second')
+    await settled()
+    // It has waited for two fills now: it gets the third, and not the void second one.
+    expect([leader?.now, newcomer.now, waiter?.now]).toEqual(['first', 'second', 'pending'])
+    origin.run(2).resolve('third')
+    await settled()
+    expect(waiter?.now).toBe('third')
+  })
+
   it('of a key that is waited for elsewhere lets the waiter lead', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
@@ -1325,6 +1361,57 @@ describe('a stale entry', () => {
     origin.run(2).resolve('new')
     await settled()
     expect(await get(swr)).toBe('new')
+  })
+
+  it('whose refresh was abandoned is not refreshed again before the back-off is over', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const ask = async () => {
+      const resolution = await resolve(rt, 'k', POLICY, caller)
+      await settled()
+      return resolution
+    }
+    const first = ask()
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    await ask()
+    origin.run(1).resolve({ type: 'abandoned' })
+    await settled()
+    for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ type: 'hit', stale: true })
+    expect(origin.calls).toBe(2)
+    await clock.advance(1_000)
+    await ask()
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve(STORE)
+    await settled()
+  })
+
+  it('is a hit for each waiter of an older fill that is served it', async () => {
+    const { a, getA, getB, originA, originB, storeA } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
+    const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
+    await settled()
+    storeA.next('renew', async () => [false])
+    await clock.advance(700)
+    const other = getB(swr)
+    await settled()
+    originB.run(0).resolve('v')
+    await other
+    await clock.advance(1_500)
+    storeA.hooks.onForget(0)
+    expect(await getA(swr)).toBe('v')
+    await settled()
+    transcript.take()
+    originA.run(0).resolve('late')
+    await settled()
+    expect([leader?.now, waiter?.now]).toEqual(['late', 'v'])
+    expect(transcript.take()).toEqual(['a: fill.fenced', 'a: hit l2 stale'])
+    expect(a.stats().hits).toEqual({ l1: 0, l2: 2 })
+    originA.run(1).resolve('new')
+    await settled()
   })
 
   it('is answered with while the store is away, and refreshed by one', async () => {

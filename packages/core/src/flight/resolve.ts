@@ -5,7 +5,7 @@ import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Pass } from '../l1/l1.ts'
 import { afterPurges, goodCopy, isConfirmed, trusted } from '../l1/validity.ts'
 import { joinLive } from '../stream/collapse.ts'
-import { fillAndCommit } from './fill.ts'
+import { chooseRunner, fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
@@ -16,7 +16,7 @@ import { holdOff, isDue, refreshEarly, serveStale } from './refresh.ts'
 import type { Caller, LeasedFill, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { serveFailed } from './shared-failure.ts'
-import { lateResolution, leaderTakes, previousInL1 } from './soft-timeout.ts'
+import { lateResolution, previousInL1 } from './soft-timeout.ts'
 import { waitForHolder } from './wait.ts'
 
 /** Never rejects. Not a promise if L1 has the result. */
@@ -140,11 +140,11 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     // A notice since the lookup makes its reply outdated. New requests do not get the result of a
     // fill anyway.
     if (shared !== 'again' && !flight.isOutdated && !isVoid(rt, shared)) {
-      return flight.land(rt.flights, shared)
+      return flight.land(rt, shared)
     }
     flight.lookUpAgain()
     rejoin(rt, flight)
-    if (flight.waiters.size === 0) return flight.land(rt.flights)
+    if (flight.waiters.size === 0) return flight.land(rt)
   }
 }
 
@@ -224,7 +224,6 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   const now = rt.clock.now()
   let due: Caller | undefined
   for (const { caller } of flight.waiters) {
-    rt.events.hit(key, 'l2', false)
     if (policy.earlyRefresh > 0 && due === undefined && isDue(rt, policy, held, now)) due = caller
   }
   // The refresh is a flight of its own, which takes the place of this one.
@@ -240,18 +239,10 @@ async function fillUnderLease(
   leased: LeasedFill,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  flight.waiters.dropGone()
-  const leader = leaderTakes(flight, leased.previous) ? undefined : flight.waiters.takeLeader()
-  const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
-  if (caller === undefined) {
-    await giveUpLease(rt, flight, leased.grant)
-    return 'again'
-  }
-  return fillAndCommit(rt, flight, leased, {
-    caller,
-    behind: leader === undefined,
-    onOwnEnd: (result) => leader?.settle({ type: 'led', result }),
-  })
+  const runner = chooseRunner(rt, flight, leased.previous, refresher)
+  if (runner !== undefined) return fillAndCommit(rt, flight, leased, runner)
+  await giveUpLease(rt, flight, leased.grant)
+  return 'again'
 }
 
 /** After a purge or a long fill there may be a newer flight of the key. The waiters then move to it. */
@@ -260,13 +251,13 @@ function rejoin(rt: Runtime, flight: Flight): void {
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
   if (present.isPassing) {
-    flight.waiters.settleAll(HIT_FOR_MISS)
+    flight.waiters.settleAll(rt, HIT_FOR_MISS)
     return
   }
-  flight.countRefusal()
   flight.waiters.moveTo(present.waiters)
   const previous = servable(rt, present)
-  if (previous !== undefined) present.waiters.settleAll({ type: 'hit', ...previous, from: 'l2' })
+  if (previous !== undefined)
+    present.waiters.settleAll(rt, { type: 'hit', ...previous, from: 'l2' })
 }
 
 function hit(

@@ -24,10 +24,10 @@ export function attributed(flight: Flight, caller: Caller, result: FillResult): 
 /**
  * Releases the waiters that are like the failed request. For the others the flight looks up again.
  */
-export function shareFailure(flight: Flight, failed: Failed): Shared {
+export function shareFailure(rt: Runtime, flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure
   if (like === undefined) return failed
-  flight.waiters.settleEach(({ caller }) => (isLike(caller, like) ? failed : undefined))
+  flight.waiters.settleEach(rt, ({ caller }) => (isLike(caller, like) ? failed : undefined))
   if (flight.waiters.size === 0) return failed
   flight.doubt(like)
   return 'again'
@@ -59,7 +59,7 @@ export function serveFailed(
   const rest = { retryAfterMs: forMs, error: undefined, previous: held }
   const failed = { type: 'failed', failure, ...rest } as const
   const isForAll = isCovered || isRepeated(flight, failed)
-  const shared = isForAll ? failed : shareFailure(flight, failed)
+  const shared = isForAll ? failed : shareFailure(rt, flight, failed)
   if (shared === 'again') return shared
   rt.events.emit({ type: 'failure.shared', key, failure })
   return isCovered ? { type: 'hit', held, stale: true, from: 'l2' } : shared

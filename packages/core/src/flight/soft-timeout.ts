@@ -38,17 +38,22 @@ export function withSoftTimeout<T>(
 }
 
 /**
- * Whether the leader may be served this entry. Then its run is in the background from the start,
- * since its response may be sent before the run has a result.
+ * Whether the run of the first waiter is in the background, and the waiter goes on waiting. If it
+ * accepts this entry, it may be served that before the run has a result.
  */
-export function leaderTakes({ policy, waiters }: Flight, previous: HeldEntry | undefined): boolean {
+export function staysWaiting(
+  { policy, waiters }: Flight,
+  previous: HeldEntry | undefined,
+): boolean {
+  const caller = waiters.first()?.caller
+  if (caller?.waitsForCommit) return true
   if (policy.softTimeoutMs === undefined || previous === undefined) return false
-  return waiters.first()?.caller.takesStale?.(previous) ?? false
+  return caller?.takesStale?.(previous) ?? false
 }
 
 /** Serves the previous entry to the waiters that accept it. */
 export function serveLate(rt: Runtime, flight: Flight): void {
-  flight.waiters.settleEach(({ caller }) => lateResolution(rt, flight, caller))
+  flight.waiters.settleEach(rt, ({ caller }) => lateResolution(rt, flight, caller))
 }
 
 /** The previous entry for this caller, if the work is late and the caller accepts it. */

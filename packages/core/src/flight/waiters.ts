@@ -1,10 +1,11 @@
 // The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
+// A client that leaves ends its own wait only (`dropGone`): the fill goes on for the others.
 
 import type { Events } from '../events.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Caller, Resolution } from './resolution.ts'
 
-/** The collaborators that waiters need. */
+/** The collaborators that a flight and its waiters need. */
 export interface Surroundings {
   readonly clock: Clock
   readonly events: Events
@@ -17,7 +18,7 @@ export interface Waiter {
 
 interface Waiting extends Waiter {
   readonly waitMs: number
-  /** Runs while another fills. */
+  /** Runs from the first lookup's end on. */
   timer: Timer | undefined
   /** Those it waits among now. */
   group: Waiters
@@ -32,7 +33,7 @@ export class Waiters {
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<Waiting>()
-  /** Their clocks run: another fills, or has filled. */
+  /** Their clocks run: the first lookup has ended without a result. */
   #isCounting = false
 
   constructor(key: string, onEmpty: () => void) {
@@ -52,7 +53,7 @@ export class Waiters {
     return this.#all.values().next().value
   }
 
-  /** `waitMs` counts while another fills, not while the store is asked: that has a budget of its own. */
+  /** `waitMs` does not count during the first lookup: that has a budget of its own. */
   join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
       const waiter = { caller, settle, waitMs, timer: undefined, group: this, refusals: 0 }
@@ -61,7 +62,6 @@ export class Waiters {
     })
   }
 
-  /** From now on all of them wait for a fill. */
   startClocks(rt: Surroundings): void {
     this.#isCounting = true
     for (const waiter of this.#all) if (waiter.timer === undefined) startClock(rt, waiter)
@@ -79,24 +79,27 @@ export class Waiters {
   }
 
   /** Settles each waiter that `resolutionFor` has a resolution for. */
-  settleEach(resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+  settleEach(rt: Surroundings, resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
     for (const waiter of this.#all) {
       const resolution = resolutionFor(waiter)
-      if (resolution !== undefined) this.#settle(waiter, resolution)
+      if (resolution !== undefined) this.#settle(rt, waiter, resolution)
     }
   }
 
-  settleAll(resolution: Resolution): void {
+  settleAll(rt: Surroundings, resolution: Resolution): void {
     const all = [...this.#all]
     this.#all.clear()
-    for (const waiter of all) waiter.timer?.cancel()
+    for (const waiter of all) {
+      waiter.timer?.cancel()
+      this.#countHit(rt, resolution)
+    }
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
 
-  /** Settles waiters whose client has left, so that none of them leads. */
-  dropGone(): void {
-    this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
+  /** Ends the wait of each client that has left. Called before a leader is chosen, so that none of them leads. */
+  dropGone(rt: Surroundings): void {
+    this.settleEach(rt, ({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
   }
 
   /** A fill ended, here or elsewhere, without a result for them. */
@@ -114,9 +117,9 @@ export class Waiters {
    * Gives a result that cannot be stored to those that have waited for too many fills. The run
    * began after they asked, as a run of their own would have.
    */
-  settlePastRefusals(resolution: Resolution): void {
+  settlePastRefusals(rt: Surroundings, resolution: Resolution): void {
     for (const waiter of this.#all) {
-      if (waiter.refusals >= MOST_REFUSALS) this.#settle(waiter, resolution)
+      if (waiter.refusals >= MOST_REFUSALS) this.#settle(rt, waiter, resolution)
     }
   }
 
@@ -136,10 +139,17 @@ export class Waiters {
     waiter.settle({ type: 'timed-out', previous: undefined })
   }
 
-  #settle(waiter: Waiting, resolution: Resolution): void {
+  #settle(rt: Surroundings, waiter: Waiting, resolution: Resolution): void {
     waiter.timer?.cancel()
+    this.#countHit(rt, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
+  }
+
+  /** An entry of the store is a hit for each waiter. The result of a fill is not. */
+  #countHit(rt: Surroundings, resolution: Resolution): void {
+    if (resolution.type !== 'hit' || resolution.from === 'fill') return
+    rt.events.hit(this.#key, resolution.from, resolution.stale)
   }
 
   #remove(waiter: Waiting): void {

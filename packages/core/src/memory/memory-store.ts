@@ -171,6 +171,7 @@ class MemoryStore implements StampedeStore {
       const record = this.#records.peek(key)
       if (record !== undefined) this.#purgeOne(key, record, soft)
     }
+    this.#hooks?.onPurge(group, { soft })
   }
 
   async close(): Promise<void> {

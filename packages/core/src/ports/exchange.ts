@@ -109,6 +109,16 @@ export interface LiveSink {
   end(whole: boolean): void
 }
 
+/** Told of a run in which core has no part. None of them ever throws. */
+export interface RunWatch {
+  /** Once, before the head leaves or when its client is gone. */
+  readonly onHead?: HeadWatch | undefined
+  /** For a request that was looked up. */
+  readonly onInner?: OnInner | undefined
+  /** Once the response has ended, or its client has left. */
+  readonly onEnd?: (() => void) | undefined
+}
+
 export interface OriginObserver {
   readonly onInner?: OnInner
   /**
@@ -204,10 +214,9 @@ export interface Exchange<Native = unknown> {
    */
   isGone?(): boolean
   /**
-   * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them. `onHead` is told once how the
-   * app answers, before the head leaves or when its client is gone; it never throws. `onInner` is for a request that was looked up.
+   * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them.
    */
-  bypass(add: HeaderList, onHead?: HeadWatch, onInner?: OnInner): void | Promise<void>
+  bypass(add: HeaderList, watch?: RunWatch): void | Promise<void>
   /**
    * Runs the app on this client's own response, teeing what it writes; the client's conditional and range headers
    * are hidden from it. Never rejects. An error of the app still reaches the framework.

@@ -175,7 +175,7 @@ export interface StampedeStore {
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
    * Of the key and all its variants (`ports/key.ts`). Hard: drops the entries. Soft: makes them stale. Both void
-   * every fill in flight, fleet-wide.
+   * every fill in flight, fleet-wide. Resolves when this process has heard of it, too.
    */
   purge(key: string, options: { soft: boolean }): Promise<void>
   /**

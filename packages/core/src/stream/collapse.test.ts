@@ -246,6 +246,20 @@ describe('an answer on its way', () => {
     expect(waiting.by).toBe('app')
   })
 
+  it('that is cut three times sends its waiters to the handler, and is no sign of variants', async () => {
+    const cache = cacheWith()
+    const all = [1, 2, 3, 4].map(() => ask(cache))
+    const clients = await Promise.all(all)
+    for (let i = 0; i < 3; i++) {
+      runs[i]?.head().open().write('one ')
+      runs[i]?.break()
+      await settled()
+    }
+    const last = clients.at(-1)
+    expect(last?.by).toBe('bypass')
+    expect(last && status(last)).toBe('Stampede; fwd=uri-miss; detail=abandoned')
+  })
+
   it('shorter than it said breaks off', async () => {
     const cache = cacheWith()
     const { run } = await lead(cache)

@@ -156,7 +156,6 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
   const idempotency = sharedIdempotency(inner.idempotency)
   let open = 2
   const member = (): StampedeStore => {
-    let own: StoreHooks | undefined
     return {
       name: 'shared',
       locks: inner.locks,
@@ -166,13 +165,15 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       },
       confirmedAt: Number.POSITIVE_INFINITY,
       attach(its) {
-        own = its
         hooks.push(its)
         if (hooks.length > 1) return
         const onMark: StoreHooks['onMark'] = (mark) => {
           for (const each of hooks) each.onMark(mark)
         }
-        inner.attach({ ...its, onMark, onWake: (key) => messages(key) })
+        const onPurge: StoreHooks['onPurge'] = (key, options) => {
+          for (const each of hooks) each.onPurge(key, options)
+        }
+        inner.attach({ ...its, onMark, onPurge, onWake: (key) => messages(key) })
       },
       lookup: (key, request) => inner.lookup(key, request),
       commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
@@ -180,10 +181,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       pass: (grant, passMs) => inner.pass(grant, passMs),
       fail: (...args) => inner.fail(...args),
       renew: (grants, leaseMs) => inner.renew(grants, leaseMs),
-      async purge(key, options) {
-        await inner.purge(key, options)
-        for (const each of hooks) if (each !== own) each.onPurge(key, options)
-      },
+      purge: (key, options) => inner.purge(key, options),
       async close() {
         open -= 1
         if (open === 0) await inner.close()

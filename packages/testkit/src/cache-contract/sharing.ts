@@ -88,7 +88,7 @@ export function sharingCases(adapter: CacheAdapter): void {
   })
 
   it('lets those who wait for a handler that never answers run their own when their time is up', async () => {
-    const { arrivals, clock, runs, start } = setUp(adapter, (_seen, run) =>
+    const { arrivals, clock, runs, stampede, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? new Promise<never>(() => {}) : {},
     )
     await using app = await start({ waitMs: 5_000, originTimeoutMs: 60_000 })
@@ -104,6 +104,8 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(new Set(answers.map(statusOf))).toEqual(
       new Set(['Stampede; fwd=uri-miss; detail=wait-timeout']),
     )
+    // Each run gives its slot back when its response has ended.
+    await expect.poll(() => stampede.stats().unleased.running).toBe(0)
     go()
   })
 

@@ -1,0 +1,58 @@
+// `set`: purges a key in the fleet, then stores a value under a lease.
+
+import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'
+import { purgeKey } from '../flight/hints.ts'
+import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
+import { resolve } from '../flight/resolve.ts'
+import type { Runtime } from '../flight/runtime.ts'
+import { dataKey } from '../ports/key.ts'
+import { Call, checkKey } from './get-or-set.ts'
+import type { Plan } from './get-or-set-options.ts'
+import { decodeData, type Serializer } from './value.ts'
+
+const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
+
+/**
+ * A fill of another caller that began after the purge does not have this value. Then `set` begins
+ * again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not
+ * take the value.
+ */
+export async function set<T>(
+  rt: Runtime,
+  key: string,
+  given: T | Promise<T>,
+  plan: Plan,
+  serializer?: Serializer,
+): Promise<T> {
+  checkKey(key)
+  const value = await given
+  // What cannot be stored or read purges nothing.
+  const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
+  const read = decodeData<T>(result.entry, serializer)
+  let hasRun = false
+  const store = async ({ asOf }: Lead): Promise<FillResult> => {
+    hasRun = true
+    const made = { ...result.entry.made, asOf }
+    return { ...result, entry: { ...result.entry, made }, bornAt: rt.clock.now() }
+  }
+  const caller: Caller = {
+    waitsForCommit: true,
+    lead: store,
+    refresh: store,
+    // A purge that voids this value came after it, so the value is not stored again.
+    isGone: () => hasRun,
+  }
+  const until = rt.clock.now() + plan.waitMs
+  for (;;) {
+    await purgeKey(rt, dataKey(key), false)
+    const resolution = await resolve(rt, dataKey(key), plan, caller)
+    if (rt.closed && !hasRun) throw closedError()
+    if (resolution.type === 'timed-out') throw waitTimeout(key, plan.waitMs)
+    if (hasRun) {
+      const isStored = resolution.type !== 'hit' || resolution.held.fence !== ''
+      if (isStored) return read
+      throw storeUnavailable(rt.store.name, 'set', new Error(NOT_STORED))
+    }
+    if (rt.clock.now() >= until) throw waitTimeout(key, plan.waitMs)
+  }
+}
