@@ -28,6 +28,7 @@ import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempot
 import { L1 } from './l1/l1.ts'
 import { PurgeMarks } from './l1/purge-marks.ts'
 import { LeaseKeeper } from './lease/lease-keeper.ts'
+import { localStore } from './memory/memory-store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 
@@ -162,10 +163,13 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { idempotency, ...config } = readStampedeOptions(options)
   const { store, clock } = config
   const events = new Events()
+  const hasL1 = config.l1.maxBytes > 0 && config.l1.maxEntries > 0
+  const local = hasL1 ? localStore(store) : undefined
   const rt: Runtime = {
     ...config,
     events,
-    l1: new L1(config.l1, clock),
+    l1: new L1(config.l1, clock, local?.slots),
+    local,
     marks: new PurgeMarks(),
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),
