@@ -163,13 +163,13 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { idempotency, ...config } = readStampedeOptions(options)
   const { store, clock } = config
   const events = new Events()
-  const hasL1 = config.l1.maxBytes > 0 && config.l1.maxEntries > 0
-  const local = hasL1 ? localStore(store) : undefined
+  const local = localStore(store)
+  const l1 = new L1(config.l1, clock, local?.slots)
   const rt: Runtime = {
     ...config,
     events,
-    l1: new L1(config.l1, clock, local?.slots),
-    local,
+    l1,
+    local: l1.isOn ? local : undefined,
     marks: new PurgeMarks(),
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),

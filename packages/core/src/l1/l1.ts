@@ -74,7 +74,6 @@ export interface Slots {
   readonly calculatedSize: number
   readonly maxEntrySize: number
   get(key: string): L1Slot | undefined
-  peek(key: string): L1Slot | undefined
   set(key: string, slot: L1Slot): unknown
   delete(key: string): unknown
   /** Drops a key and its variants. */
@@ -104,7 +103,7 @@ export class L1 {
   /** `slots`: those of a store in this process, which has its own limits. */
   constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, slots?: Slots) {
     this.#clock = clock
-    this.#slots = slots ?? ownSlots(limits)
+    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#slots = slots ?? ownSlots(limits)
     this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
       maxSize: PURGES_BYTES,
@@ -140,7 +139,7 @@ export class L1 {
   put(key: string, slot: L1Slot, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
     if (since < this.#forgotten || purgedAt > since) return false
-    const present = this.#slots?.peek(key)
+    const present = this.#slots?.get(key)
     if (present?.type === 'hold' && slot.type === 'hold' && slot.held.fence !== '') {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
       if (isFresh && isNewer(present.held.fence, slot.held.fence)) return false
@@ -159,7 +158,7 @@ export class L1 {
   }
 
   holds(key: string, body: Uint8Array): boolean {
-    const slot = this.#slots?.peek(key)
+    const slot = this.#slots?.get(key)
     return slot?.type === 'hold' && slot.held.entry.body === body
   }
 
@@ -168,7 +167,7 @@ export class L1 {
    * with it.
    */
   recount(key: string, body: Uint8Array, added: Coding): void {
-    const slot = this.#slots?.peek(key)
+    const slot = this.#slots?.get(key)
     if (slot === undefined || !this.holds(key, body)) return
     if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body, added)
     // A copy: the cache measures an object only once.
@@ -198,8 +197,7 @@ export class L1 {
   }
 }
 
-function ownSlots({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): Slots | undefined {
-  if (maxBytes === 0 || maxEntries === 0) return undefined
+function ownSlots({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): Slots {
   return new GroupedLru<L1Slot>({
     max: maxEntries,
     maxSize: maxBytes,

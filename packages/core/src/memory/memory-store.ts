@@ -313,10 +313,6 @@ class RecordSlots implements Slots {
     return this.#records.get(key)?.slot
   }
 
-  peek(key: string): L1Slot | undefined {
-    return this.#records.peek(key)?.slot
-  }
-
   set(key: string, slot: L1Slot): void {
     const record = this.#records.peek(key)
     if (record?.slot === undefined || record.slot === slot) return
