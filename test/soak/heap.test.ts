@@ -13,7 +13,8 @@ const REST = 300 * 1024
 const STRUCTURES = [
   'replays',
   'results that could not be stored',
-  'the memory store',
+  'frames in the memory store',
+  'values in the memory store',
   'idempotency keys in memory',
 ]
 

@@ -19,7 +19,10 @@ import type { StampedeStore } from './ports/store.ts'
 export interface StampedeOptions {
   /** The shared tier. Default `memoryStore()`: everything in this process, nothing to install. */
   store?: StampedeStore
-  /** Bounds of the in-process tier. Default 64 MiB, 10 000 entries, 1 MiB an entry. */
+  /**
+   * Bounds of the in-process tier. Default 64 MiB, 10 000 entries, 1 MiB an entry. A memory store
+   * is the in-process tier itself, and is bounded by its own `maxBytes`.
+   */
   l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
   /**
    * After a response that cannot be shared, requests of its key do not wait for each other for this

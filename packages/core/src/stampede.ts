@@ -28,6 +28,7 @@ import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempot
 import { L1 } from './l1/l1.ts'
 import { PurgeMarks } from './l1/purge-marks.ts'
 import { LeaseKeeper } from './lease/lease-keeper.ts'
+import { localStore } from './memory/memory-store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 
@@ -162,10 +163,13 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { idempotency, ...config } = readStampedeOptions(options)
   const { store, clock } = config
   const events = new Events()
+  const local = localStore(store)
+  const l1 = new L1(config.l1, clock, local?.slots)
   const rt: Runtime = {
     ...config,
     events,
-    l1: new L1(config.l1, clock),
+    l1,
+    local: l1.isOn ? local : undefined,
     marks: new PurgeMarks(),
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),

@@ -67,7 +67,7 @@ const STRUCTURES = {
     }
   },
 
-  'the memory store'(size) {
+  'frames in the memory store'(size) {
     const store = memoryStore()
     const hooks = { onWake: ignore, onPurge: ignore, onMark: ignore }
     const more = { onGap: ignore, onForget: ignore, onLost: ignore, onError: ignore }
@@ -84,6 +84,15 @@ const STRUCTURES = {
       },
       bytes: () =>
         /** @type {{ size: { bytes: number } }} */ (/** @type {unknown} */ (store)).size.bytes,
+    }
+  },
+
+  'values in the memory store'(size) {
+    const stampede = createStampede({ store: memoryStore() })
+    return {
+      add: () => stampede.getOrSet(hash(), () => body(size), { ttlMs: 60_000 }),
+      bytes: () => stampede.stats().l1.bytes,
+      close: () => stampede.close(),
     }
   },
 

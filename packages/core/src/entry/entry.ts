@@ -81,6 +81,19 @@ export function holdFor(
   }
 }
 
+/** The entry with every window moved to begin at `at`, if that is earlier. */
+export function staleSince(held: HeldEntry, at: number): HeldEntry {
+  const earlierMs = held.staleAt - at
+  if (earlierMs <= 0) return held
+  return {
+    ...held,
+    staleAt: at,
+    revalidateUntil: held.revalidateUntil - earlierMs,
+    errorUntil: held.errorUntil - earlierMs,
+    keepUntil: held.keepUntil - earlierMs,
+  }
+}
+
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
 /** RFC 5861 §4: whether it may stand in for what failed, or is late. */

@@ -5,7 +5,7 @@ import { freshnessAt, type HeldEntry, holdFor } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
-import { holdSlot, passSlot } from '../l1/l1.ts'
+import { holdSlot, type L1Hold, passSlot } from '../l1/l1.ts'
 import { leftOf } from '../l1/validity.ts'
 import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
@@ -133,21 +133,27 @@ async function commitEntry(
     rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
     return hitOf(made, fence)
   }
-  const send = () => {
+  const slotNow = () => {
     made = agedTo(made, rt.clock.now())
-    return tell(rt, grant, 'commit', sender(rt, grant, made))
+    return holdSlot(hitOf(made, fence).held, startedAt)
   }
-  // A repeated commit is harmless: the fence shows that it is the same.
-  const reply = (await send()) ?? (await send())
+  let slot = slotNow()
+  const send = () => tell(rt, grant, 'commit', sender(rt, grant, made, slot))
+  let reply = await send()
+  if (reply === undefined) {
+    // A repeated commit is harmless: the fence shows that it is the same.
+    slot = slotNow()
+    reply = await send()
+  }
   if (reply === 'fenced') return refused()
   if (reply === undefined) {
     void giveBack(rt, grant)
     return keepBriefly(rt, flight, made, since, startedAt)
   }
-  const hit = hitOf(made, fence)
+  const hit = hitWith(slot.held)
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
-  const isPast = isVoid() || !rt.l1.put(key, holdSlot(hit.held, startedAt), since)
+  const isPast = isVoid() || !rt.l1.put(key, slot, since)
   return isPast ? forNobody(rt, flight, hit) : hit
 }
 
@@ -179,11 +185,17 @@ function agedTo(made: Made, now: number): Made {
 }
 
 function hitOf({ entry, lifetimes, bornAt }: Made, fence: string) {
-  const held = holdFor(withOwnStrings(entry), fence, lifetimes, bornAt)
+  return hitWith(holdFor(withOwnStrings(entry), fence, lifetimes, bornAt))
+}
+
+function hitWith(held: HeldEntry) {
   return { type: 'hit', held, stale: false, from: 'fill' } as const
 }
 
-function sender(rt: Runtime, grant: Grant, { entry, lifetimes }: Made) {
+/** The commit. A store in this process takes the entry as it is. */
+function sender(rt: Runtime, grant: Grant, { entry, lifetimes }: Made, slot: L1Hold) {
+  const { local } = rt
+  if (local !== undefined) return () => local.keep(grant, slot)
   const frame = encodeFrame(grant.key, entry)
   return () => rt.store.commit(grant, frame, lifetimes)
 }

@@ -1,5 +1,6 @@
-// The in-process tier: an LRU bounded by bytes and entries. Refuses a write that began before a purge of
-// its key was applied here, so that a slow reader cannot bring a purged value back.
+// The in-process tier: slots in an LRU of its own, or in the records of a store in this process. Refuses
+// a write that began before a purge of its key was applied here, so that a slow reader cannot bring a
+// purged value back.
 
 import { LRUCache } from 'lru-cache'
 import { codedBytes, dropCoded } from '../compress/coded-bodies.ts'
@@ -8,7 +9,8 @@ import { ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import type { Coding } from '../http/content-coding.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
-import { GroupIndex } from './group-index.ts'
+import type { CommitReply, Grant } from '../ports/store.ts'
+import { GroupedLru } from './grouped-lru.ts'
 
 /**
  * Map slot, list links, the objects of an entry without their strings, numbers, the buffer of the
@@ -66,31 +68,42 @@ export interface L1Pass {
 
 export type L1Slot = L1Hold | L1Pass
 
+/** Where L1 keeps its slots. */
+export interface Slots {
+  readonly size: number
+  readonly calculatedSize: number
+  readonly maxEntrySize: number
+  get(key: string): L1Slot | undefined
+  set(key: string, slot: L1Slot): unknown
+  delete(key: string): unknown
+  /** Drops a key and its variants. */
+  purge(group: string): void
+  clear(): void
+}
+
+/**
+ * A store in this process. Its records hold the slots of L1, so each entry is kept once and is
+ * never encoded.
+ */
+export interface LocalStore {
+  readonly slots: Slots
+  /** As `commit`, with the slot in place of a frame. */
+  keep(grant: Grant, slot: L1Hold): Promise<CommitReply>
+}
+
 export class L1 {
-  readonly #slots: LRUCache<string, L1Slot> | undefined
+  readonly #slots: Slots | undefined
   /** By group: the sequence of its last purge, and of its last hard purge. */
   readonly #purges: LRUCache<string, Purged>
-  readonly #groups = new GroupIndex()
   readonly #clock: Pick<Clock, 'now'>
   #sequence = 0
   /** Purges up to this one are no longer remembered by key. */
   #forgotten = 0
 
-  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock) {
+  /** `slots`: those of a store in this process, which has its own limits. */
+  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, slots?: Slots) {
     this.#clock = clock
-    const { maxBytes, maxEntries, maxEntryBytes } = limits
-    if (maxBytes > 0 && maxEntries > 0) {
-      this.#slots = new LRUCache<string, L1Slot>({
-        max: maxEntries,
-        maxSize: maxBytes,
-        maxEntrySize: Math.max(1, Math.min(maxEntryBytes, maxBytes)),
-        sizeCalculation: sizeOf,
-        // Also called for an entry that was too large and never stored.
-        dispose: (_slot, key, reason) => {
-          if (reason !== 'set') this.#groups.remove(key)
-        },
-      })
-    }
+    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#slots = slots ?? ownSlots(limits)
     this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
       maxSize: PURGES_BYTES,
@@ -126,15 +139,12 @@ export class L1 {
   put(key: string, slot: L1Slot, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
     if (since < this.#forgotten || purgedAt > since) return false
-    const present = this.#slots?.peek(key)
+    const present = this.#slots?.get(key)
     if (present?.type === 'hold' && slot.type === 'hold' && slot.held.fence !== '') {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
       if (isFresh && isNewer(present.held.fence, slot.held.fence)) return false
     }
     this.#slots?.set(key, slot)
-    // An entry that is too large is not stored, but the old one is gone all the same.
-    if (this.#slots?.has(key)) this.#groups.add(key)
-    else this.#groups.remove(key)
     return true
   }
 
@@ -148,7 +158,7 @@ export class L1 {
   }
 
   holds(key: string, body: Uint8Array): boolean {
-    const slot = this.#slots?.peek(key)
+    const slot = this.#slots?.get(key)
     return slot?.type === 'hold' && slot.held.entry.body === body
   }
 
@@ -157,7 +167,7 @@ export class L1 {
    * with it.
    */
   recount(key: string, body: Uint8Array, added: Coding): void {
-    const slot = this.#slots?.peek(key)
+    const slot = this.#slots?.get(key)
     if (slot === undefined || !this.holds(key, body)) return
     if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body, added)
     // A copy: the cache measures an object only once.
@@ -176,7 +186,7 @@ export class L1 {
     this.#purges.set(group, { last: this.#sequence, hard })
     // The key is too long to be remembered, so every lookup in flight is refused.
     if (!this.#purges.has(group)) this.#forgotten = this.#sequence
-    for (const key of this.#groups.keysOf(group)) this.#slots?.delete(key)
+    this.#slots?.purge(group)
   }
 
   /** Drops everything, and refuses lookups in flight. */
@@ -185,6 +195,15 @@ export class L1 {
     this.#forgotten = this.#sequence
     this.#slots?.clear()
   }
+}
+
+function ownSlots({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): Slots {
+  return new GroupedLru<L1Slot>({
+    max: maxEntries,
+    maxSize: maxBytes,
+    maxEntrySize: Math.max(1, Math.min(maxEntryBytes, maxBytes)),
+    sizeCalculation: sizeOf,
+  })
 }
 
 /** Fences are decimal: the longer is the greater, then digit by digit. An empty one is the oldest. */
@@ -213,7 +232,8 @@ function sizeOf(slot: L1Slot, key: string): number {
   return slot.type === 'pass' ? bytes : bytes + entryBytes(slot.held.entry)
 }
 
-function entryBytes(entry: StoredEntry): number {
+/** Strings and buffers of an entry. */
+export function entryBytes(entry: StoredEntry): number {
   const { subjects, path = '', host = '' } = entry.made
   let bytes =
     entry.body.buffer.byteLength + codedBytes(entry.body) + stringBytes(path) + stringBytes(host)

@@ -1,7 +1,7 @@
 // Whether a copy in memory may be served: not if it was purged, or if a purge of it may have been
 // missed.
 
-import type { HeldEntry } from '../entry/entry.ts'
+import { type HeldEntry, staleSince } from '../entry/entry.ts'
 import type { Clock } from '../ports/clock.ts'
 import { CONFIRMED_FOR_MS, type StampedeStore } from '../ports/store.ts'
 import type { L1, L1Hold } from './l1.ts'
@@ -79,17 +79,4 @@ export function afterPurges(rt: Validity, held: HeldEntry): HeldEntry | undefine
   const verdict = rt.marks.judge(held.entry.made)
   if (verdict === 'void') return undefined
   return verdict === 'valid' ? held : staleSince(held, verdict)
-}
-
-/** Moves every window of the entry to begin at `at`. */
-function staleSince(held: HeldEntry, at: number): HeldEntry {
-  const earlierMs = held.staleAt - at
-  if (earlierMs <= 0) return held
-  return {
-    ...held,
-    staleAt: at,
-    revalidateUntil: held.revalidateUntil - earlierMs,
-    errorUntil: held.errorUntil - earlierMs,
-    keepUntil: held.keepUntil - earlierMs,
-  }
 }

@@ -1,28 +1,20 @@
-// One record of the memory store: entry, lease, the marks of a pass or a failure, and whether
-// requests wait. Redis has one hash per key for it.
+// One record of the memory store: entry or pass, lease, failure, and whether requests wait. Redis has
+// one hash per key for it. The entry is an object, in a slot that L1 reads and changes in place.
 
+import type { HeldEntry } from '../entry/entry.ts'
 import { stringBytes } from '../entry/own-memory.ts'
+import { entryBytes, type L1Slot } from '../l1/l1.ts'
 import { isVariant } from '../ports/key.ts'
-import type { Failure, Grant, Lifetimes, StoredFrame } from '../ports/store.ts'
+import type { Failure, Grant, StoredFrame } from '../ports/store.ts'
 
 export interface MemoryRecord {
   fence: number
   token: string
   leaseUntil: number
   waiting: boolean
-  passUntil: number
   retryAt: number
   failure: Failure | undefined
-  entry: MemoryEntry | undefined
-}
-
-export interface MemoryEntry {
-  readonly frame: Uint8Array
-  /** The fence of the commit. */
-  readonly fence: string
-  readonly madeAt: number
-  freshUntil: number
-  readonly lifetimes: Lifetimes
+  slot: L1Slot | undefined
 }
 
 export function newRecord(): MemoryRecord {
@@ -31,10 +23,9 @@ export function newRecord(): MemoryRecord {
     token: '',
     leaseUntil: 0,
     waiting: false,
-    passUntil: 0,
     retryAt: 0,
     failure: undefined,
-    entry: undefined,
+    slot: undefined,
   }
 }
 
@@ -53,46 +44,59 @@ export function isGrantOf(record: MemoryRecord | undefined, { fence, token }: Gr
 }
 
 /** Map slot, list links, the objects of a record: measured by `test/soak/heap.test.ts`. */
-const RECORD_BYTES = 600
-/** The objects of an entry and its buffer. */
-const ENTRY_BYTES = 480
+const RECORD_BYTES = 350
+/** The objects of an entry without their strings, and the buffer of the body. */
+const ENTRY_BYTES = 380
 /** An element of the group index, and the share of its group. */
 const VARIANT_BYTES = 350
 
 /** Size of a record in memory. */
-export function bytesOf(key: string, { entry, failure }: MemoryRecord): number {
+export function bytesOf(record: MemoryRecord, key: string): number {
+  const { failure } = record
+  const held = heldIn(record)
   let bytes = RECORD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
   if (failure !== undefined) bytes += stringBytes(failure.message)
-  if (entry === undefined) return bytes
-  return bytes + ENTRY_BYTES + entry.frame.buffer.byteLength
+  return held === undefined ? bytes : bytes + ENTRY_BYTES + entryBytes(held.entry)
 }
 
 /** When everything in the record has expired. */
-export function endOf({ entry, leaseUntil, passUntil, retryAt }: MemoryRecord): number {
-  const entryEnd = entry === undefined ? 0 : entry.madeAt + entry.lifetimes.physicalMs
-  return Math.max(leaseUntil, passUntil, retryAt, entryEnd)
+export function endOf(record: MemoryRecord): number {
+  const held = heldIn(record)
+  const entryEnd = held === undefined ? 0 : endOfEntry(held)
+  return Math.max(record.leaseUntil, passUntil(record), record.retryAt, entryEnd)
+}
+
+function endOfEntry({ staleAt, revalidateUntil, errorUntil, keepUntil }: HeldEntry): number {
+  return Math.max(staleAt, revalidateUntil, errorUntil, keepUntil)
+}
+
+export function heldIn({ slot }: MemoryRecord): HeldEntry | undefined {
+  return slot?.type === 'hold' ? slot.held : undefined
+}
+
+/** Until when the key is hit-for-miss. */
+export function passUntil({ slot }: MemoryRecord): number {
+  return slot?.type === 'pass' ? slot.until : 0
 }
 
 /** The entry, unless all of its windows are over. */
-export function usable({ entry }: MemoryRecord, now: number): MemoryEntry | undefined {
-  if (entry === undefined) return undefined
-  const { staleWhileRevalidateMs, staleIfErrorMs, keepMs } = entry.lifetimes
-  const end = entry.freshUntil + Math.max(staleWhileRevalidateMs, staleIfErrorMs, keepMs)
-  return now < end ? entry : undefined
+export function usable(record: MemoryRecord, now: number): HeldEntry | undefined {
+  const held = heldIn(record)
+  return held !== undefined && now < endOfEntry(held) ? held : undefined
 }
 
 export function storedOf(
-  { frame, fence, madeAt, freshUntil, lifetimes }: MemoryEntry,
+  { entry, fence, bornAt, staleAt, revalidateUntil, errorUntil, keepUntil }: HeldEntry,
   now: number,
   knownFence: string | undefined,
 ): StoredFrame {
   return {
-    frame: knownFence === fence ? undefined : frame,
+    frame: knownFence === fence ? undefined : entry.body,
     fence,
-    ageMs: now - madeAt,
-    freshForMs: freshUntil - now,
-    staleWhileRevalidateMs: lifetimes.staleWhileRevalidateMs,
-    staleIfErrorMs: lifetimes.staleIfErrorMs,
-    keepMs: lifetimes.keepMs,
+    ageMs: now - bornAt,
+    freshForMs: staleAt - now,
+    staleWhileRevalidateMs: revalidateUntil - staleAt,
+    staleIfErrorMs: errorUntil - staleAt,
+    keepMs: keepUntil - staleAt,
   }
 }

@@ -1,10 +1,17 @@
-// The embedded default: the same protocol as lua/, on a Map in this process. Records are bounded by an
-// LRU, and time is the runtime's clock.
+// The embedded default: the same protocol as lua/, on an LRU in this process. It is the memory of L1,
+// too: entries are kept once, as objects. Time is the runtime's clock.
 
-import { LRUCache } from 'lru-cache'
-import { ownBytes } from '../entry/own-memory.ts'
+import { holdFor, staleSince, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { storeInUse } from '../errors.ts'
-import { GroupIndex } from '../l1/group-index.ts'
+import { GroupedLru } from '../l1/grouped-lru.ts'
+import {
+  holdSlot,
+  type L1Hold,
+  type L1Slot,
+  type LocalStore,
+  passSlot,
+  type Slots,
+} from '../l1/l1.ts'
 import { checkNames, readNumber } from '../options.ts'
 import type { IdempotencyStore } from '../ports/idempotency-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
@@ -25,9 +32,11 @@ import {
   clearFailure,
   endOf,
   grantOf,
+  heldIn,
   isGrantOf,
   type MemoryRecord,
   newRecord,
+  passUntil,
   storedOf,
   usable,
 } from './memory-record.ts'
@@ -48,27 +57,27 @@ export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
   return new MemoryStore(readNumber('memoryStore', bag, 'maxBytes', range) ?? 128 * 1024 * 1024)
 }
 
-class MemoryStore implements StampedeStore {
+/** The store as the place where L1 keeps its entries, if it is a memory store. */
+export function localStore(store: StampedeStore): LocalStore | undefined {
+  return store instanceof MemoryStore ? store : undefined
+}
+
+class MemoryStore implements StampedeStore, LocalStore {
   readonly locks: LockStore = new MemoryLocks()
   readonly idempotency: IdempotencyStore = new MemoryIdempotency()
   readonly name = 'memory'
   /** One process cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
-  readonly #records: LRUCache<string, MemoryRecord>
-  readonly #groups = new GroupIndex()
+  readonly #records: GroupedLru<MemoryRecord>
+  readonly slots: Slots
   #cursor: Iterator<string> | undefined
   #lastFence = 0
   #position = 0
   #hooks: StoreHooks | undefined
 
   constructor(maxBytes: number) {
-    this.#records = new LRUCache<string, MemoryRecord>({
-      maxSize: maxBytes,
-      sizeCalculation: (record, key) => bytesOf(key, record),
-      dispose: (_record, key, reason) => {
-        if (reason !== 'set') this.#groups.remove(key)
-      },
-    })
+    this.#records = new GroupedLru({ maxSize: maxBytes, sizeCalculation: bytesOf })
+    this.slots = new RecordSlots(this.#records)
   }
 
   attach(hooks: StoreHooks): void {
@@ -93,19 +102,20 @@ class MemoryStore implements StampedeStore {
     const entry = usable(record, now)
     const stored = entry && storedOf(entry, now, request.knownFence)
     const isHeld = record.token !== '' && now < record.leaseUntil
-    if (entry && stored && now < entry.freshUntil) {
+    if (entry && stored && now < entry.staleAt) {
       if (!request.early || isHeld) return { status: 'fresh', stored }
       return { status: 'fresh', stored, grant: this.#grant(key, record, request, now) }
     }
     const mayLease = request.leaseMs > 0 && (!isHeld || record.token === request.token)
-    const isPassing = now < record.passUntil
-    if (isPassing && !mayLease) return { status: 'pass', forMs: record.passUntil - now }
+    const passForMs = passUntil(record) - now
+    const isPassing = passForMs > 0
+    if (isPassing && !mayLease) return { status: 'pass', forMs: passForMs }
     if (!isPassing && record.failure && now < record.retryAt && !isOther(record.failure, request)) {
       const { failure, retryAt } = record
       const shared = { status: 'failed', failure, forMs: retryAt - now } as const
       return stored ? { ...shared, stored } : shared
     }
-    const stale = entry && now < entry.freshUntil + entry.lifetimes.staleWhileRevalidateMs
+    const stale = entry && now < entry.revalidateUntil
     if (!mayLease) {
       if (request.leaseMs > 0) record.waiting = true
       const busyForMs = request.leaseMs > 0 ? Math.max(0, record.leaseUntil - now) : 0
@@ -114,22 +124,23 @@ class MemoryStore implements StampedeStore {
         : { status: 'busy', busyForMs }
     }
     const grant = isHeld ? grantOf(key, record) : this.#grant(key, record, request, now)
-    if (isPassing) return { status: 'pass', forMs: record.passUntil - now, grant }
+    if (isPassing) return { status: 'pass', forMs: passForMs, grant }
     if (stale && stored) return { status: 'stale', stored, grant, busyForMs: 0 }
     return stored ? { status: 'leased', grant, stored } : { status: 'leased', grant }
   }
 
-  async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+    const entry = { type: 'value', encoding: 'bytes', body: frame, made: UNKNOWN_ORIGIN } as const
+    return this.keep(grant, holdSlot(holdFor(entry, grant.fence, lifetimes, this.#now())))
+  }
+
+  async keep(grant: Grant, slot: L1Hold): Promise<CommitReply> {
     const record = this.#records.get(grant.key)
     if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
     if (record.token !== grant.token) {
-      return record.entry?.fence === grant.fence ? 'committed' : 'fenced'
+      return heldIn(record)?.fence === grant.fence ? 'committed' : 'fenced'
     }
-    const now = this.#now()
-    const freshUntil = now + lifetimes.freshMs
-    const own = ownBytes(frame)
-    record.entry = { frame: own, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
-    record.passUntil = 0
+    record.slot = slot
     clearFailure(record)
     this.#endLease(grant.key, record)
     return 'committed'
@@ -137,8 +148,7 @@ class MemoryStore implements StampedeStore {
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {
     return this.#end(grant, (record, now) => {
-      record.entry = undefined
-      record.passUntil = now + passMs
+      record.slot = passSlot(now, passMs)
     })
   }
 
@@ -167,7 +177,7 @@ class MemoryStore implements StampedeStore {
   }
 
   async purge(group: string, { soft }: { soft: boolean }): Promise<void> {
-    for (const key of this.#groups.keysOf(group)) {
+    for (const key of this.#records.keysOf(group)) {
       const record = this.#records.peek(key)
       if (record !== undefined) this.#purgeOne(key, record, soft)
     }
@@ -185,9 +195,9 @@ class MemoryStore implements StampedeStore {
   }
 
   #purgeOne(key: string, record: MemoryRecord, soft: boolean): void {
-    if (soft && record.entry !== undefined) {
+    if (soft && record.slot?.type === 'hold') {
       record.fence = this.#nextFence(record)
-      record.entry.freshUntil = Math.min(record.entry.freshUntil, this.#now())
+      makeStale(record.slot, this.#now())
       clearFailure(record)
       this.#endLease(key, record)
     } else {
@@ -227,8 +237,6 @@ class MemoryStore implements StampedeStore {
   #keep(key: string, record: MemoryRecord): void {
     this.#sweepSome()
     this.#records.set(key, { ...record })
-    if (this.#records.has(key)) this.#groups.add(key)
-    else this.#groups.remove(key)
   }
 
   #sweepSome(): void {
@@ -271,8 +279,52 @@ function outdate(
   { fence, soft }: NonNullable<LookupRequest['outdated']>,
   now: number,
 ): void {
-  const { entry } = record
-  if (entry === undefined || entry.fence !== fence) return
-  if (soft) entry.freshUntil = Math.min(entry.freshUntil, now)
-  else record.entry = undefined
+  const { slot } = record
+  if (slot?.type !== 'hold' || slot.held.fence !== fence) return
+  if (soft) makeStale(slot, now)
+  else record.slot = undefined
 }
+
+function makeStale(slot: L1Hold, now: number): void {
+  slot.held = staleSince(slot.held, now)
+  slot.askAgainAt = 0
+}
+
+/** The records as L1 sees them. The store decides what is in them; L1 only brings a slot up to date. */
+class RecordSlots implements Slots {
+  readonly #records: GroupedLru<MemoryRecord>
+
+  constructor(records: GroupedLru<MemoryRecord>) {
+    this.#records = records
+  }
+
+  get size(): number {
+    return this.#records.size
+  }
+
+  get calculatedSize(): number {
+    return this.#records.calculatedSize
+  }
+
+  get maxEntrySize(): number {
+    return this.#records.maxEntrySize
+  }
+
+  get(key: string): L1Slot | undefined {
+    return this.#records.get(key)?.slot
+  }
+
+  set(key: string, slot: L1Slot): void {
+    const record = this.#records.peek(key)
+    if (record?.slot === undefined || record.slot === slot) return
+    if (nameOf(record.slot) === nameOf(slot)) this.#records.set(key, { ...record, slot })
+  }
+
+  delete(): void {}
+
+  purge(): void {}
+
+  clear(): void {}
+}
+
+const nameOf = (slot: L1Slot): string => (slot.type === 'hold' ? slot.held.fence : slot.type)
