@@ -3,7 +3,7 @@
 -- also needs its group as it was when the lease was given: a purge begins another life of the group,
 -- and if the group's record was lost, a purge may be lost with it.
 --
--- KEYS 1 record  2 record of its group (of a key without variants: the same record)
+-- KEYS 1 record  2 record of its group (a key without variants has none)
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms  5 stale-while-revalidate ms  6 stale-if-error ms
 --      7 keep ms: how long a stale entry is kept to be revalidated  8 physical TTL ms
 --      9 key  10 prefix of wake-up channels
@@ -13,7 +13,7 @@
 --              done.
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
-local group = KEYS[2]
+local group = KEYS[2] or record
 local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants', 'group')
 if fields[1] ~= fence then return 'FENCED' end
 local variants = group ~= record and redis.call('HGET', group, 'variants')
@@ -35,11 +35,14 @@ end
 if fields[4] then lengthen(record) else redis.call('PEXPIRE', record, ARGV[8]) end
 if group ~= record then lengthen(group) end
 
-local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], #ARGV[9]}
+-- The entry as a message, built for the first waiter that asks for it: most commits have no waiter.
+local function filled()
+  local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], ARGV[6], ARGV[7], #ARGV[9]}
+  return table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
+end
 -- Waiters look up a frame over 16 KiB, and the entry once this commit has sent 1 MiB: Redis serves
 -- no other client meanwhile.
-local bytes_left = 1048576
-local filled = #ARGV[3] <= 16384 and table.concat(head, ' ') .. '\n' .. ARGV[9] .. ARGV[3]
+local bytes_left, entry = 1048576, nil
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
     -- The field holds the token of the waiting lookup. Sent back with the entry, it shows the
@@ -47,8 +50,9 @@ for _, field in ipairs(redis.call('HKEYS', record)) do
     -- asks for a plain wake-up.
     local waiter_token = redis.call('HGET', record, field)
     redis.call('HDEL', record, field)
-    local sends_entry = filled and waiter_token ~= '' and #filled <= bytes_left
-    local message = sends_entry and '\0' .. waiter_token .. filled or ARGV[9]
+    if waiter_token ~= '' and #ARGV[3] <= 16384 then entry = entry or filled() end
+    local sends_entry = entry and waiter_token ~= '' and #entry <= bytes_left
+    local message = sends_entry and '\0' .. waiter_token .. entry or ARGV[9]
     bytes_left = bytes_left - #message
     redis.pcall('PUBLISH', ARGV[10] .. string.sub(field, 3), message)
   end

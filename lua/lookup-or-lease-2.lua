@@ -6,7 +6,7 @@
 -- waiter. The record of a group has `variants`: the life of the group (token and fence of the lease
 -- that began it) and the moment of its last soft purge. A variant copies it into `group`.
 --
--- KEYS 1 record  2 record of its group (of a key without variants: the same record)
+-- KEYS 1 record  2 record of its group (a key without variants has none)
 -- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
 --      3 process to wake when the lease of another ends
 --      4 fence of the copy that the caller holds ('': none); its frame is not sent again
@@ -35,7 +35,7 @@
 --   FAILED  the last fill failed: start no run for `for ms`, share `failure`.
 --   LATE    the deadline had passed: nothing was done.
 
-local record, group, token, lease_ms = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
+local record, group, token, lease_ms = KEYS[1], KEYS[2] or KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time, not_after = redis.call('TIME'), tonumber(ARGV[8])
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not_after > 0 and now > not_after then return {'LATE', now} end
@@ -107,7 +107,7 @@ if not held then -- else the caller repeats its request and already has this lea
   local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))
   if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
-  redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass')
+  if fields[5] or fields[6] or fields[7] then redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass') end
   if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
   for _, key in ipairs(group ~= record and {record, group} or {record}) do
     if redis.call('PTTL', key) < lease_ms + ARGV[9] then redis.call('PEXPIRE', key, lease_ms + ARGV[9]) end
