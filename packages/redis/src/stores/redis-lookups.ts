@@ -10,9 +10,6 @@ import type { ScriptArgument } from '../protocol/run-script.ts'
 import { endLease, lookupOrLease } from '../protocol/scripts.generated.ts'
 import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
-/** Matches no fence. */
-const NONE = '-'
-
 export class RedisLookups {
   readonly #link: RedisLink
   readonly #readFirst: ReadFirst
@@ -92,19 +89,12 @@ export class RedisLookups {
     }
   }
 
+  /** Those of a plain lookup, and the others only if one of them is wanted. */
   #arguments(request: LookupRequest, notAfter: number, isWanted: boolean): ScriptArgument[] {
-    return [
-      request.token,
-      request.leaseMs,
-      this.#link.processId,
-      request.knownFence ?? '',
-      request.outdated?.fence ?? NONE,
-      request.outdated?.soft ? 1 : 0,
-      request.early ? 1 : 0,
-      notAfter,
-      KEEP_MS,
-      isWanted ? 1 : 0,
-      request.like ?? '',
-    ]
+    const { token, leaseMs, knownFence, outdated, early, like } = request
+    const plain = [token, leaseMs, this.#link.processId, notAfter, KEEP_MS, isWanted ? 1 : 0]
+    if (!(knownFence || outdated || early || like)) return plain
+    const { fence = '', soft = false } = outdated ?? {}
+    return [...plain, knownFence ?? '', fence, soft ? 1 : 0, early ? 1 : 0, like ?? '']
   }
 }
