@@ -6,20 +6,21 @@
 -- waiter. The record of a group has `variants`: the life of the group (token and fence of the lease
 -- that began it) and the moment of its last soft purge. A variant copies it into `group`.
 --
--- KEYS 1 record  2 record of its group (of a key without variants: the same record)
+-- KEYS 1 record  2 record of its group (a key without variants has none)
 -- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
 --      3 process to wake when the lease of another ends
---      4 fence of the copy that the caller holds ('': none); its frame is not sent again
---      5 fence of an entry that the caller knows to be purged ('-': none)
---      6 what to do with the entry of ARGV 5 (1: make it stale, 0: delete it)
---      7 1: early refresh, take the lease although the entry is fresh
---      8 deadline of the caller in server ms (0: none); after it the script does nothing
---      9 keep ms: how long a record without an entry outlives its lease
---      10 1: the wake-up shall bring the entry, if the caller has to wait
+--      4 deadline of the caller in server ms (0: none); after it the script does nothing
+--      5 keep ms: how long a record without an entry outlives its lease
+--      6 1: the wake-up shall bring the entry, if the caller has to wait
+--      Most callers leave out the rest:
+--      7 fence of the copy that the caller holds ('': none); its frame is not sent again
+--      8 fence of an entry that the caller knows to be purged ('': none)
+--      9 what to do with the entry of ARGV 8 (1: make it stale, 0: delete it)
+--      10 1: early refresh, take the lease although the entry is fresh
 --      11 digest of the caller's request ('': none); a failure recorded with another digest does
 --         not hold this request off
--- Reply {status, now, grant, for ms, fence, age ms, fresh for ms, stale-while-revalidate ms,
---        stale-if-error ms, keep ms, failure, frame}
+-- Reply {status, now, grant, for ms, fence, failure, age ms, fresh for ms, stale-while-revalidate
+--        ms, stale-if-error ms, keep ms, frame}; without an entry nothing follows `failure`
 --   now    server ms. With LATE, nothing follows it.
 --   grant  fence of the lease that the caller was given ('': no lease)
 --   fence  fence of the entry ('': no entry). With BUSY: fence of the fill to wait for.
@@ -35,8 +36,8 @@
 --   FAILED  the last fill failed: start no run for `for ms`, share `failure`.
 --   LATE    the deadline had passed: nothing was done.
 
-local record, group, token, lease_ms = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
-local time, not_after = redis.call('TIME'), tonumber(ARGV[8])
+local record, group, token, lease_ms = KEYS[1], KEYS[2] or KEYS[1], ARGV[1], tonumber(ARGV[2])
+local time, not_after = redis.call('TIME'), tonumber(ARGV[4])
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
@@ -68,9 +69,9 @@ local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 86
 -- `life`: the fence of the commit, the moments of creation and of staleness, and three durations.
 local entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 made, fresh, swr, sie, keep = ms(made, 1e13), ms(fresh, 1e13), ms(swr, 1e13), ms(sie, 1e13), ms(keep, 1e13)
-local softened = entry == ARGV[5] and now or not is_current and math.min(now, tonumber(softened_at or 0))
+local softened = entry == ARGV[8] and now or not is_current and math.min(now, tonumber(softened_at or 0))
 -- An entry that was made in the future is void, as a mark is: the clock was set back.
-if entry and (now < made or entry == ARGV[5] and ARGV[6] ~= '1') then
+if entry and (now < made or entry == ARGV[8] and ARGV[9] ~= '1') then
   entry = redis.call('HDEL', record, 'life', 'frame') and nil
 elseif entry and softened and softened < fresh then
   fresh = softened
@@ -79,24 +80,24 @@ elseif entry and softened and softened < fresh then
 end
 
 local function reply(status, grant, for_ms)
-  if not entry or now >= fresh + math.max(swr, sie, status == 'LEASED' and keep or 0) then
-    return {status, now, grant, for_ms, '', 0, 0, 0, 0, 0, failure, false}
-  end
-  local frame = ARGV[4] ~= entry and (redis.call('HGET', record, 'frame') or '')
-  return {status, now, grant, for_ms, entry, now - made, fresh - now, swr, sie, keep, failure, frame}
+  local ends = entry and fresh + math.max(swr, sie, status == 'LEASED' and keep or 0)
+  if not entry or now >= ends then return {status, now, grant, for_ms, '', failure} end
+  local frame = ARGV[7] ~= entry and (redis.call('HGET', record, 'frame') or '')
+  return {status, now, grant, for_ms, entry, failure, now - made, fresh - now, swr, sie, keep, frame}
 end
 
 local held = fields[2] and now < lease_until and newest > 0 and is_current
 local busy, is_fresh, usable = held and fields[2] ~= token, entry and now < fresh, entry and now < fresh + swr
-if is_fresh and (ARGV[7] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
+if is_fresh and (ARGV[10] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
 if now < pass and (busy or lease_ms == 0) then return {'PASS', now, '', pass - now} end
-local failed_like = ARGV[11] ~= '' and string.match(failure, '"like":"([%w_-]+)"') or ARGV[11]
-if now >= pass and now < retry and failure ~= '' and failed_like == ARGV[11] then return reply('FAILED', '', retry - now) end
+local like = ARGV[11] or ''
+local failed_like = like ~= '' and string.match(failure, '"like":"([%w_-]+)"') or like
+if now >= pass and now < retry and failure ~= '' and failed_like == like then return reply('FAILED', '', retry - now) end
 
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
   -- A caller that has a stale entry to use does not need the new one with its wake-up.
-  redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[10] == '1' and token or '')
+  redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[6] == '1' and token or '')
   return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 
@@ -107,10 +108,10 @@ if not held then -- else the caller repeats its request and already has this lea
   local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))
   if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
-  redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass')
+  if fields[5] or fields[6] or fields[7] then redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass') end
   if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
   for _, key in ipairs(group ~= record and {record, group} or {record}) do
-    if redis.call('PTTL', key) < lease_ms + ARGV[9] then redis.call('PEXPIRE', key, lease_ms + ARGV[9]) end
+    if redis.call('PTTL', key) < lease_ms + ARGV[5] then redis.call('PEXPIRE', key, lease_ms + ARGV[5]) end
   end
 end
 return now < pass and {'PASS', now, fence, pass - now} or reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)

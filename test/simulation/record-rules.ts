@@ -115,7 +115,7 @@ export class RecordRules {
     group: string,
     record: Record,
     [token = '', leaseMs, process = '']: readonly string[],
-    [status, , granted, forMs, , ageMs]: unknown[],
+    [status, , granted, forMs, , , ageMs]: unknown[],
     now: number,
     isAgain: boolean,
   ): void {

@@ -88,8 +88,8 @@ export class ServerRecords {
   }
 
   lookup(key: string, group: string, args: readonly string[]): Reply {
-    const [token = '', lease, process = '', known = '', outdated = '', soft, early] = args
-    const [notAfter, keepMs, isTold, like = ''] = args.slice(7)
+    const [token = '', lease, process = '', notAfter, keepMs, isTold] = args
+    const [known = '', outdated = '', soft, early, like = ''] = args.slice(6)
     const leaseMs = Number(lease)
     const now = this.#now()
     if (Number(notAfter) > 0 && now > Number(notAfter)) return ['LATE', now]
@@ -127,13 +127,13 @@ export class ServerRecords {
     const reply = (status: string, grant: string, forMs: number): Reply => {
       const lasts = life && Math.max(life.swr, life.sie, status === 'LEASED' ? life.keep : 0)
       if (life === undefined || lasts === undefined || now >= fresh + lasts) {
-        return [status, now, grant, forMs, '', 0, 0, 0, 0, 0, failure, null]
+        return [status, now, grant, forMs, '', failure]
       }
       const { made, swr, sie, keep } = life
       const entry = text(life.fence)
       const frame = known === entry ? null : (record?.frame ?? Buffer.alloc(0))
-      const head = [status, now, grant, forMs, entry, now - made, fresh - now]
-      return [...head, swr, sie, keep, failure, frame]
+      const head = [status, now, grant, forMs, entry, failure]
+      return [...head, now - made, fresh - now, swr, sie, keep, frame]
     }
     const held = record?.token !== undefined && now < leaseUntil && isCurrent
     const busy = held && record?.token !== token
@@ -169,7 +169,8 @@ export class ServerRecords {
     telling: Telling,
   ): string {
     this.#write()
-    const [token, fenceText, , fresh, swr, sie, keep, physical] = args
+    const [token, fenceText, , fresh, windows = '', physical] = args
+    const [swr = 0, sie = 0, keep = 0] = windows.split(' ').map(Number)
     const fence = Number(fenceText)
     const record = this.get(key)
     if (record === undefined || record.fence !== fence) return 'FENCED'
@@ -180,9 +181,7 @@ export class ServerRecords {
       fence,
       made: now,
       fresh: now + Number(fresh),
-      swr: Number(swr),
-      sie: Number(sie),
-      keep: Number(keep),
+      ...{ swr, sie, keep },
     }
     record.frame = frame
     this.freshUntil.set(`${key} ${fenceText}`, record.life.fresh)
@@ -374,8 +373,8 @@ export function toldOf(
   args: readonly string[],
   frame: Uint8Array,
 ): Buffer | undefined {
-  const [, fence, , fresh, swr, sie, keep, , key = ''] = args
+  const [, fence, , fresh, windows, , key = ''] = args
   if (frame.byteLength > 16 * 1024) return undefined
-  const head = ['', fence, now, fresh, swr, sie, keep, Buffer.byteLength(key)].join(' ')
+  const head = ['', fence, now, fresh, windows, Buffer.byteLength(key)].join(' ')
   return Buffer.concat([Buffer.from(`${head}\n${key}`), frame])
 }

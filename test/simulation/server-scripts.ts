@@ -17,7 +17,7 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     records.lookup(record, group, args),
   commit({ records, now }, [record = '', group = record], args, raw) {
     const frame = raw[2] as Uint8Array
-    const telling = { key: args[8] ?? '', made: toldOf(now, args, frame) }
+    const telling = { key: args[6] ?? '', made: toldOf(now, args, frame) }
     return records.commit(record, group, args, frame, telling)
   },
   'end-lease': ({ records }, [record = ''], args) =>

@@ -276,7 +276,8 @@ function isKept({ name, args }: Command, reply: unknown): boolean {
   if (SCRIPTS[name] === undefined) return false
   if (!Array.isArray(reply)) return true
   if (reply[0] === 'LATE') return false
-  return !(name === 'lookup-or-lease' && reply[0] === 'FRESH' && reply[2] === '' && args[4] === '-')
+  const isOutdated = (args[7] ?? '') !== ''
+  return !(name === 'lookup-or-lease' && reply[0] === 'FRESH' && reply[2] === '' && !isOutdated)
 }
 
 function refusal(message: string): Error {

@@ -20,10 +20,9 @@ export class StoredLives {
     if (reply !== 'COMMITTED') return
     const what = readWhat(raw[2] as Uint8Array)
     if (what === undefined) return
-    const [freshMs = 0, staleWhileRevalidateMs = 0, staleIfErrorMs = 0] = args
-      .slice(3, 6)
-      .map(Number)
-    const forMs = freshMs + Math.max(staleWhileRevalidateMs, staleIfErrorMs)
+    const [freshMs = '', windows = ''] = args.slice(3)
+    const [staleWhileRevalidateMs = 0, staleIfErrorMs = 0] = windows.split(' ').map(Number)
+    const forMs = Number(freshMs) + Math.max(staleWhileRevalidateMs, staleIfErrorMs)
     this.#lives(what.key, what.version, forMs, now)
   }
 }

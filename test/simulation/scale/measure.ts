@@ -116,12 +116,12 @@ async function plantWaiters({ redis, processes }: Bench, name: string): Promise<
 async function commitOnce(bench: Bench, name: string): Promise<void> {
   await plantWaiters(bench, name)
   const key = `${PREFIX}{=d:=${name}}`
-  const times = [60_000, 0, 0, 0, 120_000]
+  const times = [60_000, '0 0 0', 120_000]
   await run(
     bench,
     scripts.commit,
-    [key, key],
-    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`, 16_384, 1_048_576],
+    [key],
+    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`],
   )
 }
 
@@ -161,12 +161,7 @@ async function announceOnce(bench: Bench, name: string): Promise<void> {
 async function lookupOnce(bench: Bench, name: string): Promise<void> {
   await plantWaiters(bench, name)
   const key = `${PREFIX}{=d:=${name}}`
-  await run(
-    bench,
-    scripts.lookupOrLease,
-    [key, key],
-    ['u', 5_000, 'me', '', '-', 0, 0, 0, 60_000, 1, ''],
-  )
+  await run(bench, scripts.lookupOrLease, [key], ['u', 5_000, 'me', 0, 60_000, 1])
 }
 
 async function run(

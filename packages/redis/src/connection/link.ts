@@ -3,11 +3,16 @@
 
 import { randomBytes } from 'node:crypto'
 import { StampedeError } from '@stampede/core'
-import { type Clock, groupOf, storeUnavailable } from '@stampede/core/store'
+import {
+  type Clock,
+  type Grant,
+  groupOf,
+  storeUnavailable,
+  unknownReply,
+} from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
-import { type RecordRead, readRecord } from '../protocol/read-record.ts'
 import { type ScriptArgument, ScriptRunner, send } from '../protocol/run-script.ts'
-import type { Script } from '../protocol/scripts.generated.ts'
+import { renew, type Script } from '../protocol/scripts.generated.ts'
 import { withBudget } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
@@ -18,6 +23,17 @@ import { type Server, Servers } from './servers.ts'
 import { type Hearer, Subscription } from './subscription.ts'
 
 const RETRY_MS = 20
+
+/** A record outlives a lease by this much, so that a late holder or a later caller is told apart. */
+export const KEEP_MS = 60_000
+
+/** How one command is run. */
+export interface Terms {
+  /** Tries even while the breaker is open. */
+  readonly insist?: boolean
+  /** When the caller gives up, on this process's clock. Default: in one budget. */
+  readonly deadline?: number
+}
 
 interface Live {
   readonly clock: Clock
@@ -84,7 +100,7 @@ export class RedisLink {
 
   /** Clock of the server that has this record. */
   clockOf(key: string): ServerClock {
-    return this.#serverOf(this.names.record(key)).clock
+    return this.#serverOf(this.isCluster ? this.names.record(key) : '').clock
   }
 
   /** Clock of the server that has the log of purges. */
@@ -125,66 +141,72 @@ export class RedisLink {
     }
   }
 
-  /** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`; `insist` tries even while the breaker is open. */
+  /** Runs a script on the record of a key. One of two keys is given the record of its group, if it has one. */
   run(
     script: Script,
     key: string,
     args: readonly ScriptArgument[],
-    insist = false,
-    deadline?: number,
+    terms?: Terms,
   ): Promise<unknown> {
-    return this.#run(script, this.#keysOf(script, key), args, insist, deadline)
+    const record = this.names.record(key)
+    const group = script.keys === 1 ? key : groupOf(key)
+    const keys = group === key ? [record] : [record, this.names.record(group)]
+    return this.attempt(
+      script.name,
+      record,
+      ({ scripts }) => scripts.run(script, keys, args),
+      terms,
+    )
   }
 
   /** The same, for a script that works on the log of purges. */
   runOnLog(script: Script, args: readonly ScriptArgument[], insist: boolean): Promise<unknown> {
-    return this.#run(script, this.names.purges, args, insist)
+    const keys = this.names.purges
+    return this.attempt(script.name, keys[0], ({ scripts }) => scripts.run(script, keys, args), {
+      insist,
+    })
   }
 
-  /** Reads fields of a record, and of that of its group if it has one. */
-  read(
-    key: string,
-    fields: readonly string[],
-    stamps: readonly string[],
-    deadline: number,
-  ): Promise<RecordRead> {
-    const record = this.names.record(key)
-    const groupKey = groupOf(key)
-    const group = groupKey === key ? undefined : this.names.record(groupKey)
-    const names = { record, fields, group, stamps }
-    return this.#attempt('read', record, false, deadline, ({ connection }, { clock }, leftMs) =>
-      readRecord(connection, clock, leftMs, names),
-    )
-  }
-
-  #run(
+  /** `run` for a script that replies with the server's time in second place, which makes its clock exact. */
+  async runTimed(
     script: Script,
-    keys: readonly string[],
+    key: string,
     args: readonly ScriptArgument[],
-    insist: boolean,
-    deadline?: number,
-  ): Promise<unknown> {
-    const run = ({ scripts }: Live, _: Server, leftMs: number) =>
-      scripts.run(script, keys, args, leftMs)
-    return this.#attempt(script.name, keys[0] ?? '', insist, deadline, run)
+    terms?: Terms,
+  ): Promise<unknown[]> {
+    const clock = this.clockOf(key)
+    const sentAt = clock.now()
+    const raw = await this.run(script, key, args, terms)
+    if (!Array.isArray(raw)) throw unknownReply('redis', script.name, 'the reply is not an array')
+    clock.observe(Number(raw[1]), sentAt)
+    return raw
   }
 
-  /** Runs a command on the server that has this record, unless its breaker is open. */
-  async #attempt<T>(
+  /** Extends leases, each by a command of its own. `prefix` is that of their keys. */
+  async renew(grants: readonly Grant[], leaseMs: number, prefix = ''): Promise<boolean[]> {
+    const replies = grants.map(({ key, token, fence }) =>
+      this.run(renew, prefix + key, [token, fence, Math.ceil(leaseMs), KEEP_MS]),
+    )
+    return (await Promise.all(replies)).map((reply) => String(reply) === 'RENEWED')
+  }
+
+  /**
+   * Sends to the server that has this record, unless its breaker is open. Rejects with
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
+   */
+  async attempt<T>(
     operation: string,
     record: string,
-    insist: boolean,
-    deadline: number | undefined,
-    attempt: (live: Live, server: Server, leftMs: number) => Promise<T>,
+    send: (live: Live, server: Server) => Promise<T>,
+    { insist = false, deadline = this.deadline() }: Terms = {},
   ): Promise<T> {
     const live = this.#need()
-    const endsAt = deadline ?? this.deadline()
     const server = this.#serverOf(record)
     const { breaker } = server
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', operation, this.#whyNotSent())
     try {
-      if (!live.opening.isOver) await this.#opened(this.leftMs(endsAt))
-      const reply = await attempt(live, server, this.leftMs(endsAt))
+      if (!live.opening.isOver) await this.#opened(this.leftMs(deadline))
+      const reply = await withBudget(this.leftMs(deadline), send(live, server))
       breaker.succeeded()
       return reply
     } catch (error) {
@@ -240,12 +262,6 @@ export class RedisLink {
     const { connection } = this.#need()
     const error = connection.status === 'ready' ? undefined : lastErrorOf(connection)
     return error && new NotSent(error)
-  }
-
-  /** Scripts of two keys are given the record of the group, too. */
-  #keysOf(script: Script, key: string): string[] {
-    const record = this.names.record(key)
-    return script.keys === 1 ? [record] : [record, this.names.record(groupOf(key))]
   }
 
   #serverOf(record: string): Server {

@@ -1,11 +1,11 @@
 // Keys this process waits for, and entries delivered with their wake-up message. Such an entry
-// saves a lookup. It is used only for the fill that the BUSY reply named, only at once, and not after
-// any purge.
+// saves a lookup: without it, each woken process sends one command more (docs/decisions/0020). It is
+// used only for the fill that the BUSY reply named, only at once, and not after any purge.
 
-import type { LookupReply, LookupRequest } from '@stampede/core/store'
+import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { duration } from '../protocol/reply-parts.ts'
-import { type Delivery, LONGEST_FRAME } from './delivery-message.ts'
+import { type Delivery, isDelivery, LONGEST_FRAME, readDelivery } from './delivery-message.ts'
 
 /** A wake-up older than this does not deliver its entry; the waiter looks it up. */
 const LATE_MS = 500
@@ -60,6 +60,14 @@ export class Awaited {
     this.#waits.set(key, { token, fence, delivery: undefined })
   }
 
+  /** The key that a wake-up is about. Undefined if the message cannot be read. */
+  receive(message: Buffer): string | undefined {
+    if (!isDelivery(message)) return String(message)
+    const delivery = readDelivery(message)
+    if (delivery !== undefined) this.deliver(delivery)
+    return delivery?.key
+  }
+
   /** Ignored unless this process waits for exactly this fill. */
   deliver(delivery: Delivery): void {
     const { key, token, fence, frame } = delivery
@@ -85,7 +93,27 @@ export class Awaited {
     return replyFrom(wait.delivery, clock)
   }
 
-  /** A purge came, or may have: entries delivered from now on may be older. */
+  /** The same hooks. Any purge, or one that may have come, first discards what was delivered before it. */
+  endedBy(hooks: StoreHooks): StoreHooks {
+    const forget = () => this.forget()
+    return {
+      ...hooks,
+      onPurge(...purge) {
+        forget()
+        hooks.onPurge(...purge)
+      },
+      onMark(mark) {
+        forget()
+        hooks.onMark(mark)
+      },
+      onForget(floor) {
+        forget()
+        hooks.onForget(floor)
+      },
+    }
+  }
+
+  /** Entries delivered from now on may be older. */
   forget(): void {
     this.#waits.clear()
   }

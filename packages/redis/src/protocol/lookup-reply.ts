@@ -33,7 +33,7 @@ export function readLookup(raw: unknown, key: string, request: LookupRequest): R
     return { serverNow, reply: { status: 'busy', busyForMs: forMs }, busyFence }
   }
   const stored = readStored(raw)
-  return { serverNow, reply: toReply(status, stored, grant, forMs, raw[10]) }
+  return { serverNow, reply: toReply(status, stored, grant, forMs, raw[5]) }
 }
 
 function toReply(
@@ -67,11 +67,11 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
   return {
     fence,
     frame: bytes(raw[11]),
-    ageMs: duration(raw[5]),
-    freshForMs: signed(raw[6]),
-    staleWhileRevalidateMs: duration(raw[7]),
-    staleIfErrorMs: duration(raw[8]),
-    keepMs: duration(raw[9]),
+    ageMs: duration(raw[6]),
+    freshForMs: signed(raw[7]),
+    staleWhileRevalidateMs: duration(raw[8]),
+    staleIfErrorMs: duration(raw[9]),
+    keepMs: duration(raw[10]),
   }
 }
 

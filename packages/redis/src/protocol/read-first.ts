@@ -2,14 +2,14 @@
 // script costs the server a third. If the entry is not fresh, the script runs as well, so this pays
 // only where nearly every lookup is a hit.
 
-import type { LookupReply, LookupRequest } from '@stampede/core/store'
+import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
+import type { Connection } from '../connection/connection.ts'
 import { isReply, type RedisLink } from '../connection/link.ts'
+import type { ServerClock } from '../connection/server-clock.ts'
+import { type ServerTime, turnOf } from '../connection/turn.ts'
 import { readLife } from './life.ts'
-import type { RecordRead } from './read-record.ts'
 import { duration } from './reply-parts.ts'
-
-const FIELDS = ['life', 'frame', 'group']
-const STAMPS = ['variants']
+import { send } from './run-script.ts'
 
 /** A hit adds 1 to the score. A miss takes off as many hits as its extra round trip costs. */
 const OF_A_MISS = 4
@@ -45,11 +45,20 @@ export class ReadFirst {
 
   /**
    * The reply of lua/lookup-or-lease-2.lua if the entry is fresh; undefined if only the script can
-   * tell. The record is read before that of its group, so a purge that came between is seen.
+   * tell.
    */
   async find(key: string, deadline: number): Promise<LookupReply | undefined> {
+    const { names } = this.#link
+    const record = names.record(key)
+    const group = groupOf(key)
+    const groupRecord = group === key ? undefined : names.record(group)
     try {
-      const found = freshIn(await this.#link.read(key, FIELDS, STAMPS, deadline))
+      const found = await this.#link.attempt(
+        'read',
+        record,
+        ({ connection }, { clock }) => readFresh(connection, clock, record, groupRecord),
+        { deadline },
+      )
       // On a link this slow the script may run out of time, so the next lookups begin with the
       // script.
       if (found === undefined && this.#isHalfSpent(deadline)) this.#score = 0
@@ -62,19 +71,62 @@ export class ReadFirst {
   }
 }
 
+/** The reads are not atomic, so their order matters: the time, the record, the record of its group. */
+async function readFresh(
+  connection: Connection,
+  clock: ServerClock,
+  record: string,
+  group: string | undefined,
+): Promise<LookupReply | undefined> {
+  const time = timeOfTurn(connection, clock)
+  const reading = send(connection, 'HMGET', record, 'life', 'frame', 'group')
+  if (group === undefined) return freshIn(await reading, time)
+  // Sent before the first reply is there. A purge that comes between the two is seen.
+  const [fields, stamps] = await Promise.all([
+    reading,
+    send(connection, 'HMGET', group, 'variants'),
+  ])
+  return isOfGroup(list(fields)[2], list(stamps)) ? freshIn(fields, time) : undefined
+}
+
+/** Sends TIME once per turn of the event loop. */
+function timeOfTurn(connection: Connection, clock: ServerClock): ServerTime {
+  const turn = connection.stream === undefined ? undefined : turnOf(connection.stream)
+  if (turn?.time !== undefined) return turn.time
+  const time = { serverNow: Number.NaN }
+  const sentAt = clock.now()
+  const tell = (reply: unknown) => {
+    time.serverNow = millisOf(reply)
+    clock.observe(time.serverNow, sentAt)
+  }
+  // Without the time, no entry counts as fresh.
+  send(connection, 'TIME').then(tell, () => {})
+  if (turn !== undefined) turn.time = time
+  return time
+}
+
+/** A reply to TIME in milliseconds; NaN for anything else. */
+export function millisOf(reply: unknown): number {
+  const [seconds, microseconds] = list(reply)
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
+}
+
+function list(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : []
+}
+
 /** Whether no purge came since the variant was leased. False without the group's record. */
 function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
   return Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)
 }
 
-function freshIn({ serverNow, fields, stamps }: RecordRead): LookupReply | undefined {
-  const [text, frame, group] = fields
+function freshIn(fields: unknown, { serverNow }: ServerTime): LookupReply | undefined {
+  const [text, frame] = list(fields)
   const life = readLife(text)
   if (life === undefined || !Buffer.isBuffer(frame)) return undefined
   const { fence, made, fresh } = life
   // The server's clock was set back, so the age is unknown. The script drops the entry.
   if (serverNow < made) return undefined
-  if (stamps !== undefined && !isOfGroup(group, stamps)) return undefined
   // Fence 0 is never given. NaN as `serverNow` makes the comparison false.
   if (fence === 0 || !(serverNow < fresh)) return undefined
   return {

@@ -1,7 +1,6 @@
 // Runs scripts by EVALSHA. The first call of a script, and one after the server lost it, is an
-// EVAL. Purges are always an EVAL. Each call has a time budget; a later reply is ignored.
+// EVAL. Purges are always an EVAL.
 
-import { withBudget } from '../connection/budget.ts'
 import type { Connection } from '../connection/connection.ts'
 import { lastErrorOf, NotSent } from '../connection/last-error.ts'
 import { turnOf } from '../connection/turn.ts'
@@ -23,31 +22,25 @@ export class ScriptRunner {
     this.#connection = connection
   }
 
-  /** Rejects with what Redis or ioredis said, or when the budget is spent. */
-  run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly ScriptArgument[],
-    budgetMs: number,
-  ): Promise<unknown> {
-    return withBudget(budgetMs, this.#send(script, keys, args))
+  /** Rejects with what Redis or ioredis said. */
+  run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
+    if (!this.#sent.has(script.sha1)) return this.#sendWhole(script, keys, args)
+    return send(this.#connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args).catch(
+      (error: Error) => {
+        if (!error.message.startsWith('NOSCRIPT')) throw error
+        return this.#sendWhole(script, keys, args)
+      },
+    )
   }
 
-  async #send(
+  async #sendWhole(
     script: Script,
     keys: readonly string[],
     args: readonly ScriptArgument[],
   ): Promise<unknown> {
-    const connection = this.#connection
-    if (this.#sent.has(script.sha1)) {
-      try {
-        return await send(connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args)
-      } catch (error) {
-        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      }
-    }
-    const reply = await send(connection, 'EVAL', script.source, keys.length, ...keys, ...args)
-    if (!ALWAYS_WHOLE.has(script)) this.#sent.add(script.sha1)
+    const { source, sha1 } = script
+    const reply = await send(this.#connection, 'EVAL', source, keys.length, ...keys, ...args)
+    if (!ALWAYS_WHOLE.has(script)) this.#sent.add(sha1)
     return reply
   }
 }

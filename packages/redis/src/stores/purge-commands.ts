@@ -5,6 +5,7 @@ import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
+import { millisOf } from '../protocol/read-first.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
 import {
@@ -109,9 +110,7 @@ export class RedisPurgeCommands implements PurgeCommands {
     if (this.#link.isCluster) return
     const clock = this.#link.logClock
     const sentAt = clock.now()
-    const time = await this.#link.ask('TIME')
-    const [seconds, micros] = Array.isArray(time) ? time.map(Number) : []
-    clock.observe(Number(seconds) * 1000 + Math.floor(Number(micros) / 1000), sentAt)
+    clock.observe(millisOf(await this.#link.ask('TIME')), sentAt)
   }
 
   async #run<T extends { now: Position }>(

@@ -17,7 +17,7 @@ import {
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
-import type { RedisLink } from '../connection/link.ts'
+import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
 import { readBegin, readInspection } from '../protocol/idempotency-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -26,20 +26,12 @@ import {
   finishRecord,
   inspectRecord,
   keepStep,
-  renew,
   type Script,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
-import { mayHaveRun, Undos } from './undo.ts'
+import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
-/** A record outlives a renewed lease by this much, so that a later caller knows what was tried. */
-const KEEP_MS = 60_000
-/**
- * Matches any fence. Without a reply, the fence of the attempt is unknown; the token alone names
- * it.
- */
-const ANY_FENCE = '*'
 const ANY_TIME = 0
 const UNKNOWN: Fingerprints = { exact: '', canonical: '' }
 /** Idempotency keys, locks and cached entries of the same name never meet. */
@@ -94,11 +86,8 @@ export class RedisIdempotency implements IdempotencyStore {
     return reply
   }
 
-  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const replies = grants.map(({ key, token, fence }) =>
-      this.#link.run(renew, PREFIX + key, [token, fence, whole(leaseMs), KEEP_MS]),
-    )
-    return (await Promise.all(replies)).map((reply) => String(reply) === 'RENEWED')
+  renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    return this.#link.renew(grants, leaseMs, PREFIX)
   }
 
   async finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
@@ -177,10 +166,8 @@ export class RedisIdempotency implements IdempotencyStore {
     // A second try if the server's clock was set forward or our estimate of it was poor. The first
     // reply made it exact.
     for (let attempt = 0; attempt < 2; attempt++) {
-      const sentAt = clock.now()
       const all = [...args, clock.notAfter(budgetMs)]
-      const raw = (await this.#link.run(script, PREFIX + key, all, insist)) as unknown[]
-      clock.observe(Number(raw[1]), sentAt)
+      const raw = await this.#link.runTimed(script, PREFIX + key, all, { insist })
       if (String(raw[0]) !== 'LATE') return raw
     }
     throw storeUnavailable(this.name, script.name, new Error('answered too late'))

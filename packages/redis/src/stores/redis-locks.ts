@@ -10,15 +10,13 @@ import {
   type LockStore,
   storeInUse,
   storeUnavailable,
-  unknownReply,
 } from '@stampede/core/store'
-import type { RedisLink } from '../connection/link.ts'
+import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
-import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
-import { mayHaveRun, Undos } from './undo.ts'
+import type { ScriptArgument } from '../protocol/run-script.ts'
+import { acquireLock, leaveQueue, releaseLock, type Script } from '../protocol/scripts.generated.ts'
+import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
-/** An unused lock is forgotten after this long. Its next fence then comes from the clock. */
-const KEEP_MS = 60_000
 /** How long the next process in the queue has to renew. A dead one costs the others this much. */
 const CLAIM_MS = 2_000
 
@@ -26,10 +24,8 @@ const CLAIM_MS = 2_000
 const LATE_MS = 250
 const AHEAD_MS = 50
 
-/**
- * Matches any fence. Without a reply, the fence of the grant is unknown; the token alone names it.
- */
-const ANY_FENCE = '*'
+/** Locks and cached entries of the same name never meet. */
+const PREFIX = 'l:'
 
 export class RedisLocks implements LockStore {
   readonly name = 'redis'
@@ -75,20 +71,14 @@ export class RedisLocks implements LockStore {
     }
   }
 
-  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const replies = grants.map(({ key, token, fence }) =>
-      this.#link.run(renew, record(key), [token, fence, leaseMs, KEEP_MS]),
-    )
-    return (await Promise.all(replies)).map((reply) => String(reply) === 'RENEWED')
+  renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    return this.#link.renew(grants, leaseMs, PREFIX)
   }
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
     const { processId } = this.#link
-    const clock = this.#link.clockOf(record(grant.key))
-    const sentAt = clock.now()
     const queueAgain = next === undefined ? ['', '', 0] : [processId, next.token, next.leaseMs]
-    const [status, serverNow, fence, forMs] = await this.#release(grant, '0', queueAgain)
-    clock.observe(serverNow, sentAt)
+    const [status, fence, forMs] = await this.#release(grant, '0', queueAgain)
     if (status === 'LOST') return { status: 'lost' }
     if (next === undefined || fence === '') {
       return forMs > 0 ? { status: 'released', busyForMs: forMs } : { status: 'released' }
@@ -98,7 +88,7 @@ export class RedisLocks implements LockStore {
   }
 
   async leave(key: string): Promise<void> {
-    await this.#link.run(leaveQueue, record(key), [this.#link.processId])
+    await this.#link.run(leaveQueue, PREFIX + key, [this.#link.processId])
   }
 
   async close(): Promise<void> {
@@ -107,18 +97,10 @@ export class RedisLocks implements LockStore {
 
   async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | 'again'> {
     const { budgetMs, processId } = this.#link
-    const clock = this.#link.clockOf(record(key))
     const { token, leaseMs, queue } = request
-    const sentAt = clock.now()
-    const raw = await this.#link.run(acquireLock, record(key), [
-      token,
-      leaseMs,
-      queue ? processId : '',
-      clock.notAfter(budgetMs),
-      KEEP_MS,
-    ])
-    const [status, serverNow, fence, forMs, holder] = readReply(raw)
-    clock.observe(serverNow, sentAt)
+    const notAfter = this.#link.clockOf(PREFIX + key).notAfter(budgetMs)
+    const args = [token, leaseMs, queue ? processId : '', notAfter, KEEP_MS]
+    const [status, fence, forMs, holder] = await this.#run(acquireLock, key, args)
     if (status === 'GRANTED') return { status: 'granted', grant: { key, token, fence }, forMs }
     if (status === 'BUSY') {
       if (queue) this.#link.watch(forMs)
@@ -138,16 +120,20 @@ export class RedisLocks implements LockStore {
     const { names, isCluster } = this.#link
     const trustReceivers = isCluster ? 0 : 1
     const args = [token, fence, overdue, key, names.grantPrefix, CLAIM_MS, trustReceivers]
-    return readReply(
-      await this.#link.run(releaseLock, record(key), [...args, ...queueAgain, KEEP_MS]),
-    )
+    return this.#run(releaseLock, key, [...args, ...queueAgain, KEEP_MS])
+  }
+
+  async #run(script: Script, key: string, args: readonly ScriptArgument[]): Promise<Reply> {
+    const raw = await this.#link.runTimed(script, PREFIX + key, args)
+    const [status, , fence, forMs, holder] = raw
+    return [String(status), String(fence), Number(forMs), String(holder ?? '')]
   }
 
   /** `<token> <fence> <until> <now> <key>`, in server ms; the key may contain spaces. */
   #receive(message: string): void {
     const [, token, fence, until, now, key] = GRANT.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
-    const clock = this.#link.clockOf(record(key))
+    const clock = this.#link.clockOf(PREFIX + key)
     const agoMs = clock.agoAtMost(Number(now))
     // The message is late, or the server's clock was set. Only the server knows how long the claim
     // lasts.
@@ -166,7 +152,7 @@ export class RedisLocks implements LockStore {
    * claim, counted from before the command was sent.
    */
   async #confirm(key: string, token: string): Promise<void> {
-    const clock = this.#link.clockOf(record(key))
+    const clock = this.#link.clockOf(PREFIX + key)
     const request = { token, leaseMs: CLAIM_MS, queue: false }
     try {
       // The first try may be LATE, since the clock was set. Its reply corrects our estimate.
@@ -186,15 +172,4 @@ export class RedisLocks implements LockStore {
 
 const GRANT = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 
-type Reply = [status: string, serverNow: number, fence: string, forMs: number, holder: string]
-
-function readReply(raw: unknown): Reply {
-  if (!Array.isArray(raw)) throw unknownReply('redis', 'lock', 'the reply is not an array')
-  const [status, serverNow, fence, forMs, holder] = raw
-  return [String(status), Number(serverNow), String(fence), Number(forMs), String(holder ?? '')]
-}
-
-/** Locks and cached entries of the same name never meet. */
-function record(key: string): string {
-  return `l:${key}`
-}
+type Reply = [status: string, fence: string, forMs: number, holder: string]

@@ -2,38 +2,29 @@
 // reads and leases.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
-import type { RedisLink } from '../connection/link.ts'
-import type { Deliveries } from '../delivery/deliveries.ts'
-import { type RawLookup, readLookup } from '../protocol/lookup-reply.ts'
+import { KEEP_MS, type RedisLink } from '../connection/link.ts'
+import type { Awaited } from '../delivery/awaited.ts'
+import { readLookup } from '../protocol/lookup-reply.ts'
 import { ReadFirst } from '../protocol/read-first.ts'
+import type { ScriptArgument } from '../protocol/run-script.ts'
 import { endLease, lookupOrLease } from '../protocol/scripts.generated.ts'
-import { mayHaveRun, Undos } from './undo.ts'
-
-/**
- * Matches any fence. Without a reply, the fence of the lease is unknown; the token alone names it.
- */
-const ANY_FENCE = '*'
-/** Matches no fence. */
-const NONE = '-'
+import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
 export class RedisLookups {
   readonly #link: RedisLink
   readonly #readFirst: ReadFirst
-  readonly #deliveries: Deliveries
+  readonly #awaited: Awaited
   readonly #undos = new Undos()
-  readonly #keepMs: number
 
-  /** A record without an entry outlives its lease by `keepMs`. */
-  constructor(link: RedisLink, deliveries: Deliveries, keepMs: number) {
+  constructor(link: RedisLink, awaited: Awaited) {
     this.#link = link
-    this.#deliveries = deliveries
+    this.#awaited = awaited
     this.#readFirst = new ReadFirst(link)
-    this.#keepMs = keepMs
   }
 
   /** Settles by `deadline`, whichever ways the lookup takes. */
   async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
-    const delivered = this.#deliveries.take(key, request)
+    const delivered = this.#awaited.take(key, request, this.#link.clockOf(key))
     if (delivered !== undefined) return delivered
     const readFirst = this.#readFirst.pays(request, deadline)
     const found = readFirst ? await this.#readFirst.find(key, deadline) : undefined
@@ -48,12 +39,12 @@ export class RedisLookups {
       await this.#link.within(deadline, 'lookup', this.#undos.stop(request.token))
     }
     try {
-      const reply = await this.#lookupOnce(key, request, deadline)
-      if (reply !== 'late') return reply
-      // The server's clock was set forward, or our estimate of it was poor. The reply made it
-      // exact.
-      const again = await this.#lookupOnce(key, request, deadline)
-      if (again !== 'late') return again
+      // A second try if the server's clock was set forward, or our estimate of it was poor. The
+      // first reply made it exact.
+      for (let attempt = 0; attempt < 2; attempt++) {
+        const reply = await this.#lookupOnce(key, request, deadline)
+        if (reply !== 'late') return reply
+      }
     } catch (error) {
       if (mayHaveRun(error)) this.giveBack(key, request)
       throw error
@@ -71,44 +62,39 @@ export class RedisLookups {
     this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))
   }
 
-  #lookupOnce(
+  /** If the caller has to wait, its wake-up shall bring the entry. */
+  async #lookupOnce(
     key: string,
     request: LookupRequest,
     deadline: number,
   ): Promise<LookupReply | 'late'> {
-    const run = (isWanted: boolean) => this.#run(key, request, isWanted, deadline)
-    return this.#deliveries.lookup(key, request, run)
-  }
-
-  async #run(
-    key: string,
-    request: LookupRequest,
-    isWanted: boolean,
-    deadline: number,
-  ): Promise<RawLookup> {
-    const { processId } = this.#link
+    const { token, leaseMs } = request
+    // Never in a cluster: there each message goes to every node.
+    const isWanted = !this.#link.isCluster && leaseMs > 0 && this.#awaited.mayBegin(key)
     const clock = this.#link.clockOf(key)
     const sentAt = clock.now()
-    const args = [
-      request.token,
-      request.leaseMs,
-      processId,
-      request.knownFence ?? '',
-      request.outdated?.fence ?? NONE,
-      request.outdated?.soft ? 1 : 0,
-      request.early ? 1 : 0,
+    try {
       // A frozen server runs the command when it thaws, long after the caller has gone on. The
       // command would take a lease that no process uses. So it carries the deadline of its caller.
-      clock.notAfter(this.#link.leftMs(deadline)),
-      this.#keepMs,
-      isWanted ? 1 : 0,
-      request.like ?? '',
-    ]
-    const raw = await this.#link.run(lookupOrLease, key, args, false, deadline)
-    const read = readLookup(raw, key, request)
-    clock.observe(read.serverNow, sentAt)
-    const { reply } = read
-    if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)
-    return read
+      const notAfter = clock.notAfter(this.#link.leftMs(deadline))
+      const args = this.#arguments(request, notAfter, isWanted)
+      const raw = await this.#link.run(lookupOrLease, key, args, { deadline })
+      const { serverNow, reply, busyFence } = readLookup(raw, key, request)
+      clock.observe(serverNow, sentAt)
+      if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)
+      if (isWanted && busyFence) this.#awaited.add(key, token, busyFence)
+      return reply
+    } finally {
+      if (isWanted) this.#awaited.ended()
+    }
+  }
+
+  /** Those of a plain lookup, and the others only if one of them is wanted. */
+  #arguments(request: LookupRequest, notAfter: number, isWanted: boolean): ScriptArgument[] {
+    const { token, leaseMs, knownFence, outdated, early, like } = request
+    const plain = [token, leaseMs, this.#link.processId, notAfter, KEEP_MS, isWanted ? 1 : 0]
+    if (!(knownFence || outdated || early || like)) return plain
+    const { fence = '', soft = false } = outdated ?? {}
+    return [...plain, knownFence ?? '', fence, soft ? 1 : 0, early ? 1 : 0, like ?? '']
   }
 }

@@ -23,9 +23,9 @@ import {
 import type { RedisClient } from '../connection/connection.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { Hearer } from '../connection/subscription.ts'
-import { Deliveries } from '../delivery/deliveries.ts'
+import { Awaited } from '../delivery/awaited.ts'
 import { names } from '../protocol/keys.ts'
-import { commit, endLease, purge, renew } from '../protocol/scripts.generated.ts'
+import { commit, endLease, purge } from '../protocol/scripts.generated.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
@@ -39,8 +39,6 @@ export interface RedisStoreOptions {
   commandTimeoutMs?: number
 }
 
-/** A record without an entry outlives its lease by this much, so that a late holder is told apart. */
-const KEEP_MS = 60_000
 /** How often the process checks that it missed no purge. */
 const HEARTBEAT_MS = 2_000
 
@@ -75,7 +73,7 @@ class RedisStore implements StampedeStore {
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
-  readonly #deliveries: Deliveries
+  readonly #awaited = new Awaited()
   readonly #lookups: RedisLookups
   #heartbeat: NodeJS.Timeout | undefined
   #hearer: Hearer | undefined
@@ -83,8 +81,7 @@ class RedisStore implements StampedeStore {
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
-    this.#deliveries = new Deliveries(link)
-    this.#lookups = new RedisLookups(link, this.#deliveries, KEEP_MS)
+    this.#lookups = new RedisLookups(link, this.#awaited)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
   }
@@ -102,7 +99,7 @@ class RedisStore implements StampedeStore {
     let resumed: Promise<void> = Promise.resolve()
     this.#hearer = {
       onWake: (message) => {
-        const key = this.#deliveries.receive(message)
+        const key = this.#awaited.receive(message)
         if (key !== undefined) hooks.onWake(key)
       },
       onLog: (message) => this.#need().receive(message),
@@ -120,7 +117,7 @@ class RedisStore implements StampedeStore {
     this.#purges = new RedisPurges(
       this.#commands,
       this.#commands.clock,
-      this.#deliveries.endedBy(hooks),
+      this.#awaited.endedBy(hooks),
     )
     this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
@@ -154,9 +151,7 @@ class RedisStore implements StampedeStore {
       grant.fence,
       Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength),
       freshMs,
-      staleWhileRevalidateMs,
-      staleIfErrorMs,
-      keepMs,
+      [staleWhileRevalidateMs, staleIfErrorMs, keepMs].map((ms) => ms.toFixed(0)).join(' '),
       physicalMs,
       grant.key,
       this.#link.names.wakePrefix,
@@ -180,11 +175,8 @@ class RedisStore implements StampedeStore {
       : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure), awaited)
   }
 
-  async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const replies = grants.map(({ key, token, fence }) =>
-      this.#link.run(renew, key, [token, fence, leaseMs, KEEP_MS]),
-    )
-    return (await Promise.all(replies)).map((reply) => String(reply) === 'RENEWED')
+  renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
+    return this.#link.renew(grants, leaseMs)
   }
 
   /**
@@ -194,7 +186,9 @@ class RedisStore implements StampedeStore {
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
-    const reply = String(await this.#link.persist(() => this.#link.run(purge, key, args, true)))
+    const reply = String(
+      await this.#link.persist(() => this.#link.run(purge, key, args, { insist: true })),
+    )
     if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(UNSTAMPED))
     await this.#need().append({ of: 'key', name: key, soft })
   }

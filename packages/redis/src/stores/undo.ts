@@ -4,6 +4,9 @@
 
 import { NotSent } from '../connection/last-error.ts'
 
+/** Matches any fence. Without a reply, the fence of a claim is unknown; the token alone names it. */
+export const ANY_FENCE = '*'
+
 const UNDO_AFTER_MS = [50, 200, 500, 1_500]
 /** Delay of all further tries. */
 const AND_EVERY_MS = 2_000
