@@ -21,14 +21,11 @@ export { captureResponse, guardNotModified } from './response/capture-response.t
 export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
 export {
   applyFields,
-  type FieldMap,
   fieldsOf,
   forbidTransform,
-  groupFields,
   missingDate,
   restoreFields,
   storedHead,
-  toHeaderList,
 } from './response/header-fields.ts'
 export { withNatives } from './response/judge-head.ts'
 export { LiveFeed } from './response/live-feed.ts'

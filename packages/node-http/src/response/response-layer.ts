@@ -1,11 +1,11 @@
 // Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
+import type { CapturedHead, HeaderList, OriginEnd, Reply } from '@stampede/core/adapter'
 import { type Departure, watchDeparture } from '../request/client-gone.ts'
 import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
 import { setsCookie } from './head-sent.ts'
-import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
+import { fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
@@ -19,7 +19,7 @@ export class ResponseLayer {
   readonly #resolve: (end: OriginEnd) => void
   readonly #methods: WrappedMethods
   /** Fields set by middlewares outside us; a hit gets them from there again. */
-  readonly #outer: FieldMap
+  readonly #outer: HeaderList
   readonly #body: BodyCollector
   readonly #departure: Departure
   readonly #hold: EndHold
