@@ -42,11 +42,6 @@ export const NO_HEAD: JudgedHead = {
 /** What core would answer with cannot be sent. */
 const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
-/** The same observer, told whose response it judges. */
-export function withNatives(observer: OriginObserver, natives: Natives): OriginObserver {
-  return { ...observer, onHead: (head, whole) => observer.onHead(head, whole, natives) }
-}
-
 /** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
 export function judgeHead(
   res: ServerResponse,
@@ -54,10 +49,11 @@ export function judgeHead(
   observer: OriginObserver,
   outer: HeaderList,
   whole: Uint8Array | undefined,
+  natives: Natives | undefined,
 ): JudgedHead | { readonly replacement: Reply; readonly of: CapturedHead } {
   const head = readWriteHead(res, args)
   const { status, headers } = head
-  const decision = observer.onHead(head, whole)
+  const decision = observer.onHead(head, whole, natives)
   if (decision.action === 'replace' && isSendable(decision.reply)) {
     return { replacement: decision.reply, of: storedHead(status, headers, outer) }
   }
