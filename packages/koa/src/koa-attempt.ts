@@ -2,10 +2,9 @@
 // `await next()` and told to core before Koa hears of it. What is not in ctx then (an error that is rendered further out,
 // a handler that writes to `res` itself) is watched on the response.
 
-import type { AttemptEnd, AttemptObserver, CapturedHead } from '@stampede/core/adapter'
+import type { AttemptEnd, AttemptObserver, CapturedHead, HeaderList } from '@stampede/core/adapter'
 import {
   type AttemptWatch,
-  type FieldMap,
   fieldsOf,
   restoreFields,
   storedHead,
@@ -14,7 +13,7 @@ import {
 import type { Context, Next } from 'koa'
 import type { Answer } from './answer.ts'
 import { type KoaBody, readKoaBody } from './koa-body.ts'
-import { own, teeBody, whole } from './koa-capture.ts'
+import { fieldsFor, own, teeBody, whole } from './koa-capture.ts'
 
 /** Resolves when core was told how it ended; `answer` is given as soon as Koa may go on. */
 export async function runAttempt(
@@ -75,15 +74,13 @@ type Known = Exclude<KoaBody, { kind: 'unknown' }>
 /** Undefined if it is not in ctx: written directly, or of a kind that Koa will fail to send. */
 function readAnswer(
   ctx: Context,
-  outer: FieldMap,
+  outer: HeaderList,
 ): { readonly head: CapturedHead; readonly body: Known } | undefined {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return undefined
   try {
     const body = readKoaBody(ctx)
     if (body.kind === 'unknown') return undefined
-    const fields = fieldsOf(ctx.res.getHeaders())
-    if (body.kind === 'bytes' && body.type !== undefined) fields.set('content-type', [body.type])
-    return { body, head: storedHead(ctx.status, fields, outer) }
+    return { body, head: storedHead(ctx.status, fieldsFor(ctx, body), outer) }
   } catch {
     return undefined
   }

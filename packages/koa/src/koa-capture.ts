@@ -5,13 +5,17 @@
 // body is whole already. A layer may still make it personal: see koa-personal.ts.
 
 import { Readable } from 'node:stream'
-import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
+import type {
+  CapturedHead,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+} from '@stampede/core/adapter'
 import {
   applyFields,
   BodyCut,
-  type FieldMap,
   fieldsOf,
-  groupFields,
   headSent,
   isSendable,
   LiveFeed,
@@ -21,10 +25,16 @@ import {
   storedHead,
   type Tee,
   teeStream,
-  toHeaderList,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
-import { keptKind, ofKind, onErrorOf, readKoaBody, type SendableBody } from './koa-body.ts'
+import {
+  type KoaBody,
+  keptKind,
+  ofKind,
+  onErrorOf,
+  readKoaBody,
+  type SendableBody,
+} from './koa-body.ts'
 import { sendPart } from './koa-part.ts'
 
 /** What came of it: how the run ends, perhaps later, or the answer to give instead. */
@@ -43,21 +53,20 @@ const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
 export function captureContext(
   ctx: Context,
   observer: OriginObserver,
-  outer: FieldMap,
+  outer: HeaderList,
   seen: boolean,
 ): KoaCapture {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) {
     return { type: 'ends', end: { type: 'not-captured', reason: 'detached' } }
   }
   const body = readKoaBody(ctx)
-  const fields = fieldsOf(ctx.res.getHeaders())
-  if (body.kind === 'bytes' && body.type !== undefined) fields.set('content-type', [body.type])
+  const headers = fieldsFor(ctx, body)
   const { status } = ctx
   const whole = body.kind === 'bytes' ? body.bytes : undefined
-  const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
+  const decision = observer.onHead({ status, headers }, whole)
   const isKept = decision.action === 'send' && decision.capture
-  const dated = isKept ? missingDate(fields) : []
-  const head = storedHead(status, new Map([...fields, ...groupFields(dated)]), outer)
+  const dated = isKept ? missingDate(headers) : []
+  const head = storedHead(status, [...headers, ...dated], outer)
   if (decision.action === 'replace') {
     if (!isSendable(decision.reply)) return { type: 'ends', end: DECLINED }
     return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
@@ -78,6 +87,13 @@ export function captureContext(
   const end = capture ? keepBody(ctx, body, head, observer, cut) : DECLINED
   if (part !== undefined && cut !== undefined) sendPart(ctx, body, part, capture ? undefined : cut)
   return { type: 'ends', end: ofKind(end, kind) }
+}
+
+/** The fields that Koa will send, with the type that it gives a body. */
+export function fieldsFor(ctx: Context, body: KoaBody): HeaderList {
+  const fields = fieldsOf(ctx.res.getHeaders())
+  if (body.kind !== 'bytes' || body.type === undefined) return fields
+  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', body.type]]
 }
 
 function keepBody(

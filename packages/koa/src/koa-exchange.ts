@@ -23,7 +23,6 @@ import {
   watchHead,
   watchLeft,
   watchReads,
-  withNatives,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { type Answer, createAnswer } from './answer.ts'
@@ -80,7 +79,9 @@ export class KoaExchange implements Exchange<Context> {
     const { ctx } = this.#call
     const answer = this.#begin()
     this.#isGone = watchLeft(ctx.res)
-    return runApp(this.#call, withNatives(observer, [ctx, ctx.response]), answer)
+    const onHead: OriginObserver['onHead'] = (head, whole) =>
+      observer.onHead(head, whole, [ctx, ctx.response])
+    return runApp(this.#call, { ...observer, onHead }, answer)
   }
 
   send(reply: Reply): void {

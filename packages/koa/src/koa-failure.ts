@@ -1,8 +1,8 @@
 // What the app threw: the status that Koa will answer with, and whether core has something better.
 
 import { STATUS_CODES } from 'node:http'
-import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
-import { addAtHead, type FieldMap } from '@stampede/node-http/adapter'
+import type { HeaderList, OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import { addAtHead } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { isKoa3 } from './koa-body.ts'
 import { replaceWith } from './koa-reply.ts'
@@ -21,7 +21,7 @@ export function failure(ctx: Context, error: unknown): Failure {
 export function judgeFailure(
   ctx: Context,
   { status, error }: Failure,
-  outer: FieldMap,
+  outer: HeaderList,
   observer: OriginObserver,
   seen: boolean,
 ): boolean {

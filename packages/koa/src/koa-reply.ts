@@ -3,6 +3,7 @@
 
 import {
   type BodyKind,
+  type HeaderList,
   type LiveReply,
   OWN_FIELDS,
   type ReadyReply,
@@ -10,7 +11,6 @@ import {
 } from '@stampede/core/adapter'
 import {
   applyFields,
-  type FieldMap,
   forbidTransform,
   framedHeaders,
   hasBody,
@@ -82,7 +82,7 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boo
 }
 
 /** In the place of what the app has put into ctx; `outer` are the fields from before. */
-export function replaceWith(ctx: Context, reply: Reply, outer: FieldMap, seen: boolean): boolean {
+export function replaceWith(ctx: Context, reply: Reply, outer: HeaderList, seen: boolean): boolean {
   // Koa 2 answers by itself when the source of a body breaks.
   if (ctx.headerSent) return true
   restoreFields(ctx.res, outer)

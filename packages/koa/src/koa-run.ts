@@ -48,7 +48,7 @@ export async function runApp(
     if (add === undefined) return undefined
     isLeft = true
     guard?.stop()
-    showConditionals()
+    showConditionals?.()
     addAtHead(ctx.res, add)
     return add
   })
@@ -60,7 +60,7 @@ export async function runApp(
     else answer.threw(error)
     return failed
   } finally {
-    showConditionals()
+    showConditionals?.()
     if (ctx.respond !== false) guard?.stop()
   }
   if (isLeft) {

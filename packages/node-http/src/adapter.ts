@@ -15,22 +15,18 @@ export { discardRequestBody, readRequestBody, rememberRawBody } from './request/
 export { watchReads } from './request/watch-reads.ts'
 export { type AttemptWatch, watchAttempt } from './response/attempt-watch.ts'
 export type { Tee, TeeEnd } from './response/body.ts'
-export { createBodyCollector, teeStream } from './response/body.ts'
+export { teeStream } from './response/body.ts'
 export { BodyCut, cutStream } from './response/body-cut.ts'
 export { captureResponse, guardNotModified } from './response/capture-response.ts'
 export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
 export {
   applyFields,
-  type FieldMap,
   fieldsOf,
   forbidTransform,
-  groupFields,
   missingDate,
   restoreFields,
   storedHead,
-  toHeaderList,
 } from './response/header-fields.ts'
-export { withNatives } from './response/judge-head.ts'
 export { LiveFeed } from './response/live-feed.ts'
 export { canBreakOff, liveHeaders, liveStream } from './response/live-stream.ts'
 export { shield } from './response/read-on.ts'

@@ -15,12 +15,11 @@ import {
   type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
-import { hasLeft, watchLeft } from './request/client-gone.ts'
+import { hasLeft } from './request/client-gone.ts'
 import { hideConditionals } from './request/hide-conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 import { watchReads } from './request/watch-reads.ts'
-import { openCapture } from './response/capture-response.ts'
-import { withNatives } from './response/judge-head.ts'
+import { openCapture, type ResponseCapture } from './response/capture-response.ts'
 import { canBreakOff, writeLive } from './response/live-stream.ts'
 import { watchHead } from './response/watch-head.ts'
 import { addAtHead } from './response/write-head.ts'
@@ -75,8 +74,8 @@ export function createNodeCache<Native>(
 }
 
 /** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
-function atHead(observer: OriginObserver, then: () => void): OriginObserver {
-  if (observer.conditions === undefined) return observer
+function atHead(observer: OriginObserver, then: (() => void) | undefined): OriginObserver {
+  if (then === undefined || observer.conditions === undefined) return observer
   return {
     ...observer,
     onHead(...head) {
@@ -95,7 +94,7 @@ class NodeExchange<Native> implements Exchange<Native> {
   begun = false
   readonly #visit: NodeVisit<Native>
   readonly #owner: object
-  #isGone: (() => boolean) | undefined
+  #capture: ResponseCapture | undefined
   #context: AsyncResource | undefined
 
   constructor(
@@ -112,7 +111,7 @@ class NodeExchange<Native> implements Exchange<Native> {
   }
 
   isGone(): boolean {
-    return this.#isGone?.() ?? hasLeft(this.#visit.res)
+    return this.#capture?.isLeft() ?? hasLeft(this.#visit.res)
   }
 
   prepare(): void {
@@ -130,31 +129,30 @@ class NodeExchange<Native> implements Exchange<Native> {
     next()
   }
 
-  async runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+  runOrigin(observer: OriginObserver): Promise<OriginEnd> {
     const { req, res, next } = this.#visit
     this.begun = true
-    this.#isGone = watchLeft(res)
     const showConditionals = hideConditionals(req, observer.conditions)
-    const capture = openCapture(res, withNatives(atHead(observer, showConditionals), this.#natives))
+    const capture = openCapture(res, atHead(observer, showConditionals), this.#natives)
+    this.#capture = capture
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
       // Of two captures of one response, each would take the other for the wire.
       capture.stop()
-      showConditionals()
+      showConditionals?.()
       addAtHead(res, add, OWN_FIELDS)
       return add
     })
     try {
       next()
-      return await capture.ended
     } catch (error) {
       // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
       process.nextTick(next, error)
-      return { type: 'failed', status: 500, error }
-    } finally {
-      showConditionals()
+      showConditionals?.()
+      return Promise.resolve({ type: 'failed', status: 500, error })
     }
+    return showConditionals ? capture.ended.finally(showConditionals) : capture.ended
   }
 
   send(reply: Reply): void {

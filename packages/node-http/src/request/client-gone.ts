@@ -21,16 +21,6 @@ export const WRITE_WITHIN_MS = 2_000
 /** Node takes longer ones for 1 ms. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-export interface Departure {
-  /** The response was closed before its end, and the handler is still given time. */
-  readonly gone: boolean
-  /** The app called res.destroy(): no response will follow. */
-  destroyedByApp(): void
-  /** Something was written; after a departure, the time to the next write starts. */
-  wrote(): void
-  stop(): void
-}
-
 /** An answer that others are fed from too. */
 export interface SharedSource {
   /** Somebody reads it: the handler is given longer. */
@@ -41,78 +31,106 @@ export interface SharedSource {
 }
 
 /** `closed` is called on a close from which the handler may go on, `givenUp` when it will not. */
-export function watchDeparture(
-  res: ServerResponse,
-  on: { closed(): void; givenUp(piped: boolean): void } & Partial<SharedSource>,
-  patienceMs?: number,
-): Departure {
-  let gone = false
-  let byApp = false
-  let piped: Readable | undefined
-  let timer: NodeJS.Timeout | undefined
+export interface DepartureHooks {
+  closed(): void
+  givenUp(piped: boolean): void
+  /** Set where others are fed from the same answer. */
+  readonly shared?: SharedSource | undefined
+}
 
-  const giveUp = (): void => on.givenUp(piped !== undefined)
-  const wait = (ms: number): void => {
-    clearTimeout(timer)
-    const least = on.watched?.() ? ANSWER_WITHIN_MS : 0
-    timer = setTimeout(giveUp, Math.min(patienceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)).unref()
+/** Listens on a response for the departure of its client. Make it before the handler runs: see watchLeft(). */
+export class Departure {
+  /** The response was closed before its end, and the handler is still given time. */
+  gone = false
+  /** The client left before the response ended. */
+  left: boolean
+  readonly #res: ServerResponse
+  readonly #on: DepartureHooks
+  readonly #patienceMs: number | undefined
+  #isOver = false
+  #byApp = false
+  #piped: Readable | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(res: ServerResponse, on: DepartureHooks, patienceMs?: number) {
+    this.#res = res
+    this.#on = on
+    this.#patienceMs = patienceMs
+    this.left = hasLeft(res)
+    res.on('pipe', (source: Readable) => this.#pipedFrom(source))
+    res.on('close', () => this.#closed())
+    // Before the handler began: there will be no `close`.
+    if (!this.left) return
+    this.gone = true
+    this.#wait(ANSWER_WITHIN_MS)
   }
+
+  /** The app called res.destroy(): no response will follow. */
+  destroyedByApp(): void {
+    this.#byApp = true
+    // The `close` event has passed already; no second one will end the run.
+    if (this.gone && this.#patienceMs === undefined) this.#giveUp()
+  }
+
+  /** Something was written; after a departure, the time to the next write starts. */
+  wrote(): void {
+    if (this.gone) this.#wait(WRITE_WITHIN_MS)
+  }
+
+  /** The listeners stay: to take them off costs more than to leave them to a response that ends. */
+  stop(): void {
+    this.#isOver = true
+    this.gone = false
+    clearTimeout(this.#timer)
+  }
+
+  #giveUp(): void {
+    if (!this.#isOver) this.#on.givenUp(this.#piped !== undefined)
+  }
+
+  #wait(ms: number): void {
+    clearTimeout(this.#timer)
+    const least = this.#on.shared?.watched() ? ANSWER_WITHIN_MS : 0
+    const forMs = Math.min(this.#patienceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)
+    this.#timer = setTimeout(() => this.#giveUp(), forMs).unref()
+  }
+
+  #pipedFrom(source: Readable): void {
+    if (this.#isOver) return
+    if (this.gone) {
+      this.#pipedLate(source)
+      return
+    }
+    this.#piped = source
+    this.#on.shared?.piped(source)
+  }
+
   /** File servers destroy a source that they pipe to a client that has left, and then nobody ends the response. */
-  const onLatePipe = (source: Readable): void => {
+  #pipedLate(source: Readable): void {
     const broken = (): void => {
-      if (!gone || source.readableEnded) return
-      piped = source
-      giveUp()
+      if (!this.gone || source.readableEnded) return
+      this.#piped = source
+      this.#giveUp()
     }
     if (source.destroyed) broken()
     else source.once('close', broken)
   }
-  const onPipe = (source: Readable): void => {
-    if (gone) {
-      onLatePipe(source)
+
+  #closed(): void {
+    const res = this.#res
+    this.left ||= !res.writableEnded
+    if (this.#isOver) return
+    this.gone = true
+    const mayAnswer = this.#patienceMs !== undefined && !res.writableEnded
+    const left = !this.#byApp && (mayAnswer || leftByClient(res))
+    const piped = this.#piped
+    const goesOn = left && (piped === undefined || this.#on.shared?.orphaned(piped) === true)
+    if (!goesOn) {
+      this.#giveUp()
       return
     }
-    piped = source
-    on.piped?.(source)
-  }
-  const onClose = (): void => {
-    gone = true
-    const mayAnswer = patienceMs !== undefined && !res.writableEnded
-    const left = !byApp && (mayAnswer || leftByClient(res))
-    const goesOn = left && (piped === undefined || on.orphaned?.(piped) === true)
-    if (!goesOn) {
-      giveUp()
-    } else {
-      wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)
-      on.closed()
-    }
-  }
-  res.on('pipe', onPipe)
-  res.once('close', onClose)
-  // Before the handler began: there will be no `close`.
-  if (hasLeft(res)) {
-    gone = true
-    wait(ANSWER_WITHIN_MS)
-  }
-
-  return {
-    get gone() {
-      return gone
-    },
-    destroyedByApp() {
-      byApp = true
-      // The `close` event has passed already; no second one will end the run.
-      if (gone && patienceMs === undefined) giveUp()
-    },
-    wrote() {
-      if (gone) wait(WRITE_WITHIN_MS)
-    },
-    stop() {
-      gone = false
-      clearTimeout(timer)
-      res.off('pipe', onPipe)
-      res.off('close', onClose)
-    },
+    this.#wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)
+    this.#on.closed()
   }
 }
 

@@ -8,10 +8,13 @@ import { unwatched } from './watch-reads.ts'
 
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
-/** Hides them behind `shown`, and returns what puts them back. */
-export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): () => void {
+/** Hides them behind `shown`. Returns what puts them back, if there is something to put back. */
+export function hideConditionals(
+  req: IncomingMessage,
+  shown: HeaderList = [],
+): (() => void) | undefined {
   const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
-  if (present.length === 0 && shown.length === 0) return () => {}
+  if (present.length === 0 && shown.length === 0) return undefined
   const { rawHeaders } = req
   const headers = unwatched(req.headers)
   // Distinct values are optional to have: HTTP/2 requests have none.

@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import type { AttemptEnd, AttemptObserver, CapturedHead, OriginEnd } from '@stampede/core/adapter'
 import { openCapture } from './capture-response.ts'
-import { fieldsOf, groupFields, storedHead } from './header-fields.ts'
+import { fieldsOf, storedHead } from './header-fields.ts'
 
 export interface AttemptWatch {
   /** Resolves when core was told, and has done what it does then. */
@@ -31,8 +31,7 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
     if (end.type === 'complete') return { type: 'answered', head: end.head, body: end.body }
     const head = seen ?? headOf(res)
     if (head !== undefined) {
-      const fields = groupFields(head.headers)
-      return { type: 'not-retained', head: storedHead(head.status, fields, outer) }
+      return { type: 'not-retained', head: storedHead(head.status, head.headers, outer) }
     }
     return thrown === undefined ? { type: 'unanswered' } : { type: 'failed', error: thrown.error }
   }
@@ -61,7 +60,5 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
 /** Of an answer that was written around us. */
 function headOf(res: ServerResponse): CapturedHead | undefined {
   if (!res.headersSent) return undefined
-  const fields = [...fieldsOf(res.getHeaders())]
-  const headers = fields.flatMap(([name, values]) => values.map((value) => [name, value] as const))
-  return { status: res.statusCode, headers }
+  return { status: res.statusCode, headers: fieldsOf(res.getHeaders()) }
 }

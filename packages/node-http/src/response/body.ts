@@ -7,43 +7,44 @@ import type { LiveFeed } from './live-feed.ts'
 import { readOn } from './read-on.ts'
 
 /** Chunks kept so far; over the limit, everything kept is let go and only counting goes on. */
-export interface BodyCollector {
-  /** False once the body is larger than may be kept. Chunks of other types are not counted. */
-  add(chunk: unknown, encoding?: unknown): boolean
-  readonly bytes: number
-  readonly fits: boolean
-  take(): Uint8Array
-  drop(): void
-}
+export class BodyCollector {
+  bytes = 0
+  readonly #maxBytes: number
+  readonly #live: LiveFeed | undefined
+  #chunks: Buffer[] = []
 
-/** `live` is given each chunk, as long as it wants them. */
-export function createBodyCollector(maxBytes: number, live?: LiveFeed): BodyCollector {
-  let chunks: Buffer[] = []
-  let bytes = 0
-  return {
-    add(chunk, encoding) {
-      bytes += byteLength(chunk, encoding)
-      const fits = bytes <= maxBytes
-      if (!fits) {
-        chunks = []
-        live?.tooLarge()
-      }
-      if (!isChunk(chunk) || (!fits && live?.active !== true)) return fits
-      const own = ownBytes(chunk, encoding)
-      if (fits) chunks.push(own)
-      live?.add(own)
-      return fits
-    },
-    get bytes() {
-      return bytes
-    },
-    get fits() {
-      return bytes <= maxBytes
-    },
-    take: () => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
-    drop() {
-      chunks = []
-    },
+  /** `live` is given each chunk, as long as it wants them. */
+  constructor(maxBytes: number, live?: LiveFeed) {
+    this.#maxBytes = maxBytes
+    this.#live = live
+  }
+
+  get fits(): boolean {
+    return this.bytes <= this.#maxBytes
+  }
+
+  /** False once the body is larger than may be kept. Chunks of other types are not counted. */
+  add(chunk: unknown, encoding?: unknown): boolean {
+    this.bytes += byteLength(chunk, encoding)
+    const { fits } = this
+    if (!fits) {
+      this.#chunks = []
+      this.#live?.tooLarge()
+    }
+    if (!isChunk(chunk) || (!fits && this.#live?.active !== true)) return fits
+    const own = ownBytes(chunk, encoding)
+    if (fits) this.#chunks.push(own)
+    this.#live?.add(own)
+    return fits
+  }
+
+  take(): Uint8Array {
+    const chunks = this.#chunks
+    return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
+  }
+
+  drop(): void {
+    this.#chunks = []
   }
 }
 
@@ -53,7 +54,11 @@ function isChunk(chunk: unknown): chunk is string | Uint8Array {
 
 /** Always a copy: an app may use its buffer again as soon as write() has returned. */
 function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
-  return typeof chunk === 'string' ? Buffer.from(chunk, encodingOf(encoding)) : Buffer.from(chunk)
+  if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
+  // Not of the pool: an entry of a view of the pool would be copied once more.
+  const own = Buffer.allocUnsafeSlow(chunk.byteLength)
+  own.set(chunk)
+  return own
 }
 
 /** The chunk passed to write() or end(). Undefined: none, or one of a type that Node refuses. */
@@ -105,7 +110,7 @@ export function teeStream(
   live?: LiveFeed,
   cut?: BodyCut,
 ): Tee {
-  const collector = createBodyCollector(maxBytes, live)
+  const collector = new BodyCollector(maxBytes, live)
   let end: (end: TeeEnd) => void = () => {}
   const ended = new Promise<TeeEnd>((resolve) => {
     end = resolve

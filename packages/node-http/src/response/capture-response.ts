@@ -4,13 +4,16 @@
 // Content-Length; `finish` means neither (it also fires for short bodies and after aborts).
 
 import type { ServerResponse } from 'node:http'
-import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import type { Natives, OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import { watchLeft } from '../request/client-gone.ts'
 import type { CaptureObserver } from './hold-end.ts'
 import { ResponseLayer } from './response-layer.ts'
 
 export interface ResponseCapture {
   /** Resolves as soon as the outcome is known, be it before the end of the body. */
   readonly ended: Promise<OriginEnd>
+  /** Whether the client left before its response ended. */
+  isLeft(): boolean
   /** Leaves the response alone from now on; the outcome is `declined`, unless it was known. */
   stop(): void
 }
@@ -37,14 +40,14 @@ export function guardNotModified(res: ServerResponse, observer: OriginObserver):
   })
 }
 
-export function openCapture(res: ServerResponse, observer: CaptureObserver): ResponseCapture {
-  const detached: OriginEnd = { type: 'not-captured', reason: 'detached' }
-  if (res.headersSent) return { ended: Promise.resolve(detached), stop() {} }
-  let stop = (): void => {}
-  const ended = new Promise<OriginEnd>((resolve) => {
-    const layer = new ResponseLayer(res, observer, resolve)
-    layer.install()
-    stop = () => layer.decline('declined')
-  })
-  return { ended, stop }
+/** `natives`: whose response it is, for core. */
+export function openCapture(
+  res: ServerResponse,
+  observer: CaptureObserver,
+  natives?: Natives,
+): ResponseCapture {
+  if (!res.headersSent) return new ResponseLayer(res, observer, natives)
+  const left = watchLeft(res)
+  const ended = Promise.resolve<OriginEnd>({ type: 'not-captured', reason: 'detached' })
+  return { ended, isLeft: left, stop() {} }
 }

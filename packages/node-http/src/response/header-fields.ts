@@ -4,43 +4,47 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 
-/** Lower-case name → its values, one per line. */
-export type FieldMap = ReadonlyMap<string, readonly string[]>
-
-/** A copy: later changes to the response do not show in it. */
-export function fieldsOf(headers: OutgoingHttpHeaders): Map<string, string[]> {
-  const fields = new Map<string, string[]>()
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) fields.set(name.toLowerCase(), [value].flat().map(String))
+/** A copy: later changes to the response do not show in it. Names are lower-case. */
+export function fieldsOf(headers: OutgoingHttpHeaders): Array<readonly [string, string]> {
+  const fields: Array<readonly [string, string]> = []
+  for (const name in headers) {
+    const value = headers[name]
+    if (Array.isArray(value)) for (const line of value) fields.push([name, String(line)])
+    else if (value !== undefined) fields.push([name, String(value)])
   }
   return fields
 }
 
-export function toHeaderList(fields: FieldMap): HeaderList {
-  return [...fields].flatMap(([name, values]) => values.map((value) => [name, value] as const))
+export function hasField(fields: HeaderList, name: string): boolean {
+  return fields.some(([key]) => key === name)
 }
 
 /**
  * The date of an answer that is to be kept and says none, to be sent and kept alike. Node would add one of its own, which it reads once
  * a second.
  */
-export function missingDate(fields: FieldMap): HeaderList {
-  return fields.has('date') ? [] : [['date', new Date().toUTCString()]]
+export function missingDate(fields: HeaderList): HeaderList {
+  return hasField(fields, 'date') ? [] : [['date', new Date().toUTCString()]]
 }
 
 /**
  * What a hit replays: the head without the fields that were there, with the same values, before the
  * origin ran (middlewares outside set them anew on each request), and with a date.
  */
-export function storedHead(status: number, fields: FieldMap, outer: FieldMap): CapturedHead {
-  const own = [...fields].filter(([name, values]) => !sameValues(values, outer.get(name)))
-  const headers = toHeaderList(new Map(own))
-  if (fields.has('date')) return { status, headers }
-  return { status, headers: [...headers, ['date', new Date().toUTCString()]] }
+export function storedHead(status: number, fields: HeaderList, outer: HeaderList): CapturedHead {
+  const own = fields.filter(([name]) => !isSame(name, fields, outer))
+  return { status, headers: [...own, ...missingDate(fields)] }
 }
 
-function sameValues(a: readonly string[], b: readonly string[] | undefined): boolean {
-  return b !== undefined && a.length === b.length && a.every((value, i) => value === b[i])
+function isSame(name: string, fields: HeaderList, outer: HeaderList): boolean {
+  const before = valuesOf(outer, name)
+  if (before.length === 0) return false
+  const now = valuesOf(fields, name)
+  return before.length === now.length && before.every((value, i) => value === now[i])
+}
+
+function valuesOf(fields: HeaderList, name: string): string[] {
+  return fields.filter(([key]) => key === name).map(([, value]) => value)
 }
 
 /** Repeated names become one array, as setHeader wants them. */
@@ -94,9 +98,9 @@ function mergeVary(lines: ReadonlyArray<number | string>): string {
 }
 
 /** Takes every field off, and puts back what was there at the time of `fields`. */
-export function restoreFields(res: ServerResponse, fields: FieldMap): void {
+export function restoreFields(res: ServerResponse, fields: HeaderList): void {
   for (const name of res.getHeaderNames()) res.removeHeader(name)
-  for (const [name, values] of fields) {
+  for (const [name, values] of groupFields(fields)) {
     res.setHeader(name, values.length === 1 ? values.join() : [...values])
   }
 }

@@ -31,19 +31,16 @@ const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader',
 export class EndHold {
   /** The app has ended the response, and the end has not left. */
   active = false
-  readonly wanted: boolean
   readonly #res: ServerResponse
-  readonly #observer: CaptureObserver
+  readonly #beforeEnd: (end: OriginEnd) => Promise<void>
 
-  constructor(res: ServerResponse, observer: CaptureObserver) {
+  constructor(res: ServerResponse, beforeEnd: (end: OriginEnd) => Promise<void>) {
     this.#res = res
-    this.#observer = observer
-    this.wanted = observer.beforeEnd !== undefined
+    this.#beforeEnd = beforeEnd
   }
 
   /** An end that Node would refuse must be refused while its handler still listens. */
   takes([chunk]: readonly unknown[], [status]: readonly unknown[]): boolean {
-    if (!this.wanted) return false
     const callback = typeof chunk === 'function'
     if (chunk && !callback && typeof chunk !== 'string' && !(chunk instanceof Uint8Array))
       return false
@@ -58,7 +55,7 @@ export class EndHold {
     }
     const own = ownChunk(args)
     this.active = true
-    const told = (async () => this.#observer.beforeEnd?.(end))()
+    const told = (async () => this.#beforeEnd(end))()
     holdEnd(this.#res, told, () => {
       this.active = false
       leave(own)

@@ -15,15 +15,7 @@ import {
 import { clearReason } from '../request/http2.ts'
 import type { BodyCollector } from './body.ts'
 import { BodyCut } from './body-cut.ts'
-import {
-  applyFields,
-  type FieldMap,
-  groupFields,
-  missingDate,
-  restoreFields,
-  storedHead,
-  toHeaderList,
-} from './header-fields.ts'
+import { applyFields, hasField, missingDate, restoreFields, storedHead } from './header-fields.ts'
 import { editWriteHead, readWriteHead } from './write-head.ts'
 import { framedHeaders, hasBody, isSendable } from './write-response.ts'
 
@@ -50,31 +42,27 @@ export const NO_HEAD: JudgedHead = {
 /** What core would answer with cannot be sent. */
 const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
-/** The same observer, told whose response it judges. */
-export function withNatives(observer: OriginObserver, natives: Natives): OriginObserver {
-  return { ...observer, onHead: (head, whole) => observer.onHead(head, whole, natives) }
-}
-
 /** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
 export function judgeHead(
   res: ServerResponse,
   args: readonly unknown[],
   observer: OriginObserver,
-  outer: FieldMap,
+  outer: HeaderList,
   whole: Uint8Array | undefined,
+  natives: Natives | undefined,
 ): JudgedHead | { readonly replacement: Reply; readonly of: CapturedHead } {
-  const { status, fields } = readWriteHead(res, args)
-  const decision = observer.onHead({ status, headers: toHeaderList(fields) }, whole)
+  const head = readWriteHead(res, args)
+  const { status, headers } = head
+  const decision = observer.onHead(head, whole, natives)
   if (decision.action === 'replace' && isSendable(decision.reply)) {
-    return { replacement: decision.reply, of: storedHead(status, fields, outer) }
+    return { replacement: decision.reply, of: storedHead(status, headers, outer) }
   }
   const { capture, add, remove, instead } = decision.action === 'send' ? decision : UNANSWERED
-  const dated = capture && res.sendDate ? missingDate(fields) : []
-  const kept = new Map([...fields, ...groupFields(dated)])
+  const dated = capture && res.sendDate ? missingDate(headers) : []
   const judged = {
-    stored: storedHead(status, kept, outer),
+    stored: storedHead(status, [...headers, ...dated], outer),
     keep: capture,
-    cookie: fields.has('set-cookie'),
+    cookie: hasField(headers, 'set-cookie'),
   }
   const all = [...add, ...dated]
   if (instead === undefined || ('headers' in instead && !isSendable(instead)))
@@ -94,7 +82,7 @@ export function judgeHead(
 }
 
 /** Puts the head of a 304 or 416 in the place of the handler's. */
-function headInstead(res: ServerResponse, reply: Reply, outer: FieldMap): readonly unknown[] {
+function headInstead(res: ServerResponse, reply: Reply, outer: HeaderList): readonly unknown[] {
   restoreFields(res, outer)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   applyFields(res, framedHeaders(reply, res.req.method))

@@ -1,29 +1,32 @@
 // Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
-import { type Departure, watchDeparture } from '../request/client-gone.ts'
-import { type BodyCollector, createBodyCollector, wholeBody } from './body.ts'
+import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
+import { Departure } from '../request/client-gone.ts'
+import { BodyCollector, wholeBody } from './body.ts'
+import type { ResponseCapture } from './capture-response.ts'
 import { setsCookie } from './head-sent.ts'
-import { type FieldMap, fieldsOf, restoreFields } from './header-fields.ts'
+import { fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
-import { type Method, WrappedMethods } from './wrapped-methods.ts'
+import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
 import { chunkFor, discardWrite, writeReply } from './write-response.ts'
 
-export class ResponseLayer {
+export class ResponseLayer implements ResponseCapture {
+  readonly ended: Promise<OriginEnd>
   readonly #res: ServerResponse
   readonly #observer: CaptureObserver
-  readonly #resolve: (end: OriginEnd) => void
+  readonly #natives: Natives | undefined
   readonly #methods: WrappedMethods
   /** Fields set by middlewares outside us; a hit gets them from there again. */
-  readonly #outer: FieldMap
+  readonly #outer: HeaderList
   readonly #body: BodyCollector
   readonly #departure: Departure
-  readonly #hold: EndHold
-  readonly #live: LiveFeed
+  readonly #hold: EndHold | undefined
+  readonly #live: LiveFeed | undefined
+  #resolve: (end: OriginEnd) => void = () => {}
   /** `judged`: core has seen the head, and the layers outside us have not. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
@@ -32,39 +35,53 @@ export class ResponseLayer {
   #probing = false
   #ended = false
 
-  constructor(res: ServerResponse, observer: CaptureObserver, resolve: (end: OriginEnd) => void) {
+  constructor(res: ServerResponse, observer: CaptureObserver, natives?: Natives) {
     this.#res = res
     this.#observer = observer
-    this.#hold = new EndHold(res, observer)
-    this.#resolve = resolve
+    this.#natives = natives
+    this.ended = new Promise((resolve) => {
+      this.#resolve = resolve
+    })
+    this.#hold = observer.beforeEnd && new EndHold(res, observer.beforeEnd.bind(observer))
     this.#methods = new WrappedMethods(res)
     this.#outer = fieldsOf(res.getHeaders())
-    const live = new LiveFeed(observer.live)
-    this.#live = live
-    this.#body = createBodyCollector(observer.maxBodyBytes, live)
+    this.#live = observer.live && new LiveFeed(observer.live)
+    this.#body = new BodyCollector(observer.maxBodyBytes, this.#live)
+    const shared = this.#live && readersOf(this.#live, res, () => this.#decline('incomplete'))
     const on = {
-      ...readersOf(live, res, () => this.decline('incomplete')),
+      shared,
       closed: () => this.#closed(),
-      givenUp: (piped: boolean) => {
-        // Its body had begun to come, though not a byte of it was written.
-        if (piped && this.#hold.wanted && this.#phase === 'head') this.#judge([res.statusCode])
-        this.decline(res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
-      },
+      givenUp: (piped: boolean) => this.#givenUp(piped),
     }
-    this.#departure = watchDeparture(res, on, observer.patienceMs)
+    this.#departure = new Departure(res, on, observer.patienceMs)
+    this.#install(res)
   }
 
-  install(): void {
-    Object.assign(this.#res, {
-      writeHead: this.#ownWriteHead,
-      write: (...args: unknown[]) => this.#write(args),
-      end: (...args: unknown[]) => this.#end(args),
-      flushHeaders: (...args: unknown[]) => this.#flushHeaders(args),
-      destroy: (...args: unknown[]) => {
-        this.#departure.destroyedByApp()
-        return this.#pass('destroy', args)
-      },
-    })
+  isLeft(): boolean {
+    return this.#departure.left
+  }
+
+  stop(): void {
+    this.#decline('declined')
+  }
+
+  /** One by one: engines know the shape that comes of it. */
+  #install(res: OwnMethods): void {
+    res.writeHead = this.#ownWriteHead
+    res.write = (...args: unknown[]) => this.#write(args)
+    res.end = (...args: unknown[]) => this.#end(args)
+    res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    res.destroy = (...args: unknown[]) => {
+      this.#departure.destroyedByApp()
+      return this.#pass('destroy', args)
+    }
+  }
+
+  #givenUp(piped: boolean): void {
+    // Its body had begun to come, though not a byte of it was written.
+    if (piped && this.#hold !== undefined && this.#phase === 'head')
+      this.#judge([this.#res.statusCode])
+    this.#decline(this.#res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
   }
 
   readonly #ownWriteHead = (...args: unknown[]): unknown => {
@@ -76,7 +93,14 @@ export class ResponseLayer {
 
   /** False when core answers with something else, which has been sent then. */
   #judge(args: readonly unknown[]): boolean {
-    const judged = judgeHead(this.#res, args, this.#observer, this.#outer, this.#whole)
+    const judged = judgeHead(
+      this.#res,
+      args,
+      this.#observer,
+      this.#outer,
+      this.#whole,
+      this.#natives,
+    )
     if ('replacement' in judged) {
       this.#replace(judged.replacement, judged.of)
       return false
@@ -94,15 +118,15 @@ export class ResponseLayer {
       returned = this.#pass('writeHead', args)
     } catch (error) {
       // A head that Node refuses never leaves; what the app answers next is not what was judged.
-      if (this.#hold.wanted) this.#phase = 'head'
-      else this.decline('declined')
+      if (this.#hold !== undefined) this.#phase = 'head'
+      else this.#decline('declined')
       throw error
     }
     // Sessions outside us set their cookie while the head is written: then it is one client's answer.
-    const shared = this.#hold.wanted || this.#head.cookie || !setsCookie(this.#res)
-    if (!this.#head.keep || !shared) this.decline('declined')
+    const shared = this.#hold !== undefined || this.#head.cookie || !setsCookie(this.#res)
+    if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
-    else this.#live.open(this.#head.stored)
+    else this.#live?.open(this.#head.stored)
     return returned
   }
 
@@ -136,12 +160,12 @@ export class ResponseLayer {
     if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('end', args)
     this.#openHead(this.#phase === 'head' ? wholeBody(args) : undefined)
     if (this.#isShut()) return discardWrite(args, this.#res)
-    if (this.#hold.takes(args, this.#head.args)) return this.#endWhenTold(args)
+    if (this.#hold?.takes(args, this.#head.args)) return this.#endWhenTold(this.#hold, args)
     const returned = this.#through('end', this.#outward('end', args))
     this.#keep(args)
     this.#ended = true
     // Koa 3, seeing that its client is gone, ends without the body it has.
-    if (this.#departure.gone && this.#body.bytes === 0) this.decline('incomplete')
+    if (this.#departure.gone && this.#body.bytes === 0) this.#decline('incomplete')
     // A layer outside us may put off the real end (a session that is saved first), and the head with it.
     if (this.#phase === 'body') this.#finish()
     return returned
@@ -149,21 +173,22 @@ export class ResponseLayer {
 
   /** Nothing is kept any more; those who are shown it go on reading. */
   #beyond(method: 'write' | 'end', args: readonly unknown[]): unknown {
-    if (this.#methods.inside || !this.#live.active) return this.#pass(method, args)
+    const live = this.#live
+    if (this.#methods.inside || live?.active !== true) return this.#pass(method, args)
     this.#departure.wrote()
     const returned = this.#methods.through(method, this.#outward(method, args))
     this.#body.add(args[0], args[1])
-    if (method === 'end') this.#live.end(true)
-    if (!this.#live.active) this.#departure.stop()
+    if (method === 'end') live.end(true)
+    if (!live.active) this.#departure.stop()
     return method === 'write' && this.#departure.gone ? true : returned
   }
 
-  #endWhenTold(args: readonly unknown[]): unknown {
+  #endWhenTold(hold: EndHold, args: readonly unknown[]): unknown {
     this.#body.add(args[0], args[1])
     this.#ended = true
     this.#departure.stop()
     const end = endOf(this.#head.stored, this.#body, this.#res.req.method)
-    this.#hold.end(end, args, (own) => {
+    hold.end(end, args, (own) => {
       this.#through('end', own)
       this.#settle(end)
     })
@@ -175,7 +200,7 @@ export class ResponseLayer {
     return this.#isShut() ? undefined : this.#through('flushHeaders', args)
   }
 
-  #isShut = (): boolean => this.#phase === 'replaced' || this.#hold.active
+  #isShut = (): boolean => this.#phase === 'replaced' || this.#hold?.active === true
   #pass = (method: Method, args: readonly unknown[]): unknown => this.#methods.pass(method, args)
 
   /**
@@ -193,7 +218,7 @@ export class ResponseLayer {
       return this.#methods.through(method, args, ownHead)
     } catch (error) {
       // Nothing left: what is answered instead has a head of its own.
-      if (this.#hold.wanted && this.#phase === 'judged') this.#phase = 'head'
+      if (this.#hold !== undefined && this.#phase === 'judged') this.#phase = 'head'
       throw error
     }
   }
@@ -203,16 +228,16 @@ export class ResponseLayer {
     if (!this.#ended) return
     this.#openHead()
     if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#head.args)
-    this.decline('detached')
+    this.#decline('detached')
   }
 
   #keep([chunk, encoding]: readonly unknown[]): void {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
-    if (!this.#body.add(chunk, encoding)) this.decline('too-large')
+    if (!this.#body.add(chunk, encoding)) this.#decline('too-large')
   }
 
   #finish = (): void => this.#settle(endOf(this.#head.stored, this.#body, this.#res.req.method))
-  decline(reason: 'declined' | 'too-large' | 'incomplete' | 'detached'): void {
+  #decline(reason: 'declined' | 'too-large' | 'incomplete' | 'detached'): void {
     this.#settle({ type: 'not-captured', reason })
   }
 
@@ -225,21 +250,21 @@ export class ResponseLayer {
       // As with an answer of the app's own: a cookie that a layer outside sets makes it one client's.
       if (!setsCookie(this.#res)) end = { type: 'replaced', head }
     } finally {
-      this.#live.settle(end)
+      this.#live?.settle(end)
       this.#tell(end)
     }
   }
 
   #settle(end: OriginEnd): void {
-    this.#live.settle(end)
+    this.#live?.settle(end)
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     this.#phase = 'settled'
     this.#tell(end)
-    if (end.type === 'not-captured' && !this.#live.active) this.#methods.release()
+    if (end.type === 'not-captured' && this.#live?.active !== true) this.#methods.release()
   }
 
   #tell(end: OriginEnd): void {
-    if (!this.#live.active) this.#departure.stop()
+    if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
     this.#resolve(end)
   }

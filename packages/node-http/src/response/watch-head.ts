@@ -2,7 +2,6 @@
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead } from '@stampede/core/adapter'
-import { toHeaderList } from './header-fields.ts'
 import { readWriteHead } from './write-head.ts'
 
 /** `onHead` is called once, in writeHead. Returns how to say that the answer stands, though no head will be written. */
@@ -12,8 +11,7 @@ export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => v
   const see = (...args: readonly unknown[]): void => {
     if (seen) return
     seen = true
-    const { status, fields } = readWriteHead(res, args)
-    onHead({ status, headers: toHeaderList(fields) })
+    onHead(readWriteHead(res, args))
   }
   const stands = (): void => see(res.statusCode)
   // To a client that is gone Node writes no head, and HTTP/2 writes it without writeHead.

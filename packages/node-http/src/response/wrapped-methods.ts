@@ -6,7 +6,16 @@ import { chunkBytes } from './body.ts'
 import type { BodyCut } from './body-cut.ts'
 import { discardWrite } from './write-response.ts'
 
-export type Method = 'writeHead' | 'write' | 'end' | 'flushHeaders' | 'destroy'
+export type Method = keyof OwnMethods
+
+/** As they are put on a response: for each form of the arguments that Node's take. */
+export interface OwnMethods {
+  writeHead(...args: unknown[]): unknown
+  write(...args: unknown[]): unknown
+  end(...args: unknown[]): unknown
+  flushHeaders(...args: unknown[]): unknown
+  destroy(...args: unknown[]): unknown
+}
 
 export class WrappedMethods {
   readonly original: Pick<ServerResponse, Method>
@@ -56,10 +65,15 @@ export class WrappedMethods {
    * Calls the layers outside us. With `ownWriteHead`, the layers inside us have seen the head
    * already.
    */
-  through(method: Method, args: readonly unknown[], ownWriteHead?: unknown): unknown {
-    const { writeHead } = this.#res
+  through(
+    method: Method,
+    args: readonly unknown[],
+    ownWriteHead?: OwnMethods['writeHead'],
+  ): unknown {
+    const res: OwnMethods = this.#res
+    const { writeHead } = res
     const outermost = !this.inside
-    if (ownWriteHead !== undefined) Object.assign(this.#res, { writeHead: ownWriteHead })
+    if (ownWriteHead !== undefined) res.writeHead = ownWriteHead
     this.#depth += 1
     try {
       if (!outermost || this.#cut === undefined) return this.#call(method, args)
@@ -68,7 +82,7 @@ export class WrappedMethods {
       return returned
     } finally {
       this.#depth -= 1
-      if (this.#res.writeHead === ownWriteHead) this.#res.writeHead = writeHead
+      if (res.writeHead === ownWriteHead) res.writeHead = writeHead
     }
   }
 

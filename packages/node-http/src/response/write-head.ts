@@ -7,7 +7,7 @@
 // and what we add, or take off, changes a copy of them.
 
 import type { ServerResponse } from 'node:http'
-import type { HeaderList } from '@stampede/core/adapter'
+import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { applyFields, combine, fieldsOf, groupFields } from './header-fields.ts'
 
 /** Which argument Node takes the headers from. */
@@ -18,21 +18,23 @@ function headersIndex(args: readonly unknown[]): 1 | 2 {
 const KEEPS_REPEATED = Number(process.versions.node.split('.', 1)[0]) >= 22
 
 /** Every field the head will have: those set before, and over them those in the arguments. */
-export function readWriteHead(
-  res: ServerResponse,
-  args: readonly unknown[],
-): { status: number; fields: Map<string, string[]> } {
-  const fields = fieldsOf(res.getHeaders())
+export function readWriteHead(res: ServerResponse, args: readonly unknown[]): CapturedHead {
+  const status = Number(args[0])
+  const set = fieldsOf(res.getHeaders())
+  const argument = args[headersIndex(args)]
+  if (typeof argument !== 'object' || argument === null) return { status, headers: set }
   // With fields set before, Node 20 sets an array one by one: of a repeated name the last one stays.
-  const oneByOne = !KEEPS_REPEATED && fields.size > 0
-  const given = givenFields(args[headersIndex(args)], oneByOne)
+  const given = givenFields(argument, !KEEPS_REPEATED && set.length > 0)
+  const fields = groupFields(set)
   for (const [name, values] of given) fields.set(name, values)
-  return { status: Number(args[0]), fields }
+  const headers = [...fields].flatMap(([name, values]) =>
+    values.map((value) => [name, value] as const),
+  )
+  return { status, headers }
 }
 
-function givenFields(given: unknown, oneByOne: boolean): Map<string, string[]> {
+function givenFields(given: object, oneByOne: boolean): Map<string, string[]> {
   const fields = new Map<string, string[]>()
-  if (typeof given !== 'object' || given === null) return fields
   for (const [name, value] of pairsOf(given)) {
     const key = String(name).toLowerCase()
     const values = [value].flat().map(String)
