@@ -152,25 +152,6 @@ async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers 
 }
 
 describe('a miss', () => {
-  it('is answered by the app, once for all who ask meanwhile', async () => {
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache), ask(cache)]
-    await settled()
-    expect(runs).toHaveLength(1)
-    runs[0]?.answer({ headers: { 'content-type': 'text/plain' }, body: 'hello' })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map(({ by, body }) => [by, body])).toEqual([
-      ['app', 'hello'],
-      ['cache', 'hello'],
-      ['cache', 'hello'],
-    ])
-    expect(all.map(status)).toEqual([
-      'Stampede; fwd=uri-miss; fwd-status=200; stored',
-      'Stampede; fwd=uri-miss; fwd-status=200; ttl=10; collapsed',
-      'Stampede; fwd=uri-miss; fwd-status=200; ttl=10; collapsed',
-    ])
-  })
-
   it('hands the app the request of the one who leads', async () => {
     const got = ask(cacheWith(), { accept: 'x' })
     await settled()
@@ -208,52 +189,6 @@ describe('a hit', () => {
     expect(status(got)).toBe('Stampede; hit; ttl=7')
   })
 
-  it('is a 304 for a client that has it', async () => {
-    const cache = cacheWith()
-    await fill(cache, { headers: { etag: '"1"', 'content-type': 'text/plain' }, body: 'hello' })
-    const got = ask(cache, { 'if-none-match': '"1"' })
-    expect(got).toMatchObject({ by: 'cache', status: 304 })
-    expect(got.body).toBeUndefined()
-    expect(got.headers).toEqual([
-      ['etag', '"1"'],
-      ['age', '0'],
-      ['cache-status', 'Stampede; hit; ttl=10'],
-    ])
-    expect(ask(cache, { 'if-none-match': '"2"' })).toMatchObject({ status: 200, body: 'hello' })
-  })
-
-  it('is the part that a client asks for', async () => {
-    const cache = cacheWith()
-    const headers = { 'content-type': 'text/plain', etag: '"e"', 'cache-control': 'max-age=9' }
-    await fill(cache, { headers, body: '0123456789' }, { range: 'bytes=0-1' })
-    const got = ask(cache, { range: 'bytes=2-4' })
-    expect(got).toMatchObject({ by: 'cache', status: 206, body: '234' })
-    expect(got.headers).toEqual([
-      ...Object.entries(headers),
-      ['age', '0'],
-      ['cache-status', 'Stampede; hit; ttl=9'],
-      ['content-range', 'bytes 2-4/10'],
-    ])
-    expect(ask(cache, { range: 'bytes=2-4', 'if-range': '"e"' })).toMatchObject({ status: 206 })
-    expect(ask(cache, { range: 'bytes=2-4', 'if-range': '"x"' })).toMatchObject({ status: 200 })
-    expect(ask(cache, { range: 'bytes=0-1,4-5' })).toMatchObject({
-      status: 200,
-      body: '0123456789',
-    })
-    expect(runs).toHaveLength(1)
-  })
-
-  it('is whole to the client whose range filled it, and to those who ask for none of it', async () => {
-    const cache = cacheWith()
-    const leader = await fill(cache, { body: '0123456789' }, { range: 'bytes=0-1' })
-    expect(leader).toMatchObject({ by: 'app', status: 200, body: '0123456789' })
-    const beyond = ask(cache, { range: 'bytes=10-' })
-    expect(beyond.status).toBe(416)
-    expect(field(beyond, 'content-range')).toEqual(['bytes */10'])
-    expect(JSON.parse(beyond.body ?? '')).toMatchObject({ code: 'range-not-satisfiable' })
-    expect(status(beyond)).toBe('Stampede; hit; ttl=10')
-  })
-
   it('is a part to one who waited for another, and asked for a part', async () => {
     const cache = cacheWith()
     const [leader, follower] = [ask(cache), ask(cache, { range: 'bytes=-2' })]
@@ -286,17 +221,6 @@ describe('a hit', () => {
     const names = ask(cache).headers.map(([name]) => name)
     expect(names).toEqual(['x-kept', 'age', 'cache-status'])
   })
-
-  it('is not for another path, host, or query', async () => {
-    const cache = cacheWith()
-    await fill(cache)
-    const others = [{ target: '/b' }, { target: '/a?x=1' }, { host: 'other.test' }]
-    const asked = others.map((rest) => ask(cache, {}, rest))
-    await settled()
-    expect(runs).toHaveLength(4)
-    for (const each of runs.slice(1)) each.answer()
-    await Promise.all(asked.map(({ done }) => done))
-  })
 })
 
 describe('a minted entity tag', () => {
@@ -318,19 +242,6 @@ describe('a minted entity tag', () => {
       expect(ask(cache, { range: 'bytes=0-1', 'if-range': minted })).toMatchObject({ status: 200 })
     },
   )
-
-  it('outlives a refresh that changed nothing, where the whole body was at hand', async () => {
-    const cache = cacheWith()
-    const first = etag(await fill(cache, { body: 'hello', whole: true }))
-    await clock.advance(10_000)
-    expect(etag(await fill(cache, { body: 'hello', whole: true }))).toBe(first)
-    await clock.advance(10_000)
-    expect(etag(await fill(cache, { body: 'other', whole: true }))).not.toBe(first)
-    await clock.advance(10_000)
-    const streamed = etag(await fill(cache, { body: 'hello' }))
-    await clock.advance(10_000)
-    expect(etag(await fill(cache, { body: 'hello' }))).not.toBe(streamed)
-  })
 
   it('is not given to what is not stored', async () => {
     const answers: Array<[CacheOptions<RequestView>, Answer]> = [
@@ -415,32 +326,6 @@ describe('a bypass', () => {
 describe('HEAD', () => {
   const HEAD = { method: 'HEAD' }
 
-  it('is answered from what a GET stored', async () => {
-    const cache = cacheWith()
-    await fill(cache, { headers: { 'x-a': '1' }, body: 'hello' })
-    await clock.advance(1_500)
-    const got = ask(cache, {}, HEAD)
-    await got.done
-    expect(got).toMatchObject({ by: 'cache', status: 200 })
-    expect(field(got, 'x-a')).toEqual(['1'])
-    expect(field(got, 'age')).toEqual(['1'])
-    expect(status(got)).toBe('Stampede; hit; ttl=8')
-    expect(stampede.stats().hits.l1).toBe(1)
-  })
-
-  it('goes to the app when nothing is stored, fills nothing, and takes no lease', async () => {
-    const cache = cacheWith()
-    const got = ask(cache, {}, HEAD)
-    await got.done
-    expect(got.by).toBe('bypass')
-    expect(status(got)).toBe('Stampede; fwd=uri-miss')
-    const get = ask(cache)
-    await settled()
-    expect(runs).toHaveLength(1)
-    runs[0]?.answer()
-    await get.done
-  })
-
   it('is answered stale within the window, and leaves the refresh to a GET', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
     await fill(cache)
@@ -498,16 +383,6 @@ describe('Vary', () => {
   const french = { 'accept-language': 'fr' }
   const varying = (body: string): Answer => ({ headers: { vary: 'Accept-Language' }, body })
 
-  it('keeps the answers apart, also the second, and each is a hit afterwards', async () => {
-    const cache = cacheWith()
-    await fill(cache, varying('guten Tag'), german)
-    const second = await fill(cache, varying('bonjour'), french)
-    expect(status(second)).toBe('Stampede; fwd=vary-miss; fwd-status=200; stored')
-    expect(ask(cache, german)).toMatchObject({ by: 'cache', body: 'guten Tag' })
-    expect(ask(cache, french)).toMatchObject({ by: 'cache', body: 'bonjour' })
-    expect(runs).toHaveLength(2)
-  })
-
   it('never hands an answer to those who waited for it and asked for another', async () => {
     const cache = cacheWith()
     const all = [ask(cache, german), ask(cache, french), ask(cache, french), ask(cache, german)]
@@ -525,79 +400,10 @@ describe('Vary', () => {
       'fwd=uri-miss',
     ])
   })
-
-  it('may name another field in another answer', async () => {
-    const cache = cacheWith()
-    await fill(cache, varying('guten Tag'), german)
-    const dark = { ...french, 'x-theme': 'dark' }
-    const light = { ...french, 'x-theme': 'light' }
-    const both = (body: string) => ({ headers: { vary: 'accept-language, x-theme' }, body })
-    await fill(cache, both('bonjour, noir'), dark)
-    const third = ask(cache, light)
-    await settled()
-    runs[2]?.answer(both('bonjour, clair'))
-    await third.done
-    await settled()
-    expect(third.body).toBe('bonjour, clair')
-    for (const [headers, body] of [
-      [light, 'bonjour, clair'],
-      [dark, 'bonjour, noir'],
-    ] as const) {
-      const got = ask(cache, headers)
-      await settled()
-      const { by } = got
-      if (by === undefined) runs.at(-1)?.answer(both(body))
-      await got.done
-      expect(got.body).toBe(body)
-    }
-  })
-
-  it('is stored for a new client after other clients made up many values of the header', async () => {
-    const cache = cacheWith()
-    for (let i = 0; i <= 100; i++) {
-      await fill(cache, varying(String(i)), { 'accept-language': `x-${i}` })
-    }
-    await fill(cache, varying('en'), { 'accept-language': 'en' })
-    expect(ask(cache, { 'accept-language': 'en' })).toMatchObject({ by: 'cache', body: 'en' })
-    expect(ask(cache, { 'accept-language': 'x-0' }).body).toBe('0')
-  })
-
-  it('is no way around a purge of the key of a route: every variant goes', async () => {
-    const cache = cacheWith({ key: () => 'page' })
-    await fill(cache, varying('guten Tag'), german)
-    await fill(cache, varying('bonjour'), french)
-    await stampede.purge({ key: 'page' })
-    const asked = [ask(cache, german), ask(cache, french)]
-    await settled()
-    const served = asked.map(({ body }) => body)
-    for (let i = 2; i < 6; i++) {
-      runs[i]?.answer(varying('new'))
-      await settled()
-    }
-    await Promise.all(asked.map(({ done }) => done))
-    expect(served).toEqual([undefined, undefined])
-  })
 })
 
 describe('what may not be shared', () => {
   const COOKIE: Answer = { headers: { 'set-cookie': 'a=1' }, body: 'mine' }
-
-  it('is for its own client; all others run the app at once, as soon as its head is seen', async () => {
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.head(COOKIE)
-    await settled()
-    expect(all.map(({ by }) => by)).toEqual(['app', 'bypass', 'bypass'])
-    expect(all.map(status)).toEqual([
-      'Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie',
-      'Stampede; fwd=uri-miss; detail=set-cookie',
-      'Stampede; fwd=uri-miss; detail=set-cookie',
-    ])
-    expect(field(all[1] as Got, 'set-cookie')).toEqual([])
-    runs[0]?.finish()
-    await all[0]?.done
-  })
 
   it('is remembered for passMs: one run at a time may be stored, and no request waits for it', async () => {
     const cache = cacheWith()
@@ -621,13 +427,6 @@ describe('what may not be shared', () => {
     runs[2]?.answer({ body: 'ours' })
     await Promise.all(waiting.map(({ done }) => done))
     expect(waiting.map(({ by }) => by)).toEqual(['app', 'cache'])
-  })
-
-  it('is stored as soon as a later response may be stored', async () => {
-    const cache = cacheWith()
-    await fill(cache, COOKIE)
-    expect(status(await fill(cache, { body: 'ours' }))).toContain('stored')
-    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'ours' })
   })
 
   it.each([
@@ -726,14 +525,6 @@ describe('an origin that fails', () => {
     expect(all.map((got) => got.status)).toEqual([501, 501])
   })
 
-  it('is not one that says 404: that is an answer', async () => {
-    const cache = cacheWith(SIE)
-    await fill(cache, { body: 'old' })
-    await clock.advance(12_000)
-    const got = await fill(cache, { status: 404, body: 'gone' })
-    expect(got).toMatchObject({ by: 'app', status: 404, body: 'gone' })
-  })
-
   it('is not covered by what is too old, or was for another client', async () => {
     const cache = cacheWith({ staleIfErrorMs: 5_000 })
     await fill(cache, { headers: { vary: 'x-a' }, body: 'old' }, { 'x-a': '1' })
@@ -762,48 +553,6 @@ describe('an origin that fails', () => {
       expect(field(got, 'cache-control')).toEqual(['no-store'])
       expect(status(got)).toContain('fwd=uri-miss; fwd-status=502; collapsed')
     }
-  })
-
-  it('is not shared with an unlike request: it runs the handler, and all waiters get its response', async () => {
-    const cache = cacheWith()
-    const odd = { 'accept-language': 'x_x' }
-    const all = [ask(cache, odd), ask(cache, odd), ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.answer({ status: 500, body: 'RangeError' })
-    await settled()
-    // Like requests share it at once, and nobody else does.
-    expect(all.map(({ status }) => status)).toEqual([500, 500, undefined, undefined])
-    expect(runs).toHaveLength(2)
-    expect(runs[1]?.request.headers).toEqual({})
-    const late = ask(cache, odd)
-    runs[1]?.answer({ body: 'well' })
-    await Promise.all([...all, late].map(({ done }) => done))
-    expect([...all.slice(2), late].map(({ by, body }) => [by, body])).toEqual([
-      ['app', 'well'],
-      ['cache', 'well'],
-      ['cache', 'well'],
-    ])
-    expect(ask(cache, odd)).toMatchObject({ by: 'cache', body: 'well' })
-  })
-
-  it('is called twice in one back-off if two unlike requests fail', async () => {
-    const cache = cacheWith()
-    const all = Array.from({ length: 6 }, (_, i) => ask(cache, { 'user-agent': `client ${i}` }))
-    await settled()
-    runs[0]?.answer({ status: 503 })
-    await settled()
-    runs[1]?.answer({ status: 502 })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map(({ by, status }) => [by, status])).toEqual([
-      ['app', 503],
-      ['app', 502],
-      ...Array(4).fill(['cache', 502]),
-    ])
-    await clock.advance(900)
-    const late = ask(cache, { 'user-agent': 'another' })
-    await late.done
-    expect(late).toMatchObject({ by: 'cache', status: 502 })
-    expect(runs).toHaveLength(2)
   })
 
   it('is called by an unlike request within the back-off, and by no like one', async () => {
@@ -1072,37 +821,6 @@ describe('waitMs', () => {
 })
 
 describe('a stale answer', () => {
-  it('goes out at once, and the app runs behind it, once', async () => {
-    const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
-    await fill(cache, { body: 'old' })
-    await clock.advance(12_500)
-    const all = [ask(cache), ask(cache)]
-    expect(all.map(({ by, body }) => [by, body])).toEqual([
-      ['cache', 'old'],
-      ['cache', 'old'],
-    ])
-    expect(all.map(status)).toEqual(Array(2).fill('Stampede; hit; ttl=-3'))
-    await settled()
-    expect(runs.map(({ behind }) => behind)).toEqual([false, true])
-    runs[1]?.answer({ body: 'new' })
-    await settled()
-    expect(ask(cache).body).toBe('new')
-  })
-
-  it('in the foreground is for all but the one who refreshes it', async () => {
-    const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
-    await fill(cache, { body: 'old' })
-    await clock.advance(12_000)
-    const all = [ask(cache), ask(cache)]
-    await settled()
-    expect(all.map(({ by }) => by)).toEqual([undefined, 'cache'])
-    expect(runs[1]?.behind).toBe(false)
-    runs[1]?.answer({ body: 'new' })
-    await all[0]?.done
-    expect(all[0]).toMatchObject({ by: 'app', body: 'new' })
-    expect(status(all[0] as Got)).toBe('Stampede; fwd=stale; fwd-status=200; stored')
-  })
-
   it('is the answer too when the refresh in the foreground fails', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await fill(cache, { body: 'old' })
@@ -1276,23 +994,6 @@ describe('softTimeoutMs', () => {
 })
 
 describe('two caches', () => {
-  it('on one Stampede, one inside the other, answer without waiting for each other', async () => {
-    const inner = cacheWith()
-    const outer = cacheWith()
-    const first = ask(outer)
-    const second = ask(outer)
-    await settled()
-    // The app behind the outer one is the inner one: whoever it passes on asks that at once.
-    const nested = second.done.then(() => ask(inner))
-    runs[0]?.answer({ headers: { 'cache-control': 'private' } })
-    await first.done
-    const third = await nested
-    await settled()
-    runs[1]?.answer({ headers: { 'cache-control': 'private' } })
-    await third.done
-    expect([second.by, third.by]).toEqual(['bypass', 'app'])
-  })
-
   it('on one Stampede share what has the same key', async () => {
     await fill(cacheWith(), { body: 'v' })
     expect(ask(cacheWith())).toMatchObject({ by: 'cache', body: 'v' })
