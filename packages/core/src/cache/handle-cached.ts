@@ -141,6 +141,8 @@ function callerOf<Native>(journey: Journey<Native>): Caller {
   const { request } = exchange
   const reason = (lead: Lead) => (lead.previous === undefined ? missOf(journey) : 'stale')
   const isGone = () => exchange.isGone?.() ?? false
+  const allowsEtag: OriginRun['allowsEtag'] = (natives) =>
+    exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
   return {
     takesLive: takesLive(exchange, config),
     takesStale: (held) => staleReply(rt, request, config, held, 'soft-timeout') !== undefined,
@@ -149,13 +151,9 @@ function callerOf<Native>(journey: Journey<Native>): Caller {
     hidesFields: () => !asksForWhole(request.headers),
     async lead(lead: Lead): Promise<FillResult> {
       const result = await runOrigin(rt, {
-        request,
-        plainKey,
-        config,
-        lead,
+        ...{ request, plainKey, config, allowsEtag, lead },
         reason: reason(lead),
         forClient: true,
-        allowsEtag: etagRule(exchange),
         start: (observer) => {
           const run = exchange.runOrigin(
             config.audit ? audited(exchange, config, observer) : observer,
@@ -171,21 +169,13 @@ function callerOf<Native>(journey: Journey<Native>): Caller {
     refresh: (lead: Lead): Promise<FillResult> =>
       watchRefresh(exchange, config, lead, (start) =>
         runOrigin(rt, {
-          request,
-          plainKey,
-          config,
-          lead,
+          ...{ request, plainKey, config, allowsEtag, lead },
           reason: 'stale',
           forClient: false,
-          allowsEtag: etagRule(exchange),
           start,
         }),
       ),
   }
-}
-
-function etagRule<Native>(exchange: Exchange<Native>): OriginRun['allowsEtag'] {
-  return (natives) => exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
 }
 
 /**

@@ -6,7 +6,7 @@ import { passSlot } from '../l1/l1.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
-import type { Found } from './lookup-or-lease.ts'
+import type { FoundAs } from './lookup-or-lease.ts'
 import type { Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -18,7 +18,7 @@ const QUIET_MS = 100
 export async function passAndTry(
   rt: Runtime,
   flight: Flight,
-  { grant, forMs, since }: Extract<Found, { status: 'pass' }> & { readonly since: number },
+  { grant, forMs, since }: FoundAs<'pass'>,
 ): Promise<Shared> {
   const { key } = flight
   const quietMs = grant === undefined ? QUIET_MS : 0

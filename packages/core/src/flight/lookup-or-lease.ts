@@ -44,6 +44,10 @@ export interface Lookup {
   readonly since: number
 }
 
+/** A reply of one status, with L1's sequence before its lookup. */
+export type FoundAs<S extends Found['status']> = Extract<Found, { status: S }> &
+  Pick<Lookup, 'since'>
+
 /** If the store fails in between, a lease that an earlier reply gave is given back. */
 export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
   let granted: Grant | undefined

@@ -3,26 +3,20 @@
 
 import { drawsEarly } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import type { Grant } from '../ports/store.ts'
 import { quiet } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
+import type { FoundAs } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { staysWaiting } from './soft-timeout.ts'
 
-export interface StaleFound {
-  readonly held: HeldEntry
-  readonly grant: Grant | undefined
-  readonly since: number
-}
-
 export async function serveStale(
   rt: Runtime,
   flight: Flight,
-  { held, grant, since }: StaleFound,
+  { held, grant, since }: FoundAs<'stale'>,
   refresher: Caller | undefined,
 ): Promise<Shared> {
   const foreground = flight.policy.revalidate === 'foreground' && grant !== undefined
@@ -61,19 +55,11 @@ export function isDue(rt: Runtime, policy: Policy, held: HeldEntry, now: number)
   return drawsEarly(held.staleAt - now, tookMs, policy.earlyRefresh, rt.random)
 }
 
-/** A lookup for an early refresh found the entry still fresh. */
-export interface EarlyFound {
-  /** The copy that was due. */
-  readonly early: HeldEntry
-  readonly held: HeldEntry
-  readonly grant: Grant | undefined
-  readonly since: number
-}
-
+/** A lookup for an early refresh found the entry still fresh. `early` is the copy that was due. */
 export async function refreshEarly(
   rt: Runtime,
   flight: Flight,
-  { early, held, grant, since }: EarlyFound,
+  { early, held, grant, since }: FoundAs<'fresh'> & { readonly early: HeldEntry },
   caller: Caller | undefined,
 ): Promise<Shared> {
   const { key } = flight
