@@ -197,7 +197,7 @@ export class RedisLink {
   async attempt<T>(
     operation: string,
     record: string,
-    send: (live: Live, server: Server) => Promise<T>,
+    command: (live: Live, server: Server) => Promise<T>,
     { insist = false, deadline = this.deadline() }: Terms = {},
   ): Promise<T> {
     const live = this.#need()
@@ -206,7 +206,7 @@ export class RedisLink {
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', operation, this.#whyNotSent())
     try {
       if (!live.opening.isOver) await this.#opened(this.leftMs(deadline))
-      const reply = await withBudget(this.leftMs(deadline), send(live, server))
+      const reply = await withBudget(this.leftMs(deadline), command(live, server))
       breaker.succeeded()
       return reply
     } catch (error) {
