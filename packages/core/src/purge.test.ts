@@ -172,7 +172,8 @@ describe('a purge by tag', () => {
 
   it('costs one more look-up where only the store has the value', async () => {
     await filled()
-    for (let n = 0; n < 2 * MOST_IN_L1; n++) await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
+    for (let n = 0; n < 2 * MOST_IN_L1; n++)
+      await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
     await a.purge({ tag: 'products' })
     stores.b.calls.length = 0
     await refilled(b, 'new')
