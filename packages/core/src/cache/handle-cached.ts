@@ -91,7 +91,6 @@ function bypass<Native>(
   exchange: Exchange<Native>,
   { fwd, reason }: Bypass | typeof CLOSED,
 ): void | Promise<void> {
-  exchange.prepare?.()
   const onHead = reason === 'method' ? invalidation(rt, config, exchange) : undefined
   return forward(exchange, config, fwd, reason, onHead)
 }

@@ -4,8 +4,8 @@
 import { freshnessAt, type HeldEntry, holdFor } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
-import { withOwnStrings } from '../entry/own-memory.ts'
-import { holdSlot, passSlot } from '../l1/l1.ts'
+import { ownBytes, withOwnStrings } from '../entry/own-memory.ts'
+import { entryBytes, holdSlot, passSlot } from '../l1/l1.ts'
 import { leftOf } from '../l1/validity.ts'
 import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
@@ -112,7 +112,7 @@ async function commitEntry(
 ): Promise<Shared> {
   const { grant, since } = leased
   const { key, fence } = grant
-  let made = timed(agedTo(result, rt.clock.now()), leased.previous, startedAt)
+  let made = owned(timed(agedTo(result, rt.clock.now()), leased.previous, startedAt))
   const isVoid = () => rt.marks.judge(made.entry.made) === 'void'
   const refused = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
@@ -170,14 +170,27 @@ function agedTo(made: Made, now: number): Made {
   }
 }
 
+/** What is kept holds no memory of the app's, nor of what it was read from. */
+function owned(made: Made): Made {
+  return { ...made, entry: { ...withOwnStrings(made.entry), body: ownBytes(made.entry.body) } }
+}
+
 function hitOf({ entry, lifetimes, bornAt }: Made, fence: string) {
-  const held = holdFor(withOwnStrings(entry), fence, lifetimes, bornAt)
+  const held = holdFor(entry, fence, lifetimes, bornAt)
   return { type: 'hit', held, stale: false, from: 'fill' } as const
 }
 
 function sender(rt: Runtime, grant: Grant, { entry, lifetimes }: Made) {
-  const frame = encodeFrame(grant.key, entry)
-  return () => rt.store.commit(grant, frame, lifetimes)
+  const { store } = rt
+  const commitLazy = store.commitLazy?.bind(store)
+  if (commitLazy === undefined || entry.type === 'value') {
+    const frame = encodeFrame(grant.key, entry)
+    return () => store.commit(grant, frame, lifetimes)
+  }
+  // A view of its own: what L1 keeps for a body goes with the body.
+  const lazy = { ...entry, body: entry.body.subarray() }
+  const frame = { bytes: entryBytes(lazy), encode: () => encodeFrame(grant.key, lazy) }
+  return () => commitLazy(grant, frame, lifetimes)
 }
 
 /** Weight of the newest run in the average. */
@@ -211,7 +224,7 @@ export function keepToOurselves(
 ): Shared {
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified')
-    return keepBriefly(rt, flight, result, since, fillingSince)
+    return keepBriefly(rt, flight, owned(result), since, fillingSince)
   if (result.type === 'pass') return passOn(rt, key, result, since)
   if (result.type === 'abandoned') return abandoned(flight, result)
   const { failure, error } = result

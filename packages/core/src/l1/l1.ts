@@ -213,7 +213,8 @@ function sizeOf(slot: L1Slot, key: string): number {
   return slot.type === 'pass' ? bytes : bytes + entryBytes(slot.held.entry)
 }
 
-function entryBytes(entry: StoredEntry): number {
+/** Size of an entry without its objects. */
+export function entryBytes(entry: StoredEntry): number {
   const { subjects, path = '', host = '' } = entry.made
   let bytes =
     entry.body.buffer.byteLength + codedBytes(entry.body) + stringBytes(path) + stringBytes(host)

@@ -3,7 +3,7 @@
 
 import { stringBytes } from '../entry/own-memory.ts'
 import { isVariant } from '../ports/key.ts'
-import type { Failure, Grant, Lifetimes, StoredFrame } from '../ports/store.ts'
+import type { Failure, Grant, LazyFrame, Lifetimes, StoredFrame } from '../ports/store.ts'
 
 export interface MemoryRecord {
   fence: number
@@ -17,7 +17,8 @@ export interface MemoryRecord {
 }
 
 export interface MemoryEntry {
-  readonly frame: Uint8Array
+  /** Encoded when it is first asked for: L1 of the same process has the entry, and hardly ever asks. */
+  frame: Uint8Array | LazyFrame
   /** The fence of the commit. */
   readonly fence: string
   readonly madeAt: number
@@ -64,7 +65,8 @@ export function bytesOf(key: string, { entry, failure }: MemoryRecord): number {
   let bytes = RECORD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
   if (failure !== undefined) bytes += stringBytes(failure.message)
   if (entry === undefined) return bytes
-  return bytes + ENTRY_BYTES + entry.frame.buffer.byteLength
+  const { frame } = entry
+  return bytes + ENTRY_BYTES + (isEncoded(frame) ? frame.buffer.byteLength : frame.bytes)
 }
 
 /** When everything in the record has expired. */
@@ -81,13 +83,26 @@ export function usable({ entry }: MemoryRecord, now: number): MemoryEntry | unde
   return now < end ? entry : undefined
 }
 
+function isEncoded(frame: Uint8Array | LazyFrame): frame is Uint8Array {
+  return frame instanceof Uint8Array
+}
+
+function frameOf(entry: MemoryEntry): Uint8Array {
+  const { frame } = entry
+  if (isEncoded(frame)) return frame
+  const encoded = frame.encode()
+  entry.frame = encoded
+  return encoded
+}
+
 export function storedOf(
-  { frame, fence, madeAt, freshUntil, lifetimes }: MemoryEntry,
+  entry: MemoryEntry,
   now: number,
   knownFence: string | undefined,
 ): StoredFrame {
+  const { fence, madeAt, freshUntil, lifetimes } = entry
   return {
-    frame: knownFence === fence ? undefined : frame,
+    frame: knownFence === fence ? undefined : frameOf(entry),
     fence,
     ageMs: now - madeAt,
     freshForMs: freshUntil - now,

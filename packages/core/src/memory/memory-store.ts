@@ -12,6 +12,7 @@ import type {
   CommitReply,
   Failure,
   Grant,
+  LazyFrame,
   Lifetimes,
   LookupReply,
   LookupRequest,
@@ -120,6 +121,14 @@ class MemoryStore implements StampedeStore {
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+    return this.#commit(grant, ownBytes(frame), lifetimes)
+  }
+
+  async commitLazy(grant: Grant, frame: LazyFrame, lifetimes: Lifetimes): Promise<CommitReply> {
+    return this.#commit(grant, frame, lifetimes)
+  }
+
+  #commit(grant: Grant, frame: Uint8Array | LazyFrame, lifetimes: Lifetimes): CommitReply {
     const record = this.#records.get(grant.key)
     if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
     if (record.token !== grant.token) {
@@ -127,8 +136,7 @@ class MemoryStore implements StampedeStore {
     }
     const now = this.#now()
     const freshUntil = now + lifetimes.freshMs
-    const own = ownBytes(frame)
-    record.entry = { frame: own, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
+    record.entry = { frame, fence: grant.fence, madeAt: now, freshUntil, lifetimes }
     record.passUntil = 0
     clearFailure(record)
     this.#endLease(grant.key, record)

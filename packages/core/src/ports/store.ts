@@ -22,6 +22,13 @@ export interface Lifetimes {
   readonly physicalMs: number
 }
 
+/** A frame that is not encoded yet. */
+export interface LazyFrame {
+  /** Size in memory of what it is encoded from. */
+  readonly bytes: number
+  encode(): Uint8Array
+}
+
 /** A frame as the store holds it. Durations are relative to the reply, so no clocks are compared. */
 export interface StoredFrame {
   /** Opaque to the store. Undefined: it is the one the caller has (`knownFence`). */
@@ -156,6 +163,8 @@ export interface StampedeStore {
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
   /** Writes, ends the lease and wakes those who wait, in one step. One round trip. */
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
+  /** As `commit`, for a store in this memory: the entry becomes bytes when they are asked for. */
+  commitLazy?(grant: Grant, frame: LazyFrame, lifetimes: Lifetimes): Promise<CommitReply>
   /**
    * Marks the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
    */
