@@ -45,6 +45,34 @@ const has = async (store: StampedeStore, key: string) =>
 const sizeOf = (store: StampedeStore) =>
   (store as unknown as { size: { entries: number; bytes: number } }).size
 
+describe('a frame that is not encoded yet', () => {
+  it('is encoded once, for the first lookup that does not have it', async () => {
+    const store = memoryStore()
+    attach(store)
+    let encoded = 0
+    const encode = () => Buffer.from(`frame ${++encoded}`)
+    const grant = await lease(store, 'a')
+    const frame = { bytes: 1_000, encode }
+    expect(await store.commitLazy?.(grant, frame, LIFETIMES)).toBe('committed')
+    await store.lookup('a', { token: '', leaseMs: 0, knownFence: grant.fence })
+    expect(encoded).toBe(0)
+    for (const _ of [1, 2]) {
+      const reply = await store.lookup('a', { token: '', leaseMs: 0 })
+      expect(reply).toMatchObject({ stored: { frame: Buffer.from('frame 1') } })
+    }
+  })
+
+  it('counts what it is encoded from', async () => {
+    const store = memoryStore({ maxBytes: 10_000 })
+    attach(store)
+    const frame = { bytes: 6_000, encode: () => Buffer.alloc(6_000) }
+    for (const key of ['a', 'b']) {
+      await store.commitLazy?.(await lease(store, key), frame, LIFETIMES)
+    }
+    expect([await has(store, 'a'), await has(store, 'b')]).toEqual([false, true])
+  })
+})
+
 describe('maxBytes', () => {
   it('bounds the frames of all records, and drops what was used longest ago', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
