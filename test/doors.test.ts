@@ -30,15 +30,15 @@ const DOORS: Readonly<Record<string, string>> = {
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse
-    createBodyCollector createDetachedPair createNodeCache createNodeIdempotency cutStream
-    DetachedPair discardRequestBody Dispatch enterOrigin FieldMap fieldsOf forbidTransform
-    framedHeaders groupFields guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
+    createDetachedPair createNodeCache createNodeIdempotency cutStream
+    DetachedPair discardRequestBody Dispatch enterOrigin fieldsOf forbidTransform
+    framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     LiveFeed liveHeaders liveStream missingDate NodeVisit ParsedRequest readRequest
-    readRequestBody redispatch rememberPeer rememberRawBody replyOf RequestAddress
+    readRequestBody redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
-    teeStream toHeaderList unsendable watchAttempt watchHead watchLeft watchReads
-    withNatives writeReady writeReply`,
+    teeStream unsendable watchAttempt watchHead watchLeft watchReads
+    writeReady writeReply`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
   '@stampede/express': `

@@ -27,11 +27,15 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
   return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
-    const request = readRequest(ctx.req, addressOf(ctx))
+    const { req, res, app } = ctx
+    const address = addressOf(ctx)
+    const request = readRequest(req, address)
     const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
     if (isTakenOn(ctx.req, inner)) return next()
     const seen = isSeen(ctx, stampedeCache)
-    const exchange = new KoaExchange({ ctx, next, request, seen, entryOf }, cache)
+    const dispatch: Dispatch = (again, into) => entryOf(app)(again, into)
+    const visit = { req, res, native: ctx, address, dispatch }
+    const exchange = new KoaExchange({ ctx, next, seen }, visit, request, cache)
     if (typeof revalidation === 'object') {
       exchange.prepare()
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)

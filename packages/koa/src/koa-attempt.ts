@@ -12,8 +12,8 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import type { Answer } from './answer.ts'
-import { type KoaBody, readKoaBody } from './koa-body.ts'
-import { fieldsFor, own, teeBody, whole } from './koa-capture.ts'
+import { fieldsFor, type KoaBody, readKoaBody } from './koa-body.ts'
+import { teeBody, whole } from './koa-capture.ts'
 
 /** Resolves when core was told how it ended; `answer` is given as soon as Koa may go on. */
 export async function runAttempt(
@@ -98,7 +98,8 @@ async function endOf(
     const bytes = body.kind === 'blob' ? new Uint8Array(await body.blob.arrayBuffer()) : body.bytes
     // Koa sets the length of JSON itself, over whatever the app said.
     const json = body.kind === 'bytes' && isJson(ctx.body)
-    return json ? { type: 'answered', head, body: own(bytes) } : wholeOrNot(head, own(bytes))
+    const own = Buffer.from(bytes)
+    return json ? { type: 'answered', head, body: own } : wholeOrNot(head, own)
   } catch {
     return { type: 'not-retained', head }
   }

@@ -2,7 +2,8 @@
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
-import type { BodyKind, OriginEnd } from '@stampede/core/adapter'
+import type { BodyKind, HeaderList, OriginEnd } from '@stampede/core/adapter'
+import { fieldsOf } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 
 export type KoaBody =
@@ -143,4 +144,11 @@ export function ofKind(
   if (kind === undefined) return end
   if (end instanceof Promise) return end.then((later) => ofKind(later, kind))
   return end.type === 'complete' ? { ...end, kind } : end
+}
+
+/** The fields that Koa will send, with the type that it gives a body. */
+export function fieldsFor(ctx: Context, body: KoaBody): HeaderList {
+  const fields = fieldsOf(ctx.res.getHeaders())
+  if (body.kind !== 'bytes' || body.type === undefined) return fields
+  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', body.type]]
 }

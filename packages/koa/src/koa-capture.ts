@@ -1,8 +1,6 @@
-// Judges and tees a Koa response after `await next()`, when nothing is written yet and ctx has the
-// response.
-//
+// Judges and tees a Koa response after `await next()`: ctx has it, and nothing is written yet.
 // Koa destroys a stream when its client leaves, so such a fill is `incomplete` at once. Any other
-// body is whole already. A layer may still make it personal: see koa-personal.ts.
+// body is whole already. A layer may still make it personal: see koa-run.ts.
 
 import { Readable } from 'node:stream'
 import type {
@@ -15,7 +13,6 @@ import type {
 import {
   applyFields,
   BodyCut,
-  fieldsOf,
   headSent,
   isSendable,
   LiveFeed,
@@ -28,7 +25,7 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import {
-  type KoaBody,
+  fieldsFor,
   keptKind,
   ofKind,
   onErrorOf,
@@ -89,13 +86,6 @@ export function captureContext(
   return { type: 'ends', end: ofKind(end, kind) }
 }
 
-/** The fields that Koa will send, with the type that it gives a body. */
-export function fieldsFor(ctx: Context, body: KoaBody): HeaderList {
-  const fields = fieldsOf(ctx.res.getHeaders())
-  if (body.kind !== 'bytes' || body.type === undefined) return fields
-  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', body.type]]
-}
-
 function keepBody(
   ctx: Context,
   body: SendableBody,
@@ -108,8 +98,10 @@ function keepBody(
     return keepStream(ctx, body.source, head, maxBytes, new LiveFeed(live), cut)
   if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
+  // The app may go on using its buffer.
+  const own = Buffer.from(body.bytes)
   // Koa sets the length of JSON itself, over whatever the app said.
-  return json ? { type: 'complete', head, body: own(body.bytes) } : whole(head, own(body.bytes))
+  return json ? { type: 'complete', head, body: own } : whole(head, own)
 }
 
 async function keepUnsent(
@@ -125,11 +117,6 @@ async function keepUnsent(
   if (end.type === 'whole') return whole(head, end.body)
   stream.destroy()
   return { type: 'not-captured', reason: end.type }
-}
-
-/** The app may go on using its buffer. */
-export function own(bytes: Uint8Array): Uint8Array {
-  return Buffer.from(bytes)
 }
 
 async function keepBlob(blob: Blob, head: CapturedHead, maxBytes: number): Promise<OriginEnd> {

@@ -1,7 +1,6 @@
 // The Exchange port over a Koa context. Koa writes the response only after all middlewares returned, so
 // ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
 
-import { AsyncResource } from 'node:async_hooks'
 import {
   type Exchange,
   type LiveReply,
@@ -17,9 +16,8 @@ import {
   addAtHead,
   canBreakOff,
   enterOrigin,
-  hasLeft,
-  redispatch,
-  rememberPeer,
+  RequestExchange,
+  type RequestVisit,
   watchHead,
   watchLeft,
   watchReads,
@@ -29,21 +27,13 @@ import { type Answer, createAnswer } from './answer.ts'
 import { replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
 import { type KoaCall, runApp } from './koa-run.ts'
 
-/** A class, since a hit takes one object of it: its methods are not made for each request. */
-export class KoaExchange implements Exchange<Context> {
-  readonly request: RequestView
-  readonly native: Context
+export class KoaExchange extends RequestExchange<Context> implements Exchange<Context> {
   readonly #call: KoaCall
-  readonly #owner: object
   #answer: Answer | undefined
-  #isGone: (() => boolean) | undefined
-  #context: AsyncResource | undefined
 
-  constructor(call: KoaCall, owner: object) {
-    this.request = call.request
-    this.native = call.ctx
+  constructor(call: KoaCall, visit: RequestVisit<Context>, request: RequestView, owner: object) {
+    super(visit, request, owner)
     this.#call = call
-    this.#owner = owner
   }
 
   /** ctx holds the answer. Rejects with what the app threw. Undefined if it held it at once. */
@@ -51,14 +41,9 @@ export class KoaExchange implements Exchange<Context> {
     return this.#answer?.promise
   }
 
-  isGone(): boolean {
-    return this.#isGone?.() ?? hasLeft(this.#call.ctx.res)
-  }
-
-  prepare(): void {
+  override prepare(): void {
+    super.prepare()
     this.#answer = createAnswer()
-    rememberPeer(this.#call.ctx.req)
-    this.#context = new AsyncResource('StampedeRefresh')
   }
 
   bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): Promise<void> {
@@ -78,7 +63,7 @@ export class KoaExchange implements Exchange<Context> {
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
     const { ctx } = this.#call
     const answer = this.#begin()
-    this.#isGone = watchLeft(ctx.res)
+    this.goneIf(watchLeft(ctx.res))
     const onHead: OriginObserver['onHead'] = (head, whole) =>
       observer.onHead(head, whole, [ctx, ctx.response])
     return runApp(this.#call, { ...observer, onHead }, answer)
@@ -96,7 +81,7 @@ export class KoaExchange implements Exchange<Context> {
     this.#sent(replyAtOnce(ctx, ready, seen))
   }
 
-  watchReads(): ReadLog {
+  override watchReads(): ReadLog {
     const { req, request } = this.#call.ctx
     return watchReads(req, request)
   }
@@ -108,14 +93,6 @@ export class KoaExchange implements Exchange<Context> {
       this.#begin()
       this.#sent(replyLive(ctx, reply, seen))
     }
-  }
-
-  redispatch(observer: OriginObserver): Promise<OriginEnd> {
-    const { ctx, entryOf } = this.#call
-    this.#context ??= new AsyncResource('StampedeRefresh')
-    const { req: from, originalUrl: target } = ctx
-    const [owner, context, dispatch] = [this.#owner, this.#context, entryOf(ctx.app)]
-    return redispatch({ from, target, owner, observer, dispatch, context })
   }
 
   /** Core is done, or failed: nothing more will come for a request that was not even begun. */

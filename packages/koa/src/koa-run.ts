@@ -1,35 +1,27 @@
 // One run of the app on a context of its own: what it wrote, captured and judged, or its failure.
 
-import {
-  type OriginEnd,
-  type OriginObserver,
-  OWN_FIELDS,
-  type RequestView,
-} from '@stampede/core/adapter'
+import { type OriginEnd, type OriginObserver, OWN_FIELDS } from '@stampede/core/adapter'
 import {
   addAtHead,
-  type Dispatch,
   enterOrigin,
   fieldsOf,
   guardNotModified,
+  headSent,
   hideConditionals,
+  setsCookie,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import type { Answer } from './answer.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
-import { unlessPersonal } from './koa-personal.ts'
 import { replaceWith } from './koa-reply.ts'
 
 /** One call of the middleware. */
 export interface KoaCall {
   readonly ctx: Context
   readonly next: Next
-  readonly request: RequestView
   /** Whether a layer in front sees ctx.body: see isSeen(). */
   readonly seen: boolean
-  /** The way into a whole app, for a refresh. */
-  readonly entryOf: (app: Context['app']) => Dispatch
 }
 
 export async function runApp(
@@ -80,4 +72,22 @@ export async function runApp(
     // Before the end of the capture: a stream ends only after Koa has begun to read it.
     answer.given()
   }
+}
+
+/**
+ * Waits for the head: a response is complete only if its head left without a cookie. A session in front
+ * sets one after this middleware has returned, when Koa writes the head.
+ */
+async function unlessPersonal(
+  ctx: Context,
+  ending: Promise<OriginEnd> | OriginEnd,
+): Promise<OriginEnd> {
+  const sent = headSent(ctx.res)
+  const declined: OriginEnd = { type: 'not-captured', reason: 'declined' }
+  const isPersonal = sent.then((how) => how === 'sent' && setsCookie(ctx.res))
+  // Waiters cannot use a personal response: they are released before its stream ends.
+  const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
+  if (end.type === 'not-captured' || end.type === 'failed') return end
+  if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
+  return (await isPersonal) ? declined : end
 }

@@ -1,6 +1,11 @@
 // Adapter door (@stampede/node-http/adapter): capture, replies and background requests on node:http.
 
-export { createNodeCache, type NodeVisit } from './node-exchange.ts'
+export {
+  createNodeCache,
+  type NodeVisit,
+  RequestExchange,
+  type RequestVisit,
+} from './node-exchange.ts'
 export {
   createNodeIdempotency,
   type IdempotentVisit,

@@ -5,9 +5,9 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import { inspect } from 'node:util'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache, optionError } from '@stampede/core/adapter'
-import { addressOf } from './front-address.ts'
 import { createNodeCache } from './node-exchange.ts'
 import { hasLeft } from './request/client-gone.ts'
+import type { RequestAddress } from './request/read-request.ts'
 import { breakOff } from './response/live-stream.ts'
 
 /** An Express app, `app.callback()` of Koa, a listener of one's own. What it returns may be a promise. */
@@ -101,4 +101,13 @@ function fail(res: ServerResponse): void {
   }
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
+}
+
+/** What the connection and the head of a request say that no framework has seen, and no proxy. */
+function addressOf(req: IncomingMessage): RequestAddress {
+  const { socket, headers, url: target = '/' } = req
+  const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
+  // RFC 9113 §8.3.1: Host counts where there is no authority.
+  const host = String(headers[':authority'] ?? headers.host ?? '')
+  return { scheme, host, target }
 }

@@ -19,7 +19,7 @@ import { hasLeft } from './request/client-gone.ts'
 import { hideConditionals } from './request/hide-conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 import { watchReads } from './request/watch-reads.ts'
-import { openCapture, type ResponseCapture } from './response/capture-response.ts'
+import { openCapture } from './response/capture-response.ts'
 import { canBreakOff, writeLive } from './response/live-stream.ts'
 import { watchHead } from './response/watch-head.ts'
 import { addAtHead } from './response/write-head.ts'
@@ -27,16 +27,63 @@ import { writeReady, writeReply } from './response/write-response.ts'
 import { enterOrigin, isInsideOrigin, isTakenOn } from './revalidation/origin-scope.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation/revalidation.ts'
 
-/** A request on its way through a framework. */
-export interface NodeVisit<Native> {
+/** A request in a framework, and where the framework keeps what core asks of it. */
+export interface RequestVisit<Native> {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  /** Goes on to the app, or tells it of an error. */
-  readonly next: (error?: unknown) => void
   readonly native: Native
   readonly address: RequestAddress
   /** The way into the whole app, for a refresh. */
   readonly dispatch: Dispatch
+}
+
+/** A request on its way through a framework. */
+export interface NodeVisit<Native> extends RequestVisit<Native> {
+  /** Goes on to the app, or tells it of an error. */
+  readonly next: (error?: unknown) => void
+}
+
+/** What is alike for all frameworks. A class, since a hit takes one object of it: its methods are not made for each request. */
+export class RequestExchange<Native> {
+  readonly request: RequestView
+  readonly native: Native
+  readonly #visit: RequestVisit<Native>
+  readonly #owner: object
+  #isLeft: (() => boolean) | undefined
+  #context: AsyncResource | undefined
+
+  /** `owner`: the cache, which knows its own refreshes by it. */
+  constructor(visit: RequestVisit<Native>, request: RequestView, owner: object) {
+    this.request = request
+    this.native = visit.native
+    this.#visit = visit
+    this.#owner = owner
+  }
+
+  isGone(): boolean {
+    return this.#isLeft?.() ?? hasLeft(this.#visit.res)
+  }
+
+  /** From now on only a client that left before its response ended is gone. */
+  protected goneIf(isLeft: () => boolean): void {
+    this.#isLeft = isLeft
+  }
+
+  prepare(): void {
+    rememberPeer(this.#visit.req)
+    this.#context = new AsyncResource('StampedeRefresh')
+  }
+
+  watchReads(): ReadLog {
+    return watchReads(this.#visit.req)
+  }
+
+  redispatch(observer: OriginObserver): Promise<OriginEnd> {
+    const { dispatch, req: from, address } = this.#visit
+    this.#context ??= new AsyncResource('StampedeRefresh')
+    const [owner, context] = [this.#owner, this.#context]
+    return redispatch({ from, target: address.target, owner, observer, dispatch, context })
+  }
 }
 
 /** What a middleware calls for each request. An error of the cache itself goes to `next`. */
@@ -85,17 +132,11 @@ function atHead(observer: OriginObserver, then: (() => void) | undefined): Origi
   }
 }
 
-/** A class, since a hit takes one object of it: its methods are not made for each request. */
-class NodeExchange<Native> implements Exchange<Native> {
-  readonly request: RequestView
-  readonly native: Native
+class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
   readonly allowsEtag?: (native: Native) => boolean
   /** The request was handed to the app, or answered. */
   begun = false
   readonly #visit: NodeVisit<Native>
-  readonly #owner: object
-  #capture: ResponseCapture | undefined
-  #context: AsyncResource | undefined
 
   constructor(
     visit: NodeVisit<Native>,
@@ -103,20 +144,9 @@ class NodeExchange<Native> implements Exchange<Native> {
     owner: object,
     allowsEtag: Exchange<Native>['allowsEtag'],
   ) {
-    this.request = request
-    this.native = visit.native
+    super(visit, request, owner)
     this.#visit = visit
-    this.#owner = owner
     if (allowsEtag !== undefined) this.allowsEtag = allowsEtag
-  }
-
-  isGone(): boolean {
-    return this.#capture?.isLeft() ?? hasLeft(this.#visit.res)
-  }
-
-  prepare(): void {
-    rememberPeer(this.#visit.req)
-    this.#context = new AsyncResource('StampedeRefresh')
   }
 
   bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): void {
@@ -134,7 +164,7 @@ class NodeExchange<Native> implements Exchange<Native> {
     this.begun = true
     const showConditionals = hideConditionals(req, observer.conditions)
     const capture = openCapture(res, atHead(observer, showConditionals), this.#natives)
-    this.#capture = capture
+    this.goneIf(() => capture.isLeft())
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
@@ -166,24 +196,6 @@ class NodeExchange<Native> implements Exchange<Native> {
   get sendLive(): ((reply: LiveReply) => void) | undefined {
     const { req, res } = this.#visit
     return canBreakOff(req) ? (reply) => this.#sent(writeLive(res, reply)) : undefined
-  }
-
-  watchReads(): ReadLog {
-    return watchReads(this.#visit.req)
-  }
-
-  redispatch(observer: OriginObserver): Promise<OriginEnd> {
-    const { dispatch, req: from, address } = this.#visit
-    this.#context ??= new AsyncResource('StampedeRefresh')
-    const { target } = address
-    return redispatch({
-      from,
-      target,
-      owner: this.#owner,
-      observer,
-      dispatch,
-      context: this.#context,
-    })
   }
 
   get #natives(): Natives {

@@ -96,7 +96,6 @@ function bypass<Native>(
   exchange: Exchange<Native>,
   { fwd, reason }: Bypass | typeof CLOSED,
 ): void | Promise<void> {
-  exchange.prepare?.()
   if (reason !== 'method') return forward(exchange, config, fwd, reason)
   return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }

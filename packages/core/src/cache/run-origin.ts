@@ -81,7 +81,7 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
         const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
         verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
         if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
-        if (meant && verdict.store && !lead.signal.aborted)
+        if (meant && verdict.store && !lead.isLate)
           verdict = subjectsOf(run, verdict, meant, natives, inner)
         if (!verdict.store) resolve(refused(verdict, head.status))
         if (about !== undefined) {
@@ -129,14 +129,14 @@ function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
 
 /** After originTimeoutMs the fill was given up; what comes is this client's only. */
 function isStored({ lead }: OriginRun, verdict: Storable | NotStorable): boolean {
-  return verdict.store && lead.fence !== '' && !lead.signal.aborted
+  return verdict.store && lead.fence !== '' && !lead.isLate
 }
 
 /** Why it is not stored, if it is not. */
 function detailOf(run: OriginRun, verdict: Storable | NotStorable): Detail | undefined {
   if (!verdict.store) return verdict.reason
   if (isStored(run, verdict)) return undefined
-  return run.lead.signal.aborted ? 'origin-timeout' : 'store-unavailable'
+  return run.lead.isLate ? 'origin-timeout' : 'store-unavailable'
 }
 
 /** The entity tag that the response gets here and in the store, if it has none. */

@@ -228,7 +228,7 @@ export class Call<T, P> implements Caller {
     )
     try {
       const { signal } = deadline
-      return await this.lead({ fence: '', asOf: 0, previous: undefined, signal })
+      return await this.lead({ fence: '', asOf: 0, previous: undefined, isLate: false, signal })
     } finally {
       timer.cancel()
     }

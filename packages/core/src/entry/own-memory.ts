@@ -2,7 +2,8 @@
 // string may hold the whole string. Long-lived small parts would hold much memory that is not
 // counted.
 
-import { shared, toFields, toHeaders } from '../http/fields.ts'
+import { ownFields, shared } from '../http/fields.ts'
+import { ownText } from '../recent.ts'
 import type { Made, StoredEntry } from './entry.ts'
 
 /**
@@ -21,11 +22,9 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 export function withOwnStrings(entry: StoredEntry): StoredEntry {
   if (entry.type === 'value') return { ...entry, made: ownMade(entry.made) }
   const { fields, vary, made } = entry
-  // Names that are common are one string again.
-  const own = toFields(toHeaders(copied(fields)))
   return {
     ...entry,
-    fields: own,
+    fields: ownFields(fields),
     vary: vary.length === 0 ? NONE : copied(vary),
     made: ownMade(made),
   }
@@ -38,8 +37,8 @@ function ownMade({ asOf, tookMs, subjects, path, host }: Made): Made {
     asOf,
     tookMs,
     subjects: subjects.length === 0 ? NONE : copied(subjects),
-    ...(path !== undefined && { path: copied(path) }),
-    ...(host !== undefined && { host: shared(copied(host)) }),
+    ...(path !== undefined && { path: ownText(path) }),
+    ...(host !== undefined && { host: shared(ownText(host)) }),
   }
 }
 

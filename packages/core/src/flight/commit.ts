@@ -120,7 +120,7 @@ async function commitEntry(
 ): Promise<Shared> {
   const { grant, since } = leased
   const { key, fence } = grant
-  let made = timed(agedTo(result, rt.clock.now()), leased.previous, startedAt)
+  let made = owned(timed(agedTo(result, rt.clock.now()), leased.previous, startedAt))
   const isVoid = () => rt.marks.judge(made.entry.made) === 'void'
   const refused = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
@@ -184,8 +184,13 @@ function agedTo(made: Made, now: number): Made {
   }
 }
 
+/** What is kept holds no strings of the app's, nor of what they were read from. A slot copies the body. */
+function owned(made: Made): Made {
+  return { ...made, entry: withOwnStrings(made.entry) }
+}
+
 function hitOf({ entry, lifetimes, bornAt }: Made, fence: string) {
-  return hitWith(holdFor(withOwnStrings(entry), fence, lifetimes, bornAt))
+  return hitWith(holdFor(entry, fence, lifetimes, bornAt))
 }
 
 function hitWith(held: HeldEntry) {
@@ -231,7 +236,7 @@ export function keepToOurselves(
 ): Shared {
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified')
-    return keepBriefly(rt, flight, result, since, fillingSince)
+    return keepBriefly(rt, flight, owned(result), since, fillingSince)
   if (result.type === 'pass') return passOn(rt, key, result, since)
   if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result

@@ -5,6 +5,7 @@ import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import { leftOf } from '../l1/validity.ts'
 import { shownKey } from '../ports/shown-key.ts'
+import type { Position } from '../ports/store.ts'
 import { publish } from '../stream/collapse.ts'
 import type { Live } from '../stream/live-body.ts'
 import { commit } from './commit.ts'
@@ -100,27 +101,61 @@ export function fill(rt: Runtime, run: Run): Promise<FillResult> {
   const { key, fence, originTimeoutMs, behind, caller } = run
   rt.events.emit({ type: 'fill.started', key, behind, fence })
   return new Promise((resolve) => {
-    const deadline = new AbortController()
+    // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
+    const lead = new OriginLead(rt, run, behind ? undefined : run.publish)
     const timer = rt.clock.setTimer(originTimeoutMs, () => {
       const error = originTimeout(shownKey(key), originTimeoutMs)
-      deadline.abort(error)
+      lead.end(error)
       resolve({ type: 'failure', failure: { status: 504, message: error.message }, error })
     })
-    // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
-    const shown = behind ? undefined : run.publish
-    const asOf = Math.max(rt.store.position, rt.marks.newest)
-    const lead: Lead = {
-      ...{ fence, asOf, signal: deadline.signal, publish: shown },
-      get previous() {
-        return leftOf(rt, key, run.since, run.previous)
-      },
-    }
     void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
       timer.cancel()
       resolve(result)
       run.onOwnEnd(result)
     })
   })
+}
+
+/** A class: an object with getters of its own would have a shape of its own, too. */
+class OriginLead implements Lead {
+  readonly fence: string
+  readonly asOf: Position
+  readonly publish: Lead['publish']
+  readonly #rt: Runtime
+  readonly #run: Run
+  #late: Error | undefined
+  #abort: AbortController | undefined
+
+  constructor(rt: Runtime, run: Run, publish: Lead['publish']) {
+    this.#rt = rt
+    this.#run = run
+    this.fence = run.fence
+    this.asOf = Math.max(rt.store.position, rt.marks.newest)
+    this.publish = publish
+  }
+
+  get previous(): HeldEntry | undefined {
+    const { key, since, previous } = this.#run
+    return leftOf(this.#rt, key, since, previous)
+  }
+
+  get isLate(): boolean {
+    return this.#late !== undefined
+  }
+
+  /** Made when it is read: hardly any origin does. */
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#late !== undefined) this.#abort.abort(this.#late)
+    }
+    return this.#abort.signal
+  }
+
+  end(error: Error): void {
+    this.#late = error
+    this.#abort?.abort(error)
+  }
 }
 
 /** Callers do not reject; one that does all the same has failed, and takes nobody with it. */

@@ -16,7 +16,9 @@ export interface Lead {
    * found unchanged. Read it when it is needed: a purge takes it away.
    */
   readonly previous: HeldEntry | undefined
-  /** Aborted when `originTimeoutMs` is over. */
+  /** `originTimeoutMs` is over. */
+  readonly isLate: boolean
+  /** Aborted when it is. */
   readonly signal: AbortSignal
   /** Shows an answer on its way to those who wait for it. False when they must not see it. */
   readonly publish?: ((live: Live) => boolean) | undefined

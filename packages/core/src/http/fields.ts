@@ -31,7 +31,7 @@ const OF_ONE_ENTRY: ReadonlySet<string> = new Set([
 let lastDate = ''
 
 function ofNow(date: string): string {
-  if (date !== lastDate) lastDate = date
+  if (date !== lastDate) lastDate = ownText(date)
   return lastDate
 }
 
@@ -59,6 +59,14 @@ export function shared(text: string): string {
   const own = ownText(text)
   recent.set(own, own)
   return own
+}
+
+/** The same, of strings that are no parts of others. What toFields() made is shared mostly, and then is so already. */
+export function ownFields(fields: Fields): Fields {
+  return fields.map((text) => {
+    if (text === lastDate) return lastDate
+    return COMMON.get(text) ?? recent.get(text) ?? ownText(text)
+  })
 }
 
 export function toHeaders(fields: Fields): HeaderList {

@@ -2,6 +2,7 @@
 // too: entries are kept once, as objects. Time is the runtime's clock.
 
 import { holdFor, staleSince, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
 import { GroupedLru } from '../l1/grouped-lru.ts'
 import {
@@ -130,7 +131,12 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    const entry = { type: 'value', encoding: 'bytes', body: frame, made: UNKNOWN_ORIGIN } as const
+    const entry = {
+      type: 'value',
+      encoding: 'bytes',
+      body: ownBytes(frame),
+      made: UNKNOWN_ORIGIN,
+    } as const
     return this.keep(grant, holdSlot(holdFor(entry, grant.fence, lifetimes, this.#now())))
   }
 

@@ -228,7 +228,7 @@ export interface Exchange<Native = unknown> {
    */
   allowsEtag?(native: Native): boolean
   /**
-   * Called once, in the context of the request, unless `sendReady` is the first call: the methods that
+   * Called once, in the context of the request, unless `sendReady` or `bypass` is the first call: the methods that
    * follow may be called from other asynchronous contexts.
    */
   prepare?(): void

@@ -25,7 +25,7 @@ export function liveSink(
   maxBytes: number,
   headOf: (head: CapturedHead) => LiveHead | undefined,
 ): LiveSink | undefined {
-  const { publish, signal } = lead
+  const { publish } = lead
   if (publish === undefined) return undefined
   let live: Live | undefined
   let published = false
@@ -45,7 +45,7 @@ export function liveSink(
       if (live === undefined || !live.body.write(chunk)) return false
       if (published || !live.body.joinable) return published
       // With the first byte: as long as nothing has come, nothing is lost by looking again.
-      published = !signal.aborted && publish(live)
+      published = !lead.isLate && publish(live)
       if (!published) live = undefined
       return published
     },

@@ -7,16 +7,7 @@ import type { ServerResponse } from 'node:http'
 import type { Natives, OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { watchLeft } from '../request/client-gone.ts'
 import type { CaptureObserver } from './hold-end.ts'
-import { ResponseLayer } from './response-layer.ts'
-
-export interface ResponseCapture {
-  /** Resolves as soon as the outcome is known, be it before the end of the body. */
-  readonly ended: Promise<OriginEnd>
-  /** Whether the client left before its response ended. */
-  isLeft(): boolean
-  /** Leaves the response alone from now on; the outcome is `declined`, unless it was known. */
-  stop(): void
-}
+import { type ResponseCapture, ResponseLayer } from './response-layer.ts'
 
 /** Call before the app runs. Resolves as soon as the outcome is known, be it before the end of the body. */
 export function captureResponse(

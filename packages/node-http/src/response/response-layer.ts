@@ -4,7 +4,6 @@ import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
 import { Departure } from '../request/client-gone.ts'
 import { BodyCollector, wholeBody } from './body.ts'
-import type { ResponseCapture } from './capture-response.ts'
 import { setsCookie } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
@@ -13,6 +12,15 @@ import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
 import { chunkFor, discardWrite, writeReply } from './write-response.ts'
+
+export interface ResponseCapture {
+  /** Resolves as soon as the outcome is known, be it before the end of the body. */
+  readonly ended: Promise<OriginEnd>
+  /** Whether the client left before its response ended. */
+  isLeft(): boolean
+  /** Leaves the response alone from now on; the outcome is `declined`, unless it was known. */
+  stop(): void
+}
 
 export class ResponseLayer implements ResponseCapture {
   readonly ended: Promise<OriginEnd>
