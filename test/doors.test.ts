@@ -20,11 +20,11 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders`,
   '@stampede/core/store': `
-    BeginReply BeginRequest checkNames Clock CommitReply CONFIRMED_FOR_MS driftMs Failure
+    BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS driftMs durationMs Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
     Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore
-    LookupReply LookupRequest Mark newToken optionError Position readChoice readDurationMs
-    readNumber Settlement SettleReply show StampedeStore StoredFrame StoreHooks storeInUse
+    LookupReply LookupRequest Mark newToken number optionError Position Reader readOptions
+    Settlement SettleReply show StampedeStore StoredFrame StoreHooks storeInUse
     storeUnavailable systemClock Timer unknownReply`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,

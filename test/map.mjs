@@ -47,10 +47,10 @@ export function firstSentence(text) {
 
 const read = (path) => readFileSync(join(ROOT, path), 'utf8')
 
-function print(folder) {
+function print(folders) {
   let last
   for (const path of projectFiles().filter(isMapped).sort(byFolder)) {
-    if (!`${path}/`.startsWith(folder)) continue
+    if (!folders.some((folder) => path.startsWith(folder))) continue
     if (dirname(path) !== last) console.log(`\n${dirname(path)}/`)
     last = dirname(path)
     console.log(`  ${path.slice(last.length + 1)} — ${firstSentence(read(path)) ?? '?'}`)
@@ -61,4 +61,7 @@ function byFolder(a, b) {
   return dirname(a) === dirname(b) ? (a < b ? -1 : 1) : dirname(a) < dirname(b) ? -1 : 1
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) print(process.argv[2] ?? '')
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const folders = process.argv.slice(2)
+  print(folders.length === 0 ? [''] : folders)
+}

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import {
+  bytes,
+  callback,
   checkNames,
+  choice,
+  durationMs,
+  flag,
   LONGEST_MS,
-  readBoolean,
-  readBytes,
-  readChoice,
-  readDurationMs,
-  readFunction,
-  readNumber,
+  number,
+  readOptions,
   readStrings,
 } from './options.ts'
 
@@ -74,12 +75,12 @@ describe('checkNames', () => {
 describe('a number', () => {
   const rule = { min: 1, max: 10, unit: 'apples' }
 
-  it('is undefined when it was left out or given as undefined', () => {
-    expect(readNumber('f', {}, 'n', rule)).toBeUndefined()
-    expect(readNumber('f', { n: undefined }, 'n', rule)).toBeUndefined()
+  it('is the default when it is undefined', () => {
+    expect(number(7, rule)('f.n', undefined)).toBe(7)
+    expect(number(undefined, rule)('f.n', undefined)).toBeUndefined()
   })
 
-  it.each([1, 2, 10])('may be %d', (n) => expect(readNumber('f', { n }, 'n', rule)).toBe(n))
+  it.each([1, 2, 10])('may be %d', (n) => expect(number(undefined, rule)('f.n', n)).toBe(n))
 
   it.each([
     [0, '0'],
@@ -94,15 +95,15 @@ describe('a number', () => {
     [[5], 'an array of 1'],
     [new Date(5), 'an object (Date)'],
   ])('may not be %o', (n, shown) => {
-    expect(refusal(() => readNumber('f', { n }, 'n', rule))).toBe(
+    expect(refusal(() => number(undefined, rule)('f.n', n))).toBe(
       `f.n: received ${shown}; use a whole number of apples from 1 to 10`,
     )
   })
 
   it('may have a fraction where the rule says so', () => {
     const fraction = { ...rule, min: 0, max: 0.5, fraction: true }
-    expect(readNumber('f', { n: 0.25 }, 'n', fraction)).toBe(0.25)
-    expect(refusal(() => readNumber('f', { n: 0.51 }, 'n', fraction))).toContain(
+    expect(number(undefined, fraction)('f.n', 0.25)).toBe(0.25)
+    expect(refusal(() => number(undefined, fraction)('f.n', 0.51))).toContain(
       'use a number from 0 to 0.5, times apples',
     )
   })
@@ -110,57 +111,59 @@ describe('a number', () => {
 
 describe('a duration', () => {
   it('is at most a year, and never so long that dates lose precision', () => {
-    expect(readDurationMs('f', { ms: LONGEST_MS }, 'ms')).toBe(LONGEST_MS)
-    expect(refusal(() => readDurationMs('f', { ms: LONGEST_MS + 1 }, 'ms'))).toContain(
+    expect(durationMs(undefined)('f.ms', LONGEST_MS)).toBe(LONGEST_MS)
+    expect(refusal(() => durationMs(undefined)('f.ms', LONGEST_MS + 1))).toContain(
       `f.ms: received ${LONGEST_MS + 1}; use a whole number of milliseconds from 0 to ${LONGEST_MS}`,
     )
   })
 
   it('has the least length it was asked for', () => {
-    expect(readDurationMs('f', { ms: 0 }, 'ms')).toBe(0)
-    expect(refusal(() => readDurationMs('f', { ms: 0 }, 'ms', 1))).toContain('from 1 to')
+    expect(durationMs(undefined)('f.ms', 0)).toBe(0)
+    expect(refusal(() => durationMs(undefined, 1)('f.ms', 0))).toContain('from 1 to')
   })
 })
 
 describe('a size', () => {
   it('is a whole number of bytes', () => {
-    expect(readBytes('f', { size: 0 }, 'size')).toBe(0)
-    expect(readBytes('f', {}, 'size')).toBeUndefined()
-    expect(refusal(() => readBytes('f', { size: '1mb' }, 'size'))).toContain(
+    expect(bytes(5)('f.size', 0)).toBe(0)
+    expect(bytes(5)('f.size', undefined)).toBe(5)
+    expect(refusal(() => bytes(5)('f.size', '1mb'))).toContain(
       'f.size: received "1mb"; use a whole number of bytes',
     )
   })
 })
 
 describe('a boolean', () => {
-  it.each([true, false, undefined])('may be %o', (on) => {
-    expect(readBoolean('f', { on }, 'on')).toBe(on)
+  it.each([true, false])('may be %o', (on) => {
+    expect(flag(!on)('f.on', on)).toBe(on)
+    expect(flag(on)('f.on', undefined)).toBe(on)
   })
 
   it.each([0, 1, 'true', null, {}])('may not be %o', (on) => {
-    expect(refusal(() => readBoolean('f', { on }, 'on'))).toMatch(/^f\.on: .+; use true or false$/)
+    expect(refusal(() => flag(true)('f.on', on))).toMatch(/^f\.on: .+; use true or false$/)
   })
 })
 
 describe('a function', () => {
   it('is returned as it is', () => {
     const fn = () => {}
-    expect(readFunction('f', { fn }, 'fn')).toBe(fn)
-    expect(readFunction('f', { fn: undefined }, 'fn')).toBeUndefined()
+    expect(callback()('f.fn', fn)).toBe(fn)
+    expect(callback()('f.fn', undefined)).toBeUndefined()
   })
 
   it.each([null, 'key', {}, 5])('may not be %o', (fn) => {
-    expect(refusal(() => readFunction('f', { fn }, 'fn'))).toMatch(/^f\.fn: .+; use a function$/)
+    expect(refusal(() => callback()('f.fn', fn))).toMatch(/^f\.fn: .+; use a function$/)
   })
 })
 
 describe('a choice', () => {
-  it.each(['a', 'b', undefined])('may be %o', (value) => {
-    expect(readChoice('f', { value }, 'value', ['a', 'b'])).toBe(value)
+  it.each(['a', 'b'] as const)('may be %o', (value) => {
+    expect(choice('a', 'b')('f.value', value)).toBe(value)
+    expect(choice(value, 'c')('f.value', undefined)).toBe(value)
   })
 
   it.each(['A', '', null, true, ['a']])('may not be %o', (value) => {
-    expect(refusal(() => readChoice('f', { value }, 'value', ['a', 'b']))).toMatch(
+    expect(refusal(() => choice('a', 'b')('f.value', value))).toMatch(
       /^f\.value: .+; use one of 'a', 'b'$/,
     )
   })
@@ -185,6 +188,22 @@ describe('strings', () => {
   ])('may not be %o: what is none is named', (value, named) => {
     expect(refusal(() => readStrings('f.names', value))).toBe(
       `f.names${named}; use an array of non-empty strings`,
+    )
+  })
+})
+
+describe('a table of options', () => {
+  const TABLE = { ms: durationMs(5), on: flag(false) }
+
+  it('gives each option, or its default', () => {
+    expect(readOptions('f', undefined, TABLE)).toEqual({ ms: 5, on: false })
+    expect(readOptions('f', { on: true }, TABLE)).toEqual({ ms: 5, on: true })
+  })
+
+  it('names the option that it refuses, and a name that it does not have', () => {
+    expect(refusal(() => readOptions('f', { ms: 'x' }, TABLE))).toContain('f.ms: received "x"')
+    expect(refusal(() => readOptions('f', { retries: 1 }, TABLE))).toContain(
+      'known options: ms, on',
     )
   })
 })

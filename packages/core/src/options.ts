@@ -98,47 +98,6 @@ export function choice<const T extends string>(...choices: readonly [T, ...T[]])
   }
 }
 
-export function readNumber(
-  where: string,
-  bag: Bag,
-  name: string,
-  rule: NumberRule,
-): number | undefined {
-  return number(undefined, rule)(`${where}.${name}`, bag[name])
-}
-
-export function readDurationMs(
-  where: string,
-  bag: Bag,
-  name: string,
-  minMs = 0,
-): number | undefined {
-  return durationMs(undefined, minMs)(`${where}.${name}`, bag[name])
-}
-
-export function readBytes(where: string, bag: Bag, name: string): number | undefined {
-  return bytes(undefined)(`${where}.${name}`, bag[name])
-}
-
-export function readBoolean(where: string, bag: Bag, name: string): boolean | undefined {
-  return bag[name] === undefined ? undefined : flag(false)(`${where}.${name}`, bag[name])
-}
-
-// biome-ignore lint/complexity/noBannedTypes: any callable is accepted here, its type is the caller's
-export function readFunction(where: string, bag: Bag, name: string): Function | undefined {
-  // biome-ignore lint/complexity/noBannedTypes: as above
-  return callback<Function>()(`${where}.${name}`, bag[name])
-}
-
-export function readChoice<T extends string>(
-  where: string,
-  bag: Bag,
-  name: string,
-  choices: readonly [T, ...T[]],
-): T | undefined {
-  return bag[name] === undefined ? undefined : choice(...choices)(`${where}.${name}`, bag[name])
-}
-
 export function readStrings(where: string, value: unknown): readonly string[] {
   const fix = 'use an array of non-empty strings'
   if (!Array.isArray(value)) throw optionError(where, value, fix)

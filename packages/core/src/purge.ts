@@ -5,7 +5,7 @@ import { optionError } from './errors.ts'
 import { purgeKey } from './flight/hints.ts'
 import type { Runtime } from './flight/runtime.ts'
 import { canonicalPath, patternProblem } from './http/route-pattern.ts'
-import { checkNames, readBoolean } from './options.ts'
+import { checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 
@@ -44,7 +44,7 @@ export async function purge(
   if (typeof target !== 'object' || target === null) throw targetError(target)
   if ('soft' in target) throw optionError(`${WHERE}.soft`, target.soft, SOFT_APART)
   const bag = checkNames(WHERE, target, [...TARGETS, 'host'])
-  const soft = readBoolean(WHERE, checkNames(WHERE, options, ['soft']), 'soft') ?? false
+  const { soft } = readOptions(WHERE, options, { soft: flag(false) })
   const named = TARGETS.filter((name) => bag[name] !== undefined)
   const [kind] = named
   if (kind === undefined || named.length > 1 || (bag.host !== undefined && kind !== 'path')) {

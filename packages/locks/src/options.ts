@@ -2,12 +2,13 @@
 
 import {
   type Clock,
-  checkNames,
+  choice,
+  durationMs,
   type LockStore,
+  number,
   optionError,
-  readChoice,
-  readDurationMs,
-  readNumber,
+  type Reader,
+  readOptions,
   systemClock,
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
@@ -78,39 +79,46 @@ export interface QuorumConfig extends CommonConfig {
   readonly retryDelayMs: number
 }
 
-type Bag = Readonly<Record<string, unknown>>
-
-const COMMON = ['prefix', 'leaseMs', 'waitMs', 'clock', 'random']
 /** Shorter leases end before a renewal can come back. */
 const SHORTEST_LEASE_MS = 50
 
-function readCommon(where: string, bag: Bag): CommonConfig {
-  const prefix = bag.prefix ?? ''
-  if (typeof prefix !== 'string') {
-    throw optionError(`${where}.prefix`, prefix, "use a string such as 'jobs:'")
-  }
-  return {
-    prefix,
-    leaseMs: readDurationMs(where, bag, 'leaseMs', SHORTEST_LEASE_MS) ?? 10_000,
-    waitMs: readWaitMs(where, bag) ?? 30_000,
-    clock: (bag.clock as Clock | undefined) ?? systemClock,
-    random: (bag.random as (() => number) | undefined) ?? Math.random,
-  }
+const COMMON = {
+  prefix(where: string, value: unknown = ''): string {
+    if (typeof value === 'string') return value
+    throw optionError(where, value, "use a string such as 'jobs:'")
+  },
+  leaseMs: durationMs(10_000, SHORTEST_LEASE_MS),
+  waitMs: waitMs(30_000),
+  clock: (_where: string, value: unknown = systemClock) => value as Clock,
+  random: (_where: string, value: unknown = Math.random) => value as () => number,
 }
+const LOCKS = {
+  ...COMMON,
+  store(where: string, value: unknown): LockStore {
+    const store = (value as LocksOptions['store'] | undefined)?.locks
+    if (typeof store?.acquire === 'function') return store
+    throw optionError(where, value, 'pass redisStore(redis) or memoryStore()')
+  },
+  maxHoldMs: durationMs(300_000, 1),
+  wait: choice('push', 'poll'),
+} satisfies Record<keyof LocksOptions, Reader>
+const QUORUM = {
+  ...COMMON,
+  nodeTimeoutMs: number(undefined, { min: 1, max: 60_000, unit: 'milliseconds' }),
+  retryDelayMs: durationMs(200),
+} satisfies Record<keyof QuorumOptions, Reader>
+const ACQUIRE = {
+  leaseMs: durationMs(undefined, SHORTEST_LEASE_MS),
+  waitMs: waitMs(undefined),
+  signal(where: string, value: unknown): AbortSignal | undefined {
+    if (value === undefined || value instanceof AbortSignal) return value
+    throw optionError(where, value, 'pass an AbortSignal')
+  },
+  within: (_where: string, value: unknown) => value as Lease | undefined,
+} satisfies Record<keyof AcquireOptions, Reader>
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {
-  const where = 'createLocks'
-  const bag = checkNames(where, options, [...COMMON, 'store', 'maxHoldMs', 'wait'])
-  const store = (bag.store as LocksOptions['store'] | undefined)?.locks
-  if (typeof store?.acquire !== 'function') {
-    throw optionError(`${where}.store`, bag.store, 'pass redisStore(redis) or memoryStore()')
-  }
-  return {
-    ...readCommon(where, bag),
-    store,
-    maxHoldMs: readDurationMs(where, bag, 'maxHoldMs', 1) ?? 300_000,
-    wait: readChoice(where, bag, 'wait', ['push', 'poll']) ?? 'push',
-  }
+  return readOptions('createLocks', options, LOCKS)
 }
 
 export function readQuorumOptions(
@@ -122,15 +130,9 @@ export function readQuorumOptions(
     const fix = 'pass an array of stores, one per independent master'
     throw optionError(`${where}: stores`, stores, fix)
   }
-  const bag = checkNames(where, options, [...COMMON, 'nodeTimeoutMs', 'retryDelayMs'])
-  const timeout = { min: 1, max: 60_000, unit: 'milliseconds' }
-  return {
-    ...readCommon(where, bag),
-    nodes: stores.map((store) => store.locks),
-    quorum: Math.floor(stores.length / 2) + 1,
-    nodeTimeoutMs: readNumber(where, bag, 'nodeTimeoutMs', timeout),
-    retryDelayMs: readDurationMs(where, bag, 'retryDelayMs') ?? 200,
-  }
+  const nodes = stores.map((store) => store.locks)
+  const quorum = Math.floor(stores.length / 2) + 1
+  return { ...readOptions(where, options, QUORUM), nodes, quorum }
 }
 
 export interface AcquirePlan {
@@ -149,20 +151,17 @@ export function readAcquireOptions(
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${where}: key`, key, 'use a non-empty string')
   }
-  const names = where === 'tryAcquire' ? ['leaseMs'] : ['leaseMs', 'waitMs', 'signal', 'within']
-  const bag = checkNames(where, options, names)
-  const { signal } = bag
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw optionError(`${where}.signal`, signal, 'pass an AbortSignal')
+  const { leaseMs } = defaults
+  if (where === 'tryAcquire') {
+    const read = readOptions(where, options, { leaseMs: ACQUIRE.leaseMs })
+    return { leaseMs: read.leaseMs ?? leaseMs, waitMs: 0, signal: undefined, within: undefined }
   }
-  return {
-    leaseMs: readDurationMs(where, bag, 'leaseMs', SHORTEST_LEASE_MS) ?? defaults.leaseMs,
-    waitMs: readWaitMs(where, bag) ?? defaults.waitMs,
-    signal,
-    within: bag.within as Lease | undefined,
-  }
+  const read = readOptions(where, options, ACQUIRE)
+  return { ...read, leaseMs: read.leaseMs ?? leaseMs, waitMs: read.waitMs ?? defaults.waitMs }
 }
 
-function readWaitMs(where: string, bag: Bag): number | undefined {
-  return bag.waitMs === Number.POSITIVE_INFINITY ? bag.waitMs : readDurationMs(where, bag, 'waitMs')
+/** A duration, or `Infinity`. */
+function waitMs<T>(fallback: T): Reader<number | T> {
+  const read = durationMs(fallback)
+  return (where, value) => (value === Number.POSITIVE_INFINITY ? value : read(where, value))
 }

@@ -1,4 +1,4 @@
-// Stage 1: who takes part. Everybody else goes to the app, neither looked up nor stored, with a reason.
+// Stage: who takes part. Everybody else goes to the app, neither looked up nor stored, with a reason.
 // `BYPASS_DETAILS` lists the reasons.
 //
 // A HEAD takes part in the look-up only. `no-cache`, `no-store` and `only-if-cached` of a request are

@@ -1,4 +1,4 @@
-// Stage 2: the key, under which two requests share an answer. Whatever a handler may tell apart must
+// Stage: the key, under which two requests share an answer. Whatever a handler may tell apart must
 // be apart here. Every part carries its length, so that no part can run into the next one.
 
 import { callbackError, show } from '../errors.ts'

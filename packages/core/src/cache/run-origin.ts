@@ -239,6 +239,7 @@ function resultOf(
   }
   if (end.type === 'not-captured') {
     if (end.reason === 'incomplete') return { type: 'abandoned' }
+    // An adapter declines a response that became one client's own: mostly a cookie was set with the head.
     const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
     return { type: 'pass', reason, remember: true }
   }

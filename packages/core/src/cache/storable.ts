@@ -1,4 +1,4 @@
-// Stage 7: may this response be kept for others, and for how long? Decided on its head alone, before the
+// Stage: may this response be kept for others, and for how long? Decided on its head alone, before the
 // body leaves. What is refused here reaches its own client untouched.
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'

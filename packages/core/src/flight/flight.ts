@@ -98,7 +98,7 @@ export class Flight {
     return this.#state.type
   }
 
-  /** Names this process's claim to the key until a lease came of it: asked again, it gives the same lease. */
+  /** Token of the lease that this process asks for. A repeated request with it gets the same lease. */
   get token(): string {
     return this.#token
   }

@@ -1,5 +1,5 @@
-// Runs of the origin that no lease stands for are bounded per process: without the store, nothing else holds them back.
-// Whoever finds no place queues; a place that is given back goes to who has queued longest.
+// Bounds the runs of the origin that have no lease, per process: without the store, nothing else does.
+// A run that finds no free place waits in a queue, first in, first out.
 
 import type { Clock } from '../ports/clock.ts'
 

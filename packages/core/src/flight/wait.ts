@@ -1,6 +1,6 @@
 // Stage: another process fills this key. Waits for its wake-up, or for the end of its lease, or for
-// word that messages may have been lost. No polling. If a client leaves meanwhile, its own wait ends in
-// `Waiters.dropGone`.
+// word that messages may have been lost. No polling. A client that leaves stays among the waiters until
+// the next of them has to lead: `Waiters.dropGone`.
 
 import type { Timer } from '../ports/clock.ts'
 import type { Flight, Notice } from './flight.ts'

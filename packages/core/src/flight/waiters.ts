@@ -1,5 +1,5 @@
 // The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
-// A client that leaves ends its own wait only (`dropGone`): the fill goes on for the others.
+// A client that leaves is dropped when the next leader is chosen (`dropGone`). The fill goes on.
 
 import type { Events } from '../events.ts'
 import type { Clock, Timer } from '../ports/clock.ts'

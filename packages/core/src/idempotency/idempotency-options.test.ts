@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
 import { createStampede } from '../index.ts'
 import { LONGEST_MS } from '../options.ts'
-import { readIdempotencyOptions, readPolicy } from './idempotency-options.ts'
+import { readIdempotencyOptions, readJobOptions } from './idempotency-options.ts'
 
 const scope = () => 'user-1'
 /** The options are whatever a caller without types may pass. */
@@ -120,8 +120,8 @@ describe('what is given', () => {
   })
 
   it('is read for jobs by the same rules', () => {
-    expect(readPolicy('idempotent', {})).toEqual(policy)
-    expect(refusal(() => readPolicy('idempotent', { retentionMs: 1 }))).toMatch(
+    expect(readJobOptions('idempotent', {}).policy).toEqual(policy)
+    expect(refusal(() => readJobOptions('idempotent', { retentionMs: 1 }))).toMatch(
       /^idempotent\.retentionMs: received 1; use/,
     )
   })

@@ -3,14 +3,15 @@
 import { optionError } from '../errors.ts'
 import { METHODS } from '../http/methods.ts'
 import {
-  checkNames,
+  bytes,
+  choice,
+  durationMs,
+  flag,
   nearest,
-  readBoolean,
-  readBytes,
-  readChoice,
-  readDurationMs,
-  readFunction,
-  readNumber,
+  number,
+  type ReadBy,
+  type Reader,
+  readOptions,
   readStrings,
 } from '../options.ts'
 import type { Attempt } from './attempt.ts'
@@ -101,46 +102,92 @@ export interface IdempotencyRuleSet<Native>
 
 const WHERE = 'idempotency'
 const MIB = 1024 * 1024
-const COMMON: readonly string[] = ['leaseMs', 'maxHoldMs', 'retentionMs', 'maxAttempts', 'onBusy']
-const NAMES: readonly string[] = [
-  'stampede',
-  ...COMMON,
-  'scope',
-  'required',
-  'methods',
-  'headers',
-  'strict',
-  'onLeaseExpired',
-  'onStoreError',
-  'fingerprint',
-  'maxRequestBytes',
-  'maxBodyBytes',
-  'docsUrl',
-]
-/** What may come after `common` options in the bag of a job. */
-export const JOB_NAMES: readonly string[] = [...COMMON, 'scope', 'input', 'onLeaseExpired']
 
-type Bag = Readonly<Record<string, unknown>>
+/** `maxHoldMs` cannot be shorter than the lease: its default and its least value depend on it. */
+const ATTEMPTS = {
+  leaseMs: durationMs(30_000, 100),
+  maxHoldMs: (_where: string, value: unknown) => value,
+  retentionMs: durationMs(86_400_000, 1_000),
+  maxAttempts: number(3, { min: 1, max: 1_000, unit: 'attempts' }),
+  onBusy: readOnBusy,
+} satisfies Record<keyof AttemptRules, Reader>
+const onLeaseExpired: Reader<'takeover' | 'uncertain'> = choice('takeover', 'uncertain')
+const JOB = {
+  ...ATTEMPTS,
+  onLeaseExpired,
+  scope: (_where: string, value: unknown) => value,
+  input: (_where: string, value: unknown) => value,
+}
+const OPTIONS = {
+  ...ATTEMPTS,
+  stampede: (_where: string, value: unknown) => value,
+  scope: readScope,
+  required: readRequired,
+  methods: readMethods,
+  headers: readHeaders,
+  strict: flag(false),
+  onLeaseExpired: (where: string, value: unknown) =>
+    typeof value === 'function' ? (value as Reconcile<unknown>) : onLeaseExpired(where, value),
+  onStoreError: choice('reject', 'proceed'),
+  fingerprint: readFingerprint,
+  maxRequestBytes: bytes(MIB),
+  maxBodyBytes: bytes(MIB),
+  docsUrl: readDocsUrl,
+} satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
 
 /** Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions<Native>(options: unknown): IdempotencyRuleSet<Native> {
-  const bag = checkNames(WHERE, options, NAMES)
-  const { onLeaseExpired } = bag
-  const isFunction = typeof onLeaseExpired === 'function'
+  const read = readOptions(WHERE, options, OPTIONS)
+  const { onLeaseExpired: expired } = read
+  const onLeaseExpired = typeof expired === 'function' ? 'takeover' : expired
   return Object.freeze({
-    scope: readScope(bag),
-    required: readRequired(bag.required),
-    methods: readMethods(bag.methods),
-    headers: readHeaders(bag.headers),
-    strict: readBoolean(WHERE, bag, 'strict') ?? false,
-    policy: readPolicy(WHERE, isFunction ? { ...bag, onLeaseExpired: 'takeover' } : bag),
-    reconcile: isFunction ? (onLeaseExpired as Reconcile<Native>) : undefined,
-    onStoreError: readChoice(WHERE, bag, 'onStoreError', ['reject', 'proceed']) ?? 'reject',
-    fingerprint: readFingerprint<Native>(bag),
-    maxRequestBytes: readBytes(WHERE, bag, 'maxRequestBytes') ?? MIB,
-    maxBodyBytes: readBytes(WHERE, bag, 'maxBodyBytes') ?? MIB,
-    docsUrl: readDocsUrl(bag.docsUrl),
+    scope: read.scope,
+    required: read.required,
+    methods: read.methods,
+    headers: read.headers,
+    strict: read.strict,
+    policy: policyOf(WHERE, { ...read, onLeaseExpired }),
+    reconcile: typeof expired === 'function' ? expired : undefined,
+    onStoreError: read.onStoreError,
+    fingerprint: read.fingerprint,
+    maxRequestBytes: read.maxRequestBytes,
+    maxBodyBytes: read.maxBodyBytes,
+    docsUrl: read.docsUrl,
   })
+}
+
+export interface JobRules {
+  readonly policy: AttemptPolicy
+  readonly scope: unknown
+  readonly input: unknown
+}
+
+/** Throws `ERR_STAMPEDE_OPTION`. */
+export function readJobOptions(where: string, options: unknown): JobRules {
+  const read = readOptions(where, options, JOB)
+  return { policy: policyOf(where, read), scope: read.scope, input: read.input }
+}
+
+function policyOf(
+  where: string,
+  read: ReadBy<typeof ATTEMPTS> & Pick<AttemptPolicy, 'onLeaseExpired'>,
+): AttemptPolicy {
+  const { leaseMs, retentionMs, maxAttempts, onBusy, onLeaseExpired } = read
+  const longest = durationMs(Math.max(leaseMs, 600_000), leaseMs)
+  const maxHoldMs = longest(`${where}.maxHoldMs`, read.maxHoldMs)
+  return { leaseMs, maxHoldMs, retentionMs, maxAttempts, onLeaseExpired, ...onBusy }
+}
+
+const ON_BUSY = choice('reject', 'wait')
+const WAITING = {
+  waitMs: durationMs(10_000),
+  maxWaiters: number(100, { min: 1, max: 100_000, unit: 'waiting requests' }),
+}
+
+function readOnBusy(where: string, value: unknown): { waitMs: number; maxWaiters: number } {
+  if (typeof value === 'object' && value !== null) return readOptions(where, value, WAITING)
+  const defaults = readOptions(where, {}, WAITING)
+  return ON_BUSY(where, value) === 'wait' ? defaults : { ...defaults, waitMs: 0 }
 }
 
 /** A scope as text; undefined when it is none. */
@@ -151,53 +198,23 @@ export function scopeText(scope: unknown): string | undefined {
   return isNumber ? String(scope) : undefined
 }
 
-export function readPolicy(where: string, bag: Bag): AttemptPolicy {
-  const leaseMs = readDurationMs(where, bag, 'leaseMs', 100) ?? 30_000
-  const attempts = { min: 1, max: 1_000, unit: 'attempts' }
-  return {
-    leaseMs,
-    maxHoldMs: readDurationMs(where, bag, 'maxHoldMs', leaseMs) ?? Math.max(leaseMs, 600_000),
-    retentionMs: readDurationMs(where, bag, 'retentionMs', 1_000) ?? 86_400_000,
-    maxAttempts: readNumber(where, bag, 'maxAttempts', attempts) ?? 3,
-    onLeaseExpired:
-      readChoice(where, bag, 'onLeaseExpired', ['takeover', 'uncertain']) ?? 'takeover',
-    ...readOnBusy(where, bag),
-  }
-}
-
-function readOnBusy(where: string, bag: Bag): { waitMs: number; maxWaiters: number } {
-  const { onBusy } = bag
-  if (typeof onBusy !== 'object' || onBusy === null) {
-    const choice = readChoice(where, bag, 'onBusy', ['reject', 'wait'])
-    return { waitMs: choice === 'wait' ? 10_000 : 0, maxWaiters: 100 }
-  }
-  const inner = `${where}.onBusy`
-  const wait = checkNames(inner, onBusy, ['waitMs', 'maxWaiters'])
-  const waiters = { min: 1, max: 100_000, unit: 'waiting requests' }
-  return {
-    waitMs: readDurationMs(inner, wait, 'waitMs') ?? 10_000,
-    maxWaiters: readNumber(inner, wait, 'maxWaiters', waiters) ?? 100,
-  }
-}
-
-function readScope<Native>(bag: Bag): IdempotencyRules<Native>['scope'] {
-  if (typeof bag.scope === 'function') return bag.scope as IdempotencyRules<Native>['scope']
+function readScope(where: string, value: unknown): IdempotencyRules['scope'] {
+  if (typeof value === 'function') return value as IdempotencyRules['scope']
   throw optionError(
-    `${WHERE}.scope`,
-    bag.scope,
+    where,
+    value,
     'say whose keys these are, so that nobody is answered with what another was: idempotency({ scope: (req) => req.user.id })',
   )
 }
 
-function readRequired<Native>(value: unknown): (request: Native) => boolean {
-  if (typeof value === 'function') return value as (request: Native) => boolean
+function readRequired(where: string, value: unknown): (request: unknown) => boolean {
+  if (typeof value === 'function') return value as (request: unknown) => boolean
   if (value === undefined || typeof value === 'boolean') return () => value !== false
-  throw optionError(`${WHERE}.required`, value, 'use true, false or a function of the request')
+  throw optionError(where, value, 'use true, false or a function of the request')
 }
 
 /** One that no request can have would leave the route unprotected, and nobody would know. */
-function readMethods(value: unknown): ReadonlySet<string> {
-  const where = `${WHERE}.methods`
+function readMethods(where: string, value: unknown): ReadonlySet<string> {
   const names = readStrings(where, value ?? ['POST', 'PATCH'])
   if (names.length === 0) throw optionError(where, value, NAME_METHODS)
   for (const [i, name] of names.entries()) {
@@ -211,28 +228,27 @@ function readMethods(value: unknown): ReadonlySet<string> {
 
 const NAME_METHODS = "use names of methods: ['POST', 'PATCH']"
 
-function readHeaders(value: unknown): readonly string[] {
-  const where = `${WHERE}.headers`
+function readHeaders(where: string, value: unknown): readonly string[] {
   const names = readStrings(where, value ?? ['Idempotency-Key']).map((name) => name.toLowerCase())
   if (names.length > 0 && names.every((name) => /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name)))
     return names
   throw optionError(where, value, "use header names: ['Idempotency-Key']")
 }
 
-function readFingerprint<Native>(bag: Bag): IdempotencyRuleSet<Native>['fingerprint'] {
-  if (typeof bag.fingerprint === 'function') {
-    return readFunction(WHERE, bag, 'fingerprint') as (request: Native) => unknown
-  }
-  return (
-    readChoice<FingerprintMode>(WHERE, bag, 'fingerprint', ['canonical', 'bytes']) ?? 'canonical'
-  )
+const MODE = choice<FingerprintMode>('canonical', 'bytes')
+
+function readFingerprint(
+  where: string,
+  value: unknown,
+): FingerprintMode | ((request: unknown) => unknown) {
+  return typeof value === 'function' ? (value as (request: unknown) => unknown) : MODE(where, value)
 }
 
-function readDocsUrl(value: unknown): string | undefined {
+function readDocsUrl(where: string, value: unknown): string | undefined {
   if (value === undefined) return undefined
   if (typeof value === 'string' && /^[\x21\x24-\x3b\x3d\x3f-\x7e]+$/.test(value)) return value
   throw optionError(
-    `${WHERE}.docsUrl`,
+    where,
     value,
     "use a URL without a fragment: 'https://example.com/docs/idempotency'",
   )

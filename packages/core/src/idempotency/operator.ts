@@ -2,7 +2,7 @@
 
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { closedError, optionError } from '../errors.ts'
-import { checkNames, readBoolean } from '../options.ts'
+import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
 import { keptFrom } from './given-answer.ts'
@@ -70,7 +70,7 @@ export function createOperator(made: () => IdempotencyRuntime): IdempotencyOpera
     options: unknown,
   ) => {
     const where = 'idempotency'
-    const force = readBoolean(where, checkNames(where, options, ['force']), 'force') ?? false
+    const { force } = readOptions(where, options, { force: flag(false) })
     const rt = runtime()
     const record = recordOf(rt, ref)
     const reply = await rt.store.settle(record, settlement(rt, record), { force })

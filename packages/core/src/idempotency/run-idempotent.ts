@@ -11,11 +11,10 @@ import {
   outcomeUncertain,
 } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
-import { checkNames } from '../options.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { type Attempt, direct } from './attempt.ts'
 import { canonicalValue } from './canonical-json.ts'
-import { type AttemptRules, JOB_NAMES, readPolicy } from './idempotency-options.ts'
+import { type AttemptRules, readJobOptions } from './idempotency-options.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Kept } from './kept-response.ts'
 import { type Obtained, obtain } from './obtain.ts'
@@ -41,13 +40,12 @@ export async function runIdempotent<T>(
   work: (attempt: Attempt) => T | Promise<T>,
   options?: IdempotentOptions,
 ): Promise<T> {
-  const bag = checkNames(WHERE, options, JOB_NAMES)
+  const { policy, scope, input } = readJobOptions(WHERE, options)
   if (typeof work !== 'function')
     throw optionError(`${WHERE}: work`, work, 'pass the job as a function')
-  const key = jobRecord(rt, jobKey, bag.scope)
-  const policy = readPolicy(WHERE, bag)
+  const key = jobRecord(rt, jobKey, scope)
   if (rt.closed) throw closedError()
-  const claim = { key, name: jobKey, fingerprints: inputPrint(rt, bag.input), policy }
+  const claim = { key, name: jobKey, fingerprints: inputPrint(rt, input), policy }
   const report = (outcome: IdempotencyOutcome): void =>
     rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
   let obtained: Obtained

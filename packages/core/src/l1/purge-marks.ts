@@ -83,7 +83,7 @@ export class PurgeMarks {
     return this.#subjects.size + this.#routes.size
   }
 
-  /** All that is about it, but for routes that are older: each would have to be compared. */
+  /** All marks about an entry. Marks of routes from before its fill are left out: they cost a comparison each. */
   *#about({ subjects, path, host, asOf }: Made): Generator<Kept> {
     const named = [ALL, ...subjects]
     if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))

@@ -13,7 +13,7 @@ import {
   passSlot,
   type Slots,
 } from '../l1/l1.ts'
-import { checkNames, readNumber } from '../options.ts'
+import { number, readOptions } from '../options.ts'
 import type { IdempotencyStore } from '../ports/idempotency-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
 import type {
@@ -50,12 +50,14 @@ export interface MemoryStoreOptions {
 /** Records that each write checks for expiry, the least recently used first. */
 const SWEPT_AT_ONCE = 4
 
+/** A smaller store could not hold the leases of keys that are being filled. */
+const OPTIONS = {
+  maxBytes: number(128 * 1024 * 1024, { min: 1_024, max: 2 ** 40, unit: 'bytes' }),
+}
+
 /** A store in this process, for one process, tests and development. */
 export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
-  const bag = checkNames('memoryStore', options, ['maxBytes'])
-  // A smaller store could not hold the leases of keys that are being filled.
-  const range = { min: 1_024, max: 2 ** 40, unit: 'bytes' }
-  return new MemoryStore(readNumber('memoryStore', bag, 'maxBytes', range) ?? 128 * 1024 * 1024)
+  return new MemoryStore(readOptions('memoryStore', options, OPTIONS).maxBytes)
 }
 
 /** The store as the place where L1 keeps its entries, if it is a memory store. */

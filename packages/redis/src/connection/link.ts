@@ -141,7 +141,7 @@ export class RedisLink {
     }
   }
 
-  /** Runs a script on the record of a key. One of two keys is given the record of its group, if it has one. */
+  /** Runs a script on the record of a key. A script of two keys gets the record of the group, too. */
   run(
     script: Script,
     key: string,

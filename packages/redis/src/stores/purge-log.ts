@@ -164,7 +164,7 @@ export class RedisPurges {
 
   #learn({ isComplete, now, last, floor, run, events }: News): void {
     if (positionOf(last) >= this.position) this.#newest = last
-    // Marks dropped up to `#known` are known here, so nothing is forgotten for them.
+    // Purges of keys may be missing, so all copies are dropped. Marks are missing only above `#known`.
     if (!isComplete) this.#hooks.onForget(floor > positionOf(this.#known) ? floor : 0)
     for (const event of events) this.#apply(event, Math.max(0, (now - positionOf(event.id)) / 1000))
     if (positionOf(last) >= positionOf(this.#known)) this.#known = last

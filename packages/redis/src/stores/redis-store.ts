@@ -5,7 +5,6 @@
 import type { StampedeStore } from '@stampede/core'
 import {
   type CommitReply,
-  checkNames,
   type Failure,
   type Grant,
   type IdempotencyStore,
@@ -13,9 +12,11 @@ import {
   type LockStore,
   type LookupReply,
   type LookupRequest,
+  number,
   optionError,
   type Position,
-  readNumber,
+  type Reader,
+  readOptions,
   type StoreHooks,
   storeInUse,
   storeUnavailable,
@@ -42,6 +43,14 @@ export interface RedisStoreOptions {
 /** How often the process checks that it missed no purge. */
 const HEARTBEAT_MS = 2_000
 
+const OPTIONS = {
+  prefix(where: string, value: unknown = 'stampede'): string {
+    if (typeof value === 'string' && value !== '') return value
+    throw optionError(where, value, "use a non-empty string such as 'shop'")
+  },
+  commandTimeoutMs: number(250, { min: 10, max: 60_000, unit: 'milliseconds' }),
+} satisfies Record<keyof RedisStoreOptions, Reader>
+
 /**
  * The shared tier on Redis ≥ 6.2 or Valkey. Opens two connections of its own with the address and
  * credentials of `redis`, and never uses or closes `redis` itself.
@@ -54,14 +63,8 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
       'pass an ioredis client: redisStore(new Redis(url))',
     )
   }
-  const bag = checkNames('redisStore', options, ['prefix', 'commandTimeoutMs'])
-  const prefix = bag.prefix ?? 'stampede'
-  if (typeof prefix !== 'string' || prefix === '') {
-    throw optionError('redisStore.prefix', prefix, "use a non-empty string such as 'shop'")
-  }
-  const range = { min: 10, max: 60_000, unit: 'milliseconds' }
-  const budgetMs = readNumber('redisStore', bag, 'commandTimeoutMs', range) ?? 250
-  return new RedisStore(new RedisLink(redis, names(prefix), budgetMs))
+  const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
+  return new RedisStore(new RedisLink(redis, names(prefix), commandTimeoutMs))
 }
 
 const UNSTAMPED = 'no memory left on the server; the key was not made stale'
