@@ -1,5 +1,5 @@
 // Cases: what a purge by path, route or tag is about, and what it leaves.
-import { memoryStore, type PurgeTarget } from '@stampede/core'
+import { memoryStore, type PurgeTarget, type StampedeStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask } from '../requests.ts'
@@ -316,7 +316,7 @@ export function purgeCases(adapter: CacheAdapter): void {
 
   it.each([
     ['in the store alone', { l1: { maxBytes: 0 } }],
-    ['in memory alone', { store: memoryStore({ maxBytes: 1_024 }) }],
+    ['in memory alone', { store: tooSmallStore() }],
   ])('purges by tag what is %s, and what is missing there', async (_, options) => {
     const bench = setUp(
       adapter,
@@ -327,4 +327,29 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await leftBy(bench, app, ['/a', '/none'], { tag: 'other' })).toEqual(['/a', '/none'])
     expect(await leftBy(bench, app, ['/a', '/none'], { tag: 't' })).toEqual([])
   })
+}
+
+/** Has no room for an entry. It is a store elsewhere, to which L1 gives bytes. */
+function tooSmallStore(): StampedeStore {
+  const store = memoryStore({ maxBytes: 1_024 })
+  return {
+    name: 'too small',
+    locks: store.locks,
+    idempotency: store.idempotency,
+    get position() {
+      return store.position
+    },
+    get confirmedAt() {
+      return store.confirmedAt
+    },
+    attach: (hooks) => store.attach(hooks),
+    lookup: (key, request) => store.lookup(key, request),
+    commit: (grant, frame, lifetimes) => store.commit(grant, frame, lifetimes),
+    pass: (grant, passMs) => store.pass(grant, passMs),
+    fail: (...args) => store.fail(...args),
+    renew: (grants, leaseMs) => store.renew(grants, leaseMs),
+    purge: (key, options) => store.purge(key, options),
+    mark: (subject, options) => store.mark(subject, options),
+    close: () => store.close(),
+  }
 }

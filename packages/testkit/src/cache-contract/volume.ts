@@ -1,5 +1,6 @@
 // Cases whose cost is their volume: many queries, keys and requests on one socket. `npm test` runs fewer of them than
 // `npm run test:soak` (test/soak/volume.test.ts).
+import { memoryStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
 import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'
@@ -16,7 +17,7 @@ export interface Volume {
 export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: Volume): void {
   it('stays within its bounds when a client makes up queries, and keeps what is asked for', async () => {
     const { runs, stampede, start } = setUp(adapter, undefined, {
-      l1: { maxEntries: 100 },
+      store: memoryStore({ maxBytes: 200_000 }),
     })
     await using app = await start()
     const asked = Array.from({ length: queries }, (_, i) =>
@@ -25,7 +26,7 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
     const answers = await pipelined(app.url, [...asked, get('/hot', 'Connection: close')])
     const hot = answers.filter((_, i) => i % 20 === 0).map(({ body }) => body)
     expect(new Set(hot)).toEqual(new Set(['run 1']))
-    expect(stampede.stats().l1.entries).toBeLessThanOrEqual(100)
+    expect(stampede.stats().l1.bytes).toBeLessThanOrEqual(200_000)
     expect(runs.count).toBe(1 + queries - queries / 20)
   })
 
