@@ -35,5 +35,5 @@ export const SOURCE = {
   control: 'core/src/http/cache-control.ts',
   headers: 'core/src/http/headers.ts',
   layer: 'node-http/src/response/response-layer.ts',
-  koaPersonal: 'koa/src/koa-personal.ts',
+  koaRun: 'koa/src/koa-run.ts',
 } as const

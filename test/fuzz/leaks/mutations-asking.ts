@@ -10,7 +10,7 @@ const COOKIES_IN_FRONT: readonly Edit[] = [
     to: "end = { type: 'replaced', head }",
   },
   {
-    file: SOURCE.koaPersonal,
+    file: SOURCE.koaRun,
     from: "if (end.type === 'not-captured' || end.type === 'failed') return end",
     to: "if (end.type !== 'complete') return end",
   },

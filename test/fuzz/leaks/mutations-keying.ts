@@ -20,7 +20,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection answers a HEAD',
     SOURCE.handle,
-    'journey.index.learn(journey.plainKey, names, entry)\n    return lookUp(journey)',
+    'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(journey, entry)\n  if (!isWelcome(wish,',
+    'if (!isWelcome(wish,',
   ),
   drop(
     'an entry of another Vary selection stands in for an error',
@@ -111,8 +112,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an answer on its way is shown to another Vary selection',
     SOURCE.handle,
-    'const fits = sameSelection(entry.vary, exchange.request.headers)',
-    'const fits = entry.vary !== undefined',
+    'if (!sameSelection(entry.vary, exchange.request.headers)) {',
+    'if (entry.vary === undefined) {',
   ),
   drop(
     'a coded body is for everybody where Vary was forgotten',

@@ -29,7 +29,7 @@ export const STORING: readonly Mutation[] = [
   ),
   drop(
     'a cookie set in front of the cache, after it, is not seen (koa)',
-    SOURCE.koaPersonal,
+    SOURCE.koaRun,
     "how === 'sent' && setsCookie(ctx.res)",
     "how === 'sent' && setsCookie(ctx.res) && false",
   ),
@@ -81,8 +81,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'fields set in front of the cache are stored',
     'node-http/src/response/header-fields.ts',
-    '!sameValues(values, outer.get(name))',
-    'values.length > 0 || !sameValues(values, outer.get(name))',
+    'return before.length === now.length && before.every((value, i) => value === now[i])',
+    'return before.length === now.length && before.length === 0',
   ),
   {
     name: 'those who waited for an answer get it, also if it is not for them',
