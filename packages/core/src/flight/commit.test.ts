@@ -1,0 +1,166 @@
+// A commit whose reply is lost, late or a refusal.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { settled } from '../testing/index.ts'
+import {
+  begin,
+  clock,
+  end,
+  entry,
+  FAILURE,
+  KEY,
+  LIVES,
+  NO_L1,
+  outcome,
+  PASS,
+  POLICY,
+  STORE,
+  scripted,
+  setUp,
+  transcript,
+} from '../testing/resolve-bench.ts'
+import { loseReply, refuse } from '../testing/store-doubles.ts'
+import { resolve } from './resolve.ts'
+
+beforeEach(begin)
+afterEach(end)
+
+describe('a commit', () => {
+  it('whose reply was lost still answers those who wait, and the store has the entry', async () => {
+    const { get, origin, store } = setUp()
+    store.next('commit', loseReply)
+    const all = [get({ ttlMs: 5_000 }), get({ ttlMs: 5_000 })]
+    await settled()
+    origin.run(0).resolve('v')
+    expect(await Promise.all(all)).toEqual(['v', 'v'])
+    expect(await get({ ttlMs: 5_000 })).toBe('v')
+    await clock.advance(1_001)
+    expect(await get({ ttlMs: 5_000 })).toBe('v')
+    expect(origin.calls).toBe(1)
+  })
+
+  it('leaves 300 ms of a lifetime of 1 s in the store when repeated after 700 ms', async () => {
+    const { get, origin, store } = setUp(NO_L1)
+    let giveUp = () => {}
+    const tooLate = () =>
+      new Promise<never>((_, reject) => {
+        giveUp = () => reject(new Error('no reply'))
+      })
+    store.next('commit', tooLate)
+    const first = get()
+    await settled()
+    origin.run(0).resolve('v')
+    await clock.advance(700)
+    giveUp()
+    expect(await first).toBe('v')
+    await clock.advance(299)
+    expect(await get()).toBe('v')
+    await clock.advance(1)
+    const next = get()
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await next).toBe('new')
+  })
+
+  it.each(['with L1', 'without L1'])(
+    'of an unchanged entry counts from its 304, 600 ms ago, %s',
+    async (which) => {
+      const { rt } = setUp(which === 'with L1' ? {} : NO_L1)
+      const { caller, origin, leads } = scripted()
+      const kept = { ...LIVES, keepMs: 60_000, physicalMs: 62_000 }
+      void resolve(rt, KEY, POLICY, caller)
+      await settled()
+      origin.run(0).resolve({ ...STORE, lifetimes: kept })
+      await clock.advance(1_500)
+      void resolve(rt, KEY, POLICY, caller)
+      await settled()
+      const previous = leads[1]?.previous
+      if (previous === undefined) throw new Error('nothing was kept')
+      const bornAt = clock.now() - 600
+      origin.run(1).resolve({ type: 'not-modified', previous, entry, lifetimes: kept, bornAt })
+      await clock.advance(399)
+      expect(await resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
+      await clock.advance(1)
+      const next = outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller)))
+      await settled()
+      expect(next.now).toBe('pending')
+      origin.run(2).resolve(PASS)
+      await settled()
+    },
+  )
+
+  it('that never arrived answers those who wait, and is kept here for 5 s, not for its ttl', async () => {
+    const { get, origin, store } = setUp()
+    store.next('commit', refuse).next('commit', refuse)
+    const options = { ttlMs: 50_000, leaseMs: 600 }
+    const all = [get(options), get(options)]
+    await settled()
+    origin.run(0).resolve('old')
+    expect(await Promise.all(all)).toEqual(['old', 'old'])
+    await clock.advance(4_999)
+    expect(await get(options)).toBe('old')
+    await clock.advance(1)
+    const late = outcome(get(options))
+    await settled()
+    expect(late.now).toBe('pending')
+    origin.run(1).resolve('new')
+    await settled()
+    expect(late.now).toBe('new')
+  })
+
+  it('that never arrived gives its lease back: nobody waits for its end', async () => {
+    const { get, origin, store } = setUp(NO_L1)
+    store.next('commit', refuse).next('commit', refuse)
+    const options = { ttlMs: 50_000, leaseMs: 60_000 }
+    const first = get(options)
+    await settled()
+    origin.run(0).resolve('v')
+    await first
+    await clock.advance(100)
+    const second = outcome(get(options))
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('w')
+    await settled()
+    expect(second.now).toBe('w')
+  })
+
+  it('refused makes those who waited look again, and the next of them lead', async () => {
+    const { get, origin, store } = setUp()
+    store.next('commit', async () => 'fenced')
+    const leader = get()
+    const rest = [get(), get()]
+    await settled()
+    origin.run(0).resolve('refused')
+    expect(await leader).toBe('refused')
+    await clock.advance(5_100)
+    origin.run(1).resolve('v')
+    expect(await Promise.all(rest)).toEqual(['v', 'v'])
+    expect(transcript.take()).toEqual([
+      'lease.granted',
+      'fill.started',
+      'fill.fenced',
+      'wait.started',
+      'wait.ended by lease-end',
+      'lease.granted',
+      'fill.started',
+      'fill.committed',
+    ])
+  })
+
+  it.each(['pass', 'fail'] as const)(
+    'of a %s that is lost changes nothing for those who wait',
+    async (operation) => {
+      const { rt, store } = setUp()
+      const { caller, origin } = scripted()
+      store.next(operation, refuse)
+      const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
+      await settled()
+      origin.run(0).resolve(operation === 'pass' ? PASS : FAILURE)
+      const [, follower] = await Promise.all(all)
+      expect(follower?.type).toBe(operation === 'pass' ? 'pass' : 'failed')
+      await settled()
+      expect(transcript.take()).toContain(`store.failed ${operation}`)
+    },
+  )
+})

@@ -1,0 +1,217 @@
+// Waiting for the fill of another process: what wakes a waiter, and how long it waits.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { settled } from '../testing/index.ts'
+import {
+  begin,
+  clock,
+  end,
+  KEY,
+  outcome,
+  setUp,
+  setUpTwo,
+  transcript,
+} from '../testing/resolve-bench.ts'
+import { Gate, refuse } from '../testing/store-doubles.ts'
+
+beforeEach(begin)
+afterEach(end)
+
+describe('a wake-up', () => {
+  it('that overtakes the reply it belongs to is not slept through', async () => {
+    const { getA, getB, originA, storeB } = setUpTwo()
+    const gate = new Gate()
+    storeB.next('lookup', gate.delayReply)
+    const first = getA()
+    await settled()
+    const second = outcome(getB())
+    await settled()
+    originA.run(0).resolve('v')
+    await first
+    await settled()
+    gate.open()
+    await settled()
+    expect(second.now).toBe('v')
+    expect(transcript.take()).not.toContain('b: wait.started')
+  })
+
+  it('that was lost is made up for when messages may have been lost', async () => {
+    const { getA, getB, originA, storeB } = setUpTwo()
+    const first = getA()
+    await settled()
+    const second = outcome(getB())
+    await settled()
+    storeB.hooks.onWake = () => {}
+    transcript.take()
+    // Both stores were told; the one of b is deaf.
+    const deaf = storeB.hooks
+    originA.run(0).resolve('v')
+    await first
+    await settled()
+    deaf.onGap()
+    await settled()
+    expect(second.now).toBe('v')
+  })
+
+  it('that can no longer come makes those who wait go on without the store', async () => {
+    const { getA, getB, originA, originB, storeB } = setUpTwo()
+    const first = getA()
+    await settled()
+    const second = getB()
+    await settled()
+    storeB.always = refuse
+    storeB.hooks.onLost()
+    await settled()
+    originB.run(0).resolve('own')
+    expect(await second).toBe('own')
+    originA.run(0).resolve('v')
+    expect(await first).toBe('v')
+    expect(transcript.take()).toEqual([
+      'a: lease.granted',
+      'a: fill.started',
+      'b: wait.started',
+      'b: wait.ended by lost',
+      'b: store.failed lookup',
+      'b: fill.started unleased',
+      'a: fill.committed',
+    ])
+  })
+
+  it('for a key that nobody asks for is no news', async () => {
+    const { store, stampede } = setUp()
+    store.hooks.onWake(KEY)
+    store.hooks.onPurge(KEY, { soft: false })
+    store.hooks.onGap()
+    store.hooks.onLost()
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+    expect(store.calls).toEqual([])
+  })
+})
+
+describe('waitMs', () => {
+  it('spent sends the waiter to the origin by itself; its late value is for nobody else', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = getA()
+    await settled()
+    const second = getB({ waitMs: 200 })
+    await clock.advance(200)
+    originB.run(0).resolve('own')
+    expect(await second).toBe('own')
+    originA.run(0).resolve('v')
+    expect(await first).toBe('v')
+    await settled()
+    expect(await getB()).toBe('v')
+    expect(transcript.take()).toEqual([
+      'a: lease.granted',
+      'a: fill.started',
+      'b: wait.started',
+      'b: wait.timed-out',
+      'a: fill.committed',
+      'b: wait.ended by wake-up',
+      'b: hit l2',
+    ])
+  })
+
+  it('bounds lookups of which a purge outdates each reply', async () => {
+    const { get, origin, store } = setUp()
+    const lookup = store.lookup.bind(store)
+    store.lookup = async (...args) => {
+      const reply = await lookup(...args)
+      await new Promise<void>((done) => clock.setTimer(50, done))
+      store.hooks.onPurge(KEY, { soft: false })
+      return reply
+    }
+    const asked = outcome(get({ waitMs: 200 }))
+    await clock.advance(251)
+    expect(origin.calls).toBe(1)
+    origin.run(0).resolve('own')
+    await settled()
+    expect(asked.now).toBe('own')
+  })
+
+  it('spent during a lookup that is given a refresh: the lease is given back', async () => {
+    const { getA, getB, originA, originB, storeB } = setUpTwo()
+    const options = { staleWhileRevalidateMs: 60_000 }
+    const first = getA(options)
+    await settled()
+    let send = () => {}
+    const sent = new Promise<void>((resolve) => {
+      send = resolve
+    })
+    storeB
+      .next('lookup', (work) => work())
+      .next('lookup', async (work) => {
+        await sent
+        return work()
+      })
+    const second = getB({ ...options, waitMs: 200 })
+    await settled()
+    originA.run(0).resolve('v')
+    expect(await first).toBe('v')
+    await clock.advance(200)
+    originB.run(0).resolve('own')
+    expect(await second).toBe('own')
+    await clock.advance(1_000)
+    send()
+    await settled()
+    expect(storeB.calls.at(-1)).toBe(`fail ${KEY}`)
+    // So another process can refresh at once.
+    expect(await getA(options)).toBe('v')
+    await settled()
+    expect(originA.calls).toBe(2)
+    originA.run(1).resolve('new')
+    await settled()
+  })
+
+  it('is each waiter’s own, also after a purge moved them to another flight', async () => {
+    const { get, origin, stampede } = setUp()
+    const leader = get()
+    const patient = outcome(get({ waitMs: 5_000 }))
+    const hasty = outcome(get({ waitMs: 300 }))
+    await settled()
+    await stampede.purge({ key: 'k' })
+    const newcomer = outcome(get())
+    await settled()
+    origin.run(0).resolve('old')
+    expect(await leader).toBe('old')
+    await clock.advance(300)
+    expect(origin.calls).toBe(3)
+    expect([patient.now, hasty.now, newcomer.now]).toEqual(['pending', 'pending', 'pending'])
+    origin.run(1).resolve('new')
+    origin.run(2).resolve('own')
+    await settled()
+    expect([patient.now, hasty.now, newcomer.now]).toEqual(['new', 'own', 'new'])
+  })
+
+  it.each([0, 10])(
+    'of %d does not count while nobody else fills: a slow store is no fill',
+    async (waitMs) => {
+      const { get, origin, store } = setUp()
+      const gate = new Gate()
+      store.next('lookup', gate.delayReply)
+      const first = outcome(get({ waitMs }))
+      await clock.advance(50)
+      gate.open()
+      await settled()
+      expect(origin.calls).toBe(1)
+      origin.run(0).resolve('v')
+      await settled()
+      expect(first.now).toBe('v')
+      expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
+    },
+  )
+
+  it('spent by all does not leave a store that is away to each of them alone', async () => {
+    const { get, origin, store } = setUp()
+    const gate = new Gate()
+    store.next('lookup', gate.delayAndLose)
+    const asked = [get({ waitMs: 100 }), get({ waitMs: 100 }), get({ waitMs: 100 })].map(outcome)
+    await clock.advance(250)
+    gate.open()
+    await settled()
+    expect(origin.calls).toBe(1)
+    for (const run of origin.runs) run.resolve('v')
+    await settled()
+    expect(asked.map(({ now }) => now)).toEqual(['v', 'v', 'v'])
+  })
+})

@@ -1,0 +1,154 @@
+// Two processes on one memory store, or one, whose flights, clock and store are under a test's control.
+// A test file calls `begin` before each test and `end` after it.
+
+import { type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import type { Policy } from '../flight/policy.ts'
+import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
+import type { Runtime } from '../flight/runtime.ts'
+import { dataKey } from '../ports/key.ts'
+import type { Lifetimes } from '../ports/store.ts'
+import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'
+import type { StampedeOptions } from '../stampede-options.ts'
+import { ManualClock } from './manual-clock.ts'
+import { ScriptedOrigin } from './scripted-origin.ts'
+import { FaultyStore, sharedStores } from './store-doubles.ts'
+import { Transcript } from './transcript.ts'
+
+/** What getOrSet('k') is kept under. */
+export const KEY: string = dataKey('k')
+export const NO_L1 = { l1: { maxBytes: 0 } } as const
+
+export let clock: ManualClock
+export let transcript: Transcript
+let open: Stampede[]
+
+export function begin(): void {
+  clock = new ManualClock()
+  transcript = new Transcript()
+  open = []
+}
+
+/** Whatever a test did, nothing may be left of it: no flight, no lease, and no timer. */
+export async function end(): Promise<void> {
+  await clock.advance(60_000)
+  const left = open.map((stampede) => stampede.stats().active)
+  if (left.some(({ flights, leases }) => flights + leases > 0) || clock.timers > 0) {
+    throw new Error(`left: ${JSON.stringify(left)}, ${clock.timers} timers`)
+  }
+  await Promise.all(open.map((stampede) => stampede.close()))
+}
+
+export function create(store: FaultyStore, options: StampedeOptions = {}, name = ''): Stampede {
+  const stampede = createStampede({ store, clock, random: () => 0, ...options })
+  open.push(stampede)
+  transcript.record(stampede, name)
+  return stampede
+}
+
+/** One process. */
+export interface OneProcess {
+  readonly store: FaultyStore
+  readonly stampede: Stampede
+  readonly origin: ScriptedOrigin<unknown>
+  readonly get: (more?: object) => Promise<unknown>
+  readonly rt: Runtime
+}
+
+export interface TwoProcesses {
+  readonly a: Stampede
+  readonly b: Stampede
+  readonly originA: ScriptedOrigin<unknown>
+  readonly originB: ScriptedOrigin<unknown>
+  readonly getA: (more?: object) => Promise<unknown>
+  readonly getB: (more?: object) => Promise<unknown>
+  readonly storeA: FaultyStore
+  readonly storeB: FaultyStore
+}
+
+export function setUp(options: StampedeOptions = {}): OneProcess {
+  const store = new FaultyStore()
+  const stampede = create(store, options)
+  const origin = new ScriptedOrigin<unknown>()
+  const get = (more = {}) => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000, ...more })
+  return { store, stampede, origin, get, rt: runtimeOf(stampede) }
+}
+
+/** Two processes. */
+export function setUpTwo(options: StampedeOptions = {}): TwoProcesses {
+  const stores = sharedStores()
+  const a = create(stores.a, options, 'a')
+  const b = create(stores.b, options, 'b')
+  const originA = new ScriptedOrigin<unknown>()
+  const originB = new ScriptedOrigin<unknown>()
+  const getA = (more = {}) => a.getOrSet('k', originA.factory, { ttlMs: 1_000, ...more })
+  const getB = (more = {}) => b.getOrSet('k', originB.factory, { ttlMs: 1_000, ...more })
+  return { a, b, originA, originB, getA, getB, storeA: stores.a, storeB: stores.b }
+}
+
+/** What became of a promise, without waiting for it. */
+export function outcome<T>(promise: Promise<T>): { now: unknown } {
+  const box: { now: unknown } = { now: 'pending' }
+  promise.then(
+    (value) => {
+      box.now = value
+    },
+    (error: unknown) => {
+      box.now = error instanceof Error ? error.message : error
+    },
+  )
+  return box
+}
+
+export async function microtasks(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await Promise.resolve()
+}
+
+export const STEPS: readonly number[] = Array.from({ length: 24 }, (_, i) => i)
+
+export const POLICY: Policy = {
+  leaseMs: 600,
+  waitMs: 30_000,
+  originTimeoutMs: 3_000,
+  revalidate: 'background',
+  earlyRefresh: 0,
+}
+
+export function scripted(): { origin: ScriptedOrigin<FillResult>; leads: Lead[]; caller: Caller } {
+  const origin = new ScriptedOrigin<FillResult>()
+  const leads: Lead[] = []
+  const run = (lead: Lead) => {
+    leads.push(lead)
+    return origin.factory()
+  }
+  const caller: Caller = { lead: run, refresh: run }
+  return { origin, leads, caller }
+}
+
+export const entry: StoredEntry = {
+  type: 'value',
+  encoding: 'json',
+  body: Buffer.from('1'),
+  made: UNKNOWN_ORIGIN,
+}
+export const LIVES: Lifetimes = {
+  freshMs: 1_000,
+  staleWhileRevalidateMs: 0,
+  staleIfErrorMs: 0,
+  keepMs: 0,
+  physicalMs: 3_000,
+}
+type Store = Extract<FillResult, { type: 'store' }>
+export const STORE: Store = {
+  type: 'store',
+  entry,
+  lifetimes: LIVES,
+  get bornAt() {
+    return clock.now()
+  },
+}
+export const PASS: FillResult = { type: 'pass', reason: 'set-cookie', remember: true }
+export const FAILURE: FillResult = {
+  type: 'failure',
+  failure: { status: 503, message: 'down' },
+  error: undefined,
+}
