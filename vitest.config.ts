@@ -21,7 +21,7 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 /** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
-/** The contracts and attacks of `npm test` on other versions. One at a time. */
+/** Contracts and attacks on other versions, and fleets that take long. One at a time. */
 const OLDER = [...inFolders('older'), 'test/**/*.versions.test.ts']
 
 /**
