@@ -20,6 +20,12 @@ import { shareFailure } from './shared-failure.ts'
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
+/**
+ * Hit-for-miss: while another process holds the lease, or after a run that could not be stored either,
+ * this process asks for the lease at most this often.
+ */
+export const QUIET_MS = 100
+
 /** After this many runs without a usable result, every waiter runs the handler itself. */
 const MOST_ABANDONED = 3
 
@@ -42,7 +48,7 @@ export async function commit(
     case 'pass':
       if (result.remember) void tell(rt, grant, 'pass', () => rt.store.pass(grant, rt.passMs))
       else void giveBack(rt, grant)
-      return passOn(rt, key, result, since)
+      return passOn(rt, flight, result, since)
     case 'failure': {
       const { failure, error } = result
       rt.events.emit({ type: 'fill.failed', key, failure, error })
@@ -78,12 +84,14 @@ function isAwaited(rt: Runtime, { waiters, servedMeanwhile }: Flight): boolean {
 
 function passOn(
   rt: Runtime,
-  key: string,
+  { key, isPassing }: Flight,
   { reason, remember }: Extract<FillResult, { type: 'pass' }>,
   since: number,
 ): Resolution {
   rt.events.emit({ type: 'fill.passed', key, reason })
-  if (remember) rt.l1.put(key, passSlot(rt.clock.now(), rt.passMs), since)
+  // The first request after a response that could not be shared may fill; after two, only now and then.
+  const quietMs = isPassing ? QUIET_MS : 0
+  if (remember) rt.l1.put(key, passSlot(rt.clock.now(), rt.passMs, quietMs), since)
   return { type: 'pass', reason }
 }
 
@@ -237,7 +245,7 @@ export function keepToOurselves(
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified')
     return keepBriefly(rt, flight, owned(result), since, fillingSince)
-  if (result.type === 'pass') return passOn(rt, key, result, since)
+  if (result.type === 'pass') return passOn(rt, flight, result, since)
   if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result
   rt.events.emit({ type: 'fill.failed', key, failure, error })

@@ -3,6 +3,7 @@
 // may be stored, the commit ends the mark.
 
 import { passSlot } from '../l1/l1.ts'
+import { QUIET_MS } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import { giveUpLease } from './give-back.ts'
@@ -11,9 +12,6 @@ import type { Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 
 export const HIT_FOR_MISS: Resolution = { type: 'pass', reason: 'hit-for-miss' }
-
-/** While another process holds the lease, this process asks for it at most this often. */
-const QUIET_MS = 100
 
 export async function passAndTry(
   rt: Runtime,
