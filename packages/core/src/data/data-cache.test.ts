@@ -185,6 +185,18 @@ describe('set and delete', () => {
     await set
   })
 
+  it('resolve when their own commit takes longer than waitMs', async () => {
+    const { clock, store, stampede } = setUp()
+    const rates = stampede.cache('soon', { ttlMs: 1_000, waitMs: 0 })
+    const gate = new Gate()
+    store.next('commit', gate.delayReply)
+    const set = rates.set('k', 'new')
+    await settled()
+    await clock.advance(100)
+    gate.open()
+    expect(await set).toBe('new')
+  })
+
   it('resolve when a purge makes the value void at once, and store it not again', async () => {
     const { store, stampede, rates } = setUp()
     store.next('commit', async (work) => {
