@@ -927,6 +927,17 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
+  it('does not run for a client that has left meanwhile, and counts nothing', async () => {
+    const { cache } = await crowded({ waitMs: 500 })
+    const client = { gone: false }
+    const got = ask(cache, {}, target('second'), client)
+    client.gone = true
+    await clock.advance(500)
+    expect(got.by).toBe('cache')
+    expect(stampede.stats().unleased.running).toBe(1)
+    await clock.advance(30_000)
+  })
+
   it('its own run counts until its response ends, and not only until its head', async () => {
     const { cache, first } = await crowded({ waitMs: 500 })
     const got = ask(cache, {}, target('second'))

@@ -209,7 +209,9 @@ function respond<Native>(journey: Journey<Native>, resolution: Resolution): void
       return exchange.send(stale ?? waitedTooLong(config, miss))
     }
     case 'timed-out': {
-      if (config.afterWait === 'unavailable') return exchange.send(waitedTooLong(config, miss))
+      // The end of a response whose client left meanwhile would not be seen.
+      const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
+      if (isFinal) return exchange.send(waitedTooLong(config, miss))
       const onEnd = rt.places.force(rt.clock, config.originTimeoutMs)
       const watch = { onEnd, onInner: inside(journey) }
       return forward(exchange, config, miss, 'wait-timeout', watch)
