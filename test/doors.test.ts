@@ -25,7 +25,7 @@ const DOORS: Readonly<Record<string, string>> = {
     Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore
     LookupReply LookupRequest Mark newToken number optionError Position Reader readOptions
     Settlement SettleReply show StampedeStore StoredFrame StoreHooks storeInUse
-    storeUnavailable systemClock Timer unknownReply`,
+    storeUnavailable systemClock Timer unchecked unknownReply`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `

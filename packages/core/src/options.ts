@@ -90,6 +90,11 @@ export function callback<T>(): Reader<T | undefined> {
   }
 }
 
+/** A value that its user checks, or that needs no check. */
+export function unchecked<T = unknown>(fallback?: T): Reader<T> {
+  return (_where, value = fallback) => value as T
+}
+
 /** One of the choices; the first is the default. */
 export function choice<const T extends string>(...choices: readonly [T, ...T[]]): Reader<T> {
   return (where, value = choices[0]) => {

@@ -4,7 +4,7 @@ export { optionError, show, storeInUse, storeUnavailable, unknownReply } from '.
 export { driftMs } from './lease/drift.ts'
 export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
 export { newToken } from './lease/token.ts'
-export { choice, durationMs, number, type Reader, readOptions } from './options.ts'
+export { choice, durationMs, number, type Reader, readOptions, unchecked } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
 export type {
   BeginReply,

@@ -10,6 +10,7 @@ import {
   type Reader,
   readOptions,
   systemClock,
+  unchecked,
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
 
@@ -89,8 +90,8 @@ const COMMON = {
   },
   leaseMs: durationMs(10_000, SHORTEST_LEASE_MS),
   waitMs: waitMs(30_000),
-  clock: (_where: string, value: unknown = systemClock) => value as Clock,
-  random: (_where: string, value: unknown = Math.random) => value as () => number,
+  clock: unchecked<Clock>(systemClock),
+  random: unchecked<() => number>(Math.random),
 }
 const LOCKS = {
   ...COMMON,
@@ -114,7 +115,7 @@ const ACQUIRE = {
     if (value === undefined || value instanceof AbortSignal) return value
     throw optionError(where, value, 'pass an AbortSignal')
   },
-  within: (_where: string, value: unknown) => value as Lease | undefined,
+  within: unchecked<Lease | undefined>(),
 } satisfies Record<keyof AcquireOptions, Reader>
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {

@@ -10,7 +10,16 @@ import {
   earlyRefresh,
   jitter,
 } from '../flight/policy.ts'
-import { bytes, callback, choice, durationMs, flag, type Reader, readOptions } from '../options.ts'
+import {
+  bytes,
+  callback,
+  choice,
+  durationMs,
+  flag,
+  type Reader,
+  readOptions,
+  unchecked,
+} from '../options.ts'
 import { readTags } from '../tags.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { WHERE } from './cache-config.ts'
@@ -149,7 +158,7 @@ type Tags<Native, NativeResponse> =
   | ((request: Native, response: NativeResponse) => readonly string[])
 
 const OPTIONS = {
-  stampede: (_where: string, value: unknown) => value,
+  stampede: unchecked(),
   ttlMs: durationMs(undefined, 1),
   overrideHeaders: flag(false),
   staleWhileRevalidateMs: durationMs(0),

@@ -120,31 +120,13 @@ describe('a fill', () => {
     expect(again.now).not.toBe('pending')
   })
 
-  it.each(ENDS)('that is %s answers whoever asks while it lands', async (_, result) => {
-    const { rt } = setUp(NO_L1)
-    const { caller, origin } = scripted()
-    const asked: Array<{ now: unknown }> = []
-    const ask = () => asked.push(outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller))))
-    ask()
-    await settled()
-    origin.run(0).resolve(result)
-    for (const _step of STEPS) {
-      ask()
-      await Promise.resolve()
-    }
-    for (let i = 0; i < 3; i++) {
-      await settled()
-      for (const run of origin.runs) run.resolve(result)
-    }
-    await settled()
-    expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
-  })
-
-  it.each(ENDS)(
-    'that is %s without a store answers whoever asks while it lands',
-    async (_, result) => {
+  describe.each([
+    ['', false],
+    [' without a store', true],
+  ])('that is%s', (_how, isAway) => {
+    it.each(ENDS)('%s answers whoever asks while it lands', async (_, result) => {
       const { rt, store } = setUp(NO_L1)
-      store.always = refuse
+      if (isAway) store.always = refuse
       const { caller, origin } = scripted()
       const asked: Array<{ now: unknown }> = []
       const ask = () => asked.push(outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller))))
@@ -161,8 +143,8 @@ describe('a fill', () => {
       }
       await settled()
       expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
-    },
-  )
+    })
+  })
 
   it('found fresh answers whoever asks while it lands', async () => {
     const { rt } = setUp(NO_L1)

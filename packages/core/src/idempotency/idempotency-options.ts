@@ -13,6 +13,7 @@ import {
   type Reader,
   readOptions,
   readStrings,
+  unchecked,
 } from '../options.ts'
 import type { Attempt } from './attempt.ts'
 import type { AttemptPolicy } from './claim.ts'
@@ -106,7 +107,7 @@ const MIB = 1024 * 1024
 /** `maxHoldMs` cannot be shorter than the lease: its default and its least value depend on it. */
 const ATTEMPTS = {
   leaseMs: durationMs(30_000, 100),
-  maxHoldMs: (_where: string, value: unknown) => value,
+  maxHoldMs: unchecked(),
   retentionMs: durationMs(86_400_000, 1_000),
   maxAttempts: number(3, { min: 1, max: 1_000, unit: 'attempts' }),
   onBusy: readOnBusy,
@@ -115,12 +116,12 @@ const onLeaseExpired: Reader<'takeover' | 'uncertain'> = choice('takeover', 'unc
 const JOB = {
   ...ATTEMPTS,
   onLeaseExpired,
-  scope: (_where: string, value: unknown) => value,
-  input: (_where: string, value: unknown) => value,
+  scope: unchecked(),
+  input: unchecked(),
 }
 const OPTIONS = {
   ...ATTEMPTS,
-  stampede: (_where: string, value: unknown) => value,
+  stampede: unchecked(),
   scope: readScope,
   required: readRequired,
   methods: readMethods,
