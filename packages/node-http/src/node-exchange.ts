@@ -163,7 +163,8 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     const { req, res, next } = this.#visit
     this.begun = true
     const showConditionals = hideConditionals(req, observer.conditions)
-    const capture = openCapture(res, atHead(observer, showConditionals), this.#natives)
+    const mayCut = showConditionals !== undefined
+    const capture = openCapture(res, atHead(observer, showConditionals), this.#natives, mayCut)
     this.goneIf(() => capture.isLeft())
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)

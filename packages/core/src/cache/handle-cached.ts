@@ -12,7 +12,7 @@
 // | commit   | ../flight/commit.ts         | writes the entry under its fence, settles the waiters   |
 // | respond  | respond.ts                  | an entry becomes a response: Age, 304, 206, stale       |
 
-import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
 import { peek } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { coalesce, fromL1 } from '../flight/resolve.ts'
@@ -43,27 +43,97 @@ import {
   waitedTooLong,
   wishOf,
 } from './respond.ts'
-import { type OriginRun, runOrigin } from './run-origin.ts'
+import { type OriginOrder, runOrigin } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
 
-/** Everything about one request that the stages after admission need. */
-interface Journey<Native> {
+/** One request on its way. As a caller of `flight/`, it runs the handler if it has to lead. */
+class Journey<Native> implements Caller {
+  /** Request fields in the key of the last lookup, as earlier responses named them. */
+  names: readonly string[] = []
+  /** The key of the last lookup. */
+  key: string
+  /** Entries for other requests that lookups have found. */
+  mismatches = 0
+  /** Responses that were cut before this client got the first byte. */
+  cuts = 0
+  /** The end of this client's own run of the handler, if it led. */
+  running: Promise<unknown> | undefined
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
   readonly exchange: Exchange<Native>
+  /** The key without what earlier responses named. */
   readonly plainKey: string
   readonly wish: RequestDirectives | undefined
-  /** Request fields in the key of the last lookup, as earlier responses named them. */
-  names: readonly string[]
-  /** The key of the last lookup. */
-  key: string
-  /** Entries for other requests that lookups have found. */
-  mismatches: number
-  /** Responses that were cut before this client got the first byte. */
-  cuts: number
-  /** The end of this client's own run of the handler, if it led. */
-  running: Promise<unknown> | undefined
+
+  constructor(
+    rt: Runtime,
+    config: CacheConfig<Native>,
+    index: VaryIndex,
+    exchange: Exchange<Native>,
+    plainKey: string,
+  ) {
+    this.rt = rt
+    this.config = config
+    this.index = index
+    this.exchange = exchange
+    this.plainKey = plainKey
+    this.key = plainKey
+    this.wish = wishOf(config, exchange.request)
+  }
+
+  get takesLive(): boolean {
+    return takesLive(this.exchange, this.config)
+  }
+
+  takesStale(held: HeldEntry): boolean {
+    const { rt, config, exchange } = this
+    return staleReply(rt, exchange.request, config, held, 'soft-timeout') !== undefined
+  }
+
+  isGone(): boolean {
+    return this.exchange.isGone?.() ?? false
+  }
+
+  likeness(): string {
+    return likenessOf(this.exchange.request)
+  }
+
+  hidesFields(): boolean {
+    return !asksForWhole(this.exchange.request.headers)
+  }
+
+  async lead(lead: Lead): Promise<FillResult> {
+    const { exchange, config } = this
+    const reason = lead.previous === undefined ? missOf(this) : 'stale'
+    const result = await this.#runOrigin(lead, reason, true, (observer) => {
+      const run = exchange.runOrigin(config.audit ? audited(exchange, config, observer) : observer)
+      this.running = run
+      return run
+    })
+    return this.isGone() && mayComeFromDeparture(result)
+      ? { type: 'abandoned', clientLeft: true }
+      : result
+  }
+
+  refresh(lead: Lead): Promise<FillResult> {
+    return watchRefresh(this.exchange, this.config, lead, (start) =>
+      this.#runOrigin(lead, 'stale', false, start),
+    )
+  }
+
+  #runOrigin(
+    lead: Lead,
+    reason: OriginOrder['reason'],
+    forClient: boolean,
+    start: OriginOrder['start'],
+  ): Promise<FillResult> {
+    const { rt, config, plainKey, exchange } = this
+    const { request } = exchange
+    const allowsEtag: OriginOrder['allowsEtag'] = (natives) =>
+      exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
+    return runOrigin(rt, { request, plainKey, config, lead, reason, forClient, allowsEtag, start })
+  }
 }
 
 const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
@@ -84,9 +154,7 @@ export function handleCached<Native>(
     if (ready !== undefined) return exchange.sendReady(ready)
   }
   exchange.prepare?.()
-  const wish = wishOf(config, request)
-  const rest = { names: [], key: plainKey, mismatches: 0, cuts: 0, running: undefined }
-  return lookUp({ rt, config, index, exchange, plainKey, wish, ...rest })
+  return lookUp(new Journey(rt, config, index, exchange, plainKey))
 }
 
 /** The request takes no part. An unsafe one still makes stored responses obsolete. */
@@ -110,8 +178,7 @@ function lookUp<Native>(journey: Journey<Native>): void | Promise<void> {
   journey.key = key
   const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
   if (fillsNothing) return respondStored(journey)
-  const caller = callerOf(journey)
-  const resolution = fromL1(rt, key, config, caller) ?? coalesce(rt, key, config, caller)
+  const resolution = fromL1(rt, key, config, journey) ?? coalesce(rt, key, config, journey)
   if (!(resolution instanceof Promise)) return respond(journey, resolution)
   return resolution.then((later) => respond(journey, later))
 }
@@ -133,48 +200,6 @@ function lookUpVariant<Native>(
 /** `fwd` of a miss (RFC 9211 §2.2). */
 function missOf<Native>({ names }: Journey<Native>): 'uri-miss' | 'vary-miss' {
   return names.length === 0 ? 'uri-miss' : 'vary-miss'
-}
-
-function callerOf<Native>(journey: Journey<Native>): Caller {
-  const { rt, config, exchange, plainKey } = journey
-  const { request } = exchange
-  const reason = (lead: Lead) => (lead.previous === undefined ? missOf(journey) : 'stale')
-  const isGone = () => exchange.isGone?.() ?? false
-  const allowsEtag: OriginRun['allowsEtag'] = (natives) =>
-    exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
-  return {
-    takesLive: takesLive(exchange, config),
-    takesStale: (held) => staleReply(rt, request, config, held, 'soft-timeout') !== undefined,
-    isGone,
-    likeness: () => likenessOf(request),
-    hidesFields: () => !asksForWhole(request.headers),
-    async lead(lead: Lead): Promise<FillResult> {
-      const result = await runOrigin(rt, {
-        ...{ request, plainKey, config, allowsEtag, lead },
-        reason: reason(lead),
-        forClient: true,
-        start: (observer) => {
-          const run = exchange.runOrigin(
-            config.audit ? audited(exchange, config, observer) : observer,
-          )
-          journey.running = run
-          return run
-        },
-      })
-      return isGone() && mayComeFromDeparture(result)
-        ? { type: 'abandoned', clientLeft: true }
-        : result
-    },
-    refresh: (lead: Lead): Promise<FillResult> =>
-      watchRefresh(exchange, config, lead, (start) =>
-        runOrigin(rt, {
-          ...{ request, plainKey, config, allowsEtag, lead },
-          reason: 'stale',
-          forClient: false,
-          start,
-        }),
-      ),
-  }
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
+import { asksForWhole } from './fresh-hit.ts'
 import { unsatisfiable } from './respond.ts'
 
 export interface LeaderHead extends CapturedHead {
@@ -30,14 +31,12 @@ export interface LeaderHead extends CapturedHead {
   readonly wallNow: number
 }
 
-const HIDDEN = ['if-none-match', 'if-modified-since', 'range']
-
 /** Undefined: the client gets the 200. */
 export function leaderReply(
   request: RequestView,
   head: LeaderHead,
 ): Reply | PartOfBody | undefined {
-  const isPlain = HIDDEN.every((name) => request.headers[name] === undefined)
+  const isPlain = asksForWhole(request.headers)
   if (isPlain || request.method !== 'GET' || head.status !== 200) return undefined
   return unchanged(request, head) ?? partOf(request, head)
 }

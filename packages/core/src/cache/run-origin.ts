@@ -1,7 +1,7 @@
 // Stage: runs the handler for one request and judges the head of its response before it leaves.
 // Waiters are released as soon as the head says that the response is not for them.
 
-import type { Made, StoredResponse } from '../entry/entry.ts'
+import type { StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -35,7 +35,7 @@ import { withSubjects } from './subjects.ts'
 import type { Asked } from './validate.ts'
 import { ask, conditionsOf, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
 
-export interface OriginRun {
+export interface OriginOrder {
   readonly request: RequestView
   /** The key without what varies. */
   readonly plainKey: string
@@ -43,7 +43,7 @@ export interface OriginRun {
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
-  /** The answer goes to the client of `request`; a refresh has none. */
+  /** The response goes to the client of `request`. A refresh has no client. */
   readonly forClient: boolean
   /** Whether the app's own settings allow an ETag that its handler did not set. */
   readonly allowsEtag: (natives: Natives | undefined) => boolean
@@ -51,67 +51,234 @@ export interface OriginRun {
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
 
-export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> {
-  const run = { ...ordered }
-  const { request, lead } = run
-  let inner: InnerCache | undefined
-  const asked = ask(lead, request)
+export function runOrigin(rt: Runtime, order: OriginOrder): Promise<FillResult> {
   return new Promise((resolve) => {
-    let verdict: Storable | NotStorable | undefined
-    let minted: HeaderList = []
-    let headAt = 0
-    const observer: OriginObserver = {
-      conditions: asked?.conditions,
-      maxBodyBytes: run.config.maxBodyBytes,
-      live: liveOf(run, () => ({ verdict, minted, headAt })),
-      onInner(met) {
-        if (met.keyOf(request) === run.plainKey) {
-          inner = met
-          run.config = withRulesOf(run.config, met)
-          return undefined
-        }
-        resolve(refused(LEFT_TO_INNER, 200))
-        const { reason: detail } = LEFT_TO_INNER
-        return statusField(run.config, { type: 'forward', reason: run.reason, detail })
-      },
-      onHead(head, whole, natives) {
-        const { config } = run
-        headAt = rt.clock.now()
-        const about = head.status === 304 ? asked : undefined
-        const meant = about === undefined ? head : meantBy(about, head, rt.clock.wallNow())
-        verdict = meant ? judgeHead(meant, request, config, rt.clock.wallNow()) : MISMATCH
-        if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
-        if (meant && verdict.store && !lead.isLate)
-          verdict = subjectsOf(run, verdict, meant, natives, inner)
-        if (!verdict.store) resolve(refused(verdict, head.status))
-        if (about !== undefined) {
-          const reply = replyUnchanged(rt, run, about, head, meant, detailOf(run, verdict))
-          return { action: 'replace', reply }
-        }
-        minted = mint(run, verdict, head, whole, natives)
-        return decide(rt, run, verdict, head, whole, minted)
-      },
-    }
-    const failed = (error: unknown): OriginEnd => ({ type: 'failed', status: 500, error })
-    void run
-      .start(observer)
-      .catch(failed)
-      .then((end) => resolve(resultOf(rt, run, verdict, end, minted, asked, headAt)))
+    const run = new OriginRun(rt, order, resolve)
+    order.start(run).then(run.ended, run.failed)
   })
 }
 
-/** The names that either of two caches gives it: who purges need not know which of them keeps it. */
-function subjectsOf(
-  { request, config }: OriginRun,
-  verdict: Storable,
-  head: CapturedHead,
-  natives: Natives | undefined,
-  inner: InnerCache | undefined,
-): Storable | NotStorable {
-  const named = withSubjects(verdict, head, request, config, natives)
-  if (inner === undefined || !named.store) return named
-  return withSubjects(named, head, request, inner.config as CacheConfig<never>, inner.natives)
+/** One run of the handler. An adapter calls it with the head; wrappers copy it with `{ ...run, onHead }`. */
+class OriginRun implements OriginObserver {
+  readonly conditions: HeaderList | undefined
+  readonly maxBodyBytes: number
+  readonly live: LiveSink | undefined
+  readonly #rt: Runtime
+  readonly #order: OriginOrder
+  readonly #resolve: (result: FillResult) => void
+  readonly #asked: Asked | undefined
+  /** The options, with the rules of an inner cache if there is one. */
+  #config: CacheConfig<never>
+  #inner: InnerCache | undefined
+  #verdict: Storable | NotStorable | undefined
+  /** The entity tag that the response gets here and in the store, if it has none. */
+  #minted: HeaderList = NONE
+  /** Time of the head. Age and lifetimes count from here. */
+  #headAt = 0
+
+  constructor(rt: Runtime, order: OriginOrder, resolve: (result: FillResult) => void) {
+    const { lead, request, config } = order
+    this.#rt = rt
+    this.#order = order
+    this.#resolve = resolve
+    this.#config = config
+    this.#asked = ask(lead, request)
+    this.conditions = this.#asked?.conditions
+    this.maxBodyBytes = config.maxBodyBytes
+    this.live = config.collapse === 'stream' ? this.#liveSink() : undefined
+  }
+
+  readonly onInner = (met: InnerCache): HeaderList | undefined => {
+    const { request, plainKey, reason } = this.#order
+    if (met.keyOf(request) === plainKey) {
+      this.#inner = met
+      this.#config = withRulesOf(this.#config, met)
+      return undefined
+    }
+    this.#resolve(refused(LEFT_TO_INNER, 200))
+    return statusField(this.#config, { type: 'forward', reason, detail: LEFT_TO_INNER.reason })
+  }
+
+  readonly onHead = (head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision => {
+    const { request, lead } = this.#order
+    const wallNow = this.#rt.clock.wallNow()
+    this.#headAt = this.#rt.clock.now()
+    const about = head.status === 304 ? this.#asked : undefined
+    const meant = about === undefined ? head : meantBy(about, head, wallNow)
+    let verdict = meant ? judgeHead(meant, request, this.#config, wallNow) : MISMATCH
+    if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
+    if (meant && verdict.store && !lead.isLate) verdict = this.#named(verdict, meant, natives)
+    this.#verdict = verdict
+    if (!verdict.store) this.#resolve(refused(verdict, head.status))
+    if (about !== undefined) {
+      const run = { request, config: this.#config }
+      const reply = replyUnchanged(this.#rt, run, about, head, meant, this.#detail(verdict))
+      return { action: 'replace', reply }
+    }
+    this.#minted = this.#mint(verdict, head, whole, natives)
+    return this.#decide(verdict, head, whole, wallNow)
+  }
+
+  readonly ended = (end: OriginEnd): void => this.#resolve(this.#resultOf(end))
+
+  readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
+
+  /** With the tags that either of two caches gives it, so a purge need not know which of them keeps it. */
+  #named(
+    verdict: Storable,
+    head: CapturedHead,
+    natives: Natives | undefined,
+  ): Storable | NotStorable {
+    const { request } = this.#order
+    const named = withSubjects(verdict, head, request, this.#config, natives)
+    const inner = this.#inner
+    if (inner === undefined || !named.store) return named
+    return withSubjects(named, head, request, inner.config as CacheConfig<never>, inner.natives)
+  }
+
+  /** After originTimeoutMs the fill was given up. What comes then is for this client only. */
+  #isStored(verdict: Storable | NotStorable): boolean {
+    const { lead } = this.#order
+    return verdict.store && lead.fence !== '' && !lead.isLate
+  }
+
+  /** Why the response is not stored, if it is not. */
+  #detail(verdict: Storable | NotStorable): Detail | undefined {
+    if (!verdict.store) return verdict.reason
+    if (this.#isStored(verdict)) return undefined
+    return this.#order.lead.isLate ? 'origin-timeout' : 'store-unavailable'
+  }
+
+  #mint(
+    verdict: Storable | NotStorable,
+    head: CapturedHead,
+    whole: Uint8Array | undefined,
+    natives: Natives | undefined,
+  ): HeaderList {
+    const { mintEtag: mints, maxBodyBytes } = this.#config
+    const tooLarge = whole !== undefined && whole.byteLength > maxBodyBytes
+    if (!mints || tooLarge || !this.#isStored(verdict)) return NONE
+    if (!this.#order.allowsEtag(natives)) return NONE
+    const etag = mintEtag(head, whole, this.#order.lead.fence)
+    return etag === undefined ? NONE : [['etag', etag]]
+  }
+
+  /** Where the body goes while it arrives, for clients that read along (`collapse: 'stream'`). */
+  #liveSink(): LiveSink | undefined {
+    return liveSink(this.#order.lead, this.#config.maxBodyBytes, (head) => {
+      const verdict = this.#verdict
+      if (!verdict?.store) return undefined
+      const entry = this.#entryOf(verdict, head, new Uint8Array(), this.#minted)
+      return { entry, freshMs: verdict.freshMs, bornAt: this.#headAt }
+    })
+  }
+
+  #decide(
+    verdict: Storable | NotStorable,
+    head: CapturedHead,
+    whole: Uint8Array | undefined,
+    wallNow: number,
+  ): HeadDecision {
+    const { request, lead, reason, forClient } = this.#order
+    const config = this.#config
+    const { status } = head
+    const capture = verdict.store
+    if (!verdict.store && verdict.failure) {
+      const reply = staleReply(this.#rt, request, config, lead.previous, status)
+      if (reply !== undefined) return { action: 'replace', reply }
+    }
+    const stored = this.#isStored(verdict) || undefined
+    const detail = this.#detail(verdict)
+    const cacheStatus = statusField(config, { type: 'forward', reason, status, stored, detail })
+    const varies = capture && config.compress?.varies(head) === true
+    const add = [...this.#minted, ...(varies ? VARY : NONE), ...cacheStatus]
+    const seen = {
+      status,
+      headers: head.headers,
+      store: capture,
+      added: add,
+      cacheStatus,
+      whole,
+      wallNow,
+    }
+    const instead = forClient ? leaderReply(request, seen) : undefined
+    return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
+  }
+
+  #resultOf(end: OriginEnd): FillResult {
+    if (end.type === 'failed') return failedRun(end)
+    if (end.type === 'not-captured') {
+      if (end.reason === 'incomplete') return { type: 'abandoned' }
+      // An adapter declines a response that became one client's own: mostly a cookie was set with the head.
+      const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
+      return { type: 'pass', reason, remember: true }
+    }
+    const verdict = this.#verdict
+    if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
+    if (end.type === 'replaced') return this.#unchanged(verdict, end.head)
+    const entry = this.#entryOf(verdict, end.head, end.body, this.#minted, end.kind)
+    const lifetimes = this.#lifetimes(verdict, entry)
+    return { type: 'store', entry, lifetimes, bornAt: this.#headAt }
+  }
+
+  /** The stored body, with the fields that the 304 updates. */
+  #unchanged(verdict: Storable, head: CapturedHead): FillResult {
+    const asked = this.#asked
+    const meant = asked && meantBy(asked, head, this.#rt.clock.wallNow())
+    if (asked === undefined || meant === undefined) return { type: 'abandoned' }
+    const { previous, stored } = asked
+    const updated = this.#entryOf(verdict, meant, stored.body, NONE, stored.kind)
+    const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
+    if (subjects.length > MOST_SUBJECTS)
+      return { type: 'pass', reason: 'too-many-tags', remember: true }
+    const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
+    const lifetimes = this.#lifetimes(verdict, entry)
+    return { type: 'not-modified', previous, entry, lifetimes, bornAt: this.#headAt }
+  }
+
+  #lifetimes(
+    { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
+    entry: StoredResponse,
+  ): Lifetimes {
+    const { keepMs: configured, jitter } = this.#config
+    const keepMs = configured > 0 && conditionsOf(entry).length > 0 ? configured : 0
+    const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
+    return spread(windows, jitter, this.#rt.random)
+  }
+
+  #entryOf(
+    { initialAgeMs, varyNames, subjects }: Storable,
+    { status, headers }: CapturedHead,
+    body: Uint8Array,
+    minted: HeaderList,
+    kind?: BodyKind,
+  ): StoredResponse {
+    const { request, lead } = this.#order
+    const own = headerValues(headers, OWN_FIELD)
+    const { target, host } = request
+    const query = target.indexOf('?')
+    const path = canonicalPath(query === -1 ? target : target.slice(0, query))
+    const made = { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
+    return {
+      type: 'response',
+      status,
+      fields: toFields([...storableHeaders(headers), ...minted]),
+      body,
+      initialAgeMs,
+      vary: selectFields(varyNames, request.headers),
+      made,
+      minted: minted.length > 0 || undefined,
+      own: own.length > 0 ? own.join(', ') : undefined,
+      kind,
+    }
+  }
 }
+
+const NONE: HeaderList = []
+const VARY: HeaderList = [['vary', 'Accept-Encoding']]
+
+/** Each 304 may name more; beyond this the whole is asked for, which says all of them anew. */
+const MOST_SUBJECTS = 512
 
 const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
 
@@ -125,81 +292,6 @@ function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
     previous !== undefined &&
     previous.entry.body.byteLength > 0
   )
-}
-
-/** After originTimeoutMs the fill was given up; what comes is this client's only. */
-function isStored({ lead }: OriginRun, verdict: Storable | NotStorable): boolean {
-  return verdict.store && lead.fence !== '' && !lead.isLate
-}
-
-/** Why it is not stored, if it is not. */
-function detailOf(run: OriginRun, verdict: Storable | NotStorable): Detail | undefined {
-  if (!verdict.store) return verdict.reason
-  if (isStored(run, verdict)) return undefined
-  return run.lead.isLate ? 'origin-timeout' : 'store-unavailable'
-}
-
-/** The entity tag that the response gets here and in the store, if it has none. */
-function mint(
-  run: OriginRun,
-  verdict: Storable | NotStorable,
-  head: CapturedHead,
-  whole: Uint8Array | undefined,
-  natives: Natives | undefined,
-): HeaderList {
-  const { config, lead } = run
-  const tooLarge = whole !== undefined && whole.byteLength > config.maxBodyBytes
-  if (!config.mintEtag || tooLarge || !isStored(run, verdict)) return []
-  if (!run.allowsEtag(natives)) return []
-  const etag = mintEtag(head, whole, lead.fence)
-  return etag === undefined ? [] : [['etag', etag]]
-}
-
-interface HeadSeen {
-  readonly verdict: Storable | NotStorable | undefined
-  readonly minted: HeaderList
-  /** Time of the head; age and lifetimes count from here. */
-  readonly headAt: number
-}
-
-/** Where the body goes while it arrives, for clients that read along (`collapse: 'stream'`). */
-function liveOf(run: OriginRun, seen: () => HeadSeen): LiveSink | undefined {
-  if (run.config.collapse !== 'stream') return undefined
-  return liveSink(run.lead, run.config.maxBodyBytes, (head) => {
-    const { verdict, minted, headAt } = seen()
-    if (!verdict?.store) return undefined
-    const entry = entryOf(run, verdict, head, new Uint8Array(), minted)
-    return { entry, freshMs: verdict.freshMs, bornAt: headAt }
-  })
-}
-
-function decide(
-  rt: Runtime,
-  run: OriginRun,
-  verdict: Storable | NotStorable,
-  head: CapturedHead,
-  whole: Uint8Array | undefined,
-  minted: HeaderList,
-): HeadDecision {
-  if (!verdict.store && verdict.failure) {
-    const reply = staleReply(rt, run.request, run.config, run.lead.previous, head.status)
-    if (reply !== undefined) return { action: 'replace', reply }
-  }
-  const status = statusField(run.config, {
-    type: 'forward',
-    reason: run.reason,
-    status: head.status,
-    stored: isStored(run, verdict) || undefined,
-    detail: detailOf(run, verdict),
-  })
-  const varies = verdict.store && run.config.compress?.varies(head)
-  const vary: HeaderList = varies ? [['vary', 'Accept-Encoding']] : []
-  const add = [...minted, ...vary, ...status]
-  const seen = { ...head, added: add, cacheStatus: status, whole, wallNow: rt.clock.wallNow() }
-  const instead = run.forClient
-    ? leaderReply(run.request, { ...seen, store: verdict.store })
-    : undefined
-  return { action: 'send', capture: verdict.store, add, remove: OWN_FIELDS, instead }
 }
 
 function refused(verdict: NotStorable, status: number): FillResult {
@@ -220,97 +312,10 @@ function isOfTheResource(reason: string, status: number): boolean {
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
-function resultOf(
-  rt: Runtime,
-  run: OriginRun,
-  verdict: Storable | NotStorable | undefined,
-  end: OriginEnd,
-  minted: HeaderList,
-  asked: Asked | undefined,
-  headAt: number,
-): FillResult {
-  if (end.type === 'failed') {
-    const { status, error } = end
-    if (status < 500) {
-      return { type: 'pass', reason: 'status', remember: isOfTheResource('status', status) }
-    }
-    const message = `the origin failed with status ${status}`
-    return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
+function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): FillResult {
+  if (status < 500) {
+    return { type: 'pass', reason: 'status', remember: isOfTheResource('status', status) }
   }
-  if (end.type === 'not-captured') {
-    if (end.reason === 'incomplete') return { type: 'abandoned' }
-    // An adapter declines a response that became one client's own: mostly a cookie was set with the head.
-    const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
-    return { type: 'pass', reason, remember: true }
-  }
-  if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
-  if (end.type === 'replaced') return unchanged(rt, run, verdict, end.head, asked, headAt)
-  const entry = entryOf(run, verdict, end.head, end.body, minted, end.kind)
-  const lifetimes = lifetimesOf(rt, run, verdict, entry)
-  return { type: 'store', entry, lifetimes, bornAt: headAt }
-}
-
-/** The body that is stored, and of the rest what the 304 says. */
-function unchanged(
-  rt: Runtime,
-  run: OriginRun,
-  verdict: Storable,
-  head: CapturedHead,
-  asked: Asked | undefined,
-  headAt: number,
-): FillResult {
-  const meant = asked && meantBy(asked, head, rt.clock.wallNow())
-  if (asked === undefined || meant === undefined) return { type: 'abandoned' }
-  const { previous, stored } = asked
-  const updated = entryOf(run, verdict, meant, stored.body, [], stored.kind)
-  const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
-  if (subjects.length > MOST_SUBJECTS)
-    return { type: 'pass', reason: 'too-many-tags', remember: true }
-  const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
-  const lifetimes = lifetimesOf(rt, run, verdict, entry)
-  return { type: 'not-modified', previous, entry, lifetimes, bornAt: headAt }
-}
-
-/** Each 304 may name more; beyond this the whole is asked for, which says all of them anew. */
-const MOST_SUBJECTS = 512
-
-function lifetimesOf(
-  rt: Runtime,
-  { config }: OriginRun,
-  { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
-  entry: StoredResponse,
-): Lifetimes {
-  const keepMs = conditionsOf(entry).length > 0 ? config.keepMs : 0
-  const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-  return spread(windows, config.jitter, rt.random)
-}
-
-function entryOf(
-  run: OriginRun,
-  { initialAgeMs, varyNames, subjects }: Storable,
-  head: CapturedHead,
-  body: Uint8Array,
-  minted: HeaderList,
-  kind?: BodyKind,
-): StoredResponse {
-  const own = headerValues(head.headers, OWN_FIELD)
-  return {
-    type: 'response',
-    status: head.status,
-    fields: toFields([...storableHeaders(head.headers), ...minted]),
-    body,
-    initialAgeMs,
-    vary: selectFields(varyNames, run.request.headers),
-    made: madeFor(run, subjects),
-    ...(minted.length > 0 && { minted: true as const }),
-    ...(own.length > 0 && { own: own.join(', ') }),
-    ...(kind && { kind }),
-  }
-}
-
-function madeFor({ request, lead }: OriginRun, subjects: readonly string[] = []): Made {
-  const { target, host } = request
-  const end = target.indexOf('?')
-  const path = canonicalPath(end === -1 ? target : target.slice(0, end))
-  return { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
+  const message = `the origin failed with status ${status}`
+  return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }

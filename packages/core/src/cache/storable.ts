@@ -25,7 +25,7 @@ export interface Storable {
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
   /** Its tags and groups, once they were asked for. */
-  readonly subjects?: readonly string[]
+  readonly subjects: readonly string[]
 }
 
 export interface NotStorable {
@@ -59,12 +59,18 @@ export function judgeHead<Native>(
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')
+  const { staleWhileRevalidateS, staleIfErrorS } = said.cc
+  const mayBeStale = staleWindowsAllowed(said.cc)
   return {
     store: true,
     freshMs,
-    ...staleWindows(said.cc, config),
+    staleWhileRevalidateMs: mayBeStale
+      ? windowMs(staleWhileRevalidateS, config.staleWhileRevalidateMs)
+      : 0,
+    staleIfErrorMs: mayBeStale ? windowMs(staleIfErrorS, config.staleIfErrorMs) : 0,
     initialAgeMs: ageMs,
     varyNames: chosenBy(head.headers, vary),
+    subjects: NO_SUBJECTS,
   }
 }
 
@@ -157,19 +163,12 @@ function lifetimeMs<Native>(
   return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
 }
 
-/** RFC 5861 §3 and §4 before configuration, RFC 9111 §4.2.4 before both. */
-function staleWindows<Native>(
-  cc: CacheControl,
-  config: CacheConfig<Native>,
-): Pick<Storable, 'staleWhileRevalidateMs' | 'staleIfErrorMs'> {
-  if (!staleWindowsAllowed(cc)) return { staleWhileRevalidateMs: 0, staleIfErrorMs: 0 }
-  const window = (seconds: number | undefined, configured: number) =>
-    seconds === undefined ? configured : Math.min(seconds * 1000, LONGEST_MS)
-  return {
-    staleWhileRevalidateMs: window(cc.staleWhileRevalidateS, config.staleWhileRevalidateMs),
-    staleIfErrorMs: window(cc.staleIfErrorS, config.staleIfErrorMs),
-  }
+/** A stale window: RFC 5861 §3 and §4 before the option. RFC 9111 §4.2.4 comes before both. */
+function windowMs(seconds: number | undefined, configured: number): number {
+  return seconds === undefined ? configured : Math.min(seconds * 1000, LONGEST_MS)
 }
+
+const NO_SUBJECTS: readonly string[] = []
 
 /** Placeholder for the request's own host, which may not be valid in a URL. */
 const OWN_HOST = 'own.invalid'

@@ -19,15 +19,14 @@ export function withSubjects(
   config: CacheConfig<never>,
   natives: Natives | undefined,
 ): Storable | NotStorable {
-  const origin = originOf(request)
-  const subjects = new Set([
-    ...(verdict.subjects ?? []),
-    ...responseTags(head.headers).map(tagSubject),
-    ...cacheGroups(head.headers).map((group) => groupSubject(origin, group)),
-  ])
-  if (subjects.size > MOST_TAGS) return TOO_MANY
+  const named = responseTags(head.headers)
+  const groups = cacheGroups(head.headers)
   const tags = askForTags(config, 'tags', natives)
   if (tags === undefined) return { store: false, reason: 'tags', failure: false }
+  if (named.length + groups.length + tags.length === 0) return verdict
+  const subjects = new Set(verdict.subjects)
+  for (const tag of named) subjects.add(tagSubject(tag))
+  for (const group of groups) subjects.add(groupSubject(originOf(request), group))
   for (const tag of tags) subjects.add(tagSubject(tag))
   return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects] }
 }

@@ -14,8 +14,8 @@ export interface Made {
   /** Its tags and groups (`ports/subject.ts`). */
   readonly subjects: readonly string[]
   /** Of a response: the path, as canonicalPath gives it, and the authority, in lower case. */
-  readonly path?: string
-  readonly host?: string
+  readonly path?: string | undefined
+  readonly host?: string | undefined
 }
 
 /** Nothing is known of it; a purge of everything is about it. */
@@ -33,10 +33,10 @@ export interface StoredResponse {
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
   readonly made: Made
   /** Its ETag is of ours: the app does not know it. */
-  readonly minted?: true
+  readonly minted?: true | undefined
   /** What it said to this cache alone (OWN_FIELD). */
-  readonly own?: string
-  readonly kind?: BodyKind
+  readonly own?: string | undefined
+  readonly kind?: BodyKind | undefined
 }
 
 /** A value of getOrSet, as the JSON it was written in, or raw bytes. */

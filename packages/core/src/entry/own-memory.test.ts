@@ -43,7 +43,7 @@ describe('strings', () => {
       parsed,
     }
     for (const entry of [response, value, { ...response, made: UNKNOWN_ORIGIN }]) {
-      const own = withOwnStrings(entry)
+      const own = withOwnStrings(entry, entry.made.tookMs)
       expect(own).toEqual(entry)
       expect(own.made).not.toBe(entry.made)
       expect(own.body).toBe(entry.body)

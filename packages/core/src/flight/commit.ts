@@ -1,13 +1,13 @@
 // Stage: the result of a fill is committed under its fence, passed on, or shared as a failure.
 // Returns what the waiters of this process get.
 
-import { freshnessAt, type HeldEntry, holdFor } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry, holdFor, type StoredEntry } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
 import { holdSlot, type L1Hold, passSlot } from '../l1/l1.ts'
 import { leftOf } from '../l1/validity.ts'
-import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
+import { CONFIRMED_FOR_MS, type Grant, type Lifetimes } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
@@ -128,7 +128,8 @@ async function commitEntry(
 ): Promise<Shared> {
   const { grant, since } = leased
   const { key, fence } = grant
-  let made = owned(timed(agedTo(result, rt.clock.now()), leased.previous, startedAt))
+  const tookMs = smoothed(result, leased.previous, startedAt)
+  let made = agedTo(owned(result, tookMs), rt.clock.now())
   const isVoid = () => rt.marks.judge(made.entry.made) === 'void'
   const refused = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
@@ -183,18 +184,19 @@ function agedTo(made: Made, now: number): Made {
   const elapsedMs = Math.ceil(Math.max(0, now - made.bornAt))
   if (elapsedMs === 0) return made
   const { entry } = made
-  return {
-    ...made,
-    entry:
-      entry.type === 'value' ? entry : { ...entry, initialAgeMs: entry.initialAgeMs + elapsedMs },
-    lifetimes: remaining(made.lifetimes, elapsedMs),
-    bornAt: made.bornAt + elapsedMs,
-  }
+  const aged =
+    entry.type === 'value' ? entry : { ...entry, initialAgeMs: entry.initialAgeMs + elapsedMs }
+  return madeOf(made, aged, remaining(made.lifetimes, elapsedMs), made.bornAt + elapsedMs)
 }
 
-/** What is kept holds no strings of the app's, nor of what they were read from. A slot copies the body. */
-function owned(made: Made): Made {
-  return { ...made, entry: withOwnStrings(made.entry) }
+/** The result with strings of its own. A slot copies the body. */
+function owned(made: Made, tookMs: number): Made {
+  return madeOf(made, withOwnStrings(made.entry, tookMs), made.lifetimes, made.bornAt)
+}
+
+function madeOf(made: Made, entry: StoredEntry, lifetimes: Lifetimes, bornAt: number): Made {
+  if (made.type === 'store') return { type: 'store', entry, lifetimes, bornAt }
+  return { type: 'not-modified', previous: made.previous, entry, lifetimes, bornAt }
 }
 
 function hitOf({ entry, lifetimes, bornAt }: Made, fence: string) {
@@ -225,13 +227,15 @@ const LONGEST_PART = 0.05
  * The smoothed and bounded duration of the fill, so that one slow run does not cause early
  * refreshes for ever.
  */
-function timed(made: Made, previous: HeldEntry | undefined, startedAt: number): Made {
-  const { entry, lifetimes, bornAt } = made
+function smoothed(
+  { bornAt, lifetimes }: Made,
+  previous: HeldEntry | undefined,
+  startedAt: number,
+): number {
   const elapsedMs = bornAt - startedAt
   const before = previous?.entry.made.tookMs
   const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
-  const tookMs = Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * LONGEST_PART)))
-  return { ...made, entry: { ...entry, made: { ...entry.made, tookMs } } }
+  return Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * LONGEST_PART)))
 }
 
 /** Without the store: waiters get the result, and L1 keeps it briefly. */
@@ -244,7 +248,7 @@ export function keepToOurselves(
 ): Shared {
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified')
-    return keepBriefly(rt, flight, owned(result), since, fillingSince)
+    return keepBriefly(rt, flight, owned(result, result.entry.made.tookMs), since, fillingSince)
   if (result.type === 'pass') return passOn(rt, flight, result, since)
   if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result

@@ -23,7 +23,7 @@ export async function passAndTry(
   rt.l1.put(key, passSlot(rt.clock.now(), forMs, quietMs), since)
   // A fill hides conditions and ranges from the handler, so these clients could lose a 304 or 206
   // to a run whose response will hardly be stored. They do not lead.
-  const leader = grant && flight.waiters.takeLeader(({ hidesFields }) => !hidesFields?.())
+  const leader = grant && flight.waiters.takeLeader((caller) => !caller.hidesFields?.())
   flight.waiters.settleAll(rt, HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {

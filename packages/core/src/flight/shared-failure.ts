@@ -44,8 +44,9 @@ function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure
 }
 
 /** A call without a request (`getOrSet`) is like any other. */
-function isLike({ likeness }: Caller, like: string): boolean {
-  return likeness === undefined || likeness() === like
+function isLike(caller: Caller, like: string): boolean {
+  const own = caller.likeness?.()
+  return own === undefined || own === like
 }
 
 /** Serves the failure that the store remembers, or the stale entry. */

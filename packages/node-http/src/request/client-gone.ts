@@ -152,10 +152,14 @@ export function watchLeft(res: ServerResponse): () => boolean {
   return () => left
 }
 
-/** A socket the other side closed has seen its end, or an error; one destroyed from here has not. */
+/**
+ * A socket that the other side closed has seen its end, or an error. One that was destroyed from
+ * here has not, or its error is that of the response.
+ */
 function leftByClient(res: ServerResponse): boolean {
   const { socket } = res
-  // HTTP/2 has none any more, and tells nothing else apart.
+  // HTTP/2 has no socket any more. There the layer sees each call of destroy().
   if (isHttp2(res)) return true
+  if (res.errored !== null && res.errored !== undefined) return false
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }

@@ -13,8 +13,9 @@ export function hideConditionals(
   req: IncomingMessage,
   shown: HeaderList = [],
 ): (() => void) | undefined {
-  const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
-  if (present.length === 0 && shown.length === 0) return undefined
+  const isHidden = (name: string): boolean => req.headers[name] !== undefined
+  if (shown.length === 0 && !HIDDEN.some(isHidden)) return undefined
+  const present = HIDDEN.filter(isHidden)
   const { rawHeaders } = req
   const headers = unwatched(req.headers)
   // Distinct values are optional to have: HTTP/2 requests have none.

@@ -11,7 +11,7 @@ export class BodyCollector {
   bytes = 0
   readonly #maxBytes: number
   readonly #live: LiveFeed | undefined
-  #chunks: Buffer[] = []
+  #chunks: Uint8Array[] = []
 
   /** `live` is given each chunk, as long as it wants them. */
   constructor(maxBytes: number, live?: LiveFeed) {
@@ -32,10 +32,22 @@ export class BodyCollector {
       this.#live?.tooLarge()
     }
     if (!isChunk(chunk) || (!fits && this.#live?.active !== true)) return fits
-    const own = ownBytes(chunk, encoding)
-    if (fits) this.#chunks.push(own)
-    this.#live?.add(own)
+    this.#keep(ownBytes(chunk, encoding))
     return fits
+  }
+
+  /** As `add`, for bytes that only this collector has. */
+  addOwn(bytes: Uint8Array): boolean {
+    this.bytes += bytes.byteLength
+    const { fits } = this
+    if (fits) this.#keep(bytes)
+    else this.drop()
+    return fits
+  }
+
+  #keep(own: Uint8Array): void {
+    if (this.fits) this.#chunks.push(own)
+    this.#live?.add(own)
   }
 
   take(): Uint8Array {
@@ -54,10 +66,19 @@ function isChunk(chunk: unknown): chunk is string | Uint8Array {
 
 /** Always a copy: an app may use its buffer again as soon as write() has returned. */
 function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
-  if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
-  // Not of the pool: an entry of a view of the pool would be copied once more.
+  if (typeof chunk === 'string') return textBytes(chunk, encoding)
+  // Not from the pool: an entry would copy a view of the pool once more.
   const own = Buffer.allocUnsafeSlow(chunk.byteLength)
   own.set(chunk)
+  return own
+}
+
+/** The bytes of a string, in a buffer of their own. */
+function textBytes(text: string, encoding: unknown): Buffer {
+  const as = encodingOf(encoding)
+  if (as !== 'utf8' && as !== 'utf-8') return Buffer.from(text, as)
+  const own = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  own.write(text)
   return own
 }
 
@@ -67,9 +88,9 @@ export function chunkBytes(chunk: unknown, encoding: unknown): Uint8Array | unde
   return chunk instanceof Uint8Array ? chunk : undefined
 }
 
-/** What end() was given as the whole body; it may be the app's own buffer. */
+/** What end() was given as the whole body. Of a chunk of bytes it is the app's own buffer. */
 export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | undefined {
-  if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
+  if (typeof chunk === 'string') return textBytes(chunk, encoding)
   if (chunk === undefined || chunk === null || typeof chunk === 'function') return new Uint8Array()
   return chunk instanceof Uint8Array ? chunk : undefined
 }

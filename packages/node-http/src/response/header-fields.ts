@@ -19,21 +19,37 @@ export function hasField(fields: HeaderList, name: string): boolean {
   return fields.some(([key]) => key === name)
 }
 
+const NONE: HeaderList = []
+
+let dateText = ''
+let dateSecond = Number.NaN
+
+/** The current date as a field value, written once a second. */
+function currentDate(): string {
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    dateText = new Date(second * 1000).toUTCString()
+  }
+  return dateText
+}
+
 /**
- * The date of an answer that is to be kept and says none, to be sent and kept alike. Node would add one of its own, which it reads once
- * a second.
+ * The date of a stored response that has none, to be sent and stored alike. Node would add one of
+ * its own.
  */
 export function missingDate(fields: HeaderList): HeaderList {
-  return hasField(fields, 'date') ? [] : [['date', new Date().toUTCString()]]
+  return hasField(fields, 'date') ? NONE : [['date', currentDate()]]
 }
 
 /**
  * What a hit replays: the head without the fields that were there, with the same values, before the
- * origin ran (middlewares outside set them anew on each request), and with a date.
+ * origin ran, and with a date. Middlewares outside set these fields again on each request.
  */
 export function storedHead(status: number, fields: HeaderList, outer: HeaderList): CapturedHead {
-  const own = fields.filter(([name]) => !isSame(name, fields, outer))
-  return { status, headers: [...own, ...missingDate(fields)] }
+  const date = missingDate(fields)
+  const own = outer.length === 0 ? fields : fields.filter(([name]) => !isSame(name, fields, outer))
+  return { status, headers: date.length === 0 ? own : [...own, ...date] }
 }
 
 function isSame(name: string, fields: HeaderList, outer: HeaderList): boolean {
@@ -63,6 +79,11 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
  * merged with what outer middlewares set; every other field replaces its predecessor.
  */
 export function applyFields(res: ServerResponse, list: HeaderList): void {
+  if (list.length === 1) {
+    for (const [name, value] of list)
+      res.setHeader(name, combine(name, res.getHeader(name), [value]))
+    return
+  }
   for (const [name, values] of groupFields(list)) {
     res.setHeader(name, combine(name, res.getHeader(name), values))
   }
@@ -84,7 +105,12 @@ export function combine(
   if (present !== undefined && name === 'cache-status')
     return [present, ...values].flat().join(', ')
   if (present !== undefined && name === 'vary') return mergeVary([present, ...values].flat())
-  return values.length === 1 ? values.join() : [...values]
+  return single(values)
+}
+
+/** One value as a string, several as an array. */
+function single(values: readonly string[]): string | string[] {
+  return values.length === 1 ? (values[0] as string) : [...values]
 }
 
 function mergeVary(lines: ReadonlyArray<number | string>): string {
@@ -101,6 +127,6 @@ function mergeVary(lines: ReadonlyArray<number | string>): string {
 export function restoreFields(res: ServerResponse, fields: HeaderList): void {
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   for (const [name, values] of groupFields(fields)) {
-    res.setHeader(name, values.length === 1 ? values.join() : [...values])
+    res.setHeader(name, single(values))
   }
 }

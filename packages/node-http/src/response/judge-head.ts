@@ -57,29 +57,24 @@ export function judgeHead(
   if (decision.action === 'replace' && isSendable(decision.reply)) {
     return { replacement: decision.reply, of: storedHead(status, headers, outer) }
   }
-  const { capture, add, remove, instead } = decision.action === 'send' ? decision : UNANSWERED
-  const dated = capture && res.sendDate ? missingDate(headers) : []
-  const judged = {
-    stored: storedHead(status, [...headers, ...dated], outer),
-    keep: capture,
-    cookie: hasField(headers, 'set-cookie'),
+  const { capture: keep, add, remove, instead } = decision.action === 'send' ? decision : UNANSWERED
+  const dated = keep && res.sendDate ? missingDate(headers) : NO_FIELDS
+  const stored = storedHead(status, dated.length === 0 ? headers : [...headers, ...dated], outer)
+  const cookie = hasField(headers, 'set-cookie')
+  const all = dated.length === 0 ? add : [...add, ...dated]
+  if (instead === undefined || ('headers' in instead && !isSendable(instead))) {
+    return { args: editWriteHead(res, args, all, remove), stored, keep, cookie, cut: undefined }
   }
-  const all = [...add, ...dated]
-  if (instead === undefined || ('headers' in instead && !isSendable(instead)))
-    return { ...judged, args: editWriteHead(res, args, all, remove), cut: undefined }
-  if ('headers' in instead)
-    return {
-      ...judged,
-      args: headInstead(res, instead, outer),
-      cut: new BodyCut(0, 0, instead.body),
-    }
+  if ('headers' in instead) {
+    const cut = new BodyCut(0, 0, instead.body)
+    return { args: headInstead(res, instead, outer), stored, keep, cookie, cut }
+  }
   const { start, end } = instead
-  return {
-    ...judged,
-    args: headOfPart(res, args, instead, all, remove),
-    cut: new BodyCut(start, end),
-  }
+  const cut = new BodyCut(start, end)
+  return { args: headOfPart(res, args, instead, all, remove), stored, keep, cookie, cut }
 }
+
+const NO_FIELDS: HeaderList = []
 
 /** Puts the head of a 304 or 416 in the place of the handler's. */
 function headInstead(res: ServerResponse, reply: Reply, outer: HeaderList): readonly unknown[] {

@@ -3,6 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
 import { Departure } from '../request/client-gone.ts'
+import { isHttp2 } from '../request/http2.ts'
 import { BodyCollector, wholeBody } from './body.ts'
 import { setsCookie } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
@@ -11,7 +12,7 @@ import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
-import { chunkFor, discardWrite, writeReply } from './write-response.ts'
+import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
 
 export interface ResponseCapture {
   /** Resolves as soon as the outcome is known, be it before the end of the body. */
@@ -43,7 +44,13 @@ export class ResponseLayer implements ResponseCapture {
   #probing = false
   #ended = false
 
-  constructor(res: ServerResponse, observer: CaptureObserver, natives?: Natives) {
+  /** `mayCut`: core may send another head or a part in place of the handler's response. */
+  constructor(
+    res: ServerResponse,
+    observer: CaptureObserver,
+    natives: Natives | undefined,
+    mayCut: boolean,
+  ) {
     this.#res = res
     this.#observer = observer
     this.#natives = natives
@@ -52,7 +59,7 @@ export class ResponseLayer implements ResponseCapture {
     })
     this.#hold = observer.beforeEnd && new EndHold(res, observer.beforeEnd.bind(observer))
     this.#methods = new WrappedMethods(res)
-    this.#outer = fieldsOf(res.getHeaders())
+    this.#outer = res.getHeaderNames().length === 0 ? [] : fieldsOf(res.getHeaders())
     this.#live = observer.live && new LiveFeed(observer.live)
     this.#body = new BodyCollector(observer.maxBodyBytes, this.#live)
     const shared = this.#live && readersOf(this.#live, res, () => this.#decline('incomplete'))
@@ -62,7 +69,7 @@ export class ResponseLayer implements ResponseCapture {
       givenUp: (piped: boolean) => this.#givenUp(piped),
     }
     this.#departure = new Departure(res, on, observer.patienceMs)
-    this.#install(res)
+    this.#install(res, mayCut)
   }
 
   isLeft(): boolean {
@@ -73,12 +80,24 @@ export class ResponseLayer implements ResponseCapture {
     this.#decline('declined')
   }
 
-  /** One by one: engines know the shape that comes of it. */
-  #install(res: OwnMethods): void {
+  /**
+   * As few as possible. Express changes the prototype of a response, and each property added after
+   * that gives the object a hidden class of its own, which costs 5 µs or more.
+   */
+  #install(res: OwnMethods, mayCut: boolean): void {
     res.writeHead = this.#ownWriteHead
     res.write = (...args: unknown[]) => this.#write(args)
     res.end = (...args: unknown[]) => this.#end(args)
-    res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    const isHeld = this.#hold !== undefined
+    // Otherwise flushHeaders() calls writeHead(), which suffices.
+    if (mayCut || isHeld) res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    if (isHeld || isHttp2(this.#res) || this.#departure.gone) this.#watchDestroy()
+  }
+
+  /** A destroy() before the response was closed shows in the response and its socket. One after does not. */
+  #watchDestroy(): void {
+    const res: OwnMethods = this.#res
+    if (res.destroy !== this.#methods.original.destroy) return
     res.destroy = (...args: unknown[]) => {
       this.#departure.destroyedByApp()
       return this.#pass('destroy', args)
@@ -130,12 +149,19 @@ export class ResponseLayer implements ResponseCapture {
       else this.#decline('declined')
       throw error
     }
-    // Sessions outside us set their cookie while the head is written: then it is one client's answer.
-    const shared = this.#hold !== undefined || this.#head.cookie || !setsCookie(this.#res)
+    // Sessions outside us set their cookie while the head is written. The response is one client's then.
+    const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
     else this.#live?.open(this.#head.stored)
     return returned
+  }
+
+  /** Whether a layer outside us has set a cookie on the head that was sent with `args`. */
+  #hasNewCookie(args: readonly unknown[]): boolean {
+    const isAsJudged =
+      args === this.#head.args && isNodesWriteHead(this.#methods.original.writeHead)
+    return isAsJudged ? this.#res.hasHeader('set-cookie') : setsCookie(this.#res)
   }
 
   // Has an implied head judged before the layers outside us are entered, so that another answer can still go through them
@@ -166,11 +192,12 @@ export class ResponseLayer implements ResponseCapture {
 
   #end(args: readonly unknown[]): unknown {
     if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('end', args)
-    this.#openHead(this.#phase === 'head' ? wholeBody(args) : undefined)
+    const whole = this.#phase === 'head' ? wholeBody(args) : undefined
+    this.#openHead(whole)
     if (this.#isShut()) return discardWrite(args, this.#res)
-    if (this.#hold?.takes(args, this.#head.args)) return this.#endWhenTold(this.#hold, args)
+    if (this.#hold?.takes(args, this.#head.args)) return this.#endWhenTold(this.#hold, args, whole)
     const returned = this.#through('end', this.#outward('end', args))
-    this.#keep(args)
+    this.#keep(args, whole)
     this.#ended = true
     // Koa 3, seeing that its client is gone, ends without the body it has.
     if (this.#departure.gone && this.#body.bytes === 0) this.#decline('incomplete')
@@ -191,8 +218,8 @@ export class ResponseLayer implements ResponseCapture {
     return method === 'write' && this.#departure.gone ? true : returned
   }
 
-  #endWhenTold(hold: EndHold, args: readonly unknown[]): unknown {
-    this.#body.add(args[0], args[1])
+  #endWhenTold(hold: EndHold, args: readonly unknown[], whole: Uint8Array | undefined): unknown {
+    this.#collect(args, whole)
     this.#ended = true
     this.#departure.stop()
     const end = endOf(this.#head.stored, this.#body, this.#res.req.method)
@@ -208,8 +235,13 @@ export class ResponseLayer implements ResponseCapture {
     return this.#isShut() ? undefined : this.#through('flushHeaders', args)
   }
 
-  #isShut = (): boolean => this.#phase === 'replaced' || this.#hold?.active === true
-  #pass = (method: Method, args: readonly unknown[]): unknown => this.#methods.pass(method, args)
+  #isShut(): boolean {
+    return this.#phase === 'replaced' || this.#hold?.active === true
+  }
+
+  #pass(method: Method, args: readonly unknown[]): unknown {
+    return this.#methods.pass(method, args)
+  }
 
   /**
    * A copy where a layer outside us may change the chunk in place: the entry keeps the handler's
@@ -233,18 +265,29 @@ export class ResponseLayer implements ResponseCapture {
 
   /** If the app ended the response before it was closed, only its head may be missing. */
   #closed(): void {
+    this.#watchDestroy()
     if (!this.#ended) return
     this.#openHead()
     if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#head.args)
     this.#decline('detached')
   }
 
-  #keep([chunk, encoding]: readonly unknown[]): void {
+  #keep(args: readonly unknown[], whole?: Uint8Array): void {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
-    if (!this.#body.add(chunk, encoding)) this.#decline('too-large')
+    if (!this.#collect(args, whole)) this.#decline('too-large')
   }
 
-  #finish = (): void => this.#settle(endOf(this.#head.stored, this.#body, this.#res.req.method))
+  /** `whole`: the bytes of the chunk. Those of a string were made for us, and need no copy. */
+  #collect([chunk, encoding]: readonly unknown[], whole?: Uint8Array): boolean {
+    return whole !== undefined && typeof chunk === 'string'
+      ? this.#body.addOwn(whole)
+      : this.#body.add(chunk, encoding)
+  }
+
+  #finish(): void {
+    this.#settle(endOf(this.#head.stored, this.#body, this.#res.req.method))
+  }
+
   #decline(reason: 'declined' | 'too-large' | 'incomplete' | 'detached'): void {
     this.#settle({ type: 'not-captured', reason })
   }

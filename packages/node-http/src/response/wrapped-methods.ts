@@ -73,7 +73,8 @@ export class WrappedMethods {
     const res: OwnMethods = this.#res
     const { writeHead } = res
     const outermost = !this.inside
-    if (ownWriteHead !== undefined) res.writeHead = ownWriteHead
+    const isReplaced = ownWriteHead !== undefined && writeHead !== ownWriteHead
+    if (isReplaced) res.writeHead = ownWriteHead
     this.#depth += 1
     try {
       if (!outermost || this.#cut === undefined) return this.#call(method, args)
@@ -82,7 +83,7 @@ export class WrappedMethods {
       return returned
     } finally {
       this.#depth -= 1
-      if (res.writeHead === ownWriteHead) res.writeHead = writeHead
+      if (isReplaced && res.writeHead === ownWriteHead) res.writeHead = writeHead
     }
   }
 

@@ -75,7 +75,7 @@ function withoutFields(
   args: readonly unknown[],
   names: readonly string[],
 ): readonly unknown[] {
-  for (const name of names) res.removeHeader(name)
+  for (const name of names) if (res.hasHeader(name)) res.removeHeader(name)
   const index = headersIndex(args)
   const given = args[index]
   if (typeof given !== 'object' || given === null) return args

@@ -33,6 +33,11 @@ function leavesChunks(method: unknown): boolean {
   return method === nodeEnd || NODES_OWN.has(method)
 }
 
+/** Whether it is Node's own method for HTTP/1.1: no layer can add to the head that it is given. */
+export function isNodesWriteHead(method: unknown): boolean {
+  return method === takesArray
+}
+
 /** Whether a layer further out wraps `end`, and so may change the body. */
 export function isWrapped(res: ServerResponse): boolean {
   return !leavesChunks(res.end)
