@@ -7,7 +7,7 @@ import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
 import { holdSlot, type L1Hold, passSlot } from '../l1/l1.ts'
 import { leftOf } from '../l1/validity.ts'
-import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
+import { CONFIRMED_FOR_MS, type CommitReply, type Grant } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
@@ -137,6 +137,7 @@ async function commitEntry(
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
   if (isVoid() || isSpent(made.lifetimes)) {
     await giveBack(rt, grant)
+    reportCommit(result, 'fenced')
     if (isVoid()) return refused()
     rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
     return hitOf(made, fence)
@@ -153,6 +154,7 @@ async function commitEntry(
     slot = slotNow()
     reply = await send()
   }
+  reportCommit(result, reply)
   if (reply === 'fenced') return refused()
   if (reply === undefined) {
     void giveBack(rt, grant)
@@ -190,6 +192,11 @@ function agedTo(made: Made, now: number): Made {
     lifetimes: remaining(made.lifetimes, elapsedMs),
     bornAt: made.bornAt + elapsedMs,
   }
+}
+
+/** Tells the leader that asked for it, before the waiters are settled. */
+function reportCommit(made: Made, reply: CommitReply | undefined): void {
+  if (made.type === 'store') made.onCommit?.(reply)
 }
 
 /** What is kept holds no strings of the app's, nor of what they were read from. A slot copies the body. */
@@ -243,8 +250,10 @@ export function keepToOurselves(
   previous: HeldEntry | undefined,
 ): Shared {
   const { key, fillingSince } = flight
-  if (result.type === 'store' || result.type === 'not-modified')
+  if (result.type === 'store' || result.type === 'not-modified') {
+    reportCommit(result, undefined)
     return keepBriefly(rt, flight, owned(result), since, fillingSince)
+  }
   if (result.type === 'pass') return passOn(rt, flight, result, since)
   if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result

@@ -14,15 +14,17 @@ import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
 import { previousFrom, staysWaiting, withSoftTimeout } from './soft-timeout.ts'
+import type { Waiter } from './waiters.ts'
 
 export interface Runner {
   readonly caller: Caller
-  /** Nobody waits for this run: the stale answer went out already. */
-  readonly behind: boolean
+  /**
+   * The waiter that this run answers. It is settled when the run ends, however late. Undefined: the
+   * run is in the background.
+   */
+  readonly leader: Waiter | undefined
   /** Newcomers are served this entry meanwhile. */
   readonly serves?: HeldEntry
-  /** Told when the caller's own run ends, however late. */
-  readonly onOwnEnd: (result: FillResult) => void
 }
 
 export interface Run extends Runner {
@@ -47,8 +49,7 @@ export function chooseRunner(
   const leader = staysWaiting(flight, previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return undefined
-  const onOwnEnd = (result: FillResult) => leader?.settle({ type: 'led', result })
-  return { caller, behind: leader === undefined, onOwnEnd }
+  return { caller, leader }
 }
 
 export function fillAndCommit(
@@ -98,7 +99,8 @@ async function fillThenCommit(
 }
 
 export function fill(rt: Runtime, run: Run): Promise<FillResult> {
-  const { key, fence, originTimeoutMs, behind, caller } = run
+  const { key, fence, originTimeoutMs, leader, caller } = run
+  const behind = leader === undefined
   rt.events.emit({ type: 'fill.started', key, behind, fence })
   return new Promise((resolve) => {
     // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
@@ -111,7 +113,7 @@ export function fill(rt: Runtime, run: Run): Promise<FillResult> {
     void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
       timer.cancel()
       resolve(result)
-      run.onOwnEnd(result)
+      leader?.settle({ type: 'led', result })
     })
   })
 }
