@@ -30,6 +30,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
 import { staleReply, statusField } from './respond.ts'
+import { RunSlot } from './run-slot.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import type { Asked } from './validate.ts'
@@ -56,7 +57,9 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
   const { request, lead } = run
   let inner: InnerCache | undefined
   const asked = ask(lead, request)
-  return new Promise((resolve) => {
+  return new Promise((settle) => {
+    const slot = lead.keepSlot && new RunSlot(lead)
+    const resolve = slot === undefined ? settle : slot.before(settle)
     let verdict: Storable | NotStorable | undefined
     let minted: HeaderList = []
     let headAt = 0
@@ -64,6 +67,7 @@ export function runOrigin(rt: Runtime, ordered: OriginRun): Promise<FillResult> 
       conditions: asked?.conditions,
       maxBodyBytes: run.config.maxBodyBytes,
       live: liveOf(run, () => ({ verdict, minted, headAt })),
+      onEnd: slot?.onEnd,
       onInner(met) {
         if (met.keyOf(request) === run.plainKey) {
           inner = met

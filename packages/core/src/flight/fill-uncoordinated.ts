@@ -47,6 +47,7 @@ async function fillAlone(
       previous,
       since,
       publish: (live) => publish(rt, flight, live),
+      keepSlot: () => rt.places.force(rt.clock, policy.originTimeoutMs),
     })
   const result = attributed(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
   return keepToOurselves(rt, flight, result, since, previous)

@@ -10,6 +10,7 @@ import { publish } from '../stream/collapse.ts'
 import type { Live } from '../stream/live-body.ts'
 import { commit } from './commit.ts'
 import type { Flight } from './flight.ts'
+import type { Leave } from './origin-slots.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
@@ -36,6 +37,8 @@ export interface Run extends Runner {
   /** L1's sequence when that was read. */
   readonly since: number
   readonly publish: (live: Live) => boolean
+  /** Only without a lease. */
+  readonly keepSlot?: () => Leave
 }
 
 /** The first waiter, whose client has not left, or the refresher, as the one that runs the origin. */
@@ -123,6 +126,7 @@ class OriginLead implements Lead {
   readonly fence: string
   readonly asOf: Position
   readonly publish: Lead['publish']
+  readonly keepSlot: Lead['keepSlot']
   readonly #rt: Runtime
   readonly #run: Run
   #late: Error | undefined
@@ -134,6 +138,7 @@ class OriginLead implements Lead {
     this.fence = run.fence
     this.asOf = Math.max(rt.store.position, rt.marks.newest)
     this.publish = publish
+    this.keepSlot = run.keepSlot
   }
 
   get previous(): HeldEntry | undefined {

@@ -4,6 +4,7 @@ import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { Live, LiveReader } from '../stream/live-body.ts'
+import type { Leave } from './origin-slots.ts'
 
 /** What a leader is told when it is asked to run the origin. */
 export interface Lead {
@@ -22,6 +23,11 @@ export interface Lead {
   readonly signal: AbortSignal
   /** Shows an answer on its way to those who wait for it. False when they must not see it. */
   readonly publish?: ((live: Live) => boolean) | undefined
+  /**
+   * Without a lease: keeps the concurrency slot after the result, until the handler has ended. It
+   * lasts `originTimeoutMs` at most.
+   */
+  readonly keepSlot?: (() => Leave) | undefined
 }
 
 /** What came of running the origin, for everybody else. */
