@@ -162,6 +162,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
     const { req, res, next } = this.#visit
     this.begun = true
+    if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
     const mayCut = showConditionals !== undefined
     const capture = openCapture(res, atHead(observer, showConditionals), this.#natives, mayCut)

@@ -41,6 +41,8 @@ interface Run {
   head(answer?: Answer): void
   finish(): void
   end(end: OriginEnd): void
+  /** The whole response has left, which may be after `end`. */
+  close(): void
 }
 
 let clock: ManualClock
@@ -135,6 +137,7 @@ function run(
       head,
       end,
       finish: () => finish(),
+      close: () => observer.onEnd?.(),
       answer(answer) {
         head(answer)
         finish()
@@ -936,6 +939,33 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(got.by).toBe('cache')
     expect(stampede.stats().unleased.running).toBe(1)
     await clock.advance(30_000)
+  })
+
+  it('a run counts until its response ends, also if its head says that it cannot be shared', async () => {
+    const { cache, first } = await crowded()
+    const second = ask(cache, {}, target('second'))
+    await settled()
+    runs[0]?.head({ headers: { 'set-cookie': 'a=b' } })
+    await first.done
+    await settled()
+    expect(runs).toHaveLength(1)
+    expect(stampede.stats().unleased).toEqual({ running: 1, queued: 1 })
+    runs[0]?.close()
+    await settled()
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer({ body: 'two' })
+    await second.done
+    expect(stampede.stats().unleased).toEqual({ running: 0, queued: 0 })
+  })
+
+  it('a response that does not end counts for originTimeoutMs', async () => {
+    const { first } = await crowded({ originTimeoutMs: 5_000 })
+    runs[0]?.head({ headers: { 'set-cookie': 'a=b' } })
+    await first.done
+    await clock.advance(4_999)
+    expect(stampede.stats().unleased.running).toBe(1)
+    await clock.advance(1)
+    expect(stampede.stats().unleased.running).toBe(0)
   })
 
   it('its own run counts until its response ends, and not only until its head', async () => {

@@ -30,6 +30,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
 import { staleReply, statusField } from './respond.ts'
+import { RunSlot } from './run-slot.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import type { Asked } from './validate.ts'
@@ -52,8 +53,9 @@ export interface OriginOrder {
 }
 
 export function runOrigin(rt: Runtime, order: OriginOrder): Promise<FillResult> {
-  return new Promise((resolve) => {
-    const run = new OriginRun(rt, order, resolve)
+  return new Promise((settle) => {
+    const slot = order.lead.keepSlot && new RunSlot(order.lead)
+    const run = new OriginRun(rt, order, slot === undefined ? settle : slot.before(settle), slot)
     order.start(run).then(run.ended, run.failed)
   })
 }
@@ -63,6 +65,7 @@ class OriginRun implements OriginObserver {
   readonly conditions: HeaderList | undefined
   readonly maxBodyBytes: number
   readonly live: LiveSink | undefined
+  readonly onEnd: (() => void) | undefined
   readonly #rt: Runtime
   readonly #order: OriginOrder
   readonly #resolve: (result: FillResult) => void
@@ -76,7 +79,12 @@ class OriginRun implements OriginObserver {
   /** Time of the head. Age and lifetimes count from here. */
   #headAt = 0
 
-  constructor(rt: Runtime, order: OriginOrder, resolve: (result: FillResult) => void) {
+  constructor(
+    rt: Runtime,
+    order: OriginOrder,
+    resolve: (result: FillResult) => void,
+    slot: RunSlot | undefined,
+  ) {
     const { lead, request, config } = order
     this.#rt = rt
     this.#order = order
@@ -85,6 +93,7 @@ class OriginRun implements OriginObserver {
     this.#asked = ask(lead, request)
     this.conditions = this.#asked?.conditions
     this.maxBodyBytes = config.maxBodyBytes
+    this.onEnd = slot?.onEnd
     this.live = config.collapse === 'stream' ? this.#liveSink() : undefined
   }
 

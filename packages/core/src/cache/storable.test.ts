@@ -39,6 +39,7 @@ describe('the lifetime', () => {
       staleIfErrorMs: 0,
       initialAgeMs: 0,
       varyNames: [],
+      subjects: [],
     })
   })
 

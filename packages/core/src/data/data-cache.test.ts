@@ -1,5 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createStampede, type DataCacheOptions, type Serializer, type Stampede } from '../index.ts'
+import {
+  createStampede,
+  type DataCache,
+  type DataCacheOptions,
+  type Serializer,
+  type Stampede,
+} from '../index.ts'
+import type { Fault } from '../testing/idempotency-doubles.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -15,6 +22,18 @@ function setUp() {
   const stampede = createStampede({ store, clock, random: () => 0 })
   open.push(stampede)
   return { clock, store, stampede, rates: stampede.cache('rates', { ttlMs: 1_000 }) }
+}
+
+/** The same cache in two processes. */
+function two(options: Partial<DataCacheOptions> = {}) {
+  const stores = sharedStores()
+  const clock = new ManualClock()
+  const [a, b] = [stores.a, stores.b].map((store) => {
+    const stampede = createStampede({ store, clock, random: () => 0 })
+    open.push(stampede)
+    return stampede.cache('n', { ttlMs: 1_000, ...options })
+  }) as [DataCache, DataCache]
+  return { a, b, clock, stores }
 }
 
 const optionError = (message: string) =>
@@ -62,20 +81,14 @@ describe('a cache', () => {
 
 describe('get', () => {
   it('gives what is stored, from memory or the store, and takes no lease', async () => {
-    const stores = sharedStores()
-    const clock = new ManualClock()
-    const [a, b] = [stores.a, stores.b].map((store) => {
-      const stampede = createStampede({ store, clock, random: () => 0 })
-      open.push(stampede)
-      return stampede.cache('n', { ttlMs: 1_000, staleWhileRevalidateMs: 1_000 })
-    })
-    expect(await a?.get('k')).toBeUndefined()
-    await a?.getOrSet('k', () => 'value')
-    expect([await a?.get('k'), await b?.get('k')]).toEqual(['value', 'value'])
+    const { a, b, clock } = two({ staleWhileRevalidateMs: 1_000 })
+    expect(await a.get('k')).toBeUndefined()
+    await a.getOrSet('k', () => 'value')
+    expect([await a.get('k'), await b.get('k')]).toEqual(['value', 'value'])
     await clock.advance(1_500)
-    expect(await b?.get('k')).toBe('value')
+    expect(await b.get('k')).toBe('value')
     await clock.advance(1_000)
-    expect(await b?.get('k')).toBeUndefined()
+    expect(await b.get('k')).toBeUndefined()
   })
 
   it('gives nothing while the store is away', async () => {
@@ -131,21 +144,15 @@ describe('set and delete', () => {
   })
 
   it('store the value although another process begins a fill after the purge', async () => {
-    const stores = sharedStores()
-    const clock = new ManualClock()
-    const [a, b] = [stores.a, stores.b].map((store) => {
-      const stampede = createStampede({ store, clock, random: () => 0 })
-      open.push(stampede)
-      return stampede.cache('n', { ttlMs: 1_000 })
-    })
+    const { a, b, stores } = two()
     let filled: Promise<unknown> | undefined
     stores.a.next('lookup', async (work) => {
-      filled = b?.getOrSet('k', () => 'other')
+      filled = b.getOrSet('k', () => 'other')
       await filled
       return work()
     })
-    expect(await a?.set('k', 'set')).toBe('set')
-    expect([await filled, await b?.get('k')]).toEqual(['other', 'set'])
+    expect(await a.set('k', 'set')).toBe('set')
+    expect([await filled, await b.get('k')]).toEqual(['other', 'set'])
   })
 
   it('give up after `waitMs` while another fills, and say so', async () => {
@@ -195,6 +202,46 @@ describe('set and delete', () => {
     await clock.advance(100)
     gate.open()
     expect(await set).toBe('new')
+  })
+
+  it('reject when the store is away during the commit, and purges may have been missed', async () => {
+    const { store, rates } = setUp()
+    const missed: Fault = async () => {
+      store.hooks.onForget(0)
+      return refuse(async () => {})
+    }
+    store.next('commit', missed).next('commit', missed)
+    await expect(rates.set('k', 'new')).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+    })
+  })
+
+  it('resolve when the value is stored, also if another fill left a stale one', async () => {
+    const { a, b, stores, clock } = two({ staleWhileRevalidateMs: 60_000 })
+    stores.a.next('lookup', async (work) => {
+      await b.getOrSet('k', () => 'other')
+      await clock.advance(1_500)
+      return work()
+    })
+    const gate = new Gate()
+    stores.a.next('commit', gate.delayReply)
+    let isSet = false
+    const set = a.set('k', 'new').then(() => (isSet = true))
+    while (!stores.a.calls.some((call) => call.startsWith('commit'))) await settled()
+    await settled()
+    const wasSet = isSet
+    gate.open()
+    await set
+    expect(wasSet).toBe(false)
+    expect(await b.get('k')).toBe('new')
+  })
+
+  it('start a fill that is not in the background', async () => {
+    const { stampede, rates } = setUp()
+    const started: boolean[] = []
+    stampede.on('fill.started', ({ behind }) => started.push(behind))
+    await rates.set('k', 'new')
+    expect(started).toEqual([false])
   })
 
   it('resolve when a purge makes the value void at once, and store it not again', async () => {

@@ -2,10 +2,11 @@
 
 import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'
 import { purgeKey } from '../flight/hints.ts'
-import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
+import type { Caller } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { dataKey } from '../ports/key.ts'
+import type { CommitReply } from '../ports/store.ts'
 import { Call, checkKey } from './get-or-set.ts'
 import type { Plan } from './get-or-set-options.ts'
 import { decodeData, type Serializer } from './value.ts'
@@ -29,30 +30,30 @@ export async function set<T>(
   // What cannot be stored or read purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
   const read = decodeData<T>(result.entry, serializer)
-  let hasRun = false
-  const store = async ({ asOf }: Lead): Promise<FillResult> => {
-    hasRun = true
-    const made = { ...result.entry.made, asOf }
-    return { ...result, entry: { ...result.entry, made }, bornAt: rt.clock.now() }
-  }
+  let onCommit: (reply: CommitReply | undefined) => void = () => {}
+  const committed = new Promise<CommitReply | undefined>((resolve) => {
+    onCommit = resolve
+  })
   const caller: Caller = {
-    waitsForCommit: true,
-    lead: store,
-    refresh: store,
-    // A purge that voids this value came after it, so the value is not stored again.
-    isGone: () => hasRun,
+    async lead({ asOf }) {
+      const entry = { ...result.entry, made: { ...result.entry.made, asOf } }
+      return { ...result, entry, bornAt: rt.clock.now(), onCommit }
+    },
+    // Another fill left a stale value after the purge, so `set` begins again.
+    refresh: async () => ({ type: 'abandoned' }),
   }
   const until = rt.clock.now() + plan.waitMs
   for (;;) {
     await purgeKey(rt, dataKey(key), false)
     const resolution = await resolve(rt, dataKey(key), plan, caller)
-    if (rt.closed && !hasRun) throw closedError()
-    if (resolution.type === 'timed-out') throw waitTimeout(key, plan.waitMs)
-    if (hasRun) {
-      const isStored = resolution.type !== 'hit' || resolution.held.fence !== ''
-      if (isStored) return read
+    if (resolution.type === 'led') {
+      // What fences the commit came after this value, so the value is not stored again.
+      if ((await committed) !== undefined) return read
       throw storeUnavailable(rt.store.name, 'set', new Error(NOT_STORED))
     }
-    if (rt.clock.now() >= until) throw waitTimeout(key, plan.waitMs)
+    if (rt.closed) throw closedError()
+    if (resolution.type === 'timed-out' || rt.clock.now() >= until) {
+      throw waitTimeout(key, plan.waitMs)
+    }
   }
 }

@@ -7,7 +7,7 @@ import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
 import { holdSlot, type L1Hold, passSlot } from '../l1/l1.ts'
 import { leftOf } from '../l1/validity.ts'
-import { CONFIRMED_FOR_MS, type Grant, type Lifetimes } from '../ports/store.ts'
+import { CONFIRMED_FOR_MS, type CommitReply, type Grant, type Lifetimes } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
@@ -138,6 +138,7 @@ async function commitEntry(
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
   if (isVoid() || isSpent(made.lifetimes)) {
     await giveBack(rt, grant)
+    reportCommit(result, 'fenced')
     if (isVoid()) return refused()
     rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
     return hitOf(made, fence)
@@ -154,6 +155,7 @@ async function commitEntry(
     slot = slotNow()
     reply = await send()
   }
+  reportCommit(result, reply)
   if (reply === 'fenced') return refused()
   if (reply === undefined) {
     void giveBack(rt, grant)
@@ -189,13 +191,20 @@ function agedTo(made: Made, now: number): Made {
   return madeOf(made, aged, remaining(made.lifetimes, elapsedMs), made.bornAt + elapsedMs)
 }
 
+/** Tells the leader that asked for it, before the waiters are settled. */
+function reportCommit(made: Made, reply: CommitReply | undefined): void {
+  if (made.type === 'store') made.onCommit?.(reply)
+}
+
 /** The result with strings of its own. A slot copies the body. */
 function owned(made: Made, tookMs: number): Made {
   return madeOf(made, withOwnStrings(made.entry, tookMs), made.lifetimes, made.bornAt)
 }
 
 function madeOf(made: Made, entry: StoredEntry, lifetimes: Lifetimes, bornAt: number): Made {
-  if (made.type === 'store') return { type: 'store', entry, lifetimes, bornAt }
+  if (made.type === 'store') {
+    return { type: 'store', entry, lifetimes, bornAt, onCommit: made.onCommit }
+  }
   return { type: 'not-modified', previous: made.previous, entry, lifetimes, bornAt }
 }
 
@@ -247,8 +256,10 @@ export function keepToOurselves(
   previous: HeldEntry | undefined,
 ): Shared {
   const { key, fillingSince } = flight
-  if (result.type === 'store' || result.type === 'not-modified')
+  if (result.type === 'store' || result.type === 'not-modified') {
+    reportCommit(result, undefined)
     return keepBriefly(rt, flight, owned(result, result.entry.made.tookMs), since, fillingSince)
+  }
   if (result.type === 'pass') return passOn(rt, flight, result, since)
   if (result.type === 'abandoned') return abandoned(rt, flight, result)
   const { failure, error } = result

@@ -2,7 +2,6 @@
 // and process. At most originConcurrency of them run at a time, and L1 keeps the response for a
 // moment.
 
-import { publish } from '../stream/collapse.ts'
 import { keepToOurselves, quiet } from './commit.ts'
 import { chooseRunner, fill } from './fill.ts'
 import type { Flight } from './flight.ts'
@@ -38,16 +37,8 @@ async function fillAlone(
   if (runner === undefined) return 'again'
   const since = rt.l1.sequence()
   flight.beginFill(rt)
-  const run = () =>
-    fill(rt, {
-      ...runner,
-      key,
-      originTimeoutMs: policy.originTimeoutMs,
-      fence: '',
-      previous,
-      since,
-      publish: (live) => publish(rt, flight, live),
-    })
+  const keepSlot = () => rt.places.force(rt.clock, policy.originTimeoutMs)
+  const run = () => fill(rt, flight, runner, { fence: '', previous, since, keepSlot })
   const result = attributed(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
   return keepToOurselves(rt, flight, result, since, previous)
 }

@@ -4,36 +4,39 @@
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import { leftOf } from '../l1/validity.ts'
+import type { HoldHooks } from '../lease/lease-keeper.ts'
 import { shownKey } from '../ports/shown-key.ts'
 import type { Position } from '../ports/store.ts'
 import { publish } from '../stream/collapse.ts'
-import type { Live } from '../stream/live-body.ts'
 import { commit } from './commit.ts'
 import type { Flight } from './flight.ts'
+import type { Leave } from './origin-slots.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { attributed } from './shared-failure.ts'
 import { previousFrom, staysWaiting, withSoftTimeout } from './soft-timeout.ts'
+import type { Waiter } from './waiters.ts'
 
 export interface Runner {
   readonly caller: Caller
-  /** Nobody waits for this run: the stale answer went out already. */
-  readonly behind: boolean
+  /**
+   * The waiter that this run answers. It is settled when the run ends, however late. Undefined: the
+   * run is in the background.
+   */
+  readonly leader: Waiter | undefined
   /** Newcomers are served this entry meanwhile. */
   readonly serves?: HeldEntry
-  /** Told when the caller's own run ends, however late. */
-  readonly onOwnEnd: (result: FillResult) => void
 }
 
-export interface Run extends Runner {
-  readonly key: string
-  readonly originTimeoutMs: number
+/** What a fill knows from its lookup. */
+export interface FillTerms {
   /** Empty when there is no lease. */
   readonly fence: string
   readonly previous: HeldEntry | undefined
   /** L1's sequence when that was read. */
   readonly since: number
-  readonly publish: (live: Live) => boolean
+  /** Only without a lease. */
+  readonly keepSlot: (() => Leave) | undefined
 }
 
 /** The first waiter, whose client has not left, or the refresher, as the one that runs the origin. */
@@ -47,8 +50,7 @@ export function chooseRunner(
   const leader = staysWaiting(flight, previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return undefined
-  const onOwnEnd = (result: FillResult) => leader?.settle({ type: 'led', result })
-  return { caller, behind: leader === undefined, onOwnEnd }
+  return { caller, leader }
 }
 
 export function fillAndCommit(
@@ -69,27 +71,13 @@ async function fillThenCommit(
 ): Promise<Shared> {
   const { key, policy } = flight
   const { grant, since, previous } = leased
-  const { leaseMs, originTimeoutMs } = policy
   rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
-  let isLost = false
-  const lost = () => {
-    isLost = true
-    rt.events.emit({ type: 'lease.lost', key, fence: grant.fence })
-  }
-  const hold = rt.keeper.hold(grant, leaseMs, { lost })
+  const terms = { fence: grant.fence, previous, since, keepSlot: undefined }
   const startedAt = rt.clock.now()
   flight.beginFill(rt, runner.serves)
-  const ran = await fill(rt, {
-    ...runner,
-    key,
-    originTimeoutMs,
-    fence: grant.fence,
-    previous,
-    since,
-    // What was lost will be refused: those who wait look again.
-    publish: (live) => !isLost && publish(rt, flight, live),
-  })
-  const result = attributed(flight, runner.caller, ran)
+  const work = new Fill(rt, flight, runner, terms)
+  const hold = rt.keeper.hold(grant, policy.leaseMs, work)
+  const result = attributed(flight, runner.caller, await work.run())
   // From here on the lease is ended by the commit itself.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)
@@ -97,46 +85,61 @@ async function fillThenCommit(
   return shared
 }
 
-export function fill(rt: Runtime, run: Run): Promise<FillResult> {
-  const { key, fence, originTimeoutMs, behind, caller } = run
-  rt.events.emit({ type: 'fill.started', key, behind, fence })
-  return new Promise((resolve) => {
-    // Behind, nobody sets the pace: a body too large to be kept would outrun everybody.
-    const lead = new OriginLead(rt, run, behind ? undefined : run.publish)
-    const timer = rt.clock.setTimer(originTimeoutMs, () => {
-      const error = originTimeout(shownKey(key), originTimeoutMs)
-      lead.end(error)
-      resolve({ type: 'failure', failure: { status: 504, message: error.message }, error })
-    })
-    void runSafely(() => (behind ? caller.refresh(lead) : caller.lead(lead))).then((result) => {
-      timer.cancel()
-      resolve(result)
-      run.onOwnEnd(result)
-    })
-  })
+/** Resolves when the result is known. The leader's own client may wait longer for its response. */
+export function fill(
+  rt: Runtime,
+  flight: Flight,
+  runner: Runner,
+  terms: FillTerms,
+): Promise<FillResult> {
+  return new Fill(rt, flight, runner, terms).run()
 }
 
-/** A class: an object with getters of its own would have a shape of its own, too. */
-class OriginLead implements Lead {
+/** One run of the origin: a deadline around what the caller does. The caller sees it as its `Lead`. */
+class Fill implements Lead, HoldHooks {
   readonly fence: string
   readonly asOf: Position
-  readonly publish: Lead['publish']
+  readonly keepSlot: Lead['keepSlot']
   readonly #rt: Runtime
-  readonly #run: Run
+  readonly #flight: Flight
+  readonly #runner: Runner
+  readonly #terms: FillTerms
+  #isLost = false
   #late: Error | undefined
   #abort: AbortController | undefined
 
-  constructor(rt: Runtime, run: Run, publish: Lead['publish']) {
+  constructor(rt: Runtime, flight: Flight, runner: Runner, terms: FillTerms) {
     this.#rt = rt
-    this.#run = run
-    this.fence = run.fence
+    this.#flight = flight
+    this.#runner = runner
+    this.#terms = terms
+    this.fence = terms.fence
     this.asOf = Math.max(rt.store.position, rt.marks.newest)
-    this.publish = publish
+    this.keepSlot = terms.keepSlot
+  }
+
+  run(): Promise<FillResult> {
+    const { key, policy } = this.#flight
+    const { clock, events } = this.#rt
+    const { caller, leader } = this.#runner
+    const behind = leader === undefined
+    events.emit({ type: 'fill.started', key, behind, fence: this.fence })
+    return new Promise((resolve) => {
+      const timer = clock.setTimer(policy.originTimeoutMs, () => {
+        resolve(this.#timedOut(originTimeout(shownKey(key), policy.originTimeoutMs)))
+      })
+      const ended = (result: FillResult): void => {
+        timer.cancel()
+        resolve(result)
+        leader?.settle({ type: 'led', result })
+      }
+      callerRun(caller, this, behind).then(ended, (error) => ended(failureOf(error)))
+    })
   }
 
   get previous(): HeldEntry | undefined {
-    const { key, since, previous } = this.#run
-    return leftOf(this.#rt, key, since, previous)
+    const { previous, since } = this.#terms
+    return previous && leftOf(this.#rt, this.#flight.key, since, previous)
   }
 
   get isLate(): boolean {
@@ -152,17 +155,34 @@ class OriginLead implements Lead {
     return this.#abort.signal
   }
 
-  end(error: Error): void {
+  /** A background run has no reader to set its pace, so a large body is not shown while it comes. */
+  get publish(): Lead['publish'] {
+    if (this.#runner.leader === undefined) return undefined
+    // After a loss the commit is refused, and the waiters look up again.
+    return (live) => !this.#isLost && publish(this.#rt, this.#flight, live)
+  }
+
+  lost(): void {
+    this.#isLost = true
+    this.#rt.events.emit({ type: 'lease.lost', key: this.#flight.key, fence: this.fence })
+  }
+
+  #timedOut(error: Error): FillResult {
     this.#late = error
     this.#abort?.abort(error)
+    return { type: 'failure', failure: { status: 504, message: error.message }, error }
   }
 }
 
-/** Callers do not reject; one that does all the same has failed, and takes nobody with it. */
-async function runSafely(run: () => Promise<FillResult>): Promise<FillResult> {
+/** Callers do not throw. One that does has failed, without an effect on the others. */
+function callerRun(caller: Caller, lead: Lead, behind: boolean): Promise<FillResult> {
   try {
-    return await run()
+    return behind ? caller.refresh(lead) : caller.lead(lead)
   } catch (error) {
-    return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
+    return Promise.resolve(failureOf(error))
   }
+}
+
+function failureOf(error: unknown): FillResult {
+  return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
 }

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { holdFor, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { holdFor } from '../entry/entry.ts'
 import { Events } from '../events.ts'
 import { createStampede } from '../stampede.ts'
 import { ManualClock } from '../testing/index.ts'
+import { entry, LIVES, POLICY } from '../testing/resolve-bench.ts'
 import { Flight } from './flight.ts'
 import type { Caller } from './resolution.ts'
 
@@ -56,27 +57,7 @@ describe('a crowd that waits for one key', () => {
 })
 
 const rt = { clock: new ManualClock(), events: new Events(), flights: new Map() }
-const POLICY = {
-  leaseMs: 5_000,
-  waitMs: 1_000,
-  originTimeoutMs: 30_000,
-  revalidate: 'background' as const,
-  earlyRefresh: 0,
-}
-const LIFETIMES = {
-  freshMs: 1_000,
-  staleWhileRevalidateMs: 0,
-  staleIfErrorMs: 0,
-  keepMs: 0,
-  physicalMs: 1_000,
-}
-const entry = {
-  type: 'value',
-  encoding: 'bytes',
-  body: Buffer.from('v'),
-  made: UNKNOWN_ORIGIN,
-} as const
-const PREVIOUS = holdFor(entry, '1', LIFETIMES, 0)
+const PREVIOUS = holdFor(entry, '1', LIVES, 0)
 const CALLER: Caller = {
   lead: async () => ({ type: 'abandoned' }),
   refresh: async () => ({ type: 'abandoned' }),

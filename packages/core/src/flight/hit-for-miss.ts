@@ -34,11 +34,7 @@ export async function passAndTry(
     rt,
     flight,
     { grant, since, previous: undefined },
-    {
-      caller: leader.caller,
-      behind: false,
-      onOwnEnd: (result) => leader.settle({ type: 'led', result }),
-    },
+    { caller: leader.caller, leader },
   )
 }
 

@@ -55,7 +55,7 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
     const early = flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
-      const found = await ask(rt, flight.key, requestOf(flight, early), early)
+      const found = await ask(rt, flight.key, wantedBy(flight, early), early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
       // token gives the same lease, if it is still ours. An early refresh does not ask again.
@@ -71,16 +71,17 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
   }
 }
 
-function requestOf(flight: Flight, early: HeldEntry | undefined): LookupRequest {
+/** What a lookup asks for, besides what the store is told about the copy of this process. */
+type Wanted = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
+
+function wantedBy(flight: Flight, early: HeldEntry | undefined): Wanted {
   const { token, policy, doubted } = flight
   const like = doubted && flight.waiters.first()?.caller.likeness?.()
-  return {
-    token,
-    leaseMs: policy.leaseMs,
-    ...(early && { early: true }),
-    ...(like && { like }),
-  }
+  return { token, leaseMs: policy.leaseMs, early: early !== undefined, like }
 }
+
+/** Only a read. */
+const PEEK: Wanted = { token: '', leaseMs: 0 }
 
 /** Reads without taking the lease: for HEAD, which cannot fill. */
 export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
@@ -90,7 +91,7 @@ export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefi
     rt.events.hit(key, 'l1', false)
     return copy
   }
-  const found = await ask(rt, key, { token: '', leaseMs: 0 })
+  const found = await ask(rt, key, PEEK)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
   return found.held
@@ -104,7 +105,7 @@ export async function dropUnreadable(
 ): Promise<void> {
   forget(rt, key)
   try {
-    await rt.store.lookup(key, { token: '', leaseMs: 0, outdated: { fence, soft: false } })
+    await rt.store.lookup(key, { ...PEEK, outdated: { fence, soft: false } })
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
   }
@@ -114,41 +115,41 @@ export async function dropUnreadable(
 async function ask(
   rt: Runtime,
   key: string,
-  request: LookupRequest,
+  { token, leaseMs, early, like }: Wanted,
   previous?: HeldEntry,
 ): Promise<Found> {
-  const known = knownCopy(rt, key, previous)
+  let { held: copy, knownFence, outdated } = knownCopy(rt, key, previous)
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
-  let copy = known?.held
-  let reply = await rt.store.lookup(key, { ...request, ...known?.about })
   for (let attempt = 0; ; attempt++) {
+    const request = { token, leaseMs, knownFence, outdated, like, early }
+    const reply = await rt.store.lookup(key, request)
     const read = readReply(rt, key, reply, copy, sentAt)
     // The entry is fresh for the store, but purged by subject. The store is told so, and asked
     // again.
     if (read.outdated === undefined || attempt === 2) return keep(rt, key, read.held, reply, since)
-    copy = read.outdated.soft ? read.held : undefined
-    const about = { outdated: read.outdated, ...(copy && { knownFence: copy.fence }) }
-    reply = await rt.store.lookup(key, { ...request, ...about })
+    outdated = read.outdated
+    copy = outdated.soft ? read.held : undefined
+    knownFence = copy?.fence
   }
 }
 
 /** The copy of this process, and what the store is told about it. */
-function knownCopy(
-  rt: Runtime,
-  key: string,
-  previous: HeldEntry | undefined,
-): { held: HeldEntry | undefined; about: Partial<LookupRequest> } | undefined {
+interface Known extends Pick<LookupRequest, 'knownFence' | 'outdated'> {
+  readonly held: HeldEntry | undefined
+}
+
+const NO_COPY: Known = { held: undefined, knownFence: undefined, outdated: undefined }
+
+function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): Known {
   const slot = rt.l1.get(key)
   const held = slot?.type === 'hold' ? slot.held : previous
-  if (held === undefined) return undefined
+  if (held === undefined) return NO_COPY
+  const { fence } = held
   const left = afterPurges(rt, held)
-  if (left === undefined) {
-    return { held: undefined, about: { outdated: { fence: held.fence, soft: false } } }
-  }
-  const about = { knownFence: held.fence }
-  if (left === held && rt.marks.judge(held.entry.made) === 'valid') return { held, about }
-  return { held, about: { ...about, outdated: { fence: held.fence, soft: true } } }
+  if (left === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
+  const isValid = left === held && rt.marks.judge(held.entry.made) === 'valid'
+  return { held, knownFence: fence, outdated: isValid ? undefined : { fence, soft: true } }
 }
 
 interface Read {

@@ -1,54 +1,27 @@
 // Runs that no lease stands for: no more at a time than originConcurrency, in the order of who came, and every place is given back.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, type Stampede } from '../index.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import type { Stampede } from '../index.ts'
+import { ScriptedOrigin, settled } from '../testing/index.ts'
+import { begin, clock, create, end, outcome, transcript } from '../testing/resolve-bench.ts'
 import { FaultyStore, refuse } from '../testing/store-doubles.ts'
 import { Places } from './origin-slots.ts'
 
-let clock: ManualClock
 let store: FaultyStore
 let stampede: Stampede
-let events: Transcript
 let origin: ScriptedOrigin<unknown>
 
 beforeEach(() => {
-  clock = new ManualClock()
+  begin()
   store = new FaultyStore()
   store.always = refuse
-  stampede = createStampede({ store, clock, random: () => 0, originConcurrency: 2 })
-  events = new Transcript().record(stampede)
+  stampede = create(store, { originConcurrency: 2 })
   origin = new ScriptedOrigin()
 })
+afterEach(end)
 
-/** Whatever a test did: no place is taken, nobody queues, and no timer runs. */
-afterEach(async () => {
-  await clock.advance(120_000)
-  expect(stampede.stats()).toMatchObject({
-    active: { flights: 0, leases: 0 },
-    unleased: { running: 0, queued: 0 },
-  })
-  expect(clock.timers).toBe(0)
-  await stampede.close()
-})
-
-interface Box {
-  now: unknown
-}
-
-/** What becomes of a call, without waiting for it. */
-function get(key: string, options = {}): Box {
-  const box: Box = { now: 'pending' }
-  stampede.getOrSet(key, origin.factory, { ttlMs: 1_000, jitter: 0, ...options }).then(
-    (value) => {
-      box.now = value
-    },
-    (error) => {
-      box.now = error.code ?? error.message
-    },
-  )
-  return box
-}
+const get = (key: string, options = {}) =>
+  outcome(stampede.getOrSet(key, origin.factory, { ttlMs: 1_000, jitter: 0, ...options }))
 
 const unleased = () => stampede.stats().unleased
 
@@ -67,7 +40,7 @@ describe('while the store is away', () => {
     await settled()
     expect(all.map(({ now }) => now)).toEqual(['for a', 'for b', 'for c', 'for d', 'for c'])
     expect(origin.calls).toBe(4)
-    expect(events.take().filter((line) => line === 'fill.queued')).toHaveLength(2)
+    expect(transcript.take().filter((line) => line === 'fill.queued')).toHaveLength(2)
   })
 
   it('a place is given back by a run that throws, and by one that does not end', async () => {
@@ -119,7 +92,7 @@ describe('while the store is away', () => {
     const covered = get('c', sie)
     await settled()
     expect(covered.now).toBe('old')
-    expect(events.take()).toContain('stale.served')
+    expect(transcript.take()).toContain('stale.served')
     expect(unleased().queued).toBe(0)
     await clock.advance(5_000)
     const uncovered = get('c', sie)
@@ -158,7 +131,7 @@ describe('while the store is away', () => {
     origin.run(2).resolve('for c')
     await settled()
     expect(all[2]?.now).toBe('for c')
-    expect(events.take()).toContain('lease.granted')
+    expect(transcript.take()).toContain('lease.granted')
   })
 
   it('closing ends every wait in bounded time', async () => {

@@ -2,18 +2,28 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { createStampede, type Stampede, type StampedeOptions } from '../index.ts'
-import { dataKey } from '../ports/key.ts'
-import type { LookupRequest } from '../ports/store.ts'
+import type { Stampede, StampedeOptions } from '../index.ts'
+import type { Lifetimes, LookupRequest } from '../ports/store.ts'
 import { runtimeOf } from '../stampede.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
+import { ScriptedOrigin, settled } from '../testing/index.ts'
+import {
+  POLICY as BENCH_POLICY,
+  begin,
+  clock,
+  create as createOn,
+  end,
+  KEY,
+  LIVES,
+  NO_L1,
+  outcome,
+  scripted,
+  transcript,
+} from '../testing/resolve-bench.ts'
 import { type FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 import type { Policy } from './policy.ts'
-import type { Caller, FillResult } from './resolution.ts'
+import type { FillResult } from './resolution.ts'
 import { resolve } from './resolve.ts'
 
-const KEY = dataKey('k')
-const NO_L1 = { l1: { maxBytes: 0 } }
 const EARLY = { ttlMs: 10_000, jitter: 0, earlyRefresh: 1 }
 /** What one run takes; at most a twentieth of the lifetime counts. */
 const TAKES_MS = 200
@@ -21,41 +31,29 @@ const TAKES_MS = 200
 const DRAWS = 1 - Math.exp(-10)
 const STEPS = Array.from({ length: 16 }, (_, i) => i)
 
-let clock: ManualClock
-let transcript: Transcript
 let stores: { a: FaultyStore; b: FaultyStore }
-let open: Stampede[]
 let chance: number
 let origin: ScriptedOrigin<unknown>
 
 beforeEach(() => {
-  clock = new ManualClock()
-  transcript = new Transcript()
+  begin()
   stores = sharedStores()
-  open = []
   chance = 0
   origin = new ScriptedOrigin()
 })
-
-afterEach(async () => {
+afterEach(() => {
   chance = 0
-  await clock.advance(60_000)
-  for (const stampede of open) expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
-  expect(clock.timers).toBe(0)
-  await Promise.all(open.map((stampede) => stampede.close()))
+  return end()
 })
 
-function create(store: FaultyStore, name: string, options: StampedeOptions = {}): Stampede {
-  const stampede = createStampede({ store, clock, random: () => chance, ...options })
-  open.push(stampede)
-  transcript.record(stampede, name)
-  return stampede
-}
+/** A process whose random numbers are `chance`. */
+const create = (of: 'a' | 'b', options: StampedeOptions = {}) =>
+  createOn(stores[of], { random: () => chance, ...options }, of)
 
 /** Two processes with a value of the same origin, `forMs` before its end. */
 async function filled({ forMs = 1_000, more = {}, options = {} as StampedeOptions } = {}) {
-  const a = create(stores.a, 'a', options)
-  const b = create(stores.b, 'b', options)
+  const a = create('a', options)
+  const b = create('b', options)
   const get = (from: Stampede, other = {}) =>
     from.getOrSet('k', origin.factory, { ...EARLY, ...more, ...other })
   const first = get(a)
@@ -68,19 +66,6 @@ async function filled({ forMs = 1_000, more = {}, options = {} as StampedeOption
   stores.a.calls.length = 0
   stores.b.calls.length = 0
   return { a, b, get }
-}
-
-function outcome<T>(promise: T | Promise<T>): { now: unknown } {
-  const box: { now: unknown } = { now: 'pending' }
-  Promise.resolve(promise).then(
-    (value) => {
-      box.now = value
-    },
-    (error: unknown) => {
-      box.now = error instanceof Error ? error.message : error
-    },
-  )
-  return box
 }
 
 describe('a fresh entry', () => {
@@ -164,8 +149,8 @@ describe('a fresh entry', () => {
   })
 
   it('is refreshed behind where stale ones are refreshed in the foreground', async () => {
-    const rt = runtimeOf(create(stores.a, 'a'))
-    const { caller, led } = scripted()
+    const rt = runtimeOf(create('a'))
+    const { caller, origin: led } = scripted()
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
     const first = resolve(rt, 'k', policy, caller)
     await clock.advance(TAKES_MS)
@@ -181,8 +166,8 @@ describe('a fresh entry', () => {
   })
 
   it('that turns out to be passed on is gone, for all', async () => {
-    const [a, b] = [runtimeOf(create(stores.a, 'a')), runtimeOf(create(stores.b, 'b'))]
-    const { caller, led } = scripted()
+    const [a, b] = [runtimeOf(create('a')), runtimeOf(create('b'))]
+    const { caller, origin: led } = scripted()
     const first = resolve(a, 'k', POLICY, caller)
     await clock.advance(TAKES_MS)
     led.run(0).resolve(STORE)
@@ -209,8 +194,8 @@ describe('a fresh entry', () => {
       { type: 'pass', reason: 'status', remember: false } as FillResult,
     ],
   ])('is not refreshed again at once after %s', async (_, result) => {
-    const rt = runtimeOf(create(stores.a, 'a'))
-    const { caller, led } = scripted()
+    const rt = runtimeOf(create('a'))
+    const { caller, origin: led } = scripted()
     const first = resolve(rt, 'k', POLICY, caller)
     await clock.advance(TAKES_MS)
     led.run(0).resolve(STORE)
@@ -364,7 +349,7 @@ describe('a failing early refresh', () => {
     await settled()
     origin.run(1).reject(new Error('down'))
     await settled()
-    expect(waiting.map(({ now }) => now)).toEqual(['down', 'the origin of "k" failed: down'])
+    expect(waiting.map(({ now }) => now)).toEqual(['down', 'ERR_STAMPEDE_ORIGIN_FAILED'])
     expect(origin.calls).toBe(2)
   })
 
@@ -520,7 +505,7 @@ describe('without L1', () => {
 
 describe('the time a run takes', () => {
   it('counts as a twentieth of the lifetime at most: one slow run is not refreshed on each hit', async () => {
-    const a = create(stores.a, 'a')
+    const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, EARLY)
     const first = get()
     await clock.advance(10_000)
@@ -541,8 +526,8 @@ describe('the time a run takes', () => {
   })
 
   it('is smoothed over refreshes, also those that find nothing changed', async () => {
-    const rt = runtimeOf(create(stores.a, 'a'))
-    const { caller, led, previous } = scripted()
+    const rt = runtimeOf(create('a'))
+    const { caller, origin: led, leads } = scripted()
     const took = () => {
       const slot = rt.l1.get('k')
       return slot?.type === 'hold' ? slot.held.entry.made.tookMs : undefined
@@ -561,13 +546,13 @@ describe('the time a run takes', () => {
       chance = DRAWS
       resolve(rt, 'k', POLICY, caller)
       await clock.advance(200)
-      const held = previous()
+      const held = leads.at(-1)?.previous
       if (held === undefined) throw new Error('nothing was there before')
       led.run(runs).resolve({
         type: 'not-modified',
         previous: held,
         entry: held.entry,
-        lifetimes: LIVES,
+        lifetimes: TEN_SECONDS,
         bornAt: clock.now(),
       })
       await settled()
@@ -578,7 +563,7 @@ describe('the time a run takes', () => {
 
   it('counts back from where the entry ends, jitter included', async () => {
     chance = 0.5
-    const a = create(stores.a, 'a')
+    const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, { ...EARLY, jitter: 0.5 })
     const first = get()
     await clock.advance(TAKES_MS)
@@ -599,21 +584,9 @@ describe('the time a run takes', () => {
   })
 })
 
-const POLICY: Policy = {
-  leaseMs: 600,
-  waitMs: 30_000,
-  originTimeoutMs: 30_000,
-  revalidate: 'background',
-  earlyRefresh: 1,
-}
+const POLICY: Policy = { ...BENCH_POLICY, originTimeoutMs: 30_000, earlyRefresh: 1 }
 
-const LIVES = {
-  freshMs: 10_000,
-  staleWhileRevalidateMs: 0,
-  staleIfErrorMs: 0,
-  keepMs: 0,
-  physicalMs: 12_000,
-}
+const TEN_SECONDS: Lifetimes = { ...LIVES, freshMs: 10_000, physicalMs: 12_000 }
 
 const STORE: FillResult = {
   type: 'store',
@@ -626,21 +599,10 @@ const STORE: FillResult = {
     vary: [],
     made: UNKNOWN_ORIGIN,
   },
-  lifetimes: LIVES,
+  lifetimes: TEN_SECONDS,
   get bornAt() {
     return clock.now()
   },
-}
-
-function scripted() {
-  const led = new ScriptedOrigin<FillResult>()
-  let last: Parameters<Caller['lead']>[0]['previous']
-  const run: Caller['lead'] = ({ previous }) => {
-    last = previous
-    return led.factory()
-  }
-  const caller: Caller = { lead: run, refresh: run }
-  return { led, caller, previous: () => last }
 }
 
 /** Numbers from [0, 1), the same in every run. */

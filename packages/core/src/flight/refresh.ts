@@ -35,12 +35,7 @@ export async function serveStale(
     rt,
     flight,
     { grant, since, previous: held },
-    {
-      caller,
-      behind: leader === undefined,
-      serves: held,
-      onOwnEnd: (result) => leader?.settle({ type: 'led', result }),
-    },
+    { caller, leader, serves: held },
   )
   if (shared !== 'again' && shared.type !== 'hit') quiet(rt, flight.key)
   return shared
@@ -79,9 +74,8 @@ export async function refreshEarly(
   const leased = { grant, since, previous: held }
   const shared = await fillAndCommit(rt, flight, leased, {
     caller,
-    behind: true,
+    leader: undefined,
     serves: held,
-    onOwnEnd: () => {},
   })
   if (shared === 'again' || shared.type !== 'hit') holdOff(rt, early, key, rt.failureBackoffMs)
   return shared

@@ -2,8 +2,9 @@
 
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
-import type { Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
+import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { Live, LiveReader } from '../stream/live-body.ts'
+import type { Leave } from './origin-slots.ts'
 
 /** What a leader is told when it is asked to run the origin. */
 export interface Lead {
@@ -22,6 +23,11 @@ export interface Lead {
   readonly signal: AbortSignal
   /** Shows an answer on its way to those who wait for it. False when they must not see it. */
   readonly publish?: ((live: Live) => boolean) | undefined
+  /**
+   * Without a lease: keeps the concurrency slot after the result, until the handler has ended. It
+   * lasts `originTimeoutMs` at most.
+   */
+  readonly keepSlot?: (() => Leave) | undefined
 }
 
 /** What came of running the origin, for everybody else. */
@@ -34,6 +40,8 @@ export type FillResult =
        * Time of the response's head, or of the factory's end. Age and lifetimes count from here.
        */
       readonly bornAt: number
+      /** Called with the store's reply to the commit. Undefined: the store could not be reached. */
+      readonly onCommit?: ((reply: CommitReply | undefined) => void) | undefined
     }
   /** The body is that of `previous`, the rest of `entry` may be new. */
   | {
@@ -61,8 +69,6 @@ export interface Caller {
   readonly takesLive?: boolean
   /** May be answered with this, which is stale, in place of what is late. */
   takesStale?(held: HeldEntry): boolean
-  /** Its own run ends for it with the commit, as for its waiters: it has to know what is stored. */
-  readonly waitsForCommit?: boolean
   /** Nobody hears the answer any more. */
   isGone?(): boolean
   /**

@@ -1,6 +1,7 @@
 // The whole way of a key, by the order of events: two processes, stale entries, no store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { messageOf } from '../errors.ts'
 import type { StampedeOptions } from '../index.ts'
 import { runtimeOf } from '../stampede.ts'
 import { forgeFrame, keyDigest, settled } from '../testing/index.ts'
@@ -148,15 +149,15 @@ describe('two processes', () => {
 
   it('share a failure, its message and not its error, and both keep to the back-off', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
-    const first = outcome(getA())
+    const first = outcome(getA().catch(messageOf))
     await settled()
-    const second = outcome(getB())
+    const second = outcome(getB().catch(messageOf))
     await settled()
     originA.run(0).reject(new Error('down'))
     await settled()
     expect(first.now).toBe('down')
     expect(second.now).toBe('the origin of "k" failed: down')
-    const third = outcome(getA())
+    const third = outcome(getA().catch(messageOf))
     await settled()
     expect(third.now).toBe('the origin of "k" failed: down')
     expect(originA.calls + originB.calls).toBe(1)
@@ -527,7 +528,7 @@ describe('without the store', () => {
   it('a fill that is too slow is given up as with the store', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
-    const both = [1, 2].map(() => outcome(get({ originTimeoutMs: 500 })))
+    const both = [1, 2].map(() => outcome(get({ originTimeoutMs: 500 }).catch(messageOf)))
     await clock.advance(500)
     for (const { now } of both) expect(now).toMatch(/did not finish within originTimeoutMs \(500\)/)
     origin.run(0).resolve('late')

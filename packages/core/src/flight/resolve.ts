@@ -13,7 +13,7 @@ import { HIT_FOR_MISS, passAndTry, passWithoutStore } from './hit-for-miss.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
 import { holdOff, isDue, refreshEarly, serveStale } from './refresh.ts'
-import type { Caller, LeasedFill, Resolution, Shared } from './resolution.ts'
+import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { serveFailed } from './shared-failure.ts'
 import { lateResolution, previousInL1 } from './soft-timeout.ts'
@@ -175,7 +175,7 @@ async function lookUpAndAct(
     case 'stale':
       return serveStale(rt, flight, { ...found, since }, refresher)
     case 'leased':
-      return fillUnderLease(rt, flight, { ...found, since }, refresher)
+      return fillUnderLease(rt, flight, found, since, refresher)
     case 'busy':
       if (flight.waiters.isPastRefusals) return fillUncoordinated(rt, flight, refresher)
       return waitForHolder(rt, flight, found.busyForMs)
@@ -233,16 +233,16 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   return { type: 'hit', held, stale: false, from: 'l2' }
 }
 
-async function fillUnderLease(
+function fillUnderLease(
   rt: Runtime,
   flight: Flight,
-  leased: LeasedFill,
+  { grant, previous }: Extract<Found, { status: 'leased' }>,
+  since: number,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const runner = chooseRunner(rt, flight, leased.previous, refresher)
-  if (runner !== undefined) return fillAndCommit(rt, flight, leased, runner)
-  await giveUpLease(rt, flight, leased.grant)
-  return 'again'
+  const runner = chooseRunner(rt, flight, previous, refresher)
+  if (runner !== undefined) return fillAndCommit(rt, flight, { grant, since, previous }, runner)
+  return giveUpLease(rt, flight, grant).then(() => 'again')
 }
 
 /** After a purge or a long fill there may be a newer flight of the key. The waiters then move to it. */

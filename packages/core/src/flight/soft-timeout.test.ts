@@ -1,26 +1,23 @@
 // softTimeoutMs: what is late, and what those who wait are answered with meanwhile.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, type Stampede } from '../index.ts'
-import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
-import { type FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import type { Stampede } from '../index.ts'
+import { ScriptedOrigin, settled } from '../testing/index.ts'
+import { begin, clock, create, end, outcome, transcript } from '../testing/resolve-bench.ts'
+import { refuse, sharedStores } from '../testing/store-doubles.ts'
 
 const OPTIONS = { ttlMs: 1_000, jitter: 0, staleIfErrorMs: 60_000, softTimeoutMs: 300 }
 
-let clock: ManualClock
 let stores: ReturnType<typeof sharedStores>
 let a: Stampede
 let b: Stampede
-let events: Transcript
 let origin: ScriptedOrigin<unknown>
 
 beforeEach(async () => {
-  clock = new ManualClock()
+  begin()
   stores = sharedStores()
-  const create = (store: FaultyStore) => createStampede({ store, clock, random: () => 0 })
   a = create(stores.a)
-  b = create(stores.b)
-  events = new Transcript().record(a)
+  b = create(stores.b, {}, 'b')
   origin = new ScriptedOrigin()
   // One value, in both memories, that is good for errors only.
   const first = get(a)
@@ -31,30 +28,12 @@ beforeEach(async () => {
   await settled()
   expect([first.now, second.now]).toEqual(['old', 'old'])
   await clock.advance(1_500)
-  events.take()
+  transcript.take()
 })
+afterEach(end)
 
-afterEach(async () => {
-  await clock.advance(60_000)
-  for (const stampede of [a, b]) {
-    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
-    await stampede.close()
-  }
-  expect(clock.timers).toBe(0)
-})
-
-function get(stampede: Stampede, options = {}): { now: unknown } {
-  const box: { now: unknown } = { now: 'pending' }
-  stampede.getOrSet('k', origin.factory, { ...OPTIONS, ...options }).then(
-    (value) => {
-      box.now = value
-    },
-    (error) => {
-      box.now = error.code ?? error.message
-    },
-  )
-  return box
-}
+const get = (stampede: Stampede, options = {}) =>
+  outcome(stampede.getOrSet('k', origin.factory, { ...OPTIONS, ...options }))
 
 describe('a fill that is late', () => {
   it('leaves those who wait, and who come, with what is kept for errors, and is stored all the same', async () => {
@@ -72,7 +51,7 @@ describe('a fill that is late', () => {
     await settled()
     expect(after.now).toBe('new')
     expect(origin.calls).toBe(2)
-    expect(events.take()).toEqual([
+    expect(transcript.take()).toEqual([
       'lease.granted',
       'fill.started behind',
       'stale.served',
@@ -100,7 +79,7 @@ describe('a fill that is late', () => {
     origin.run(1).reject(new Error('down'))
     await settled()
     expect(waiting.now).toBe('old')
-    expect(events.take()).toContain('fill.failed')
+    expect(transcript.take()).toContain('fill.failed')
   })
 
   it('may be given up by originTimeoutMs, and is not late any more to who comes then', async () => {

@@ -45,10 +45,8 @@ export function staysWaiting(
   { policy, waiters }: Flight,
   previous: HeldEntry | undefined,
 ): boolean {
-  const caller = waiters.first()?.caller
-  if (caller?.waitsForCommit) return true
   if (policy.softTimeoutMs === undefined || previous === undefined) return false
-  return caller?.takesStale?.(previous) ?? false
+  return waiters.first()?.caller.takesStale?.(previous) ?? false
 }
 
 /** Serves the previous entry to the waiters that accept it. */

@@ -134,8 +134,6 @@ export class Waiters {
 
   /** Its `waitMs` is over. */
   timeOut(rt: Surroundings, waiter: Waiter): void {
-    // A caller that has run and waits for its own commit: the commit has a budget of its own.
-    if (waiter.caller.waitsForCommit && waiter.caller.isGone?.()) return
     this.#remove(waiter as Waiting)
     rt.events.emit({ type: 'wait.timed-out', key: this.#key })
     waiter.settle({ type: 'timed-out', previous: undefined })

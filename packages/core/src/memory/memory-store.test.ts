@@ -115,9 +115,9 @@ describe('maxBytes', () => {
     for (let i = 0; i < 40; i++) await write(store, `young${i}`, 100)
     expect(sizeOf(store).entries).toBe(142)
     await clock.advance(1)
-    for (let i = 0; i < 40; i++) await write(store, `newer${i}`, 100)
+    for (let i = 0; i < 80; i++) await write(store, `newer${i}`, 100)
     // Those that are fresh, and those that are still passed on or failed.
-    expect(sizeOf(store).entries).toBe(82)
+    expect(sizeOf(store).entries).toBe(122)
     expect(await store.lookup('passed', { token: '', leaseMs: 0 })).toMatchObject({
       status: 'pass',
     })

@@ -233,11 +233,15 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 
   #grant(key: string, record: MemoryRecord, request: LookupRequest, now: number): Grant {
+    const isKnown = record.token !== '' || record.slot !== undefined
     record.fence = this.#nextFence(record)
     record.token = request.token
     record.leaseUntil = now + request.leaseMs
-    clearFailure(record)
-    this.#keep(key, record)
+    // The size of a record depends on its entry and its failure only.
+    if (record.failure !== undefined || !isKnown) {
+      clearFailure(record)
+      this.#records.set(key, { ...record })
+    }
     return grantOf(key, record)
   }
 

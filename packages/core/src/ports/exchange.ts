@@ -133,6 +133,8 @@ export interface OriginObserver {
   readonly conditions?: HeaderList | undefined
   /** Bodies above this go to the client and are not kept. */
   readonly maxBodyBytes: number
+  /** Once the response has ended, or its client has left; perhaps after the run's own outcome. */
+  readonly onEnd?: (() => void) | undefined
   /** Where the body is shown while it is captured, and beyond `maxBodyBytes` as long as somebody reads. */
   readonly live?: LiveSink | undefined
 }

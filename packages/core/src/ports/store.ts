@@ -53,16 +53,16 @@ export interface LookupRequest {
   /** 0: only read. The lease is not taken, nobody is registered, and a miss is `busy` for 0 ms. */
   readonly leaseMs: number
   /** Fence of a copy the caller has; its frame is not sent again. */
-  readonly knownFence?: string
+  readonly knownFence?: string | undefined
   /**
    * An entry that the caller must not use: it could not be read, or was made before a purge of one of its tags. The store drops it
    * and answers as if it were not there; `soft` makes it stale instead.
    */
-  readonly outdated?: { readonly fence: string; readonly soft: boolean }
+  readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
   /** Digest of the request that would run. The store disregards a failure with another `like`. */
-  readonly like?: string
+  readonly like?: string | undefined
   /** Wants the lease of a fresh entry too, to refresh it before its time; nobody is made to wait for that. */
-  readonly early?: boolean
+  readonly early?: boolean | undefined
 }
 
 /**

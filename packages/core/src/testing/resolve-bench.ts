@@ -28,11 +28,14 @@ export function begin(): void {
   open = []
 }
 
-/** Whatever a test did, nothing may be left of it: no flight, no lease, and no timer. */
+/** Whatever a test did, nothing may be left of it: no flight, lease, concurrency slot or timer. */
 export async function end(): Promise<void> {
   await clock.advance(60_000)
-  const left = open.map((stampede) => stampede.stats().active)
-  if (left.some(({ flights, leases }) => flights + leases > 0) || clock.timers > 0) {
+  const left = open.map((stampede) => {
+    const { active, unleased } = stampede.stats()
+    return { ...active, ...unleased }
+  })
+  if (left.some((each) => Object.values(each).some((n) => n > 0)) || clock.timers > 0) {
     throw new Error(`left: ${JSON.stringify(left)}, ${clock.timers} timers`)
   }
   await Promise.all(open.map((stampede) => stampede.close()))
@@ -85,15 +88,15 @@ export function setUpTwo(options: StampedeOptions = {}): TwoProcesses {
   return { a, b, originA, originB, getA, getB, storeA: stores.a, storeB: stores.b }
 }
 
-/** What became of a promise, without waiting for it. */
-export function outcome<T>(promise: Promise<T>): { now: unknown } {
+/** What became of a promise, without waiting for it: the value, or the code or message of the error. */
+export function outcome<T>(promise: T | Promise<T>): { now: unknown } {
   const box: { now: unknown } = { now: 'pending' }
-  promise.then(
+  Promise.resolve(promise).then(
     (value) => {
       box.now = value
     },
-    (error: unknown) => {
-      box.now = error instanceof Error ? error.message : error
+    (error) => {
+      box.now = error.code ?? error.message
     },
   )
   return box

@@ -2,6 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { connect } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
+import { memoryStore } from '@stampede/core'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { type Answer, ask, burst } from '../requests.ts'
@@ -107,6 +108,27 @@ export function sharingCases(adapter: CacheAdapter): void {
     // Each run gives its slot back when its response has ended.
     await expect.poll(() => stampede.stats().unleased.running).toBe(0)
     go()
+  })
+
+  it('counts a run without the store until its response ends, also if it may not be shared', async () => {
+    const body = new Readable({ read() {} })
+    const away = () => Promise.reject(new Error('the store is away'))
+    const store = Object.assign(memoryStore(), { lookup: away })
+    const { happened, stampede, start } = setUp(
+      adapter,
+      (_seen, run) => (run === 1 ? { headers: { 'set-cookie': 'id=1' }, body } : {}),
+      { store, originConcurrency: 1 },
+    )
+    await using app = await start()
+    body.push('begun')
+    const first = ask(`${app.url}/a`)
+    await happened('fill.passed')
+    const second = ask(`${app.url}/b`)
+    await happened('fill.queued')
+    body.push(null)
+    expect((await first).body).toBe('begun')
+    expect((await second).body).toBe('run 2')
+    await expect.poll(() => stampede.stats().unleased.running).toBe(0)
   })
 
   it('answers the first one too with what is kept for errors when the handler is late', async () => {
