@@ -26,7 +26,14 @@ export function encodeValue(
   if (json === undefined) {
     throw valueError(where, formless(value))
   }
-  return { type: 'value', encoding: 'json', body: Buffer.from(json), made, parsed: undefined }
+  return { type: 'value', encoding: 'json', body: bytesOf(json), made, parsed: undefined }
+}
+
+/** In memory of its own: a part of Node's pool would be copied before it is kept. */
+function bytesOf(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  bytes.write(text)
+  return bytes
 }
 
 /** What `JSON.stringify` makes nothing of. */
