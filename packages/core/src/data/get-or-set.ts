@@ -258,7 +258,8 @@ export class Call<T, P> implements Caller {
     const { tags } = this.#plan
     const value = typeof tags === 'function' ? this.#read(stored) : undefined
     const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
-    return { ...stored, made: { asOf, tookMs: 0, subjects } }
+    const { encoding, body, parsed } = stored
+    return { type: 'value', encoding, body, made: { asOf, tookMs: 0, subjects }, parsed }
   }
 
   #read(stored: StoredValue): T {

@@ -41,8 +41,8 @@ interface Head {
   readonly p: number
   readonly d: number
   readonly t: readonly string[]
-  readonly u?: string
-  readonly o?: string
+  readonly u?: string | undefined
+  readonly o?: string | undefined
 }
 
 interface ResponseHead extends Head {
@@ -154,13 +154,8 @@ function kindOf(entry: StoredEntry): number {
 
 function headOf(entry: StoredEntry): Head | ResponseHead {
   const { asOf, tookMs, subjects, path, host } = entry.made
-  const head: Head = {
-    p: asOf,
-    d: tookMs,
-    t: subjects,
-    ...(path !== undefined && { u: path }),
-    ...(host !== undefined && { o: host }),
-  }
+  // JSON leaves out what is undefined.
+  const head: Head = { p: asOf, d: tookMs, t: subjects, u: path, o: host }
   if (entry.type === 'value') return head
   const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
   return {

@@ -4,7 +4,7 @@
 
 import { ownFields, shared } from '../http/fields.ts'
 import { ownText } from '../recent.ts'
-import type { Made, StoredEntry } from './entry.ts'
+import { type Made, type StoredEntry, withMade } from './entry.ts'
 
 /**
  * A copy of `view`, or `view` itself if it is nearly its whole buffer. Node allots small buffers
@@ -20,7 +20,7 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 
 /** What an application gave: its header values, its tags, the path as a part of the URL. What was read from JSON is its own. */
 export function withOwnStrings(entry: StoredEntry): StoredEntry {
-  if (entry.type === 'value') return { ...entry, made: ownMade(entry.made) }
+  if (entry.type === 'value') return withMade(entry, ownMade(entry.made))
   const { fields, vary, made } = entry
   return {
     ...entry,
@@ -32,11 +32,13 @@ export function withOwnStrings(entry: StoredEntry): StoredEntry {
 
 const NONE: readonly never[] = []
 
-function ownMade({ asOf, tookMs, subjects, path, host }: Made): Made {
+function ownMade({ asOf, tookMs, subjects: given, path, host }: Made): Made {
+  const subjects = given.length === 0 ? NONE : copied(given)
+  if (path === undefined && host === undefined) return { asOf, tookMs, subjects }
   return {
     asOf,
     tookMs,
-    subjects: subjects.length === 0 ? NONE : copied(subjects),
+    subjects,
     ...(path !== undefined && { path: ownText(path) }),
     ...(host !== undefined && { host: shared(ownText(host)) }),
   }

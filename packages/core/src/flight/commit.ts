@@ -1,13 +1,13 @@
 // Stage: the result of a fill is committed under its fence, passed on, or shared as a failure.
 // Returns what the waiters of this process get.
 
-import { freshnessAt, type HeldEntry, holdFor } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry, holdFor, type StoredEntry, withMade } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
 import { holdSlot, type L1Hold, passSlot } from '../l1/l1.ts'
 import { leftOf } from '../l1/validity.ts'
-import { CONFIRMED_FOR_MS, type Grant } from '../ports/store.ts'
+import { CONFIRMED_FOR_MS, type Grant, type Lifetimes } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { giveBack, tell } from './give-back.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
@@ -182,19 +182,25 @@ function agedTo(made: Made, now: number): Made {
   // The store keeps whole milliseconds. Rounded up: an entry must not look younger than it is.
   const elapsedMs = Math.ceil(Math.max(0, now - made.bornAt))
   if (elapsedMs === 0) return made
-  const { entry } = made
-  return {
-    ...made,
-    entry:
-      entry.type === 'value' ? entry : { ...entry, initialAgeMs: entry.initialAgeMs + elapsedMs },
-    lifetimes: remaining(made.lifetimes, elapsedMs),
-    bornAt: made.bornAt + elapsedMs,
-  }
+  const { entry, lifetimes, bornAt } = made
+  const aged =
+    entry.type === 'value' ? entry : { ...entry, initialAgeMs: entry.initialAgeMs + elapsedMs }
+  return madeOf(made, aged, remaining(lifetimes, elapsedMs), bornAt + elapsedMs)
+}
+
+function madeOf(
+  made: Made,
+  entry: StoredEntry,
+  lifetimes: Lifetimes = made.lifetimes,
+  bornAt: number = made.bornAt,
+): Made {
+  if (made.type === 'store') return { type: 'store', entry, lifetimes, bornAt }
+  return { type: 'not-modified', previous: made.previous, entry, lifetimes, bornAt }
 }
 
 /** What is kept holds no strings of the app's, nor of what they were read from. A slot copies the body. */
 function owned(made: Made): Made {
-  return { ...made, entry: withOwnStrings(made.entry) }
+  return madeOf(made, withOwnStrings(made.entry))
 }
 
 function hitOf({ entry, lifetimes, bornAt }: Made, fence: string) {
@@ -231,7 +237,7 @@ function timed(made: Made, previous: HeldEntry | undefined, startedAt: number): 
   const before = previous?.entry.made.tookMs
   const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
   const tookMs = Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * LONGEST_PART)))
-  return { ...made, entry: { ...entry, made: { ...entry.made, tookMs } } }
+  return madeOf(made, withMade(entry, { ...entry.made, tookMs }))
 }
 
 /** Without the store: waiters get the result, and L1 keeps it briefly. */

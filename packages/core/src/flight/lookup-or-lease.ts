@@ -74,6 +74,7 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
 function requestOf(flight: Flight, early: HeldEntry | undefined): LookupRequest {
   const { token, policy, doubted } = flight
   const like = doubted && flight.waiters.first()?.caller.likeness?.()
+  if (!early && !like) return { token, leaseMs: policy.leaseMs }
   return {
     token,
     leaseMs: policy.leaseMs,
@@ -121,7 +122,7 @@ async function ask(
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
   let copy = known?.held
-  let reply = await rt.store.lookup(key, { ...request, ...known?.about })
+  let reply = await rt.store.lookup(key, known ? { ...request, ...known.about } : request)
   for (let attempt = 0; ; attempt++) {
     const read = readReply(rt, key, reply, copy, sentAt)
     // The entry is fresh for the store, but purged by subject. The store is told so, and asked

@@ -175,7 +175,12 @@ async function lookUpAndAct(
     case 'stale':
       return serveStale(rt, flight, { ...found, since }, refresher)
     case 'leased':
-      return fillUnderLease(rt, flight, { ...found, since }, refresher)
+      return fillUnderLease(
+        rt,
+        flight,
+        { grant: found.grant, previous: found.previous, since },
+        refresher,
+      )
     case 'busy':
       if (flight.waiters.isPastRefusals) return fillUncoordinated(rt, flight, refresher)
       return waitForHolder(rt, flight, found.busyForMs)
