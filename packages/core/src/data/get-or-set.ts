@@ -26,7 +26,7 @@ import { tagSubject } from '../ports/subject.ts'
 import { tagsOf } from '../tags.ts'
 import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
-import { decodeData, encodeData, type Serializer } from './value.ts'
+import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
 /** The stored value, fresh or within its stale window; undefined if there is none. Runs nothing and takes no lease. */
 export async function get<T>(
@@ -239,7 +239,7 @@ export class Call<T, P> implements Caller {
   }
 
   #own(result: FillResult, cause?: StampedeError): T {
-    if ('entry' in result) return this.#read(result.entry as StoredValue)
+    if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
     if (result.type === 'failure') return this.#coverOr(this.#lead?.previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }

@@ -92,7 +92,7 @@ export function decodeFrame(
   if (frame === undefined || made === undefined) return undefined
   const { kind, head } = frame
   const body = toKeep ? ownBytes(frame.body) : frame.body
-  if (kind === KIND_JSON) return readJson(body, made)
+  if (kind === KIND_JSON) return readJson(body, made, toKeep)
   if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
   return kind === KIND_RESPONSE ? readResponse(head, body, made) : undefined
 }
@@ -139,9 +139,9 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
 
-function readJson(body: Uint8Array, made: Made): StoredValue | undefined {
+function readJson(body: Uint8Array, made: Made, toKeep: boolean): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, made, parsed: parsedFrom(body) }
+    return { type: 'value', encoding: 'json', body, made, parsed: parsedFrom(body, toKeep) }
   } catch {
     return undefined
   }
