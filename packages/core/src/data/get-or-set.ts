@@ -26,6 +26,7 @@ import { tagSubject } from '../ports/subject.ts'
 import { tagsOf } from '../tags.ts'
 import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
+import { RecentKeys } from './recent-keys.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
 /** The stored value, fresh or within its stale window; undefined if there is none. Runs nothing and takes no lease. */
@@ -51,21 +52,27 @@ export async function purgeData(rt: Runtime, key: string): Promise<void> {
   await purgeKey(rt, dataKey(key), false)
 }
 
+const recentKeys = new RecentKeys('')
+
 /** Not async: what is fresh in memory takes one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
-  key: string,
+  given: string,
   factory: Factory<T, P>,
   plan: Plan,
   serializer?: Serializer,
+  recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkCall(key, factory)
-    const full = dataKey(key)
+    checkCall(given, factory)
+    const known = recent.nameOf(given)
+    const key = recent.prefix + given
+    const full = known ?? dataKey(key)
     const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
     if (held === undefined) {
       return resolved(rt, key, new Call(rt, key, factory, plan, serializer), plan)
     }
+    if (known === undefined) recent.remember(given, full)
     rt.events.hit(full, 'l1', false)
     const read = readHeld<T>(rt, key, held, serializer)
     if (read !== undefined) return Promise.resolve(read.value)
