@@ -50,7 +50,7 @@ export interface StoredValue {
 
 export type StoredEntry = StoredResponse | StoredValue
 
-/** The same entry, made in another way. A value is named part by part: a spread takes engines longer. */
+/** The same entry, made in another way. A value is named part by part: engines take longer for a spread. */
 export function withMade(entry: StoredEntry, made: Made): StoredEntry {
   if (entry.type === 'response') return { ...entry, made }
   const { encoding, body, parsed } = entry

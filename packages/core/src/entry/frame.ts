@@ -51,10 +51,10 @@ interface ResponseHead extends Head {
   readonly a: number
   readonly v: StoredResponse['vary']
   /** Minted, and own. */
-  readonly m?: 1
-  readonly w?: string
+  readonly m?: 1 | undefined
+  readonly w?: string | undefined
   /** Kind of the body. Builds that do not know the member, or a value, take the body for bytes. */
-  readonly k?: string
+  readonly k?: string | undefined
 }
 
 const KINDS: Readonly<Record<BodyKind, string>> = { json: 'j', string: 's', stream: 'r' }
@@ -155,18 +155,21 @@ function kindOf(entry: StoredEntry): number {
 function headOf(entry: StoredEntry): Head | ResponseHead {
   const { asOf, tookMs, subjects, path, host } = entry.made
   // JSON leaves out what is undefined.
-  const head: Head = { p: asOf, d: tookMs, t: subjects, u: path, o: host }
-  if (entry.type === 'value') return head
+  if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
   const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
   return {
-    ...head,
+    p: asOf,
+    d: tookMs,
+    t: subjects,
+    u: path,
+    o: host,
     s: status,
     h: toHeaders(fields),
     a: initialAgeMs,
     v: vary,
-    ...(minted && { m: 1 }),
-    ...(own !== undefined && { w: own }),
-    ...(kind && { k: KINDS[kind] }),
+    m: minted && 1,
+    w: own,
+    k: kind && KINDS[kind],
   }
 }
 
