@@ -41,16 +41,15 @@ local time, not_after = redis.call('TIME'), tonumber(ARGV[4])
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
-local read = {'HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure', 'group'}
-local fields = redis.pcall(unpack(read))
+local fields = redis.pcall('HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure', 'group')
 -- A value of another type is not ours and would block the key: delete it. Return any other error. A
 -- NOPERM, for example, says nothing about the record, which other users may be able to read.
-local is_foreign = string.find(fields.err or '', 'WRONGTYPE', 1, true)
-if is_foreign then fields = redis.call('DEL', record) and redis.call(unpack(read)) elseif fields.err then return fields end
+if fields.err and not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
+if fields.err then fields = redis.call('DEL', record) and {} end
 
 -- A variant is gone if its group is missing or is in another life. If only the moment of the soft
 -- purge differs, the lease is void and the entry is stale. `% 9e15`: a larger fence was planted.
-local newest = tonumber(string.match(fields[4] or '', '^%d+$') or 0) % 9e15
+local newest = fields[4] and tonumber(string.match(fields[4], '^%d+$') or 0) % 9e15 or 0
 local variants = group ~= record and redis.pcall('HGET', group, 'variants')
 if type(variants) == 'table' and string.find(variants.err, 'WRONGTYPE', 1, true) then variants = redis.call('DEL', group) == 0 end
 local is_current = group == record or variants and variants == fields[8]
@@ -62,7 +61,8 @@ if is_gone then fields = (fields[1] or fields[4]) and redis.call('DEL', record) 
 -- was set>, it was set back, and the mark would last longer by that much: then the mark is void.
 -- `ahead` caps planted values: no mark or lease of ours ends more than a day from now.
 local function ms(text, ahead)
-  local at, set = string.match(text or '', '^(%d+) ?(%d*)$')
+  if not text then return 0 end -- in most lookups there is none
+  local at, set = string.match(text, '^(%d+) ?(%d*)$')
   return now >= (tonumber(set or '') or 0) and math.min(tonumber(at or '') or 0, now + ahead) or 0
 end
 local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 864e5), ms(fields[6], 864e5), fields[7] or ''

@@ -6,6 +6,7 @@ import { checkNames } from '../options.ts'
 import type { Factory } from './factory-context.ts'
 import { get, getOrSet, purgeData } from './get-or-set.ts'
 import { type GetOrSetOptions, NAMES, type Plan, readPlan } from './get-or-set-options.ts'
+import { RecentKeys } from './recent-keys.ts'
 import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
@@ -69,17 +70,23 @@ export function createDataCache<S extends DataCacheOptions>(
     overrides === undefined
       ? bound
       : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
-  const keyOf = (key: string): string => {
+  const recent = new RecentKeys(`${name}:`)
+  const check = (key: string): void => {
     if (rt.closed) throw closedError()
-    if (typeof key === 'string' && key !== '') return `${name}:${key}`
+    if (typeof key === 'string' && key !== '') return
     throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
+  }
+  const keyOf = (key: string): string => {
+    check(key)
+    return recent.prefix + key
   }
   const cache: DataCache<S> = {
     // Not async: a hit in memory takes one promise.
     getOrSet(key, factory, overrides) {
       try {
+        check(key)
         const run = factory as unknown as Factory<never>
-        return getOrSet(rt, keyOf(key), run, planFor(overrides), serializer)
+        return getOrSet(rt, key, run, planFor(overrides), serializer, recent)
       } catch (error) {
         return Promise.reject(error)
       }

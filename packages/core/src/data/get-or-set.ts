@@ -20,14 +20,14 @@ import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { previousInL1 } from '../flight/soft-timeout.ts'
 import { freshCopy, trusted } from '../l1/validity.ts'
-import { publicFence } from '../ports/grant.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { tagsOf } from '../tags.ts'
-import { contextOf, type Factory, NOT_MODIFIED, storedValue } from './factory-context.ts'
+import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
-import { decodeData, encodeData, type Serializer } from './value.ts'
+import { RecentKeys } from './recent-keys.ts'
+import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
 /** The stored value, fresh or within its stale window; undefined if there is none. Runs nothing and takes no lease. */
 export async function get<T>(
@@ -52,21 +52,27 @@ export async function purgeData(rt: Runtime, key: string): Promise<void> {
   await purgeKey(rt, dataKey(key), false)
 }
 
+const recentKeys = new RecentKeys('')
+
 /** Not async: what is fresh in memory takes one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
-  key: string,
+  given: string,
   factory: Factory<T, P>,
   plan: Plan,
   serializer?: Serializer,
+  recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkCall(key, factory)
-    const full = dataKey(key)
+    checkCall(given, factory)
+    const known = recent.nameOf(given)
+    const key = recent.prefix + given
+    const full = known ?? dataKey(key)
     const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
     if (held === undefined) {
       return resolved(rt, key, new Call(rt, key, factory, plan, serializer), plan)
     }
+    if (known === undefined) recent.remember(given, full)
     rt.events.hit(full, 'l1', false)
     const read = readHeld<T>(rt, key, held, serializer)
     if (read !== undefined) return Promise.resolve(read.value)
@@ -134,16 +140,13 @@ export class Call<T, P> implements Caller {
 
   async lead(lead: Lead): Promise<FillResult> {
     this.#lead = lead
-    const { fence, asOf, signal, previous: held } = lead
-    const where = `getOrSet(${show(this.#key)})`
+    const { asOf, previous: held } = lead
     try {
       const now = this.#rt.clock.now()
-      const read = () => held && readHeld<P>(this.#rt, this.#key, held, this.#serializer)
-      const context = contextOf(where, { fence: publicFence(fence), signal }, held, now, read)
-      const value: unknown = await beforeDeadline(signal, this.#factory(context))
-      return value === NOT_MODIFIED
-        ? this.#unchanged(where, held, asOf)
-        : this.resultOf(value, asOf)
+      const context = new FillContext(lead, held, now, this)
+      const made = this.#factory(context)
+      const value: unknown = isThenable(made) ? await beforeDeadline(lead.signal, made) : made
+      return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
     }
@@ -158,7 +161,7 @@ export class Call<T, P> implements Caller {
     value: unknown,
     asOf: Position,
   ): Extract<FillResult, { type: 'store' }> & { readonly entry: StoredValue } {
-    const stored = encodeData(`${WHERE}(${show(this.#key)})`, value, this.#serializer)
+    const stored = encodeData(this.where, value, this.#serializer)
     const bornAt = this.#rt.clock.now()
     const entry = this.#made(stored, asOf)
     return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
@@ -168,8 +171,16 @@ export class Call<T, P> implements Caller {
     return mayCover(held, this.#rt.clock.now())
   }
 
-  #unchanged(where: string, previous: HeldEntry | undefined, asOf: Position): FillResult {
-    if (previous === undefined) throw nothingBefore(where)
+  get where(): string {
+    return `${WHERE}(${show(this.#key)})`
+  }
+
+  readPrevious(held: HeldEntry): { readonly value: P } | undefined {
+    return readHeld<P>(this.#rt, this.#key, held, this.#serializer)
+  }
+
+  #unchanged(previous: HeldEntry | undefined, asOf: Position): FillResult {
+    if (previous === undefined) throw nothingBefore(this.where)
     const entry = this.#made(storedValue(previous), asOf)
     const bornAt = this.#rt.clock.now()
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
@@ -235,7 +246,7 @@ export class Call<T, P> implements Caller {
   }
 
   #own(result: FillResult, cause?: StampedeError): T {
-    if ('entry' in result) return this.#read(result.entry as StoredValue)
+    if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
     if (result.type === 'failure') return this.#coverOr(this.#lead?.previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
@@ -254,7 +265,8 @@ export class Call<T, P> implements Caller {
     const { tags } = this.#plan
     const value = typeof tags === 'function' ? this.#read(stored) : undefined
     const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
-    return { ...stored, made: { asOf, tookMs: 0, subjects } }
+    const { encoding, body, parsed } = stored
+    return { type: 'value', encoding, body, made: { asOf, tookMs: 0, subjects }, parsed }
   }
 
   #read(stored: StoredValue): T {
@@ -285,8 +297,7 @@ function readHeld<T>(
 }
 
 /** A factory that does not heed its signal is not waited for, by nobody: it would hold up its caller for ever. */
-function beforeDeadline<T>(signal: AbortSignal, made: T | Promise<T>): T | Promise<T> {
-  if (!isThenable(made)) return made
+function beforeDeadline<T>(signal: AbortSignal, made: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
     made.then(resolve, reject)

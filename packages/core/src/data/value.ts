@@ -3,7 +3,7 @@
 // change what others see.
 
 import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { readValue } from '../entry/parsed-value.ts'
+import { readOnce, readValue } from '../entry/parsed-value.ts'
 import { show, valueError } from '../errors.ts'
 import { checkPlainData } from './plain-data.ts'
 
@@ -26,7 +26,14 @@ export function encodeValue(
   if (json === undefined) {
     throw valueError(where, formless(value))
   }
-  return { type: 'value', encoding: 'json', body: Buffer.from(json), made, parsed: undefined }
+  return { type: 'value', encoding: 'json', body: bytesOf(json), made, parsed: undefined }
+}
+
+/** In memory of its own: a part of Node's pool would be copied before it is kept. */
+function bytesOf(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  bytes.write(text)
+  return bytes
 }
 
 /** What `JSON.stringify` makes nothing of. */
@@ -65,12 +72,22 @@ export function encodeData(where: string, value: unknown, serializer?: Serialize
   return encodeValue(where, value)
 }
 
-export function decodeData<T>(stored: StoredValue, serializer?: Serializer): T {
-  if (serializer === undefined) return decodeValue(stored)
+/** `read`: what reads JSON. */
+export function decodeData<T>(
+  stored: StoredValue,
+  serializer?: Serializer,
+  read: typeof readValue = readValue,
+): T {
+  if (serializer === undefined) return decodeValue(stored, read)
   return serializer.deserialize(Buffer.from(stored.body)) as T
 }
 
-export function decodeValue<T>(stored: StoredValue): T {
+/** For the caller that made it: nobody else reads this object. */
+export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
+  return decodeData(stored, serializer, readOnce)
+}
+
+export function decodeValue<T>(stored: StoredValue, read: typeof readValue = readValue): T {
   if (stored.encoding === 'bytes') return Buffer.from(stored.body) as T
-  return readValue(stored) as T
+  return read(stored) as T
 }

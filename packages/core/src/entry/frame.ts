@@ -41,8 +41,8 @@ interface Head {
   readonly p: number
   readonly d: number
   readonly t: readonly string[]
-  readonly u?: string
-  readonly o?: string
+  readonly u?: string | undefined
+  readonly o?: string | undefined
 }
 
 interface ResponseHead extends Head {
@@ -51,10 +51,10 @@ interface ResponseHead extends Head {
   readonly a: number
   readonly v: StoredResponse['vary']
   /** Minted, and own. */
-  readonly m?: 1
-  readonly w?: string
+  readonly m?: 1 | undefined
+  readonly w?: string | undefined
   /** Kind of the body. Builds that do not know the member, or a value, take the body for bytes. */
-  readonly k?: string
+  readonly k?: string | undefined
 }
 
 const KINDS: Readonly<Record<BodyKind, string>> = { json: 'j', string: 's', stream: 'r' }
@@ -92,7 +92,7 @@ export function decodeFrame(
   if (frame === undefined || made === undefined) return undefined
   const { kind, head } = frame
   const body = toKeep ? ownBytes(frame.body) : frame.body
-  if (kind === KIND_JSON) return readJson(body, made)
+  if (kind === KIND_JSON) return readJson(body, made, toKeep)
   if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
   return kind === KIND_RESPONSE ? readResponse(head, body, made) : undefined
 }
@@ -139,9 +139,9 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
 
-function readJson(body: Uint8Array, made: Made): StoredValue | undefined {
+function readJson(body: Uint8Array, made: Made, toKeep: boolean): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, made, parsed: parsedFrom(body) }
+    return { type: 'value', encoding: 'json', body, made, parsed: parsedFrom(body, toKeep) }
   } catch {
     return undefined
   }
@@ -154,24 +154,22 @@ function kindOf(entry: StoredEntry): number {
 
 function headOf(entry: StoredEntry): Head | ResponseHead {
   const { asOf, tookMs, subjects, path, host } = entry.made
-  const head: Head = {
+  // JSON leaves out what is undefined.
+  if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
+  const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
+  return {
     p: asOf,
     d: tookMs,
     t: subjects,
-    ...(path !== undefined && { u: path }),
-    ...(host !== undefined && { o: host }),
-  }
-  if (entry.type === 'value') return head
-  const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
-  return {
-    ...head,
+    u: path,
+    o: host,
     s: status,
     h: toHeaders(fields),
     a: initialAgeMs,
     v: vary,
-    ...(minted && { m: 1 }),
-    ...(own !== undefined && { w: own }),
-    ...(kind && { k: KINDS[kind] }),
+    m: minted && 1,
+    w: own,
+    k: kind && KINDS[kind],
   }
 }
 

@@ -4,13 +4,23 @@
 export function parseFrozen(json: Uint8Array): unknown {
   const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString()
   const root: unknown = JSON.parse(text)
+  if (!isObject(root)) return root
   // With a stack of its own: JSON may be nested deeper, and arrays be longer, than calls can take.
   const pending = [root]
-  while (pending.length > 0) {
-    const value = pending.pop()
-    if (typeof value !== 'object' || value === null) continue
-    for (const child of Object.values(value)) pending.push(child)
+  for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
+    if (Array.isArray(value)) {
+      for (const child of value) if (isObject(child)) pending.push(child)
+    } else {
+      for (const name of Object.keys(value)) {
+        const child = value[name]
+        if (isObject(child)) pending.push(child)
+      }
+    }
     Object.freeze(value)
   }
   return root
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }

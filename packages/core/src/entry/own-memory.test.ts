@@ -34,7 +34,7 @@ describe('strings', () => {
       vary: [['accept', null]],
       made,
     }
-    const parsed = parsedFrom(Buffer.from('1'))
+    const parsed = parsedFrom(Buffer.from('1'), true)
     const value: StoredEntry = {
       type: 'value',
       encoding: 'json',

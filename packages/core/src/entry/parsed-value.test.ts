@@ -1,19 +1,29 @@
 import { expect, it } from 'vitest'
-import { type ParsedValue, parsedFrom, readValue } from './parsed-value.ts'
+import { type ParsedValue, parsedFrom, readOnce, readValue } from './parsed-value.ts'
 
 const body = Buffer.from('{"a":1}')
 
-it('reads one object for all callers, and nobody can change it', () => {
-  const stored = { body, parsed: parsedFrom(body) }
-  const value = readValue(stored)
-  expect(readValue(stored)).toBe(value)
-  expect(Object.isFrozen(value)).toBe(true)
-})
+it.each([true, false])(
+  'reads one object for all callers, and nobody can change it (kept: %s)',
+  (isKept) => {
+    const stored = { body, parsed: parsedFrom(body, isKept) }
+    const value = readValue(stored)
+    expect(readValue(stored)).toBe(value)
+    expect(readOnce(stored)).toBe(value)
+    expect(Object.isFrozen(value)).toBe(true)
+  },
+)
 
 it('reads the text again if the object was collected', () => {
-  const collected = { deref: () => undefined } as unknown as ParsedValue
+  const collected: ParsedValue = { deref: () => undefined }
   const stored = { body, parsed: collected }
   const value = readValue(stored)
   expect(value).toEqual({ a: 1 })
   expect(readValue(stored)).toBe(value)
+})
+
+it('leaves no reference behind when it reads once', () => {
+  const stored = { body, parsed: undefined }
+  expect(readOnce(stored)).toEqual({ a: 1 })
+  expect(stored.parsed).toBeUndefined()
 })

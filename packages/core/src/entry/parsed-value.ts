@@ -5,18 +5,32 @@
 import { parseFrozen } from './frozen-json.ts'
 
 /** The value in an object: a weak reference cannot hold a number or a string. */
-export type ParsedValue = WeakRef<{ readonly value: unknown }>
+export interface ParsedValue {
+  deref(): { readonly value: unknown } | undefined
+}
 
-/** For a value that was just made or came from elsewhere. Throws what JSON.parse throws. */
-export function parsedFrom(body: Uint8Array): ParsedValue {
-  return new WeakRef({ value: parseFrozen(body) })
+/**
+ * For a value that came from elsewhere. Throws what JSON.parse throws. A weak reference keeps its
+ * object alive until old memory is collected, so what is not kept has none.
+ */
+export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
+  const read = { value: parseFrozen(body) }
+  return isKept ? new WeakRef(read) : { deref: () => read }
+}
+
+/** The value of an entry that is read once. */
+export function readOnce({ body, parsed }: Readable): unknown {
+  const known = parsed?.deref()
+  return known === undefined ? parseFrozen(body) : known.value
+}
+
+interface Readable {
+  readonly body: Uint8Array
+  parsed?: ParsedValue | undefined
 }
 
 /** The value of an entry. It is parsed again only if it was collected meanwhile. */
-export function readValue(stored: {
-  readonly body: Uint8Array
-  parsed?: ParsedValue | undefined
-}): unknown {
+export function readValue(stored: Readable): unknown {
   const known = stored.parsed?.deref()
   if (known !== undefined) return known.value
   const read = { value: parseFrozen(stored.body) }

@@ -74,7 +74,7 @@ export class Flight {
   readonly waiters: Waiters
   #state: State
   #previous: Previous | undefined
-  #token: string = newToken()
+  #token: string | undefined
   #doubted: string | undefined
   #abandoned = 0
   #hasLookedUp = false
@@ -100,6 +100,7 @@ export class Flight {
 
   /** Token of the lease that this process asks for. A repeated request with it gets the same lease. */
   get token(): string {
+    this.#token ??= newToken()
     return this.#token
   }
 
@@ -278,7 +279,7 @@ export class Flight {
 
   /** The lease that came of the token has ended: the next claim has a name of its own. */
   renewToken(): void {
-    this.#token = newToken()
+    this.#token = undefined
   }
 
   keepPrevious(previous: Previous | undefined): void {

@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest'
+import { createStampede } from '../index.ts'
+import { RecentKeys } from './recent-keys.ts'
+
+it('remembers the name of a key, and no key that is long', () => {
+  const recent = new RecentKeys('rates:')
+  for (const key of ['k', 'k'.repeat(200), 'k'.repeat(201)]) recent.remember(key, `name of ${key}`)
+  expect(recent.nameOf('k')).toBe('name of k')
+  expect(recent.nameOf('k'.repeat(200))).toBeDefined()
+  expect(recent.nameOf('k'.repeat(201))).toBeUndefined()
+})
+
+it('keeps the same key of two caches apart, also after hits', async () => {
+  const stampede = createStampede()
+  const options = { ttlMs: 60_000 }
+  const [a, b] = [stampede.cache('a', options), stampede.cache('b', options)]
+  for (let i = 0; i < 3; i++) {
+    expect(await stampede.getOrSet('k', () => 'none', options)).toBe('none')
+    expect(await a.getOrSet('k', () => 'a')).toBe('a')
+    expect(await b.getOrSet('k', () => 'b')).toBe('b')
+  }
+  await a.delete('k')
+  expect(await a.getOrSet('k', () => 'new')).toBe('new')
+  await stampede.close()
+})
