@@ -4,6 +4,7 @@
 // @ts-check
 import { createStampede, memoryStore } from '@stampede/core'
 import { encodeFrame } from '../../../packages/core/dist/entry/frame.js'
+import { ownKept } from '../../../packages/core/dist/idempotency/kept-response.js'
 import { Replays } from '../../../packages/core/dist/idempotency/replays.js'
 import { Seal } from '../../../packages/core/dist/idempotency/seal.js'
 import { MemoryIdempotency } from '../../../packages/core/dist/memory/memory-idempotency.js'
@@ -45,7 +46,8 @@ const STRUCTURES = {
   replays(size) {
     const replays = new Replays(systemClock, () => true)
     return {
-      add: () => replays.add(hash(), { kept: kept(size), fingerprints: fingerprints() }, 60_000),
+      add: () =>
+        replays.add(hash(), { kept: ownKept(kept(size)), fingerprints: fingerprints() }, 60_000),
       bytes: () => replays.size.bytes,
     }
   },

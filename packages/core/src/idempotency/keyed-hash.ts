@@ -79,7 +79,7 @@ export class KeyedHash {
     message.set(begin)
     let at = begin.length
     for (const part of parts) at = encode(message, at, part)
-    const inner = hash('sha256', message.subarray(0, bytes), 'latin1')
+    const inner = hash('sha256', message.subarray(0, bytes), 'binary')
     this.#outer.write(inner, BLOCK_BYTES, 'latin1')
     return hash('sha256', this.#outer, 'base64url')
   }

@@ -9,10 +9,10 @@ import { isHttp2 } from '../request/http2.ts'
 
 export interface CaptureObserver extends OriginObserver {
   /**
-   * Called when the app ended a response whose whole body was seen. The end leaves when the promise settles; the
-   * outcome of the capture is `end` then, whatever becomes of the client.
+   * Called when the app ended a response whose whole body was seen. The end leaves when the promise settles, or at once
+   * without one; the outcome of the capture is `end` then, whatever becomes of the client.
    */
-  beforeEnd?(end: OriginEnd): Promise<void>
+  beforeEnd?(end: OriginEnd): void | Promise<void>
   /** How long the handler may take to go on after its client left. Default: see client-gone.ts. */
   readonly patienceMs?: number
 }
@@ -32,9 +32,9 @@ export class EndHold {
   /** The app has ended the response, and the end has not left. */
   active = false
   readonly #res: ServerResponse
-  readonly #beforeEnd: (end: OriginEnd) => Promise<void>
+  readonly #beforeEnd: (end: OriginEnd) => void | Promise<void>
 
-  constructor(res: ServerResponse, beforeEnd: (end: OriginEnd) => Promise<void>) {
+  constructor(res: ServerResponse, beforeEnd: (end: OriginEnd) => void | Promise<void>) {
     this.#res = res
     this.#beforeEnd = beforeEnd
   }
@@ -53,13 +53,36 @@ export class EndHold {
       leave(args)
       return
     }
-    const own = ownChunk(args)
     this.active = true
-    const told = (async () => this.#beforeEnd(end))()
-    holdEnd(this.#res, told, () => {
+    const told = this.#tell(end)
+    const release = (sent: readonly unknown[]): void => {
       this.active = false
-      leave(own)
-    })
+      leaveSafely(this.#res, () => leave(sent))
+    }
+    if (told === undefined) {
+      release(args)
+      return
+    }
+    const own = ownChunk(args)
+    holdEnd(this.#res, told, () => release(own))
+  }
+
+  #tell(end: OriginEnd): void | Promise<void> {
+    try {
+      return this.#beforeEnd(end)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+}
+
+/** A layer outside us may refuse; the handler it would have been thrown at has gone on, or was heard. */
+function leaveSafely(res: ServerResponse, leave: () => void): void {
+  try {
+    leave()
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : String(error))
+    res.destroy()
   }
 }
 
@@ -71,13 +94,7 @@ function holdEnd(res: ServerResponse, until: Promise<void>, release: () => void)
     const destroy = show()
     // A second answer cannot be kept from assigning it.
     if (!res.headersSent) res.statusCode = statusCode
-    try {
-      release()
-    } catch (error) {
-      // A layer outside us refused; the handler it would have been thrown at has gone on.
-      process.emitWarning(error instanceof Error ? error : String(error))
-      res.destroy()
-    }
+    release()
     destroy()
   }
   until.then(go, go)
