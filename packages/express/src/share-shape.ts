@@ -9,7 +9,8 @@ const SECOND = Symbol('stampede.second')
  * object that lost a property, other than the last, is a dictionary, and all dictionaries of one prototype share a class.
  */
 export function shareShape(object: object): void {
-  Object.assign(object, { [FIRST]: true, [SECOND]: true })
+  const own = object as Record<symbol, unknown>
+  own[FIRST] = own[SECOND] = undefined
   Reflect.deleteProperty(object, FIRST)
   Reflect.deleteProperty(object, SECOND)
 }

@@ -50,11 +50,15 @@ export class Replays {
     const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
     this.#records.set(key, { kept, fingerprints, until, bytes })
     this.#bytes += bytes
+    if (this.#bytes > MAX_BYTES) this.#dropOldest()
+    if (this.#timer === undefined) this.#sweepLater()
+  }
+
+  #dropOldest(): void {
     for (const oldest of this.#records.keys()) {
       if (this.#bytes <= MAX_BYTES) break
       this.delete(oldest)
     }
-    this.#sweepLater()
   }
 
   delete(key: string): void {
@@ -86,7 +90,7 @@ export class Replays {
 
   #sweepLater(): void {
     const [oldest] = this.#records.values()
-    if (oldest === undefined || this.#timer !== undefined) return
+    if (oldest === undefined) return
     const leftMs = Math.max(SWEEP_MS, oldest.until - this.#clock.now())
     this.#timer = this.#clock.setTimer(leftMs, () => {
       this.#timer = undefined
