@@ -69,6 +69,19 @@ const STRUCTURES = {
     }
   },
 
+  'results that the memory store holds as they are'(size) {
+    const store = memoryStore()
+    const stampede = createStampede({ store })
+    const { replays } = idempotencyOf(stampede)
+    const records = /** @type {MemoryIdempotency} */ (store.idempotency)
+    return {
+      add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
+      // The results are those of the records.
+      bytes: () => records.size.bytes + replays.size.entries * 300,
+      close: () => stampede.close(),
+    }
+  },
+
   'frames in the memory store'(size) {
     const store = memoryStore()
     const hooks = { onWake: ignore, onPurge: ignore, onMark: ignore }
