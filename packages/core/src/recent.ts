@@ -23,7 +23,10 @@ export class Recent<Value> {
   }
 }
 
+/** V8 copies shorter parts of a string. */
+const SHORTEST_PART = 13
+
 /** For what is remembered: a part of a string may hold the whole of it, such as a header or a body, for as long as it stays. */
 export function ownText(text: string): string {
-  return JSON.parse(JSON.stringify(text)) as string
+  return text.length < SHORTEST_PART ? text : (JSON.parse(JSON.stringify(text)) as string)
 }

@@ -28,6 +28,7 @@ import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempot
 import { L1 } from './l1/l1.ts'
 import { PurgeMarks } from './l1/purge-marks.ts'
 import { LeaseKeeper } from './lease/lease-keeper.ts'
+import { localIdempotency } from './memory/memory-idempotency.ts'
 import { localStore } from './memory/memory-store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
@@ -154,7 +155,10 @@ export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   if (known !== undefined) return known
   const config = idempotencyConfigs.get(rt)
   if (rt.closed || config === undefined) throw closedError()
-  const made = createIdempotencyRuntime(rt.store.idempotency, config, rt)
+  const { idempotency } = rt.store
+  const made = createIdempotencyRuntime(idempotency, config, rt, () =>
+    localIdempotency(idempotency),
+  )
   idempotencies.set(rt, made)
   return made
 }

@@ -6,6 +6,7 @@ import { createNodeIdempotency } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { addressOf } from './address.ts'
 import type { Middleware } from './middleware.ts'
+import { shareShape } from './share-shape.ts'
 
 declare global {
   namespace Express {
@@ -29,6 +30,8 @@ export function idempotency<Req extends Request = Request>(
   const visit = createNodeIdempotency(createHttpIdempotency<Req>(options))
   return function idempotency(incoming, res, next): void {
     const req = incoming as Req
+    shareShape(req)
+    shareShape(res)
     visit({
       req,
       res,

@@ -79,10 +79,10 @@ function createNodeIdempotentExchange<Native>(
   }
 }
 
-async function runAttempt<Native>(
+function runAttempt<Native>(
   { res, next }: IdempotentVisit<Native>,
   observer: AttemptObserver,
-): Promise<void> {
+): void | Promise<void> {
   if (res.headersSent) {
     // By a timeout, say, while we were looking: nobody would get what the handler answers.
     return observer.onEnd({
@@ -97,17 +97,25 @@ async function runAttempt<Native>(
     // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
     process.nextTick(next, error)
     watch.threw(error)
-    if (!res.headersSent) await watch.report({ type: 'failed', error })
+    if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
   }
-  await watch.ended
+  return watch.ended
 }
 
-/** Every line of a field; `headers` joins them. HTTP/2 requests have no headersDistinct. */
+/**
+ * Every line of a field; `headers` joins them. `headersDistinct` would sort out all other fields too, and HTTP/2 requests
+ * have none.
+ */
 export function linesOf(req: IncomingMessage, name: string): readonly string[] {
-  const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
-  if (distinct !== undefined) return distinct[name] ?? []
   const { rawHeaders } = req
-  return rawHeaders.filter((_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name)
+  const lines: string[] = []
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const field = rawHeaders[i] as string
+    if (field.length === name.length && field.toLowerCase() === name) {
+      lines.push(rawHeaders[i + 1] as string)
+    }
+  }
+  return lines
 }
 
 export function unsendable(): Error {

@@ -4,6 +4,7 @@
 // @ts-check
 import { createStampede, memoryStore } from '@stampede/core'
 import { encodeFrame } from '../../../packages/core/dist/entry/frame.js'
+import { ownKept } from '../../../packages/core/dist/idempotency/kept-response.js'
 import { Replays } from '../../../packages/core/dist/idempotency/replays.js'
 import { Seal } from '../../../packages/core/dist/idempotency/seal.js'
 import { MemoryIdempotency } from '../../../packages/core/dist/memory/memory-idempotency.js'
@@ -45,7 +46,8 @@ const STRUCTURES = {
   replays(size) {
     const replays = new Replays(systemClock, () => true)
     return {
-      add: () => replays.add(hash(), { kept: kept(size), fingerprints: fingerprints() }, 60_000),
+      add: () =>
+        replays.add(hash(), { kept: ownKept(kept(size)), fingerprints: fingerprints() }, 60_000),
       bytes: () => replays.size.bytes,
     }
   },
@@ -63,6 +65,19 @@ const STRUCTURES = {
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
       bytes: () => unstored.bytes + records.size.bytes,
+      close: () => stampede.close(),
+    }
+  },
+
+  'results that the memory store holds as they are'(size) {
+    const store = memoryStore()
+    const stampede = createStampede({ store })
+    const { replays } = idempotencyOf(stampede)
+    const records = /** @type {MemoryIdempotency} */ (store.idempotency)
+    return {
+      add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
+      // The results are those of the records.
+      bytes: () => records.size.bytes + replays.size.entries * 300,
       close: () => stampede.close(),
     }
   },

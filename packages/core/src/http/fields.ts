@@ -69,6 +69,16 @@ export function ownFields(fields: Fields): Fields {
   })
 }
 
+/** A copy whose strings are no parts of others. */
+export function ownHeaders(headers: HeaderList): HeaderList {
+  return headers.map(([name, value]) => {
+    const common = COMMON.get(name)
+    if (common === undefined) return [ownText(name), ownText(value)]
+    if (common === 'date') return [common, ofNow(value)]
+    return [common, OF_ONE_ENTRY.has(common) ? ownText(value) : shared(value)]
+  })
+}
+
 export function toHeaders(fields: Fields): HeaderList {
   const headers: Array<readonly [string, string]> = []
   for (let i = 0; i < fields.length; i += 2) {

@@ -61,23 +61,26 @@ export function direct(
   const say = (verdict: Verdict) => () => {
     said.verdict = verdict
   }
-  const underWay = new Map<string, Promise<unknown>>()
+  let underWay: Map<string, Promise<unknown>> | undefined
   const attempt: Attempt = {
     number: running?.begun.attempt ?? 1,
     isRecovery: running?.begun.isRecovery ?? false,
-    fence: publicFence(running?.begun.grant.fence ?? ''),
+    get fence() {
+      return publicFence(running?.begun.grant.fence ?? '')
+    },
     // Read anew each time: after a suspension the clock knows that the lease is over before any timer does.
     get signal() {
       return running?.signal ?? NEVER
     },
     childKey: (name) => rt.names.childKey(key, readName('childKey', name)),
     step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
+      underWay ??= new Map()
       const known = underWay.get(readName('step', name))
       if (known !== undefined) return known as Promise<T>
       const result = runStep(rt, key, running, name, work)
       underWay.set(name, result)
       // One that failed may be tried again in the same attempt.
-      result.catch(() => underWay.delete(name))
+      result.catch(() => underWay?.delete(name))
       return result
     },
     keep: say('keep'),

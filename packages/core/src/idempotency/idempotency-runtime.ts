@@ -1,9 +1,10 @@
 // What every stage of an idempotent request or job works with.
 
 import type { Events } from '../events.ts'
+import { Deadlines } from '../lease/deadlines.ts'
 import { LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { BeginReply, IdempotencyStore } from '../ports/idempotency-store.ts'
+import type { BeginReply, IdempotencyStore, LocalIdempotency } from '../ports/idempotency-store.ts'
 import type { RunningAttempt } from './claim.ts'
 import { KeyedHash } from './keyed-hash.ts'
 import { Replays } from './replays.ts'
@@ -19,9 +20,13 @@ export interface IdempotencyConfig {
 
 export interface IdempotencyRuntime {
   readonly store: IdempotencyStore
+  /** The store, if it is one in this process. */
+  readonly local: () => LocalIdempotency | undefined
   readonly clock: Clock
   readonly events: Events
   readonly keeper: LeaseKeeper
+  /** Ends of leases, and of waiting for the store. */
+  readonly deadlines: Deadlines
   readonly names: KeyedHash
   readonly seal: Seal
   readonly replays: Replays
@@ -38,12 +43,15 @@ export function createIdempotencyRuntime(
   store: IdempotencyStore,
   config: IdempotencyConfig,
   { clock, events }: { clock: Clock; events: Events },
+  local: () => LocalIdempotency | undefined = () => undefined,
 ): IdempotencyRuntime {
   const rt: IdempotencyRuntime = {
     store,
+    local,
     clock,
     events,
     keeper: new LeaseKeeper(store, clock),
+    deadlines: new Deadlines(clock),
     names: new KeyedHash(config.secret),
     seal: new Seal(config.encryptionKeys),
     replays: new Replays(clock, () => store.hearing !== false),
@@ -92,6 +100,7 @@ export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
   }
   for (const running of rt.running.values()) running.abandon('the Stampede was closed')
   rt.keeper.stop()
+  rt.deadlines.stop()
   rt.unstored.stop()
   rt.replays.clear()
   rt.waiters.wakeAll()

@@ -5,10 +5,10 @@
 import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
 import { copied, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
-import { toFields, toHeaders } from '../http/fields.ts'
+import { ownHeaders, toFields, toHeaders } from '../http/fields.ts'
 import { headerValue } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
-import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { Fingerprints, LazyFrame } from '../ports/idempotency-store.ts'
 
 export type Kept =
   | {
@@ -43,7 +43,7 @@ export function ownKept(kept: Kept): Kept {
   if (kept.type === 'not-retained') return copied(kept)
   if (kept.type === 'response') {
     const { type, status, headers, body } = kept
-    return { type, status, headers: copied(headers), body: ownBytes(body) }
+    return { type, status, headers: ownHeaders(headers), body: ownBytes(body) }
   }
   return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
 }
@@ -91,6 +91,23 @@ export function encodeKept(name: string, kept: Kept): Uint8Array {
     KIND_FRAME,
     encodeFrame(name, { type, status, fields: toFields(headers), body, ...about }),
   )
+}
+
+/** The same bytes, made when they are read. `kept` has to be `ownKept`. */
+export class LazyKept implements LazyFrame {
+  readonly bytes: number
+  readonly #name: string
+  readonly #kept: Kept
+
+  constructor(name: string, kept: Kept) {
+    this.#name = name
+    this.#kept = kept
+    this.bytes = bytesOfKept(kept)
+  }
+
+  encode(): Uint8Array {
+    return encodeKept(this.#name, this.#kept)
+  }
 }
 
 /** `undefined` if it is of another version or name, damaged, or not ours. */

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { KeyedHash } from './keyed-hash.ts'
@@ -22,6 +23,32 @@ describe('KeyedHash', () => {
         "UN6xU51ezn_i7fAVtYMS8rmLm5d_93BnfWyqpUapJ8M",
       ]
     `)
+  })
+
+  it.each([
+    ['a short secret', 'a secret of some length, for tests'],
+    ['a secret of more than one block', 'long '.repeat(40)],
+    ['a secret that is no ASCII', 'päßwörter'.repeat(9)],
+  ])('is the HMAC of its message with %s', (_, secret) => {
+    const mark = (kind: number, bytes: Uint8Array) => {
+      const head = Buffer.alloc(7)
+      head[0] = kind
+      head.writeUIntBE(bytes.length, 1, 6)
+      return [head, bytes]
+    }
+    const text = (part: string) => mark(1, Buffer.from(part, 'utf16le'))
+    for (const body of ['', 'ü\ud800', 'x'.repeat(5000)]) {
+      const bytes = Buffer.from('y'.repeat(body.length))
+      const message = [
+        ...text('stampede:idempotency:1'),
+        ...text('fingerprint'),
+        ...text(body),
+        Buffer.alloc(7),
+        ...mark(2, bytes),
+      ]
+      const hmac = createHmac('sha256', secret).update(Buffer.concat(message)).digest('base64url')
+      expect(new KeyedHash(secret).fingerprint([body, undefined, bytes])).toBe(hmac)
+    }
   })
 
   it('names a record by domain, scope, key and secret', () => {

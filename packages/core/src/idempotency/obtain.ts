@@ -2,7 +2,7 @@
 // memory first, asks the store once, and then waits if the options say so.
 
 import { newToken } from '../lease/token.ts'
-import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
+import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
 import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import { decodeKept, type Kept } from './kept-response.ts'
@@ -19,18 +19,14 @@ export type Obtained =
   /** It completed, and what it answered cannot be read here: of a newer version, or sealed with a key not given. */
   | { readonly type: 'unreadable' }
 
-/** Rejects when the store is away. */
-export async function obtain(rt: IdempotencyRuntime, claim: Claim): Promise<Obtained> {
+/** Rejects, or throws, when the store is away. At once where nobody has to be asked or waited for. */
+export function obtain(rt: IdempotencyRuntime, claim: Claim): Obtained | Promise<Obtained> {
   const { waitMs, maxWaiters } = claim.policy
   const first = fromMemory(rt, claim)
   if (first !== undefined && first.type !== 'busy') return first
   const waiting = waitMs > 0 ? rt.waiters.join(claim.key, maxWaiters) : undefined
-  if (waiting === undefined) return first ?? (await ask(rt, claim, false))
-  try {
-    return await obtainWaiting(rt, claim, waiting)
-  } finally {
-    waiting.leave()
-  }
+  if (waiting === undefined) return first ?? ask(rt, claim, false)
+  return obtainWaiting(rt, claim, waiting).finally(() => waiting.leave())
 }
 
 async function obtainWaiting(
@@ -82,8 +78,15 @@ function matches(a: Fingerprints, b: Fingerprints): boolean {
   )
 }
 
+function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Obtained | Promise<Obtained> {
+  const local = rt.local()
+  if (local === undefined) return askOnce(rt, claim, wait)
+  const sentAt = rt.clock.now()
+  return told(rt, claim, local.beginNow(claim.key, beginning(claim, wait)), sentAt)
+}
+
 /** One question for all who would ask the same at this moment; one of them gets the right to run. */
-async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
+async function askOnce(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
   const { exact, canonical } = claim.fingerprints
   // Whoever came after a wake-up would not hear of it again: he asks anew.
   const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
@@ -94,30 +97,40 @@ async function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise
     return reply.status === 'begun' ? { type: 'busy' } : read(rt, claim, reply)
   }
   const sentAt = rt.clock.now()
-  const asking = begin(rt, claim, wait)
+  const asking = rt.store.begin(claim.key, beginning(claim, wait))
   rt.asking.set(question, asking)
   try {
-    const reply = await asking
-    if (reply.status !== 'begun') return read(rt, claim, reply)
-    const running = new Running(rt, claim, reply, sentAt)
-    return (await running.mayStart()) ? { type: 'run', running } : { type: 'busy', forMs: 0 }
+    return await told(rt, claim, await asking, sentAt)
   } finally {
     rt.asking.delete(question)
   }
 }
 
-function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<BeginReply> {
-  const { leaseMs, retentionMs, maxAttempts, onLeaseExpired } = claim.policy
-  return rt.store.begin(claim.key, {
+function told(
+  rt: IdempotencyRuntime,
+  claim: Claim,
+  reply: BeginReply,
+  sentAt: number,
+): Obtained | Promise<Obtained> {
+  if (reply.status !== 'begun') return read(rt, claim, reply)
+  const running = new Running(rt, claim, reply, sentAt)
+  const run: Obtained = { type: 'run', running }
+  const may = running.mayStart()
+  return may === true ? run : Promise.resolve(may).then(() => ({ type: 'busy', forMs: 0 }))
+}
+
+function beginning({ fingerprints, policy }: Claim, wait: boolean): BeginRequest {
+  const { leaseMs, retentionMs, maxAttempts, onLeaseExpired } = policy
+  return {
     token: newToken(),
-    fingerprints: claim.fingerprints,
+    fingerprints,
     leaseMs,
     retentionMs,
     maxAttempts,
     onLeaseExpired,
     keepUncertainMs: KEEP_UNCERTAIN_MS,
     wait,
-  })
+  }
 }
 
 function read(

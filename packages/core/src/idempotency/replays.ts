@@ -2,7 +2,7 @@
 // only when an operator settles it, and that is published. Bounded in bytes and time.
 
 import type { Clock, Timer } from '../ports/clock.ts'
-import { bytesOf, ownKept, type Replay } from './kept-response.ts'
+import { bytesOf, type Replay } from './kept-response.ts'
 
 /** Longest time for which a missed settlement goes unnoticed. */
 const LONGEST_MS = 60_000
@@ -42,20 +42,23 @@ export class Replays {
     return this.#clock.now() < found.until ? found : undefined
   }
 
-  /** `forMs`: how long the store still keeps the record. */
+  /** `kept` has to be `ownKept`. `forMs`: how long the store still keeps the record. */
   add(key: string, { kept, fingerprints }: Replay, forMs: number): void {
     this.delete(key)
-    const own = { kept: ownKept(kept), fingerprints }
-    const bytes = RECORD_BYTES + bytesOf(key, own)
+    const bytes = RECORD_BYTES + bytesOf(key, { kept, fingerprints })
     if (bytes > MAX_ENTRY_BYTES) return
     const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
-    this.#records.set(key, { ...own, until, bytes })
+    this.#records.set(key, { kept, fingerprints, until, bytes })
     this.#bytes += bytes
+    if (this.#bytes > MAX_BYTES) this.#dropOldest()
+    if (this.#timer === undefined) this.#sweepLater()
+  }
+
+  #dropOldest(): void {
     for (const oldest of this.#records.keys()) {
       if (this.#bytes <= MAX_BYTES) break
       this.delete(oldest)
     }
-    this.#sweepLater()
   }
 
   delete(key: string): void {
@@ -87,7 +90,7 @@ export class Replays {
 
   #sweepLater(): void {
     const [oldest] = this.#records.values()
-    if (oldest === undefined || this.#timer !== undefined) return
+    if (oldest === undefined) return
     const leftMs = Math.max(SWEEP_MS, oldest.until - this.#clock.now())
     this.#timer = this.#clock.setTimer(leftMs, () => {
       this.#timer = undefined

@@ -2,13 +2,18 @@
 // its end.
 
 import { leaseLost } from '../errors.ts'
+import type { Deadline } from '../lease/deadlines.ts'
 import { driftMs } from '../lease/drift.ts'
 import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
-import type { Timer } from '../ports/clock.ts'
-import type { BeginReply, Finish, FinishReply } from '../ports/idempotency-store.ts'
+import type {
+  BeginReply,
+  Finish,
+  FinishReply,
+  LocalIdempotency,
+} from '../ports/idempotency-store.ts'
 import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
-import { encodeKept, type Kept } from './kept-response.ts'
+import { encodeKept, type Kept, LazyKept, ownKept } from './kept-response.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
@@ -25,6 +30,11 @@ const FINISH_WITHIN_MS = 1_000
 const NOT_OURS = 'another attempt has it, or the store lost it'
 const LATE = 'it was not renewed in time'
 
+/** It is held by several, for as long as it may be replayed. */
+function ownOutcome(outcome: Outcome): Outcome {
+  return outcome.as === 'completed' ? { as: 'completed', kept: ownKept(outcome.kept) } : outcome
+}
+
 export class Running {
   readonly claim: Claim
   readonly begun: Begun
@@ -36,7 +46,7 @@ export class Running {
   #leaseEndsAt = 0
   /** When `maxHoldMs` is over. Once the handler has answered, it no longer counts. */
   #longestUntil: number
-  #timer: Timer | undefined
+  #deadline: Deadline | undefined
   #isOver = false
 
   /** `sentAt`: when the command was sent. The lease counts from then. */
@@ -73,8 +83,11 @@ export class Running {
    * Whether the work may begin. If the lease is already lost, the attempt is released, since
    * another may run.
    */
-  async mayStart(): Promise<boolean> {
-    if (!this.isLost) return true
+  mayStart(): boolean | Promise<boolean> {
+    return this.isLost ? this.#release() : true
+  }
+
+  async #release(): Promise<false> {
     await this.finish({ as: 'released' })
     return false
   }
@@ -94,11 +107,17 @@ export class Running {
 
   /**
    * False if another attempt has the key by now, so the result does not count. Never rejects;
-   * bounded in time.
+   * bounded in time. A store in this process may reply at once.
    */
-  async finish(outcome: Outcome): Promise<boolean> {
+  finish(outcome: Outcome): boolean | Promise<boolean> {
     this.#longestUntil = Infinity
-    const reply = await this.#tell(this.#encode(outcome))
+    const own = ownOutcome(outcome)
+    const local = this.#rt.local()
+    if (local === undefined) return this.#tell(own).then((reply) => this.#finished(own, reply))
+    return this.#finished(own, this.#tellNow(local, own))
+  }
+
+  #finished(outcome: Outcome, reply: FinishReply | undefined): boolean {
     if (reply !== undefined) return this.#accept(outcome, reply)
     // A newer attempt of this process decides.
     if (this.#isTakenOver()) return this.#accept(outcome, 'stale')
@@ -114,7 +133,7 @@ export class Running {
     const bare = outcome.as === 'completed' ? undefined : outcome
     const retry = async (left: Kept | undefined) => {
       const ending = bare ?? { as: 'completed', kept: left as Kept }
-      const late = await this.#tell(this.#encode(ending))
+      const late = await this.#tell(ending)
       if (late !== undefined) this.#accept(ending, late)
       return late !== undefined
     }
@@ -125,27 +144,51 @@ export class Running {
   }
 
   #encode(outcome: Outcome): Finish {
-    const keepMs = outcome.as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
-    if (outcome.as !== 'completed') return { as: outcome.as, keepMs }
     const { key } = this.claim
+    const keepMs = this.#keepMs(outcome)
+    if (outcome.as !== 'completed') return { as: outcome.as, keepMs }
     const frame = this.#rt.seal.seal(key, encodeKept(key, outcome.kept))
     return { as: 'completed', frame, keepMs }
   }
 
+  #keepMs({ as }: Outcome): number {
+    return as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
+  }
+
+  /** Undefined if the store did not take it. */
+  #tellNow(local: LocalIdempotency, outcome: Outcome): FinishReply | undefined {
+    const { key, fingerprints } = this.claim
+    // What is sealed is sealed in memory too.
+    const isLazy = outcome.as === 'completed' && !this.#rt.seal.hasKeys
+    const finish = isLazy
+      ? { as: outcome.as, frame: new LazyKept(key, outcome.kept), keepMs: this.#keepMs(outcome) }
+      : this.#encode(outcome)
+    try {
+      return local.finishNow(this.begun.grant, finish, fingerprints)
+    } catch (error) {
+      return this.#untold(error)
+    }
+  }
+
   /** Undefined if the store did not reply. */
-  async #tell(finish: Finish): Promise<FinishReply | undefined> {
-    const { store, clock, events } = this.#rt
-    const { key, name, fingerprints } = this.claim
+  #tell(outcome: Outcome): Promise<FinishReply | undefined> {
+    const { store, clock, deadlines } = this.#rt
+    const { grant } = this.begun
+    const finish = this.#encode(outcome)
     return new Promise((resolve) => {
-      const timer = clock.setTimer(FINISH_WITHIN_MS, () => resolve(undefined))
-      const telling = (async () => store.finish(this.begun.grant, finish, fingerprints))()
-      telling
-        .then(resolve, (error: unknown) => {
-          events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
-          resolve(undefined)
-        })
-        .finally(() => timer.cancel())
+      const late = deadlines.add(clock.now() + FINISH_WITHIN_MS, () => resolve(undefined))
+      const told = (reply: FinishReply | undefined): void => {
+        deadlines.end(late)
+        resolve(reply)
+      }
+      const telling = (async () => store.finish(grant, finish, this.claim.fingerprints))()
+      telling.then(told, (error: unknown) => told(this.#untold(error)))
     })
+  }
+
+  #untold(error: unknown): undefined {
+    const { key, name } = this.claim
+    this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
   }
 
   #accept(outcome: Outcome, reply: FinishReply): boolean {
@@ -176,13 +219,13 @@ export class Running {
     const { leaseMs, maxHoldMs } = this.claim.policy
     this.#leaseEndsAt = from + leaseMs - driftMs(leaseMs)
     const endsInMs = Math.min(this.#leaseEndsAt, this.#longestUntil) - this.#rt.clock.now()
-    this.#timer?.cancel()
+    this.#rt.deadlines.end(this.#deadline)
     const end = () => {
       if (this.#rt.clock.now() >= this.#longestUntil) this.abandon(`maxHoldMs (${maxHoldMs})`)
       else if (!this.isLost) this.#watch(from)
     }
     if (endsInMs <= 0) end()
-    else this.#timer = this.#rt.clock.setTimer(endsInMs, end)
+    else this.#deadline = this.#rt.deadlines.add(this.#rt.clock.now() + endsInMs, end)
   }
 
   #lost(why: string): void {
@@ -205,7 +248,7 @@ export class Running {
   #over(): void {
     this.#isOver = true
     this.#hold.end()
-    this.#timer?.cancel()
+    this.#rt.deadlines.end(this.#deadline)
     this.#notRunning()
   }
 }

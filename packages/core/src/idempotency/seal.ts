@@ -28,6 +28,10 @@ export class Seal {
     this.#keys = keys.map(derive)
   }
 
+  get hasKeys(): boolean {
+    return this.#keys.length > 0
+  }
+
   /** Unchanged when there are no keys. */
   seal(recordKey: string, frame: Uint8Array): Uint8Array {
     const [current] = this.#keys

@@ -83,9 +83,9 @@ describe('unstored results', () => {
 
   it('are given up, the oldest first, only when not even their names fit', () => {
     const { unstored, log, add } = setUp()
-    for (let i = 0; i < 40_000; i++) add(String(i))
+    for (let i = 0; i < 60_000; i++) add(String(i))
     expect(log[0]).toBe('give up 0')
-    expect(log).toHaveLength(40_000 - unstored.size)
+    expect(log).toHaveLength(60_000 - unstored.size)
     expect(unstored.bytes).toBeGreaterThan(63 * MIB)
     unstored.stop()
     expect(unstored.bytes).toBe(0)

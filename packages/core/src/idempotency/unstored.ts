@@ -10,9 +10,9 @@ const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
 const MAX_BYTES = 64 * 1024 * 1024
 /**
- * An attempt with its lease, timers and claim, without its body: measured by `test/soak/heap.test.ts`.
+ * An attempt with its lease, deadline and claim, without its body: measured by `test/soak/heap.test.ts`.
  */
-const RECORD_BYTES = 2_300
+const RECORD_BYTES = 1_500
 
 export interface Unfinished {
   /** Undefined for a release: there is no response. */

@@ -35,7 +35,8 @@ export class ExpiringMap<V extends Expiring> {
   }
 
   set(key: string, entry: V): void {
-    for (let i = 0; i < SWEPT_AT_ONCE; i++) this.#sweepNext()
+    const now = this.#now()
+    for (let i = 0; i < SWEPT_AT_ONCE; i++) this.#sweepNext(now)
     this.#entries.set(key, entry)
   }
 
@@ -63,10 +64,10 @@ export class ExpiringMap<V extends Expiring> {
     this.#ended(entry)
   }
 
-  #sweepNext(): void {
+  #sweepNext(now: number): void {
     this.#cursor ??= this.#entries.entries()
     const { done, value } = this.#cursor.next()
     if (done === true) this.#cursor = undefined
-    else if (this.#now() >= value[1].expiresAt) this.#drop(...value)
+    else if (now >= value[1].expiresAt) this.#drop(...value)
   }
 }

@@ -14,6 +14,9 @@ import type {
   IdempotencyHooks,
   IdempotencyStore,
   Inspection,
+  LazyFinish,
+  LazyFrame,
+  LocalIdempotency,
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
@@ -36,24 +39,36 @@ interface Record {
   readonly createdAt: number
   expiresAt: number
   waiting: boolean
-  frame: Uint8Array | undefined
-  readonly steps: Map<string, Uint8Array>
+  frame: Uint8Array | LazyFrame | undefined
+  /** Made when a step is kept. */
+  steps: Map<string, Uint8Array> | undefined
   /** Its size as counted. */
   bytes: number
 }
 
 /** Map slot, the objects of a record, its key and fingerprints (hashes): measured by `test/soak/heap.test.ts`. */
-const RECORD_BYTES = 850
+const RECORD_BYTES = 660
+/** The map of steps. */
+const STEPS_BYTES = 190
 /** Map slot and the objects of a buffer. */
 const STEP_BYTES = 250
 
 function bytesOf({ frame, steps }: Record): number {
-  let bytes = RECORD_BYTES + (frame?.buffer.byteLength ?? 0)
+  let bytes = RECORD_BYTES
+  if (frame !== undefined) bytes += 'encode' in frame ? frame.bytes : frame.buffer.byteLength
+  if (steps === undefined) return bytes
+  bytes += STEPS_BYTES
   for (const [name, value] of steps) {
     bytes += STEP_BYTES + stringBytes(name) + value.buffer.byteLength
   }
   return bytes
 }
+
+function frameOf(frame: Uint8Array | LazyFrame): Uint8Array {
+  return 'encode' in frame ? frame.encode() : frame
+}
+
+const NO_STEPS: ReadonlyMap<string, Uint8Array> = new Map()
 
 const MOST_RECORDS = 100_000
 const MOST_BYTES = 256 * 1024 * 1024
@@ -62,7 +77,7 @@ const FULL = `${MOST_RECORDS} keys or ${MOST_BYTES} bytes are remembered, and no
 const KEEP_MS = 60_000
 const ANY_FENCE = '*'
 
-export class MemoryIdempotency implements IdempotencyStore {
+export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   readonly name = 'memory'
   readonly #records = new ExpiringMap<Record>(
     () => this.#now(),
@@ -83,11 +98,16 @@ export class MemoryIdempotency implements IdempotencyStore {
   }
 
   async begin(key: string, request: BeginRequest): Promise<BeginReply> {
+    return this.beginNow(key, request)
+  }
+
+  beginNow(key: string, request: BeginRequest): BeginReply {
     const now = this.#now()
     const record = this.#records.get(key) ?? newRecord(request.fingerprints, now)
     if (!same(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
     if (record.frame !== undefined) {
-      return { status: 'completed', frame: record.frame, forMs: record.expiresAt - now }
+      const frame = frameOf(record.frame)
+      return { status: 'completed', frame, forMs: record.expiresAt - now }
     }
     if (record.state === 'running' && now < record.until) {
       if (record.token === request.token) return begun(key, record)
@@ -123,6 +143,10 @@ export class MemoryIdempotency implements IdempotencyStore {
   }
 
   async finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
+    return this.finishNow(grant, finish, fingerprints)
+  }
+
+  finishNow(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply {
     const { key, token, fence } = grant
     const record = this.#records.get(key)
     if (record === undefined) return this.#resurrect(grant, finish, fingerprints)
@@ -138,9 +162,11 @@ export class MemoryIdempotency implements IdempotencyStore {
 
   async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
     const record = this.#ours(grant)
-    record?.steps.set(name, ownBytes(value))
-    if (record !== undefined) this.#count(record)
-    return record === undefined ? 'stale' : 'kept'
+    if (record === undefined) return 'stale'
+    record.steps ??= new Map()
+    record.steps.set(name, ownBytes(value))
+    this.#count(record)
+    return 'kept'
   }
 
   async inspect(key: string): Promise<Inspection | undefined> {
@@ -156,8 +182,8 @@ export class MemoryIdempotency implements IdempotencyStore {
       leaseForMs,
       ageMs: now - record.createdAt,
       keepForMs: record.expiresAt - now,
-      steps: [...record.steps.keys()],
-      frame: record.frame,
+      steps: [...(record.steps?.keys() ?? [])],
+      frame: record.frame && frameOf(record.frame),
     }
   }
 
@@ -193,10 +219,10 @@ export class MemoryIdempotency implements IdempotencyStore {
     record.expiresAt = this.#now() + request.keepUncertainMs
   }
 
-  #end(key: string, record: Record, finish: Finish): void {
+  #end(key: string, record: Record, finish: Finish | LazyFinish): void {
     record.state = finish.as
     record.token = ''
-    record.frame = finish.as === 'completed' ? ownBytes(finish.frame) : undefined
+    record.frame = finish.as === 'completed' ? ownFrame(finish.frame) : undefined
     record.expiresAt = this.#now() + finish.keepMs
     this.#count(record)
     if (record.waiting) queueMicrotask(() => this.#hooks?.onWake(key))
@@ -205,7 +231,7 @@ export class MemoryIdempotency implements IdempotencyStore {
 
   #resurrect(
     { key, token, fence }: Grant,
-    finish: Finish,
+    finish: Finish | LazyFinish,
     fingerprints: Fingerprints,
   ): FinishReply {
     if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
@@ -243,6 +269,10 @@ export class MemoryIdempotency implements IdempotencyStore {
   }
 }
 
+function ownFrame(frame: Uint8Array | LazyFrame): Uint8Array | LazyFrame {
+  return 'encode' in frame ? frame : ownBytes(frame)
+}
+
 function newRecord(fingerprints: Fingerprints, now: number): Record {
   return {
     state: 'released',
@@ -258,7 +288,7 @@ function newRecord(fingerprints: Fingerprints, now: number): Record {
     expiresAt: Number.POSITIVE_INFINITY,
     waiting: false,
     frame: undefined,
-    steps: new Map(),
+    steps: undefined,
     bytes: 0,
   }
 }
@@ -266,7 +296,8 @@ function newRecord(fingerprints: Fingerprints, now: number): Record {
 function begun(key: string, record: Record): BeginReply {
   const { token, fence, attempt, recovery, steps } = record
   const grant = { key, token, fence }
-  return { status: 'begun', grant, attempt, isRecovery: recovery, steps: new Map(steps) }
+  const kept = steps === undefined ? NO_STEPS : new Map(steps)
+  return { status: 'begun', grant, attempt, isRecovery: recovery, steps: kept }
 }
 
 function same(known: Fingerprints, given: Fingerprints): boolean {
@@ -276,4 +307,12 @@ function same(known: Fingerprints, given: Fingerprints): boolean {
 
 function isFence(record: Record, fence: string): boolean {
   return fence === ANY_FENCE || record.fence === fence
+}
+
+const { begin: ownBegin, finish: ownFinish } = MemoryIdempotency.prototype
+
+/** The store as one in this process, if it is one: not where somebody has put methods of his own on it. */
+export function localIdempotency(store: IdempotencyStore): LocalIdempotency | undefined {
+  if (!(store instanceof MemoryIdempotency)) return undefined
+  return store.begin === ownBegin && store.finish === ownFinish ? store : undefined
 }

@@ -58,12 +58,26 @@ export type BeginReply =
   | { readonly status: 'completed'; readonly frame: Uint8Array; readonly forMs: number }
   | { readonly status: 'uncertain' }
 
+/** A frame that is made when it is read. */
+export interface LazyFrame {
+  /** What it takes in memory as yet. */
+  readonly bytes: number
+  encode(): Uint8Array
+}
+
 /** How an attempt ends, and how long that is remembered. `frame` is opaque to the store. */
 export type Finish =
   | { readonly as: 'completed'; readonly frame: Uint8Array; readonly keepMs: number }
   /** Nothing was done: the next request runs it. Fingerprints, steps, attempt and fence are kept. */
   | { readonly as: 'released'; readonly keepMs: number }
   | { readonly as: 'uncertain'; readonly keepMs: number }
+
+/** As `Finish`, for a store in this process. */
+export interface LazyFinish {
+  readonly as: 'completed'
+  readonly frame: LazyFrame
+  readonly keepMs: number
+}
 
 /**
  * - `finished`: also when this same finish was accepted before and its reply was lost. A lease that is over is no
@@ -127,4 +141,10 @@ export interface IdempotencyStore {
   /** Settles a record that is uncertain, lapsed or released; any with `force`. Voids the attempt that runs, and wakes. */
   settle(key: string, settlement: Settlement, options: { force: boolean }): Promise<SettleReply>
   close(): Promise<void>
+}
+
+/** A store in this process: it replies at once, and nothing is encoded before it is read. */
+export interface LocalIdempotency {
+  beginNow(key: string, request: BeginRequest): BeginReply
+  finishNow(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply
 }

@@ -33,9 +33,9 @@ export interface AttemptObserver {
   readonly patienceMs: number
   /**
    * Called exactly once. The end of the response leaves when the promise resolves, which it does in bounded time; it never
-   * rejects. (Where the body is known not to be kept before its end, the response is not held.)
+   * rejects. Without a promise it leaves at once. (Where the body is known not to be kept before its end, the response is not held.)
    */
-  onEnd(end: AttemptEnd): Promise<void>
+  onEnd(end: AttemptEnd): void | Promise<void>
 }
 
 export interface IdempotentExchange<Native = unknown> {
@@ -46,11 +46,11 @@ export interface IdempotentExchange<Native = unknown> {
   /** Whether middlewares around us have set this field of the response. Needs no `this`. */
   isSet(name: string): boolean
   /** Leaves the body for the handler to read. Never rejects. */
-  readBody(maxBytes: number): Promise<RequestBody>
+  readBody(maxBytes: number): RequestBody | Promise<RequestBody>
   /** Hands the request to the app untouched, `add` on top of the response's headers. */
   bypass(add: HeaderList): void | Promise<void>
   /** Runs the app on this client's own response. Never rejects; an error of the app still reaches the framework. */
-  run(observer: AttemptObserver): Promise<void>
+  run(observer: AttemptObserver): void | Promise<void>
   /** Answers the client; nothing was sent before. */
   send(reply: Reply): void
 }

@@ -24,21 +24,32 @@ export function rememberRawBody(req: IncomingMessage, _res: unknown, body: Uint8
   rawBodies.set(req, body)
 }
 
-/** Never rejects, and never waits longer than the client sends. */
-export async function readRequestBody(
+/** Never rejects, and never waits longer than the client sends. At once behind a parser. */
+export function readRequestBody(
   req: IncomingMessage,
   maxBytes: number,
   parsed: ParsedRequest,
-): Promise<RequestBody> {
+): RequestBody | Promise<RequestBody> {
   const raw = rawBodies.get(req) ?? parsed.rawBody ?? Reflect.get(req, 'rawBody')
   if (typeof raw === 'string' || raw instanceof Uint8Array)
     return toBody(Buffer.from(raw), maxBytes)
   if (hasNoBody(req)) return NONE
-  // Node may be parsing the packet that ends the body at this very moment; a listener added now would miss that it does.
+  return isUntouched(req) ? readLater(req, maxBytes, parsed) : readBehind(req, maxBytes, parsed)
+}
+
+/** Node may be parsing the packet that ends the body at this very moment; a listener added now would miss that it does. */
+async function readLater(
+  req: IncomingMessage,
+  maxBytes: number,
+  parsed: ParsedRequest,
+): Promise<RequestBody> {
   await undefined
-  if (isUntouched(req)) return readAndPutBack(req, maxBytes)
+  return isUntouched(req) ? readAndPutBack(req, maxBytes) : readBehind(req, maxBytes, parsed)
+}
+
+function readBehind(req: IncomingMessage, maxBytes: number, parsed: ParsedRequest): RequestBody {
   // Read to an end before which nothing came.
-  if (req.readableEnded && !req.readableDidRead) return NONE
+  if (!req.readableDidRead && req.readableEnded) return NONE
   const seen = readParsed(req, parsed)
   return seen.type === 'bytes' ? toBody(seen.bytes, maxBytes) : seen
 }

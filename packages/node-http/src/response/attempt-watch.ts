@@ -21,11 +21,11 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
   const outer = fieldsOf(res.getHeaders())
   let seen: CapturedHead | undefined
   let thrown: { readonly error: unknown } | undefined
-  let reported: Promise<void> | undefined
+  let reported: { readonly until: void | Promise<void> } | undefined
   let stopped = false
-  const report = (end: AttemptEnd): Promise<void> => {
-    reported ??= observer.onEnd(end)
-    return reported
+  const tell = (end: AttemptEnd): void | Promise<void> => {
+    reported ??= { until: observer.onEnd(end) }
+    return reported.until
   }
   const endOf = (end: OriginEnd): AttemptEnd => {
     if (end.type === 'complete') return { type: 'answered', head: end.head, body: end.body }
@@ -42,11 +42,11 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
       seen = head
       return { action: 'send', capture: true, add: [], remove: [] }
     },
-    beforeEnd: (end) => report(endOf(end)),
+    beforeEnd: (end) => tell(endOf(end)),
   })
   return {
-    ended: capture.ended.then((end) => (stopped ? undefined : report(endOf(end)))),
-    report,
+    ended: capture.ended.then((end) => (stopped ? undefined : tell(endOf(end)))),
+    report: async (end) => tell(end),
     threw(error) {
       thrown = { error }
     },

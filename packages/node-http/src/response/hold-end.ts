@@ -9,32 +9,22 @@ import { isHttp2 } from '../request/http2.ts'
 
 export interface CaptureObserver extends OriginObserver {
   /**
-   * Called when the app ended a response whose whole body was seen. The end leaves when the promise settles; the
-   * outcome of the capture is `end` then, whatever becomes of the client.
+   * Called when the app ended a response whose whole body was seen. The end leaves when the promise settles, or at once
+   * without one; the outcome of the capture is `end` then, whatever becomes of the client.
    */
-  beforeEnd?(end: OriginEnd): Promise<void>
+  beforeEnd?(end: OriginEnd): void | Promise<void>
   /** How long the handler may take to go on after its client left. Default: see client-gone.ts. */
   readonly patienceMs?: number
 }
-
-/** What Node says of a response that was ended and has not been flushed. */
-const ENDED = {
-  headersSent: true,
-  writableEnded: true,
-  finished: true,
-  writableFinished: false,
-} as const
-
-const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead']
 
 /** The end of one response, and whether it is being held. */
 export class EndHold {
   /** The app has ended the response, and the end has not left. */
   active = false
   readonly #res: ServerResponse
-  readonly #beforeEnd: (end: OriginEnd) => Promise<void>
+  readonly #beforeEnd: (end: OriginEnd) => void | Promise<void>
 
-  constructor(res: ServerResponse, beforeEnd: (end: OriginEnd) => Promise<void>) {
+  constructor(res: ServerResponse, beforeEnd: (end: OriginEnd) => void | Promise<void>) {
     this.#res = res
     this.#beforeEnd = beforeEnd
   }
@@ -53,13 +43,36 @@ export class EndHold {
       leave(args)
       return
     }
-    const own = ownChunk(args)
     this.active = true
-    const told = (async () => this.#beforeEnd(end))()
-    holdEnd(this.#res, told, () => {
+    const told = this.#tell(end)
+    const release = (sent: readonly unknown[]): void => {
       this.active = false
-      leave(own)
-    })
+      leaveSafely(this.#res, () => leave(sent))
+    }
+    if (told === undefined) {
+      release(args)
+      return
+    }
+    const own = ownChunk(args)
+    holdEnd(this.#res, told, () => release(own))
+  }
+
+  #tell(end: OriginEnd): void | Promise<void> {
+    try {
+      return this.#beforeEnd(end)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+}
+
+/** A layer outside us may refuse; the handler it would have been thrown at has gone on, or was heard. */
+function leaveSafely(res: ServerResponse, leave: () => void): void {
+  try {
+    leave()
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : String(error))
+    res.destroy()
   }
 }
 
@@ -71,13 +84,7 @@ function holdEnd(res: ServerResponse, until: Promise<void>, release: () => void)
     const destroy = show()
     // A second answer cannot be kept from assigning it.
     if (!res.headersSent) res.statusCode = statusCode
-    try {
-      release()
-    } catch (error) {
-      // A layer outside us refused; the handler it would have been thrown at has gone on.
-      process.emitWarning(error instanceof Error ? error : String(error))
-      res.destroy()
-    }
+    release()
     destroy()
   }
   until.then(go, go)
@@ -100,42 +107,93 @@ function ownChunk(args: readonly unknown[]): readonly unknown[] {
   return chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
 }
 
+/** What Node says of a response that was ended and has not been flushed. */
+const ENDED = {
+  headersSent: true,
+  writableEnded: true,
+  finished: true,
+  writableFinished: false,
+} as const
+
+const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead']
+
+/** The properties of a response that looks ended: the same for all, since making them costs most. */
+const SHOWN: ReadonlyArray<readonly [name: string, shown: PropertyDescriptor]> = [
+  ...Object.entries(ENDED).map(
+    ([name, value]) => [name, shownAs({ get: () => value, set: () => {} })] as const,
+  ),
+  ...HEAD_METHODS.map(
+    (name) => [name, shownAs({ value: refusing(name), writable: true })] as const,
+  ),
+]
+
+function shownAs(as: PropertyDescriptor): PropertyDescriptor {
+  return { ...as, configurable: true, enumerable: true }
+}
+
+interface Show {
+  over: boolean
+  /** The methods of the response before. */
+  readonly methods: ReadonlyMap<string, unknown>
+}
+
+const shows = new WeakMap<object, Show>()
+
+/** A layer that came on top during the show may call it afterwards. */
+function refusing(name: string): unknown {
+  return function (this: ServerResponse, ...args: unknown[]): unknown {
+    const { over, methods } = shows.get(this) ?? {}
+    const method = methods?.get(name)
+    if (over !== true || typeof method !== 'function') throw headersSent(this)
+    return Reflect.apply(method, this, args)
+  }
+}
+
 /** Returns what ends the show, and in turn returns what is still to be destroyed. */
 function lookEnded(res: ServerResponse): () => () => void {
-  let over = false
-  const undo = Object.entries(ENDED).map(([name, value]) =>
-    shadow(res, name, { get: () => value, set: () => {} }),
-  )
-  const wrap = (target: object, name: string, held: (args: unknown[]) => unknown): void => {
-    const previous: unknown = Reflect.get(target, name)
-    if (typeof previous !== 'function') return
-    const value = (...args: unknown[]): unknown =>
-      over ? Reflect.apply(previous, target, args) : held(args)
-    undo.push(shadow(target, name, { value, writable: true }))
+  const before = new Map<string, PropertyDescriptor>()
+  const methods = new Map<string, unknown>()
+  for (const name of HEAD_METHODS) methods.set(name, Reflect.get(res, name))
+  for (const [name, shown] of SHOWN) {
+    const own = Object.getOwnPropertyDescriptor(res, name)
+    if (own !== undefined) before.set(name, own)
+    Object.defineProperty(res, name, shown)
   }
-  for (const name of HEAD_METHODS) {
-    wrap(res, name, () => {
-      throw headersSent(res)
-    })
-  }
-  // Frameworks destroy the connection when an error comes after an answer, with which they take the answer for sent. It
-  // would be cut off. With an error of its own, it is not they who do it.
-  const late: Array<() => unknown> = []
-  for (const target of [res, carrierOf(res)]) {
-    const { destroy } = target
-    wrap(target, 'destroy', (args) => {
-      const now = (): unknown => Reflect.apply(destroy, target, args)
-      if (args[0] !== undefined && args[0] !== null) return now()
-      late.push(now)
-      return target
-    })
-  }
+  const show: Show = { over: false, methods }
+  shows.set(res, show)
+  const carriers = [res, carrierOf(res)].map(putOffDestroy)
   return () => {
-    over = true
-    for (const step of undo) step()
+    show.over = true
+    for (const [name, shown] of SHOWN) putBack(res, name, shown, before.get(name))
+    const late = carriers.flatMap((restore) => restore())
     return () => {
       for (const destroy of late) destroy()
     }
+  }
+}
+
+/**
+ * Frameworks destroy the connection when an error comes after an answer, with which they take the answer for sent. It
+ * would be cut off. With an error of its own, it is not they who do it. Returns what undoes it, and in turn returns the
+ * calls that are still to be made.
+ */
+function putOffDestroy(target: { destroy(): unknown }): () => ReadonlyArray<() => unknown> {
+  const { destroy } = target
+  const before = Object.getOwnPropertyDescriptor(target, 'destroy')
+  const late: Array<() => unknown> = []
+  let over = false
+  const value = (...args: unknown[]): unknown => {
+    const now = (): unknown => Reflect.apply(destroy, target, args)
+    if (over || (args[0] !== undefined && args[0] !== null)) return now()
+    late.push(now)
+    return target
+  }
+  const shown = shownAs({ value, writable: true })
+  Object.defineProperty(target, 'destroy', shown)
+  return () => {
+    over = true
+    putBack(target, 'destroy', shown, before)
+    return late
   }
 }
 
@@ -145,16 +203,17 @@ function carrierOf(res: ServerResponse): { destroy(): unknown } {
   return (stream as { destroy(): unknown } | undefined) ?? res.req?.socket ?? res
 }
 
-/** Defines it on the object itself; undone unless somebody else has come on top since. */
-function shadow(target: object, name: string, as: PropertyDescriptor): () => void {
-  const before = Object.getOwnPropertyDescriptor(target, name)
-  Object.defineProperty(target, name, { ...as, configurable: true, enumerable: true })
-  return () => {
-    const now = Object.getOwnPropertyDescriptor(target, name)
-    if (now?.value !== as.value || now?.get !== as.get) return
-    if (before === undefined) Reflect.deleteProperty(target, name)
-    else Object.defineProperty(target, name, before)
-  }
+/** Unless somebody else has come on top since. */
+function putBack(
+  target: object,
+  name: string,
+  shown: PropertyDescriptor,
+  before: PropertyDescriptor | undefined,
+): void {
+  const now = Object.getOwnPropertyDescriptor(target, name)
+  if (now?.value !== shown.value || now?.get !== shown.get) return
+  if (before === undefined) Reflect.deleteProperty(target, name)
+  else Object.defineProperty(target, name, before)
 }
 
 function headersSent(res: ServerResponse): Error {

@@ -1,0 +1,98 @@
+// Attempts on a store in this process: it replies at once, and holds a response as it is.
+
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { createHttpIdempotency } from '../http-idempotency.ts'
+import { memoryStore } from '../memory/memory-store.ts'
+import type { StampedeStore } from '../ports/store.ts'
+import { createStampede, idempotencyOf, type Stampede } from '../stampede.ts'
+import { ManualClock, type ScriptedRequest } from '../testing/index.ts'
+import { send } from '../testing/scripted-request.ts'
+import { decodeKept } from './kept-response.ts'
+
+let clock: ManualClock
+let store: StampedeStore
+let stampede: Stampede
+
+beforeEach(() => {
+  open()
+})
+afterEach(async () => {
+  await stampede.close()
+  expect(clock.timers).toBe(0)
+})
+
+function open(encryptionKeys?: readonly string[]): void {
+  clock = new ManualClock()
+  store = memoryStore()
+  const idempotency = encryptionKeys === undefined ? {} : { encryptionKeys: [...encryptionKeys] }
+  stampede = createStampede({ store, clock, idempotency })
+}
+
+/** The body is known, as behind a parser. */
+function ask(key = 'k-1', value: unknown = { a: 1 }): ScriptedRequest {
+  const scope = ({ user }: ScriptedRequest) => user as string
+  const http = createHttpIdempotency<ScriptedRequest>({ stampede, scope })
+  const body = { type: 'parsed', value } as const
+  const request = send(http, { key, seen: body })
+  request.readBody = () => body as never
+  return request
+}
+
+const ref = { scope: 'user-1', key: 'k-1' }
+const recordKey = () => idempotencyOf(stampede).names.recordKey('http', ref.scope, ref.key)
+const frame = async () => (await store.idempotency.inspect(recordKey()))?.frame
+
+describe('a store in this process', () => {
+  it('ends the response at once, and replays it', async () => {
+    const first = ask()
+    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    const { observer } = first
+    const head = { status: 201, headers: [['x-a', 'b']] as const }
+    expect(observer.onEnd({ type: 'answered', head, body: Buffer.from('made') })).toBeUndefined()
+    const again = ask()
+    await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }))
+    expect(again.field('x-a')).toBe('b')
+    const other = ask('k-1', { a: 2 })
+    await vi.waitFor(() => expect(other.got?.status).toBe(422))
+  })
+
+  it('makes the frame when it is read, and replays from it when the copy has expired', async () => {
+    const first = ask()
+    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await first.answer({ status: 201, body: 'made' })
+    const kept = decodeKept(recordKey(), (await frame()) as Uint8Array)
+    expect(kept).toMatchObject({ type: 'response', status: 201, body: Buffer.from('made') })
+    await clock.advance(120_000)
+    const again = ask()
+    await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }))
+  })
+
+  it('holds no larger buffer than the body, which is counted', async () => {
+    const first = ask()
+    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    const pool = Buffer.allocUnsafeSlow(64 * 1024)
+    const body = pool.subarray(10, 30)
+    await first.end({ type: 'answered', head: { status: 200, headers: [] }, body })
+    const { kept } = idempotencyOf(stampede).replays.get(recordKey()) ?? {}
+    expect(kept?.type === 'response' && kept.body.buffer.byteLength).toBe(20)
+    const { size } = store.idempotency as unknown as { size: { bytes: number } }
+    expect(size.bytes).toBeLessThan(2_000)
+  })
+
+  it('holds what is sealed, if there are keys', async () => {
+    open(['k'.repeat(32)])
+    const first = ask()
+    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await first.answer({ status: 201, body: 'made' })
+    expect(Buffer.from((await frame()) as Uint8Array).toString('latin1')).toMatch(/^\0SL/)
+  })
+
+  it('is asked by its methods where an application has replaced them', async () => {
+    const begin = vi.spyOn(store.idempotency, 'begin')
+    const finish = vi.spyOn(store.idempotency, 'finish')
+    const first = ask()
+    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await first.answer({ status: 201 })
+    expect([begin.mock.calls.length, finish.mock.calls.length]).toEqual([1, 1])
+  })
+})

@@ -1,0 +1,54 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { ManualClock } from '../testing/index.ts'
+import { Deadlines } from './deadlines.ts'
+
+let clock: ManualClock
+let deadlines: Deadlines
+let due: string[]
+
+beforeEach(() => {
+  clock = new ManualClock()
+  deadlines = new Deadlines(clock)
+  due = []
+})
+
+const add = (name: string, inMs: number) => deadlines.add(clock.now() + inMs, () => due.push(name))
+
+describe('deadlines on one timer', () => {
+  it('are due in time, whatever the order in which they were added', async () => {
+    add('late', 300)
+    add('soon', 100)
+    add('next', 200)
+    expect(clock.timers).toBe(1)
+    await clock.advance(99)
+    expect(due).toEqual([])
+    await clock.advance(1)
+    expect(due).toEqual(['soon'])
+    await clock.advance(200)
+    expect(due).toEqual(['soon', 'next', 'late'])
+    expect(clock.timers).toBe(0)
+  })
+
+  it('are not due once they were ended, also by another that is due', async () => {
+    deadlines.end(add('ended', 100))
+    const other = add('other', 200)
+    deadlines.add(clock.now() + 150, () => deadlines.end(other))
+    await clock.advance(500)
+    expect(due).toEqual([])
+    expect(clock.timers).toBe(0)
+  })
+
+  it('may be added by one that is due', async () => {
+    deadlines.add(clock.now() + 100, () => add('again', 100))
+    await clock.advance(200)
+    expect(due).toEqual(['again'])
+  })
+
+  it('are dropped when they are stopped', async () => {
+    add('a', 100)
+    deadlines.stop()
+    expect(clock.timers).toBe(0)
+    await clock.advance(200)
+    expect(due).toEqual([])
+  })
+})

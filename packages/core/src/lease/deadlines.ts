@@ -1,0 +1,60 @@
+// Many deadlines on one timer. Most are ended before they are due, and a timer for each of them would
+// cost more than what it guards.
+
+import type { Clock, Timer } from '../ports/clock.ts'
+
+export interface Deadline {
+  readonly at: number
+  readonly due: () => void
+}
+
+export class Deadlines {
+  readonly #clock: Clock
+  readonly #open = new Set<Deadline>()
+  #timer: Timer | undefined
+  #timerAt = Infinity
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Calls `due` once when the clock has reached `at`, never earlier. */
+  add(at: number, due: () => void): Deadline {
+    const deadline = { at, due }
+    this.#open.add(deadline)
+    this.#schedule(at)
+    return deadline
+  }
+
+  /** The timer stays: the next deadline may use it. */
+  end(deadline: Deadline | undefined): void {
+    if (deadline !== undefined) this.#open.delete(deadline)
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#open.clear()
+  }
+
+  #schedule(at: number): void {
+    if (at >= this.#timerAt) return
+    this.#timer?.cancel()
+    this.#timerAt = at
+    this.#timer = this.#clock.setTimer(at - this.#clock.now(), () => {
+      this.#timerAt = Infinity
+      this.#runDue()
+    })
+  }
+
+  #runDue(): void {
+    const now = this.#clock.now()
+    for (const deadline of [...this.#open]) {
+      // One that is due may end others.
+      if (deadline.at > now || !this.#open.delete(deadline)) continue
+      deadline.due()
+    }
+    let next = Infinity
+    for (const { at } of this.#open) next = Math.min(next, at)
+    this.#schedule(next)
+  }
+}
