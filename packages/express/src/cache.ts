@@ -2,10 +2,11 @@
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, type Dispatch } from '@stampede/node-http/adapter'
+import { createNodeCache, type Dispatch, type NodeFramework } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
 import type { Middleware } from './middleware.ts'
+import { shareShape } from './share-shape.ts'
 
 /**
  * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
@@ -17,7 +18,7 @@ import type { Middleware } from './middleware.ts'
 export function stampedeCache<Req extends Request = Request>(
   options?: CacheOptions<Req, Response>,
 ): Middleware {
-  const visit = createNodeCache(createHttpCache<Req, Response>(options), allowsEtag)
+  const visit = createNodeCache(createHttpCache<Req, Response>(options), FRAMEWORK)
   return function stampedeCache(incoming, res, next): void {
     const req = incoming as Req
     visit({
@@ -29,6 +30,14 @@ export function stampedeCache<Req extends Request = Request>(
       dispatch: (again, into) => rootOf(req.app)(again, into),
     })
   }
+}
+
+const FRAMEWORK: NodeFramework<Request> = {
+  allowsEtag,
+  beforeRun(req, res) {
+    shareShape(req)
+    shareShape(res)
+  },
 }
 
 /**

@@ -2,6 +2,7 @@
 
 export {
   createNodeCache,
+  type NodeFramework,
   type NodeVisit,
   RequestExchange,
   type RequestVisit,

@@ -86,10 +86,17 @@ export class RequestExchange<Native> {
   }
 }
 
+/** What a framework does in its own way. */
+export interface NodeFramework<Native> {
+  readonly allowsEtag?: Exchange<Native>['allowsEtag']
+  /** Called before the request goes on to the app. A hit does not. */
+  readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
+}
+
 /** What a middleware calls for each request. An error of the cache itself goes to `next`. */
 export function createNodeCache<Native>(
   cache: HttpCache<Native>,
-  allowsEtag?: Exchange<Native>['allowsEtag'],
+  framework: NodeFramework<Native> = {},
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
     const { req, res, next, native, address } = visit
@@ -101,7 +108,7 @@ export function createNodeCache<Native>(
     } catch (error) {
       return next(error)
     }
-    const exchange = new NodeExchange(visit, request, cache, allowsEtag)
+    const exchange = new NodeExchange(visit, request, cache, framework)
     if (typeof revalidation === 'object') {
       exchange.prepare()
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
@@ -137,21 +144,24 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   /** The request was handed to the app, or answered. */
   begun = false
   readonly #visit: NodeVisit<Native>
+  readonly #framework: NodeFramework<Native>
 
   constructor(
     visit: NodeVisit<Native>,
     request: RequestView,
     owner: object,
-    allowsEtag: Exchange<Native>['allowsEtag'],
+    framework: NodeFramework<Native>,
   ) {
     super(visit, request, owner)
     this.#visit = visit
-    if (allowsEtag !== undefined) this.allowsEtag = allowsEtag
+    this.#framework = framework
+    if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
   }
 
   bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): void {
     const { req, res, next } = this.#visit
     this.begun = true
+    this.#framework.beforeRun?.(req, res)
     if (onInner !== undefined) enterOrigin(req, onInner)
     addAtHead(res, add, OWN_FIELDS)
     if (onHead !== undefined) watchHead(res, (head) => onHead(head, this.#natives))
@@ -162,6 +172,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
     const { req, res, next } = this.#visit
     this.begun = true
+    this.#framework.beforeRun?.(req, res)
     if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
     const mayCut = showConditionals !== undefined
