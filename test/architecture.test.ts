@@ -169,7 +169,7 @@ describe('core', () => {
       'lookupOrLease(',
       'fillUnderLease(',
     ])
-    journey('../flight/fill.ts', 'async function fillThenCommit', ['fill(', 'commit('])
+    journey('../flight/fill.ts', 'async function fillThenCommit', ['new Fill(', 'commit('])
     journey('run-origin.ts', 'export function runOrigin', ['judgeHead(', 'resultOf('])
   })
 })

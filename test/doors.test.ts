@@ -34,7 +34,7 @@ const DOORS: Readonly<Record<string, string>> = {
     DetachedPair discardRequestBody Dispatch enterOrigin fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
-    LiveFeed liveHeaders liveStream missingDate NodeVisit ParsedRequest readRequest
+    LiveFeed liveHeaders liveStream missingDate NodeFramework NodeVisit ParsedRequest readRequest
     readRequestBody redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
     teeStream unsendable watchAttempt watchHead watchLeft watchReads

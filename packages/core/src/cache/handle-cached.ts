@@ -46,6 +46,72 @@ import {
 import { type OriginOrder, runOrigin } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
 
+const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
+
+/** Never rejects by itself. Throws what the user's `key`, `identity` or `bypass` threw. */
+export function handleCached<Native>(
+  rt: Runtime,
+  config: CacheConfig<Native>,
+  index: VaryIndex,
+  exchange: Exchange<Native>,
+): void | Promise<void> {
+  const { request, native } = exchange
+  const refused = rt.closed ? CLOSED : admit(request, native, config)
+  if (refused !== undefined) return bypass(rt, config, exchange, refused)
+  const plainKey = cacheKey(request, native, config, [])
+  if (exchange.sendReady !== undefined) {
+    const ready = freshHit(rt, config, index, request, native, plainKey)
+    if (ready !== undefined) return exchange.sendReady(ready)
+  }
+  exchange.prepare?.()
+  return lookUp(new Journey(rt, config, index, exchange, plainKey))
+}
+
+/** The request takes no part. An unsafe one still makes stored responses obsolete. */
+function bypass<Native>(
+  rt: Runtime,
+  config: CacheConfig<Native>,
+  exchange: Exchange<Native>,
+  { fwd, reason }: Bypass | typeof CLOSED,
+): void | Promise<void> {
+  if (reason !== 'method') return forward(exchange, config, fwd, reason)
+  return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
+}
+
+/** One lookup under the key as far as it is known. */
+function lookUp<Native>(journey: Journey<Native>): void | Promise<void> {
+  const { rt, config, index, exchange, plainKey, wish } = journey
+  const { request, native } = exchange
+  const names = index.namesFor(plainKey, request.headers)
+  const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
+  journey.names = names
+  journey.key = key
+  const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
+  if (fillsNothing) return respondStored(journey)
+  const resolution = fromL1(rt, key, config, journey) ?? coalesce(rt, key, config, journey)
+  if (!(resolution instanceof Promise)) return respond(journey, resolution)
+  return resolution.then((later) => respond(journey, later))
+}
+
+const MOST_MISMATCHES = 3
+
+/** The entry is for other requests. It names fields that the key needs, for another lookup. */
+function lookUpVariant<Native>(
+  journey: Journey<Native>,
+  entry: StoredResponse,
+): void | Promise<void> {
+  const { index, plainKey, names, exchange, config } = journey
+  index.learn(plainKey, names, entry)
+  journey.mismatches += 1
+  if (journey.mismatches < MOST_MISMATCHES) return lookUp(journey)
+  return forward(exchange, config, 'bypass', 'too-many-variants')
+}
+
+/** `fwd` of a miss (RFC 9211 §2.2). */
+function missOf<Native>({ names }: Journey<Native>): 'uri-miss' | 'vary-miss' {
+  return names.length === 0 ? 'uri-miss' : 'vary-miss'
+}
+
 /** One request on its way. As a caller of `flight/`, it runs the handler if it has to lead. */
 class Journey<Native> implements Caller {
   /** Request fields in the key of the last lookup, as earlier responses named them. */
@@ -134,72 +200,6 @@ class Journey<Native> implements Caller {
       exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
     return runOrigin(rt, { request, plainKey, config, lead, reason, forClient, allowsEtag, start })
   }
-}
-
-const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
-
-/** Never rejects by itself. Throws what the user's `key`, `identity` or `bypass` threw. */
-export function handleCached<Native>(
-  rt: Runtime,
-  config: CacheConfig<Native>,
-  index: VaryIndex,
-  exchange: Exchange<Native>,
-): void | Promise<void> {
-  const { request, native } = exchange
-  const refused = rt.closed ? CLOSED : admit(request, native, config)
-  if (refused !== undefined) return bypass(rt, config, exchange, refused)
-  const plainKey = cacheKey(request, native, config, [])
-  if (exchange.sendReady !== undefined) {
-    const ready = freshHit(rt, config, index, request, native, plainKey)
-    if (ready !== undefined) return exchange.sendReady(ready)
-  }
-  exchange.prepare?.()
-  return lookUp(new Journey(rt, config, index, exchange, plainKey))
-}
-
-/** The request takes no part. An unsafe one still makes stored responses obsolete. */
-function bypass<Native>(
-  rt: Runtime,
-  config: CacheConfig<Native>,
-  exchange: Exchange<Native>,
-  { fwd, reason }: Bypass | typeof CLOSED,
-): void | Promise<void> {
-  if (reason !== 'method') return forward(exchange, config, fwd, reason)
-  return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
-}
-
-/** One lookup under the key as far as it is known. */
-function lookUp<Native>(journey: Journey<Native>): void | Promise<void> {
-  const { rt, config, index, exchange, plainKey, wish } = journey
-  const { request, native } = exchange
-  const names = index.namesFor(plainKey, request.headers)
-  const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  journey.names = names
-  journey.key = key
-  const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
-  if (fillsNothing) return respondStored(journey)
-  const resolution = fromL1(rt, key, config, journey) ?? coalesce(rt, key, config, journey)
-  if (!(resolution instanceof Promise)) return respond(journey, resolution)
-  return resolution.then((later) => respond(journey, later))
-}
-
-const MOST_MISMATCHES = 3
-
-/** The entry is for other requests. It names fields that the key needs, for another lookup. */
-function lookUpVariant<Native>(
-  journey: Journey<Native>,
-  entry: StoredResponse,
-): void | Promise<void> {
-  const { index, plainKey, names, exchange, config } = journey
-  index.learn(plainKey, names, entry)
-  journey.mismatches += 1
-  if (journey.mismatches < MOST_MISMATCHES) return lookUp(journey)
-  return forward(exchange, config, 'bypass', 'too-many-variants')
-}
-
-/** `fwd` of a miss (RFC 9211 §2.2). */
-function missOf<Native>({ names }: Journey<Native>): 'uri-miss' | 'vary-miss' {
-  return names.length === 0 ? 'uri-miss' : 'vary-miss'
 }
 
 /**
