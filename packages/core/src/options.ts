@@ -39,8 +39,9 @@ export function readOptions<R extends Readers>(
 ): ReadBy<R> {
   const names = Object.keys(readers)
   const bag = checkNames(where, options, names)
-  const read = names.map((name) => [name, readers[name]?.(`${where}.${name}`, bag[name])])
-  return Object.fromEntries(read) as ReadBy<R>
+  const read: Record<string, unknown> = {}
+  for (const name of names) read[name] = readers[name]?.(`${where}.${name}`, bag[name])
+  return read as ReadBy<R>
 }
 
 export interface NumberRule {

@@ -30,8 +30,8 @@ export class Contender {
   readonly #onIdle: () => void
   /** `holding` includes the time a release takes. */
   #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
-  /** Token of this process's next turn. The present turn has the token in `#held`. */
-  #token = newToken()
+  /** Token of this process's next turn, once it is named. The present turn has the token in `#held`. */
+  #token: string | undefined
   /** The lease it asked for with that token: it is never given more. */
   #askedMs = Number.POSITIVE_INFINITY
   #held: Grant | undefined
@@ -92,7 +92,7 @@ export class Contender {
     this.#outdated = false
     const { store, clock } = this.#context
     const from = clock.now()
-    const request = { token: this.#token, leaseMs: first.leaseMs, queue: true }
+    const request = { token: this.#nextToken(), leaseMs: first.leaseMs, queue: true }
     this.#askedMs = first.leaseMs
     try {
       const reply = await track(this.#context, store.acquire(this.#key, request))
@@ -118,7 +118,7 @@ export class Contender {
     const forMs = Math.min(givenMs, this.#askedMs)
     this.#timer?.cancel()
     this.#early = undefined
-    this.#token = newToken()
+    this.#token = undefined
     const [waiter] = this.waiters
     const isOver = this.#context.clock.now() - from >= forMs - driftMs(forMs)
     if (waiter === undefined || isOver) {
@@ -139,7 +139,7 @@ export class Contender {
     const [first] = this.waiters
     // After a lost lease, this process may already have a newer one. That one queues the process.
     const isCurrent = this.#held === grant && first !== undefined
-    const next = isCurrent ? { token: this.#token, leaseMs: first.leaseMs } : undefined
+    const next = isCurrent ? { token: this.#nextToken(), leaseMs: first.leaseMs } : undefined
     if (next !== undefined) this.#askedMs = next.leaseMs
     const from = clock.now()
     try {
@@ -194,12 +194,17 @@ export class Contender {
     }
   }
 
+  #nextToken(): string {
+    this.#token ??= newToken()
+    return this.#token
+  }
+
   #forget(): void {
     this.#timer?.cancel()
     if (this.#early !== undefined) this.#passOn(this.#early.grant)
     this.#early = undefined
     this.#state = 'idle'
-    this.#token = newToken()
+    this.#token = undefined
   }
 
   #passOn(grant: Grant): void {

@@ -118,6 +118,8 @@ const ACQUIRE = {
   within: unchecked<Lease | undefined>(),
 } satisfies Record<keyof AcquireOptions, Reader>
 
+const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }
+
 export function readLocksOptions(options: LocksOptions): LocksConfig {
   return readOptions('createLocks', options, LOCKS)
 }
@@ -154,11 +156,16 @@ export function readAcquireOptions(
   }
   const { leaseMs } = defaults
   if (where === 'tryAcquire') {
-    const read = readOptions(where, options, { leaseMs: ACQUIRE.leaseMs })
+    const read = readOptions(where, options, TRY_ACQUIRE)
     return { leaseMs: read.leaseMs ?? leaseMs, waitMs: 0, signal: undefined, within: undefined }
   }
   const read = readOptions(where, options, ACQUIRE)
-  return { ...read, leaseMs: read.leaseMs ?? leaseMs, waitMs: read.waitMs ?? defaults.waitMs }
+  return {
+    leaseMs: read.leaseMs ?? leaseMs,
+    waitMs: read.waitMs ?? defaults.waitMs,
+    signal: read.signal,
+    within: read.within,
+  }
 }
 
 /** A duration, or `Infinity`. */
