@@ -1,12 +1,12 @@
 // As many requests as a server answers: so many connections, each with one request under way. Written for cheapness, so that the
 // server is what is measured.
 import { connect } from 'node:net'
-import { getRequest, readResponses } from './responses.ts'
+import { readResponses } from './responses.ts'
 
 export interface ClosedLoop {
   readonly port: number
-  /** Called for each request; one that is always the same costs nothing. */
-  readonly path: () => string
+  /** Called for each connection. Returns what makes the bytes of its next request. */
+  readonly next: () => () => Buffer
   readonly connections: number
   readonly durationMs: number
 }
@@ -14,7 +14,7 @@ export interface ClosedLoop {
 export interface ClosedLoopResult {
   readonly requests: number
   readonly durationMs: number
-  /** Not 200, or of another length than the first one: a rate with one of these in it says nothing. */
+  /** Not 200 or 201, or of another length than the first one: a rate with one of these in it says nothing. */
   readonly wrong: number
   readonly bodyBytes: number
   /** What this process was at work for a request: more than the server is, and the rate is this one's. */
@@ -43,10 +43,10 @@ interface State {
   isOver: boolean
 }
 
-function oneConnection({ port, path }: ClosedLoop, state: State): Promise<void> {
+function oneConnection({ port, next: begin }: ClosedLoop, state: State): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-    const next = requests(path)
+    const next = begin()
     socket.once('connect', () => socket.write(next()))
     socket.once('error', reject)
     socket.once('close', () => {
@@ -61,16 +61,4 @@ function oneConnection({ port, path }: ClosedLoop, state: State): Promise<void> 
       else socket.write(next())
     })
   })
-}
-
-/** Written anew only for another path. */
-function requests(path: () => string): () => Buffer {
-  let last = ''
-  let bytes: Buffer = Buffer.alloc(0)
-  return () => {
-    const next = path()
-    if (next !== last) bytes = getRequest(next)
-    last = next
-    return bytes
-  }
 }

@@ -1,6 +1,7 @@
 // The process that loads servers: node loader.js. On its own, so that its work is not the server's.
 import { answers } from './child.ts'
 import { type ClosedLoopResult, closedLoop } from './closed-loop.ts'
+import { requestsFor } from './responses.ts'
 
 export interface LoadOrder {
   readonly port: number
@@ -15,5 +16,8 @@ let asked = 0
 
 answers({
   load: ({ path, isEachNew, ...order }: LoadOrder): Promise<ClosedLoopResult> =>
-    closedLoop({ ...order, path: isEachNew ? () => `${path}${asked++}` : () => path }),
+    closedLoop({
+      ...order,
+      next: () => requestsFor(isEachNew ? () => `${path}${asked++}` : () => path),
+    }),
 })

@@ -20,7 +20,7 @@ export function readResponses(socket: Socket, onResponse: OnResponse): void {
       head = end < 0 ? data : undefined
       if (end < 0) return
       const text = data.toString('latin1', 0, end)
-      isOk = text.startsWith('HTTP/1.1 200 ')
+      isOk = text.startsWith('HTTP/1.1 200 ') || text.startsWith('HTTP/1.1 201 ')
       bodyBytes = contentLength(text)
       missing = bodyBytes
       bytes = data.length - end - HEAD_END.length
@@ -40,3 +40,15 @@ function contentLength(head: string): number {
 
 export const getRequest = (path: string): Buffer =>
   Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n\r\n`)
+
+/** Returns what makes the next request. It is written anew only for another path. */
+export function requestsFor(path: () => string): () => Buffer {
+  let last = ''
+  let bytes: Buffer = Buffer.alloc(0)
+  return () => {
+    const next = path()
+    if (next !== last) bytes = getRequest(next)
+    last = next
+    return bytes
+  }
+}
