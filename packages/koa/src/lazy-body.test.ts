@@ -232,6 +232,65 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     },
   )
 
+  test('writes the JSON of a miss once if no layer is in front', async () => {
+    const values: unknown[] = []
+    const written = vi.fn()
+    await using app = await start([], (ctx) => {
+      const value = { toJSON: () => [written(), VALUE] }
+      ctx.res.on('finish', () => values.push(ctx.body === value, ctx.body === ctx.response.body))
+      return value
+    })
+    await app.ask(GET, '/first')
+    written.mockClear()
+    const miss = await app.ask(GET, '/second')
+    expect(miss.text).toBe(JSON.stringify([undefined, VALUE]))
+    expect(miss.length).toBe(String(Buffer.byteLength(miss.text)))
+    expect(written).toHaveBeenCalledTimes(1)
+    await expect.poll(() => values).toEqual([true, true, true, true])
+    expect(await app.ask(GET, '/second')).toEqual(miss)
+  })
+
+  test('sends what a layer changes on a miss without reading ctx.body', async () => {
+    await using app = await start(
+      [
+        async (ctx, next) => {
+          await next()
+          ctx.state.view.user = 'a'
+        },
+      ],
+      (ctx) => {
+        ctx.set('Cache-Control', 'private')
+        ctx.state.view = { user: '' }
+        return ctx.state.view
+      },
+    )
+    const { hit } = await app.hit()
+    expect(JSON.parse(hit.text)).toEqual({ user: 'a' })
+  })
+
+  test('takes the read of an app that handles requests itself for a layer’s', async () => {
+    const seen: unknown[] = []
+    class Own extends Application {
+      handleRequest(ctx: Koa.Context, run: (ctx: Koa.Context) => Promise<void>): unknown {
+        const handle: unknown = Reflect.get(Application.prototype, 'handleRequest')
+        if (typeof handle !== 'function') throw new Error('no such method')
+        const runs = (context: Koa.Context) => run(context).then(() => seen.push(ctx.body))
+        return Reflect.apply(handle, this, [ctx, runs])
+      }
+    }
+    const stampede = createStampede({})
+    const app = new Own()
+    app.use(pass)
+    app.use(stampedeCache({ stampede, ttlMs: 10_000 }))
+    app.use((ctx) => {
+      ctx.body = VALUE
+    })
+    await using server = await serve(app.callback())
+    const ask = async () => (await fetch(`http://127.0.0.1:${server.port}/`)).text()
+    expect([await ask(), await ask(), await ask()]).toEqual([TEXT, TEXT, TEXT])
+    expect(seen).toEqual([VALUE, VALUE, VALUE])
+  })
+
   test('lets an error of a layer through, and one that is thrown after a hit', async () => {
     let fails = false
     await using app = await start([

@@ -3,6 +3,7 @@
 
 import type { BodyKind } from '@stampede/core/adapter'
 import { isWrapped } from '@stampede/node-http/adapter'
+import type Koa from 'koa'
 import type { Context, Response } from 'koa'
 import { bodyOfKind } from './koa-body.ts'
 
@@ -13,19 +14,19 @@ type LazyResponse = Response & { [STORED]: StoredBody }
 class StoredBody {
   readonly bytes: Buffer
   readonly kind: BodyKind | undefined
+  /** Whether a layer has read it, and so may have changed it in place. */
+  isRead = false
   #value: unknown
 
-  constructor(bytes: Buffer, kind: BodyKind | undefined) {
+  /** `value`: what the handler set, if this request has run it. */
+  constructor(bytes: Buffer, kind: BodyKind | undefined, value: unknown) {
     this.bytes = bytes
     this.kind = kind
+    this.#value = value
   }
 
-  /** Whether a layer has read it, and so may have changed it in place. */
-  get isRead(): boolean {
-    return this.#value !== undefined
-  }
-
-  get value(): unknown {
+  read(): unknown {
+    this.isRead = true
     this.#value ??= bodyOfKind(this.bytes, this.kind)
     return this.#value
   }
@@ -39,7 +40,7 @@ const LAZY: PropertyDescriptor & ThisType<LazyResponse> = {
     const isKoas = responding === this.ctx
     if (isKoas) responding = undefined
     // A layer that wraps `end` gets the chunk that Koa makes of the value.
-    if (!isKoas || stored.isRead || isWrapped(this.res)) return stored.value
+    if (!isKoas || stored.isRead || isWrapped(this.res)) return stored.read()
     if (stored.kind === 'json') measure(this, stored.bytes)
     return stored.bytes
   },
@@ -59,15 +60,32 @@ function measure(response: Response, { byteLength }: Buffer): void {
 /** Sets ctx.body to stored bytes, of a kind that is no stream. Koa guesses a type if there is none. */
 export function setLazyBody(ctx: Context, bytes: Buffer, kind: BodyKind | undefined): void {
   const { app, response } = ctx
-  if (Object.hasOwn(app.response, 'body') || Object.hasOwn(app.context, 'body')) {
+  if (hasOwnBody(app)) {
     response.body = bodyOfKind(bytes, kind)
     return
   }
-  tellLastRead(app)
   // Koa's own setter: status, length, and the end of a stream that was set before.
   response.body = bytes
-  Object.assign(response, { [STORED]: new StoredBody(bytes, kind) })
+  defineLazy(ctx, new StoredBody(bytes, kind, undefined))
+}
+
+/**
+ * Has Koa send the JSON that was made of the handler's object, and not make it again. Only where no
+ * layer is in front: one may change the object, and know it from elsewhere than ctx.body.
+ */
+export function sendJson(ctx: Context, json: Buffer, value: unknown): void {
+  if (!hasOwnBody(ctx.app)) defineLazy(ctx, new StoredBody(json, 'json', value))
+}
+
+function defineLazy({ app, response }: Context, stored: StoredBody): void {
+  tellLastRead(app)
+  Object.assign(response, { [STORED]: stored })
   Object.defineProperty(response, 'body', LAZY)
+}
+
+/** Whether the app reads and sets a body in a way of its own. */
+function hasOwnBody({ context, response }: Koa): boolean {
+  return Object.hasOwn(response, 'body') || Object.hasOwn(context, 'body')
 }
 
 /** While Koa's respond() runs, until it has read the body. */
@@ -84,13 +102,13 @@ const told = new WeakSet<object>()
 
 /**
  * Koa calls respond() as soon as its outermost layer has returned, and nothing else tells when that
- * is. Where an app does not handle its requests so, Koa's read is taken for a layer's.
+ * is. Where an app handles its requests in a way of its own, Koa's read is taken for a layer's.
  */
 function tellLastRead(app: object): void {
   if (told.has(app)) return
   told.add(app)
   const handleRequest: unknown = Reflect.get(app, 'handleRequest')
-  if (typeof handleRequest !== 'function') return
+  if (typeof handleRequest !== 'function' || !isKoas(app)) return
   const own: Handling = {
     handleRequest(ctx, run) {
       const runs = (context: Context): LastTurn => new LastTurn(context, run(context))
@@ -98,6 +116,15 @@ function tellLastRead(app: object): void {
     },
   }
   Object.assign(app, own)
+}
+
+/** Whether its handleRequest is that of the class Application, not of a subclass. */
+function isKoas(app: object): boolean {
+  let owner: object | null = app
+  while (owner !== null && !Object.hasOwn(owner, 'handleRequest')) {
+    owner = Object.getPrototypeOf(owner)
+  }
+  return owner !== null && Object.hasOwn(owner, 'createContext') && Object.hasOwn(owner, 'listen')
 }
 
 /** The promise of the layers; what is called when it is fulfilled is Koa's respond(). */
