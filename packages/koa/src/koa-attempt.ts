@@ -12,8 +12,8 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import type { Answer } from './answer.ts'
-import { fieldsFor, type KoaBody, readKoaBody } from './koa-body.ts'
-import { teeBody, whole } from './koa-capture.ts'
+import { fieldsFor, type KoaBody, readKoaBody, whole } from './koa-body.ts'
+import { teeBody } from './koa-capture.ts'
 
 /** Resolves when core was told how it ended; `answer` is given as soon as Koa may go on. */
 export async function runAttempt(

@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
-import type { BodyKind, HeaderList, OriginEnd } from '@stampede/core/adapter'
+import type { BodyKind, CapturedHead, HeaderList, OriginEnd } from '@stampede/core/adapter'
 import { fieldsOf } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 
@@ -13,7 +13,7 @@ export type KoaBody =
    */
   | {
       readonly kind: 'bytes'
-      readonly bytes: Uint8Array
+      readonly bytes: Buffer
       readonly as?: BodyKind
       readonly type?: string
     }
@@ -73,7 +73,7 @@ function jsonBody(body: unknown): KoaBody {
   }
 }
 
-function bytes(body: string | Buffer): { kind: 'bytes'; bytes: Uint8Array } {
+function bytes(body: string | Buffer): { kind: 'bytes'; bytes: Buffer } {
   return { kind: 'bytes', bytes: typeof body === 'string' ? Buffer.from(body) : body }
 }
 
@@ -134,6 +134,18 @@ function streamOf(chunk: Buffer): Readable {
       this.push(null)
     },
   })
+}
+
+export const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
+export const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
+
+/** Complete, unless fewer or more bytes came than were declared. */
+export function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
+  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
+  const cut = declared !== undefined && Number(declared) !== body.byteLength
+  return cut && head.status !== 204 && head.status !== 304
+    ? INCOMPLETE
+    : { type: 'complete', head, body }
 }
 
 /** Adds the kind of the body to a complete end. */

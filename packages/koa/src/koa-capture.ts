@@ -25,14 +25,17 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import {
+  DECLINED,
   fieldsFor,
   keptKind,
   ofKind,
   onErrorOf,
   readKoaBody,
   type SendableBody,
+  whole,
 } from './koa-body.ts'
 import { sendPart } from './koa-part.ts'
+import { sendJson } from './lazy-body.ts'
 
 /** What came of it: how the run ends, perhaps later, or the answer to give instead. */
 export type KoaCapture =
@@ -43,8 +46,6 @@ export type KoaCapture =
       readonly reply: Reply
       readonly end: Promise<OriginEnd> | OriginEnd
     }
-
-const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
 
 /** `outer`: fields set before the handler ran. `seen`: layers see the body, so store its kind. */
 export function captureContext(
@@ -59,8 +60,8 @@ export function captureContext(
   const body = readKoaBody(ctx)
   const headers = fieldsFor(ctx, body)
   const { status } = ctx
-  const whole = body.kind === 'bytes' ? body.bytes : undefined
-  const decision = observer.onHead({ status, headers }, whole)
+  const bytes = body.kind === 'bytes' ? body.bytes : undefined
+  const decision = observer.onHead({ status, headers }, bytes, [ctx, ctx.response])
   const isKept = decision.action === 'send' && decision.capture
   const dated = isKept ? missingDate(headers) : []
   const head = storedHead(status, [...headers, ...dated], outer)
@@ -83,6 +84,7 @@ export function captureContext(
   const cut = part && new BodyCut(part.start, part.end)
   const end = capture ? keepBody(ctx, body, head, observer, cut) : DECLINED
   if (part !== undefined && cut !== undefined) sendPart(ctx, body, part, capture ? undefined : cut)
+  else if (!seen && body.kind === 'bytes' && body.as === 'json') sendJson(ctx, body.bytes, ctx.body)
   return { type: 'ends', end: ofKind(end, kind) }
 }
 
@@ -99,7 +101,7 @@ function keepBody(
   if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
   // The app may go on using its buffer.
-  const own = Buffer.from(body.bytes)
+  const own = body.as === undefined ? Buffer.from(body.bytes) : body.bytes
   // Koa sets the length of JSON itself, over whatever the app said.
   return json ? { type: 'complete', head, body: own } : whole(head, own)
 }
@@ -167,13 +169,4 @@ export function teeBody(
   if (length !== undefined) ctx.res.setHeader('Content-Length', length)
   if (type === undefined) ctx.res.removeHeader('Content-Type')
   return tee
-}
-
-/** Complete, unless fewer or more bytes came than were declared. */
-export function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
-  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
-  const cut = declared !== undefined && Number(declared) !== body.byteLength
-  return cut && head.status !== 204 && head.status !== 304
-    ? { type: 'not-captured', reason: 'incomplete' }
-    : { type: 'complete', head, body }
 }

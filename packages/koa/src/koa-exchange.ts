@@ -65,9 +65,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     const answer = this.#begin()
     this.goneIf(watchLeft(ctx.res))
     if (observer.onEnd !== undefined) ctx.res.once('close', observer.onEnd)
-    const onHead: OriginObserver['onHead'] = (head, whole) =>
-      observer.onHead(head, whole, [ctx, ctx.response])
-    return runApp(this.#call, { ...observer, onHead }, answer)
+    return runApp(this.#call, observer, answer)
   }
 
   send(reply: Reply): void {

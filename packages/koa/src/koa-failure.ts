@@ -26,7 +26,7 @@ export function judgeFailure(
   seen: boolean,
 ): boolean {
   if (ctx.headerSent || ctx.respond === false) return false
-  const decision = observer.onHead({ status, headers: [] })
+  const decision = observer.onHead({ status, headers: [] }, undefined, [ctx, ctx.response])
   if (decision.action === 'send') {
     addAtHead(ctx.res, decision.add)
     return false

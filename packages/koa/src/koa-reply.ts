@@ -25,6 +25,7 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context, Middleware } from 'koa'
 import { bodyOfKind } from './koa-body.ts'
+import { setLazyBody } from './lazy-body.ts'
 
 /**
  * Whether a layer in front can read or change the ctx.body that `middleware` sets: an earlier
@@ -47,14 +48,13 @@ export function replyWith(ctx: Context, reply: Reply, seen = true): boolean {
     ctx.body = null
   } else if (reply.body !== undefined || ctx.method !== 'HEAD') {
     const typed = ctx.res.hasHeader('Content-Type')
-    ctx.body = bodyOf(reply.body, reply.kind, seen)
+    setBody(ctx, reply.body, reply.kind, seen)
     // Removes Koa's guess. The stored type comes with the headers.
     if (!typed) ctx.remove('Content-Type')
   }
   applyFields(ctx.res, framedHeaders(reply, ctx.method))
-  // A layer may change the object in place, so the stored length may be wrong. Koa measures the
-  // JSON.
-  if (seen && reply.kind === 'json' && !Buffer.isBuffer(ctx.body)) ctx.remove('Content-Length')
+  // A layer may change the object in place, so the stored length may be wrong. Koa measures JSON.
+  if (seen && reply.kind === 'json') ctx.remove('Content-Length')
   if (reply.part) forbidTransform(ctx.res)
   return true
 }
@@ -73,9 +73,10 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boo
     if (name !== 'content-length') res.setHeader(name, fields[i + 1] as string)
   }
   response.status = status
-  response.body = bodyOf(body, kind, seen)
-  // Koa sets no length for a stream.
+  setBody(ctx, body, kind, seen)
+  // Koa sets no length for a stream. It measures JSON, which a layer may change in place.
   if (seen && kind === 'stream') res.setHeader('content-length', body.byteLength)
+  else if (seen && kind === 'json') response.remove('content-length')
   // Removes Koa's guess.
   if (!typed) response.remove('content-type')
   return true
@@ -102,9 +103,19 @@ export function replyLive(ctx: Context, reply: LiveReply, seen: boolean): boolea
   return true
 }
 
-function bodyOf(body: Uint8Array | undefined, kind: BodyKind | undefined, seen: boolean): unknown {
-  if (body === undefined) return Buffer.alloc(0)
-  if (seen) return bodyOfKind(body, kind)
-  if (Buffer.isBuffer(body)) return body
-  return Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+function setBody(
+  ctx: Context,
+  body: Uint8Array | undefined,
+  kind: BodyKind | undefined,
+  seen: boolean,
+): void {
+  const bytes = body === undefined ? Buffer.alloc(0) : bufferOf(body)
+  if (!seen) ctx.response.body = bytes
+  else if (kind === 'stream') ctx.response.body = bodyOfKind(bytes, kind)
+  else setLazyBody(ctx, bytes, kind)
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  if (Buffer.isBuffer(bytes)) return bytes
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

@@ -12,6 +12,7 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import type { Answer } from './answer.ts'
+import { DECLINED, INCOMPLETE } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
 import { replaceWith } from './koa-reply.ts'
@@ -33,7 +34,7 @@ export async function runApp(
   // Also off what the app writes itself, and we never see.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
-  const guard = observer.conditions && guardNotModified(ctx.res, observer)
+  const guard = observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])
   let isLeft = false
   enterOrigin(ctx.req, (inner) => {
     const add = observer.onInner?.(inner)
@@ -57,7 +58,7 @@ export async function runApp(
   }
   if (isLeft) {
     answer.given()
-    return { type: 'not-captured', reason: 'declined' }
+    return DECLINED
   }
   try {
     const capture = captureContext(ctx, observer, outer, seen)
@@ -79,15 +80,21 @@ export async function runApp(
  * sets one after this middleware has returned, when Koa writes the head.
  */
 async function unlessPersonal(
-  ctx: Context,
+  { res }: Context,
   ending: Promise<OriginEnd> | OriginEnd,
 ): Promise<OriginEnd> {
-  const sent = headSent(ctx.res)
-  const declined: OriginEnd = { type: 'not-captured', reason: 'declined' }
-  const isPersonal = sent.then((how) => how === 'sent' && setsCookie(ctx.res))
+  if (!(ending instanceof Promise) && !isWhole(ending)) return ending
+  const sent = headSent(res)
   // Waiters cannot use a personal response: they are released before its stream ends.
-  const end = await Promise.race([ending, isPersonal.then((is) => (is ? declined : ending))])
-  if (end.type === 'not-captured' || end.type === 'failed') return end
-  if ((await sent) === 'gone') return { type: 'not-captured', reason: 'incomplete' }
-  return (await isPersonal) ? declined : end
+  const first = ending instanceof Promise ? await Promise.race([ending, sent]) : undefined
+  if (typeof first === 'object' && !isWhole(first)) return first
+  const how = await sent
+  if (how === 'sent' && setsCookie(res)) return DECLINED
+  const end = await ending
+  if (!isWhole(end)) return end
+  return how === 'gone' ? INCOMPLETE : end
+}
+
+function isWhole({ type }: OriginEnd): boolean {
+  return type === 'complete' || type === 'replaced'
 }

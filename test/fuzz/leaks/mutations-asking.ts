@@ -11,8 +11,8 @@ const COOKIES_IN_FRONT: readonly Edit[] = [
   },
   {
     file: SOURCE.koaRun,
-    from: "if (end.type === 'not-captured' || end.type === 'failed') return end",
-    to: "if (end.type !== 'complete') return end",
+    from: "type === 'complete' || type === 'replaced'",
+    to: "type === 'complete'",
   },
 ]
 
@@ -74,7 +74,7 @@ export const ASKING: readonly Mutation[] = [
     edits: [
       {
         file: 'koa/src/koa-run.ts',
-        from: 'observer.conditions && guardNotModified(ctx.res, observer)',
+        from: 'observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])',
         to: 'undefined',
       },
     ],

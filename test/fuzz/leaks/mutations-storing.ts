@@ -30,8 +30,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a cookie set in front of the cache, after it, is not seen (koa)',
     SOURCE.koaRun,
-    "how === 'sent' && setsCookie(ctx.res)",
-    "how === 'sent' && setsCookie(ctx.res) && false",
+    "how === 'sent' && setsCookie(res)",
+    "how === 'sent' && setsCookie(res) && false",
   ),
   drop(
     'headers in the arguments of writeHead are not read',

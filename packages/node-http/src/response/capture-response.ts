@@ -21,12 +21,16 @@ export function captureResponse(
  * For a framework that writes the response itself: what the app writes around it is its client's, but for a 304 to conditions that
  * are not.
  */
-export function guardNotModified(res: ServerResponse, observer: OriginObserver): ResponseCapture {
+export function guardNotModified(
+  res: ServerResponse,
+  observer: OriginObserver,
+  natives: Natives,
+): ResponseCapture {
   return openCapture(res, {
     maxBodyBytes: observer.maxBodyBytes,
-    onHead: (head, ...rest) =>
+    onHead: (head, whole) =>
       head.status === 304
-        ? observer.onHead(head, ...rest)
+        ? observer.onHead(head, whole, natives)
         : { action: 'send', capture: false, add: [], remove: [] },
   })
 }

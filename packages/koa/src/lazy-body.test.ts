@@ -1,0 +1,306 @@
+// What layers in front find on a hit whose body is made only if a layer reads it, and what Koa
+// sends.
+
+import { createRequire } from 'node:module'
+import { inspect } from 'node:util'
+import { createStampede } from '@stampede/core'
+import type Koa from 'koa'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { serve } from '../../node-http/src/testing/raw-client.ts'
+import { stampedeCache } from './index.ts'
+
+const require = createRequire(import.meta.url)
+const VERSIONS: ReadonlyArray<readonly [string, typeof Koa]> = [
+  ['Koa 2', require('koa2')],
+  ['Koa 3', require('koa')],
+]
+const compress: (options: { threshold: number }) => Koa.Middleware = require('koa-compress')
+const conditional: () => Koa.Middleware = require('koa-conditional-get')
+const etag: { default?: () => Koa.Middleware } & (() => Koa.Middleware) = require('@koa/etag')
+
+const VALUE = { a: 1, list: [1, { b: 'é' }] }
+const TEXT = JSON.stringify(VALUE)
+const GET = { method: 'GET' }
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+describe.each(VERSIONS)('%s', (_, Application) => {
+  async function start(
+    layers: readonly Koa.Middleware[],
+    make: (ctx: Koa.Context) => unknown = () => structuredClone(VALUE),
+    prepare: (app: Koa) => void = () => {},
+  ) {
+    const stampede = createStampede({})
+    const app = new Application()
+    app.silent = true
+    prepare(app)
+    for (const layer of layers) app.use(layer)
+    app.use(stampedeCache({ stampede, ttlMs: 10_000, mintEtag: false }))
+    app.use((ctx) => {
+      ctx.body = make(ctx)
+      if (ctx.query.type) ctx.type = String(ctx.query.type)
+    })
+    const server = await serve(app.callback())
+    const ask = async (init: RequestInit = GET, target = '/') => {
+      const answer = await fetch(`http://127.0.0.1:${server.port}${target}`, init)
+      const { headers, status } = answer
+      const [type, length, tag] = ['content-type', 'content-length', 'etag'].map((name) =>
+        headers.get(name),
+      )
+      return { status, text: await answer.text(), type, length, tag }
+    }
+    /** Its own miss, a hit that tells the package of the app, and the hit that is meant. */
+    const hit = async (init?: RequestInit, target?: string) => {
+      const miss = await ask(GET, target)
+      await ask(GET, target)
+      return { miss, hit: await ask(init, target) }
+    }
+    return { ask, hit, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
+  }
+  const pass: Koa.Middleware = (_ctx, next) => next()
+
+  test.each(['GET', 'HEAD'])(
+    'sends the stored bytes of a %s that no layer reads',
+    async (method) => {
+      await using app = await start([pass])
+      const { miss } = await app.hit()
+      const parse = vi.spyOn(JSON, 'parse')
+      const stringify = vi.spyOn(JSON, 'stringify')
+      const hit = await app.ask({ method })
+      expect([parse.mock.calls, stringify.mock.calls]).toEqual([[], []])
+      expect(hit).toEqual({ ...miss, text: method === 'HEAD' ? '' : TEXT })
+      expect(hit.length).toBe(String(Buffer.byteLength(TEXT)))
+    },
+  )
+
+  test('gives a layer the value if it reads what Koa itself reads before its body', async () => {
+    const seen: unknown[] = []
+    await using app = await start([
+      async (ctx, next) => {
+        await next()
+        if (ctx.respond === false || !ctx.writable) return
+        seen.push(ctx.body, ctx.response.length, ctx.res.hasHeader('Content-Length'))
+      },
+    ])
+    await app.hit()
+    const length = Buffer.byteLength(TEXT)
+    expect(seen).toEqual([VALUE, length, false, VALUE, length, false, VALUE, length, false])
+  })
+
+  test('gives one value to all readers of a response', async () => {
+    const seen = new Set<unknown>()
+    await using app = await start([
+      async (ctx, next) => {
+        await next()
+        if (!String(ctx.response.get('cache-status')).includes('hit')) return
+        for (const body of [ctx.body, ctx.response.body]) seen.add(body)
+        expect(inspect(ctx.response)).toContain('list')
+        expect(Object.keys(ctx.response)).not.toContain('body')
+      },
+    ])
+    await app.hit()
+    expect(seen.size).toBe(2)
+  })
+
+  test('gives the value to a listener that reads it after Koa', async () => {
+    const seen: unknown[] = []
+    await using app = await start([
+      (ctx, next) => {
+        ctx.res.on('finish', () => seen.push(ctx.body))
+        return next()
+      },
+    ])
+    await app.hit()
+    await expect.poll(() => seen).toEqual([VALUE, VALUE, VALUE])
+  })
+
+  test('sends what a layer changes after another has read it', async () => {
+    await using app = await start([
+      async (ctx, next) => {
+        await next()
+        ctx.body.added = true
+      },
+      async (ctx, next) => {
+        await next()
+        ctx.set('X-List', String(ctx.body.list.length))
+      },
+    ])
+    const { miss, hit } = await app.hit()
+    expect(hit).toEqual(miss)
+    expect(JSON.parse(hit.text)).toEqual({ ...VALUE, added: true })
+    expect((await app.ask({ method: 'HEAD' })).length).toBe(miss.length)
+  })
+
+  test.each([
+    ['a string', 'abc'],
+    ['a Buffer', Buffer.from('abc')],
+    ['another object', { b: 2 }],
+    ['null', null],
+    ['undefined', undefined],
+  ])('sends what a layer sets in its place without reading it: %s', async (_name, body) => {
+    await using app = await start([
+      async (ctx, next) => {
+        await next()
+        ctx.body = body
+      },
+    ])
+    const { miss, hit } = await app.hit()
+    expect(hit).toEqual(miss)
+  })
+
+  test('leaves the type alone that the handler gave an object', async () => {
+    await using app = await start([pass])
+    const { miss, hit } = await app.hit(GET, '/?type=text/plain')
+    expect(miss.type).toBe('text/plain; charset=utf-8')
+    expect(hit).toEqual(miss)
+  })
+
+  test('measures the JSON itself where a layer has set a length', async () => {
+    await using app = await start([
+      async (ctx, next) => {
+        await next()
+        ctx.length = 3
+      },
+    ])
+    const { miss, hit } = await app.hit()
+    expect(hit).toEqual(miss)
+    expect(hit.text).toBe(TEXT)
+  })
+
+  test.each([
+    ['before', true],
+    ['after', false],
+  ])(
+    'gives a layer that wraps end() %s the cache the same chunk as on a miss',
+    async (_n, early) => {
+      const chunks: unknown[] = []
+      const wrap = ({ res }: Koa.Context): void => {
+        const { end } = res
+        Object.assign(res, {
+          end(...args: unknown[]) {
+            chunks.push(args[0])
+            return Reflect.apply(end, res, args)
+          },
+        })
+      }
+      await using app = await start([
+        async (ctx, next) => {
+          if (early) wrap(ctx)
+          await next()
+          if (!early) wrap(ctx)
+        },
+      ])
+      await app.hit()
+      expect(chunks).toEqual([TEXT, TEXT, TEXT])
+    },
+  )
+
+  test('tags, compresses and answers conditions as on a miss', async () => {
+    const layers = [compress({ threshold: 1 }), conditional(), (etag.default ?? etag)()]
+    await using app = await start(layers)
+    const { miss, hit } = await app.hit()
+    expect(miss.tag).toEqual(expect.any(String))
+    expect(hit).toEqual(miss)
+    // Without it, fetch() sends `no-cache` beside a condition.
+    const headers = { 'If-None-Match': String(miss.tag), 'Cache-Control': 'max-age=60' }
+    expect(await app.ask({ headers })).toMatchObject({ status: 304, text: '', tag: miss.tag })
+  })
+
+  test.each(['response', 'context'] as const)(
+    'goes through a body of the app’s own %s',
+    async (on) => {
+      const prepare = (app: Koa): void => {
+        const known = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app[on]), 'body')
+        Object.defineProperty(app[on], 'body', {
+          configurable: true,
+          get() {
+            const body: unknown = known?.get?.call(this)
+            return Object(body).list ? { wrapped: body } : body
+          },
+          set(value: unknown) {
+            known?.set?.call(this, value)
+          },
+        })
+      }
+      await using app = await start([pass], () => VALUE, prepare)
+      const { miss, hit } = await app.hit()
+      // The miss is stored as this app gives it.
+      expect(JSON.parse(miss.text)).toEqual({ wrapped: VALUE })
+      expect(hit.type).toBe(miss.type)
+    },
+  )
+
+  test('writes the JSON of a miss once if no layer is in front', async () => {
+    const values: unknown[] = []
+    const written = vi.fn()
+    await using app = await start([], (ctx) => {
+      const value = { toJSON: () => [written(), VALUE] }
+      ctx.res.on('finish', () => values.push(ctx.body === value, ctx.body === ctx.response.body))
+      return value
+    })
+    await app.ask(GET, '/first')
+    written.mockClear()
+    const miss = await app.ask(GET, '/second')
+    expect(miss.text).toBe(JSON.stringify([undefined, VALUE]))
+    expect(miss.length).toBe(String(Buffer.byteLength(miss.text)))
+    expect(written).toHaveBeenCalledTimes(1)
+    await expect.poll(() => values).toEqual([true, true, true, true])
+    expect(await app.ask(GET, '/second')).toEqual(miss)
+  })
+
+  test('sends what a layer changes on a miss without reading ctx.body', async () => {
+    await using app = await start(
+      [
+        async (ctx, next) => {
+          await next()
+          ctx.state.view.user = 'a'
+        },
+      ],
+      (ctx) => {
+        ctx.set('Cache-Control', 'private')
+        ctx.state.view = { user: '' }
+        return ctx.state.view
+      },
+    )
+    const { hit } = await app.hit()
+    expect(JSON.parse(hit.text)).toEqual({ user: 'a' })
+  })
+
+  test('takes the read of an app that handles requests itself for a layer’s', async () => {
+    const seen: unknown[] = []
+    class Own extends Application {
+      handleRequest(ctx: Koa.Context, run: (ctx: Koa.Context) => Promise<void>): unknown {
+        const handle: unknown = Reflect.get(Application.prototype, 'handleRequest')
+        if (typeof handle !== 'function') throw new Error('no such method')
+        const runs = (context: Koa.Context) => run(context).then(() => seen.push(ctx.body))
+        return Reflect.apply(handle, this, [ctx, runs])
+      }
+    }
+    const stampede = createStampede({})
+    const app = new Own()
+    app.use(pass)
+    app.use(stampedeCache({ stampede, ttlMs: 10_000 }))
+    app.use((ctx) => {
+      ctx.body = VALUE
+    })
+    await using server = await serve(app.callback())
+    const ask = async () => (await fetch(`http://127.0.0.1:${server.port}/`)).text()
+    expect([await ask(), await ask(), await ask()]).toEqual([TEXT, TEXT, TEXT])
+    expect(seen).toEqual([VALUE, VALUE, VALUE])
+  })
+
+  test('lets an error of a layer through, and one that is thrown after a hit', async () => {
+    let fails = false
+    await using app = await start([
+      async (_ctx, next) => {
+        await next()
+        if (fails) throw Object.assign(new Error('late'), { status: 418, expose: true })
+      },
+    ])
+    await app.hit()
+    fails = true
+    expect(await app.ask()).toMatchObject({ status: 418, text: 'late' })
+  })
+})
