@@ -42,6 +42,7 @@ export class ResponseLayer implements ResponseCapture {
   /** The body, if nothing was written before the end. */
   #whole: Uint8Array | undefined
   #probing = false
+  #watchesDestroy = false
   #ended = false
 
   /** `mayCut`: core may send another head or a part in place of the handler's response. */
@@ -94,13 +95,18 @@ export class ResponseLayer implements ResponseCapture {
     if (isHeld || isHttp2(this.#res) || this.#departure.gone) this.#watchDestroy()
   }
 
-  /** A destroy() before the response was closed shows in the response and its socket. One after does not. */
+  /**
+   * A destroy() before the response was closed shows in the response and its socket. One after does
+   * not. Layers inside us may have wrapped it meanwhile.
+   */
   #watchDestroy(): void {
+    if (this.#watchesDestroy) return
+    this.#watchesDestroy = true
     const res: OwnMethods = this.#res
-    if (res.destroy !== this.#methods.original.destroy) return
+    const { destroy } = res
     res.destroy = (...args: unknown[]) => {
       this.#departure.destroyedByApp()
-      return this.#pass('destroy', args)
+      return Reflect.apply(destroy, res, args)
     }
   }
 
