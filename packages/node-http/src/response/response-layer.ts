@@ -12,7 +12,13 @@ import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
-import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
+import {
+  chunkFor,
+  discardWrite,
+  isNodesFlush,
+  isNodesWriteHead,
+  writeReply,
+} from './write-response.ts'
 
 export interface ResponseCapture {
   /** Resolves as soon as the outcome is known, be it before the end of the body. */
@@ -91,7 +97,9 @@ export class ResponseLayer implements ResponseCapture {
     res.end = (...args: unknown[]) => this.#end(args)
     const isHeld = this.#hold !== undefined
     // Otherwise flushHeaders() calls writeHead(), which suffices.
-    if (mayCut || isHeld) res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    if (mayCut || isHeld || !isNodesFlush(res.flushHeaders)) {
+      res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    }
     if (isHeld || isHttp2(this.#res) || this.#departure.gone) this.#watchDestroy()
   }
 
@@ -167,7 +175,8 @@ export class ResponseLayer implements ResponseCapture {
   #hasNewCookie(args: readonly unknown[]): boolean {
     const isAsJudged =
       args === this.#head.args && isNodesWriteHead(this.#methods.original.writeHead)
-    return isAsJudged ? this.#res.hasHeader('set-cookie') : setsCookie(this.#res)
+    if (!isAsJudged) return setsCookie(this.#res)
+    return this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2')
   }
 
   // Has an implied head judged before the layers outside us are entered, so that another answer can still go through them
