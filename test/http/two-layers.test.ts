@@ -180,6 +180,19 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect([await oncePurged('inner:de'), await oncePurged('outer:de')]).toEqual(['run 2', 'run 3'])
   })
 
+  it('takes one place among the runs without the store, and none from the inner one', async () => {
+    let running: number | undefined
+    const look = async () => {
+      await new Promise(setImmediate)
+      running = t.stampede.stats().unleased.running
+    }
+    const identity: Options['identity'] = () => 'anna'
+    await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity }, look)
+    t.lookups.mockRejectedValue(new Error('the store is away'))
+    expect((await t.get())[0]).toBe('run 1')
+    expect(running).toBe(1)
+  })
+
   it('leaves to the inner one what that tells apart by more, and both say what they did', async () => {
     const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity })

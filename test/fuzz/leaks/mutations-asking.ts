@@ -66,8 +66,8 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'fields of one request are stored with what a 304 says',
     SOURCE.run,
-    'const updated = entryOf(run, verdict, meant, stored.body, [], stored.kind)',
-    'const updated = { ...entryOf(run, verdict, meant, stored.body, []), fields: toFields(meant.headers) }',
+    'const updated = this.#entryOf(verdict, meant, stored.body, NONE, stored.kind)',
+    'const updated = { ...this.#entryOf(verdict, meant, stored.body, NONE), fields: toFields(meant.headers) }',
   ),
   {
     name: 'a 304 that is written behind the back of Koa reaches a client that asked for none',

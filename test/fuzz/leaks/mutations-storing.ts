@@ -89,15 +89,17 @@ export const STORING: readonly Mutation[] = [
     edits: [
       {
         file: SOURCE.run,
-        from: 'if (!verdict.store) resolve(refused(verdict, head.status))',
+        from: 'if (!verdict.store) this.#resolve(refused(verdict, head.status))',
         to: '',
       },
-      { file: SOURCE.run, from: 'capture: verdict.store', to: 'capture: true' },
+      { file: SOURCE.run, from: 'const capture = verdict.store', to: 'const capture = true' },
       {
         file: SOURCE.run,
-        from: "if (verdict === undefined || !verdict.store) return { type: 'abandoned' }",
-        to: `if (verdict === undefined) return { type: 'abandoned' }
-        if (!verdict.store) verdict = { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [] }`,
+        from: `const verdict = this.#verdict
+    if (verdict === undefined || !verdict.store) return { type: 'abandoned' }`,
+        to: `let verdict = this.#verdict
+        if (verdict === undefined) return { type: 'abandoned' }
+        if (!verdict.store) verdict = { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [], subjects: [] }`,
       },
     ],
   },
@@ -110,8 +112,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'of a body that is cut for the leader nothing is stored',
     SOURCE.layer,
-    '!this.#body.add(chunk, encoding)',
-    "!this.#body.add(this.#head.cut === undefined ? chunk : '', encoding)",
+    '!this.#collect(args, whole)',
+    "!(this.#head.cut === undefined ? this.#collect(args, whole) : this.#collect(['']))",
   ),
   drop(
     'the 304 or 416 of the leader is stored',

@@ -2,6 +2,7 @@
 
 import type { Leave } from '../flight/origin-slots.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
+import { LEFT_TO_INNER } from './inner-cache.ts'
 
 export class RunSlot {
   readonly #lead: Lead
@@ -26,7 +27,10 @@ export class RunSlot {
     }
   }
 
-  #keep({ type }: FillResult): void {
+  #keep(result: FillResult): void {
+    const { type } = result
+    // An inner cache counts its run itself, and would wait for this slot.
+    if (type === 'pass' && result.reason === LEFT_TO_INNER.reason) this.#isOver = true
     const hasEnded = this.#isOver || type === 'store' || type === 'not-modified'
     if (!hasEnded && !this.#lead.isLate) this.#leave ??= this.#lead.keepSlot?.()
   }

@@ -128,8 +128,8 @@ async function commitEntry(
 ): Promise<Shared> {
   const { grant, since } = leased
   const { key, fence } = grant
-  const tookMs = smoothed(result, leased.previous, startedAt)
-  let made = agedTo(owned(result, tookMs), rt.clock.now())
+  const aged = agedTo(result, rt.clock.now())
+  let made = owned(aged, smoothed(aged, leased.previous, startedAt))
   const isVoid = () => rt.marks.judge(made.entry.made) === 'void'
   const refused = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })

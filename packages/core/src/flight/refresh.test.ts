@@ -561,6 +561,20 @@ describe('the time a run takes', () => {
     }
   })
 
+  it('lasts until the end of the body, although the lifetime counts from the head', async () => {
+    const rt = runtimeOf(create('a'))
+    const { caller, origin: led } = scripted()
+    const first = resolve(rt, 'k', POLICY, caller)
+    await clock.advance(100)
+    const bornAt = clock.now()
+    await clock.advance(200)
+    led.run(0).resolve({ ...STORE, bornAt } as FillResult)
+    await first
+    await settled()
+    const slot = rt.l1.get('k')
+    expect(slot?.type === 'hold' && slot.held.entry.made.tookMs).toBe(300)
+  })
+
   it('counts back from where the entry ends, jitter included', async () => {
     chance = 0.5
     const a = create('a')

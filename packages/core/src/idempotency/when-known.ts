@@ -5,7 +5,8 @@ export function whenKnown<T, R>(
   value: T | Promise<T>,
   next: (value: T) => R | Promise<R>,
 ): R | Promise<R> {
-  return isThenable(value) ? value.then(next) : next(value)
+  // The app's own thenable may return nothing from then(). A promise is taken as it is.
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value)
 }
 
 function isThenable<T>(value: T | Promise<T>): value is Promise<T> {

@@ -51,4 +51,12 @@ describe('deadlines on one timer', () => {
     await clock.advance(200)
     expect(due).toEqual([])
   })
+
+  it('that come after a stop are due, also later than those that were dropped', async () => {
+    add('a', 100)
+    deadlines.stop()
+    add('after', 150)
+    await clock.advance(150)
+    expect(due).toEqual(['after'])
+  })
 })

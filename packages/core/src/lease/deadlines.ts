@@ -33,6 +33,7 @@ export class Deadlines {
 
   stop(): void {
     this.#timer?.cancel()
+    this.#timerAt = Infinity
     this.#open.clear()
   }
 

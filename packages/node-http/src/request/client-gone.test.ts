@@ -169,6 +169,32 @@ test.each(DESTROYS)('%s by the app gives up at once', (_, destroy) =>
   }),
 )
 
+const WHEN: ReadonlyArray<
+  readonly [string, (res: ServerResponse, destroy: () => void) => unknown]
+> = [
+  // Node tells the request of a departure before it tells the response.
+  ['as its request is aborted', ({ req }, destroy) => req.on('aborted', destroy)],
+  ['as its client says that it ends', ({ req }, destroy) => req.socket.on('end', destroy)],
+  ['after its client left', (res, destroy) => res.on('close', destroy)],
+]
+
+test.each(WHEN)('res.destroy() by the app %s gives up at once', (_, when) =>
+  open(async ({ res, end, leave }) => {
+    when(res, () => res.destroy())
+    await leave()
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  }),
+)
+
+test('res.destroy() after its client left gives up at once, also where a layer inside wraps it', () =>
+  open(async ({ res, end, leave }) => {
+    const { destroy } = res
+    res.destroy = (...args) => destroy.apply(res, args)
+    await leave()
+    res.destroy()
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  }))
+
 test('a source that fails in a pipeline gives up at once', () =>
   open(async ({ res, end }) => {
     const source = new PassThrough()

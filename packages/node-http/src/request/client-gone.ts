@@ -154,12 +154,13 @@ export function watchLeft(res: ServerResponse): () => boolean {
 
 /**
  * A socket that the other side closed has seen its end, or an error. One that was destroyed from
- * here has not, or its error is that of the response.
+ * here has not, or the response was destroyed: `errored` is null before, and undefined after a
+ * destroy() without an error.
  */
 function leftByClient(res: ServerResponse): boolean {
   const { socket } = res
   // HTTP/2 has no socket any more. There the layer sees each call of destroy().
   if (isHttp2(res)) return true
-  if (res.errored !== null && res.errored !== undefined) return false
+  if (res.errored !== null) return false
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }

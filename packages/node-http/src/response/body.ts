@@ -41,7 +41,10 @@ export class BodyCollector {
     this.bytes += bytes.byteLength
     const { fits } = this
     if (fits) this.#keep(bytes)
-    else this.drop()
+    else {
+      this.drop()
+      this.#live?.tooLarge()
+    }
     return fits
   }
 

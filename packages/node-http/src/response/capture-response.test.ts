@@ -6,7 +6,7 @@ import { pipeline, Readable } from 'node:stream'
 import type { CapturedHead, HeadDecision, OriginEnd } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, type RawResponse, rawRequest, serve } from '../testing/raw-client.ts'
-import { captureResponse } from './capture-response.ts'
+import { captureResponse, openCapture } from './capture-response.ts'
 import { addAtHead } from './write-head.ts'
 
 const require = createRequire(import.meta.url)
@@ -260,6 +260,36 @@ describe('captureResponse', () => {
     })
     expect(fieldOf(wire, 'set-cookie')).toEqual(['sid=1'])
     expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
+  })
+
+  test.each(['Set-Cookie', 'Set-Cookie2'])(
+    'does not keep an answer to which an outer layer adds %s as it ends',
+    async (name) => {
+      const { end } = await capture((res) => res.end('x'), {
+        outer(res) {
+          const { end } = res
+          const own = (...args: unknown[]) => Reflect.apply(end, res.setHeader(name, 'sid=1'), args)
+          Object.assign(res, { end: own })
+        },
+      })
+      expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
+    },
+  )
+
+  test('stores no field that an outer layer adds as the head is flushed', async () => {
+    let ended: Promise<OriginEnd> | undefined
+    await using server = await serve((_req, res) => {
+      const { flushHeaders } = res
+      res.flushHeaders = () => flushHeaders.call(res.setHeader('X-Request-Id', '7'))
+      const observer = { maxBodyBytes: 1024, onHead: () => KEEP }
+      ended = openCapture(res, observer, undefined, false).ended
+      res.flushHeaders()
+      res.end('x')
+    })
+    expect(fieldOf(await rawRequest(server.port), 'x-request-id')).toEqual(['7'])
+    const end = await ended
+    if (end?.type !== 'complete') throw new Error(end?.type)
+    expect(headerOf(end.head, 'x-request-id')).toEqual([])
   })
 
   test('judges what an inner hook adds while the head is written', async () => {

@@ -12,7 +12,13 @@ import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
-import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
+import {
+  chunkFor,
+  discardWrite,
+  isNodesFlush,
+  isNodesWriteHead,
+  writeReply,
+} from './write-response.ts'
 
 export interface ResponseCapture {
   /** Resolves as soon as the outcome is known, be it before the end of the body. */
@@ -42,6 +48,7 @@ export class ResponseLayer implements ResponseCapture {
   /** The body, if nothing was written before the end. */
   #whole: Uint8Array | undefined
   #probing = false
+  #watchesDestroy = false
   #ended = false
 
   /** `mayCut`: core may send another head or a part in place of the handler's response. */
@@ -90,17 +97,24 @@ export class ResponseLayer implements ResponseCapture {
     res.end = (...args: unknown[]) => this.#end(args)
     const isHeld = this.#hold !== undefined
     // Otherwise flushHeaders() calls writeHead(), which suffices.
-    if (mayCut || isHeld) res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    if (mayCut || isHeld || !isNodesFlush(res.flushHeaders)) {
+      res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
+    }
     if (isHeld || isHttp2(this.#res) || this.#departure.gone) this.#watchDestroy()
   }
 
-  /** A destroy() before the response was closed shows in the response and its socket. One after does not. */
+  /**
+   * A destroy() before the response was closed shows in the response and its socket. One after does
+   * not. Layers inside us may have wrapped it meanwhile.
+   */
   #watchDestroy(): void {
+    if (this.#watchesDestroy) return
+    this.#watchesDestroy = true
     const res: OwnMethods = this.#res
-    if (res.destroy !== this.#methods.original.destroy) return
+    const { destroy } = res
     res.destroy = (...args: unknown[]) => {
       this.#departure.destroyedByApp()
-      return this.#pass('destroy', args)
+      return Reflect.apply(destroy, res, args)
     }
   }
 
@@ -161,7 +175,8 @@ export class ResponseLayer implements ResponseCapture {
   #hasNewCookie(args: readonly unknown[]): boolean {
     const isAsJudged =
       args === this.#head.args && isNodesWriteHead(this.#methods.original.writeHead)
-    return isAsJudged ? this.#res.hasHeader('set-cookie') : setsCookie(this.#res)
+    if (!isAsJudged) return setsCookie(this.#res)
+    return this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2')
   }
 
   // Has an implied head judged before the layers outside us are entered, so that another answer can still go through them

@@ -6,7 +6,7 @@ import { chunkBytes } from './body.ts'
 import type { BodyCut } from './body-cut.ts'
 import { discardWrite } from './write-response.ts'
 
-export type Method = keyof OwnMethods
+export type Method = Exclude<keyof OwnMethods, 'destroy'>
 
 /** As they are put on a response: for each form of the arguments that Node's take. */
 export interface OwnMethods {
@@ -26,9 +26,9 @@ export class WrappedMethods {
   #released = false
 
   constructor(res: ServerResponse) {
-    const { writeHead, write, end, flushHeaders, destroy } = res
+    const { writeHead, write, end, flushHeaders } = res
     this.#res = res
-    this.original = { writeHead, write, end, flushHeaders, destroy }
+    this.original = { writeHead, write, end, flushHeaders }
   }
 
   /** While a wrapped method runs: what it calls in turn is its own business. */
