@@ -4,7 +4,9 @@
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import type { Attempt } from '@stampede/core'
 import type {
   AttemptEnd,
@@ -12,7 +14,7 @@ import type {
   IdempotentExchange,
   RequestBody,
 } from '@stampede/core/adapter'
-import type { ErrorRequestHandler, Express, Request, RequestHandler } from 'express'
+import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
 import { idempotency, rememberRawBody } from './index.ts'
@@ -118,6 +120,32 @@ function post(port: number, body = '', fields: readonly string[] = []): Post {
   }
 }
 
+type Answer = (res: Response) => unknown
+
+const FILE = fileURLToPath(import.meta.url)
+const WAYS: ReadonlyArray<readonly [string, Answer]> = [
+  ['json', (res) => res.status(201).json({ a: 1 })],
+  ['json(null)', (res) => res.json(null)],
+  ['json(false)', (res) => res.json(false)],
+  ['send', (res) => res.send('<p>héllo</p>')],
+  ['send with nothing', (res) => res.location('/orders/7').status(201).send('')],
+  ['send with a Buffer', (res) => res.type('png').send(Buffer.from([0, 255, 128]))],
+  ['sendStatus', (res) => res.sendStatus(204)],
+  ['redirect', (res) => res.redirect(303, '/orders/7')],
+  ['sendFile', (res) => res.sendFile(FILE)],
+  ['download', (res) => res.download(FILE)],
+  ['end', (res) => res.end('plain')],
+  ['end alone', (res) => res.status(204).end()],
+  ['write and end', (res) => [res.write('one '), res.write(Buffer.from('two')), res.end()]],
+  ['writeHead', (res) => res.writeHead(201, 'Fine', { 'X-A': 'b' }).end('own')],
+  ['pipe', (res) => Readable.from(['a', Buffer.from('b'), 'c']).pipe(res)],
+  ['two fields of one name', (res) => res.append('Link', '<a>').append('Link', '<b>').send('l')],
+  ['a cookie', (res) => res.cookie('a', 'b').send('cookie')],
+  ['an ETag', (res) => res.set('ETag', '"v"').json({ a: 1 })],
+]
+/** These stop when the client has left. */
+const OF_FILES = ['sendFile', 'download']
+
 const VERSIONS: ReadonlyArray<readonly [string, (() => Express) & typeof import('express')]> = [
   ['Express 4', require('express4')],
   ['Express 5', require('express')],
@@ -129,6 +157,43 @@ describe.each(VERSIONS)('%s', (version, express) => {
   const app = (...handlers: RequestHandler[]): Express => quiet().use(protect(), ...handlers)
 
   describe('an answer', () => {
+    test.each(WAYS)(
+      'by %s is told to core, and then reaches the client unchanged',
+      async (_, say) => {
+        await using bare = await serve(quiet().use((_req, res) => void say(res)))
+        const plain = await rawRequest(bare.port, '/', [], 'POST')
+        const run = runAll('held')
+        await using server = await serve(app((_req, res) => void say(res)))
+        const request = rawRequest(server.port, '/', [], 'POST')
+        const { status, text } = answerOf(await run.told)
+        run.letGo()
+        expect(await request).toEqual(plain)
+        expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+        const isChunked = plain.head.some((line) => /chunked/i.test(line))
+        if (!isChunked) expect(text).toBe(plain.body)
+        expect(run.ends).toHaveLength(1)
+      },
+    )
+
+    test.each(WAYS.filter(([way]) => !OF_FILES.includes(way)))(
+      'by %s is the same after its client has left',
+      async (_, say) => {
+        const run = runAll()
+        let arrive: (res: Response) => void = () => {}
+        const arrival = new Promise<Response>((resolve) => {
+          arrive = resolve
+        })
+        await using server = await serve(app((_req, res) => arrive(res)))
+        const { client } = post(server.port)
+        const res = await arrival
+        client.destroy()
+        await once(res, 'close')
+        say(res)
+        await run.told
+        expect(run.ends.map(({ type }) => type)).toEqual(['answered'])
+      },
+    )
+
     test('of an error handler is the answer', async () => {
       const run = runAll()
       const failing: RequestHandler = (_req, _res, next) => next(new Error('no'))

@@ -226,6 +226,61 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(run.ends.map(answerOf)).toEqual([{ status: 400, text: '{"error":"no"}' }])
     })
 
+    test.each<[string, Handler]>([
+      [
+        'two fields of one name and a cookie',
+        (ctx) => {
+          ctx.append('Link', '<a>')
+          ctx.append('Link', '<b>')
+          ctx.cookies.set('a', 'b')
+          ctx.body = 'links'
+        },
+      ],
+      [
+        'an error thrown',
+        () => {
+          throw Object.assign(new Error('no'), {
+            status: 422,
+            expose: true,
+            headers: { 'X-E': '1' },
+          })
+        },
+      ],
+      [
+        'an error that tells nothing',
+        (ctx) => {
+          ctx.set('X-Gone', '1')
+          throw new Error('secret')
+        },
+      ],
+    ])('of %s is told to core, and then reaches the client unchanged', async (_, say) => {
+      await using bare = await serveApp((ctx) => void say(ctx))
+      const plain = await rawRequest(bare.port, '/', [], 'POST')
+      const run = runAll('held')
+      await using server = await serveApp(protect(), (ctx) => void say(ctx))
+      const request = rawRequest(server.port, '/', [], 'POST')
+      const { status, text } = answerOf(await run.told)
+      run.letGo()
+      expect(await request).toEqual(plain)
+      expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+      expect(text).toBe(plain.body)
+      expect(run.ends).toHaveLength(1)
+    })
+
+    test('on res that is too large goes out, and is not kept', async () => {
+      const run = runAll('held', { maxBodyBytes: 1_000 })
+      const large = 'x'.repeat(1_001)
+      await using server = await serveApp(protect(), (ctx) => {
+        ctx.respond = false
+        ctx.res.writeHead(201).end(large)
+      })
+      const request = post(server.port)
+      await run.told
+      run.letGo()
+      expect(await request.whole()).toContain(large)
+      expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
+    })
+
     test('of a stream that breaks off is not kept', async () => {
       const run = runAll()
       const source = new Readable({ read() {} })
