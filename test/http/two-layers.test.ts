@@ -333,3 +333,17 @@ it('idempotency keys behind a front: one run, its answer again, and the page tha
   expect((await ask(url)).body).toBe('1 orders')
   await stampede.close()
 })
+
+it('a layer between two caches that removes all listeners of the request hides neither of them', async () => {
+  const stampede = createStampede()
+  const cache = () => expressCache({ stampede, ttlMs: 60_000, waitMs: 60_000 })
+  const app = express5().use(cache())
+  app.use((req, _res, next) => {
+    req.removeAllListeners()
+    next()
+  })
+  app.get('/a', cache(), (_req, res) => void res.send('a'))
+  await using server = await listen(app)
+  for (const _ of [1, 2]) expect((await ask(`${server.url}/a`)).body).toBe('a')
+  await stampede.close()
+})

@@ -175,8 +175,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     this.#framework.beforeRun?.(req, res)
     if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
-    const mayCut = showConditionals !== undefined
-    const capture = openCapture(res, atHead(observer, showConditionals), this.#natives, mayCut)
+    const capture = openCapture(res, atHead(observer, showConditionals), this.#natives)
     this.goneIf(() => capture.isLeft())
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)

@@ -152,15 +152,10 @@ export function watchLeft(res: ServerResponse): () => boolean {
   return () => left
 }
 
-/**
- * A socket that the other side closed has seen its end, or an error. One that was destroyed from
- * here has not, or the response was destroyed: `errored` is null before, and undefined after a
- * destroy() without an error.
- */
+/** A socket that the other side closed has seen its end, or an error. One destroyed from here has not. */
 function leftByClient(res: ServerResponse): boolean {
   const { socket } = res
-  // HTTP/2 has no socket any more. There the layer sees each call of destroy().
+  // HTTP/2 has none any more, and tells nothing else apart.
   if (isHttp2(res)) return true
-  if (res.errored !== null) return false
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }

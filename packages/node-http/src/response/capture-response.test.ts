@@ -282,7 +282,7 @@ describe('captureResponse', () => {
       const { flushHeaders } = res
       res.flushHeaders = () => flushHeaders.call(res.setHeader('X-Request-Id', '7'))
       const observer = { maxBodyBytes: 1024, onHead: () => KEEP }
-      ended = openCapture(res, observer, undefined, false).ended
+      ended = openCapture(res, observer).ended
       res.flushHeaders()
       res.end('x')
     })

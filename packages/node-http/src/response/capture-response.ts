@@ -35,17 +35,13 @@ export function guardNotModified(
   })
 }
 
-/**
- * `natives`: whose response it is, for core. `mayCut`: core may send another head or a part in place
- * of the handler's response, because of a condition or a range.
- */
+/** `natives`: whose response it is, for core. */
 export function openCapture(
   res: ServerResponse,
   observer: CaptureObserver,
   natives?: Natives,
-  mayCut = true,
 ): ResponseCapture {
-  if (!res.headersSent) return new ResponseLayer(res, observer, natives, mayCut)
+  if (!res.headersSent) return new ResponseLayer(res, observer, natives)
   const left = watchLeft(res)
   const ended = Promise.resolve<OriginEnd>({ type: 'not-captured', reason: 'detached' })
   return { ended, isLeft: left, stop() {} }

@@ -3,7 +3,6 @@
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
 import { Departure } from '../request/client-gone.ts'
-import { isHttp2 } from '../request/http2.ts'
 import { BodyCollector, wholeBody } from './body.ts'
 import { setsCookie } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
@@ -12,13 +11,7 @@ import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
-import {
-  chunkFor,
-  discardWrite,
-  isNodesFlush,
-  isNodesWriteHead,
-  writeReply,
-} from './write-response.ts'
+import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
 
 export interface ResponseCapture {
   /** Resolves as soon as the outcome is known, be it before the end of the body. */
@@ -48,16 +41,9 @@ export class ResponseLayer implements ResponseCapture {
   /** The body, if nothing was written before the end. */
   #whole: Uint8Array | undefined
   #probing = false
-  #watchesDestroy = false
   #ended = false
 
-  /** `mayCut`: core may send another head or a part in place of the handler's response. */
-  constructor(
-    res: ServerResponse,
-    observer: CaptureObserver,
-    natives: Natives | undefined,
-    mayCut: boolean,
-  ) {
+  constructor(res: ServerResponse, observer: CaptureObserver, natives?: Natives) {
     this.#res = res
     this.#observer = observer
     this.#natives = natives
@@ -76,7 +62,7 @@ export class ResponseLayer implements ResponseCapture {
       givenUp: (piped: boolean) => this.#givenUp(piped),
     }
     this.#departure = new Departure(res, on, observer.patienceMs)
-    this.#install(res, mayCut)
+    this.#install(res)
   }
 
   isLeft(): boolean {
@@ -87,34 +73,15 @@ export class ResponseLayer implements ResponseCapture {
     this.#decline('declined')
   }
 
-  /**
-   * As few as possible. Express changes the prototype of a response, and each property added after
-   * that gives the object a hidden class of its own, which costs 5 µs or more.
-   */
-  #install(res: OwnMethods, mayCut: boolean): void {
+  /** One by one: engines know the shape that comes of it. */
+  #install(res: OwnMethods): void {
     res.writeHead = this.#ownWriteHead
     res.write = (...args: unknown[]) => this.#write(args)
     res.end = (...args: unknown[]) => this.#end(args)
-    const isHeld = this.#hold !== undefined
-    // Otherwise flushHeaders() calls writeHead(), which suffices.
-    if (mayCut || isHeld || !isNodesFlush(res.flushHeaders)) {
-      res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
-    }
-    if (isHeld || isHttp2(this.#res) || this.#departure.gone) this.#watchDestroy()
-  }
-
-  /**
-   * A destroy() before the response was closed shows in the response and its socket. One after does
-   * not. Layers inside us may have wrapped it meanwhile.
-   */
-  #watchDestroy(): void {
-    if (this.#watchesDestroy) return
-    this.#watchesDestroy = true
-    const res: OwnMethods = this.#res
-    const { destroy } = res
+    res.flushHeaders = (...args: unknown[]) => this.#flushHeaders(args)
     res.destroy = (...args: unknown[]) => {
       this.#departure.destroyedByApp()
-      return Reflect.apply(destroy, res, args)
+      return this.#pass('destroy', args)
     }
   }
 
@@ -280,7 +247,6 @@ export class ResponseLayer implements ResponseCapture {
 
   /** If the app ended the response before it was closed, only its head may be missing. */
   #closed(): void {
-    this.#watchDestroy()
     if (!this.#ended) return
     this.#openHead()
     if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#head.args)

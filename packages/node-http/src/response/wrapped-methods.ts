@@ -6,7 +6,7 @@ import { chunkBytes } from './body.ts'
 import type { BodyCut } from './body-cut.ts'
 import { discardWrite } from './write-response.ts'
 
-export type Method = Exclude<keyof OwnMethods, 'destroy'>
+export type Method = keyof OwnMethods
 
 /** As they are put on a response: for each form of the arguments that Node's take. */
 export interface OwnMethods {
@@ -26,9 +26,9 @@ export class WrappedMethods {
   #released = false
 
   constructor(res: ServerResponse) {
-    const { writeHead, write, end, flushHeaders } = res
+    const { writeHead, write, end, flushHeaders, destroy } = res
     this.#res = res
-    this.original = { writeHead, write, end, flushHeaders }
+    this.original = { writeHead, write, end, flushHeaders, destroy }
   }
 
   /** While a wrapped method runs: what it calls in turn is its own business. */

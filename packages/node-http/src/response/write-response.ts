@@ -22,12 +22,7 @@ const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'k
  * Layers that wrap it understand one status, or an object; few read an array as Node does (on-headers only since 1.1), and once one of
  * them has set a field, Node 20 keeps one line of each name in it.
  */
-const {
-  writeHead: takesArray,
-  end: nodeEnd,
-  write: nodeWrite,
-  flushHeaders,
-} = ServerResponse.prototype
+const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
 const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
 
 /** Node's own methods leave a chunk as it is. A layer that wraps them may change it in place. */
@@ -41,11 +36,6 @@ function leavesChunks(method: unknown): boolean {
 /** Whether it is Node's own method for HTTP/1.1: no layer can add to the head that it is given. */
 export function isNodesWriteHead(method: unknown): boolean {
   return method === takesArray
-}
-
-/** Whether it is Node's own method for HTTP/1.1, which only calls writeHead(). */
-export function isNodesFlush(method: unknown): boolean {
-  return method === flushHeaders
 }
 
 /** Whether a layer further out wraps `end`, and so may change the body. */
