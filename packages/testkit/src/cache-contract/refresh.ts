@@ -305,8 +305,8 @@ export function refreshCases(adapter: CacheAdapter): void {
       await happened('fill.passed')
       await expect.poll(() => warnings.texts).toHaveLength(1)
       expect(warnings.texts[0]).toContain(
-        'a layer in front of the cache answered it with 429 before it reached the cache; ' +
-          'let that layer pass requests of which isRevalidation(req) is true. The stale response',
+        'a layer in front of the cache responded with 429; ' +
+          'let that layer pass requests for which isRevalidation(req) is true. The stale response',
       )
       expect(runs.count).toBe(1)
     },
