@@ -110,7 +110,7 @@ function partOf(
 
 /** RFC 9110 §15.5.17. */
 export function unsatisfiable(length: number, added: HeaderList): Reply {
-  const detail = `The response has ${length} bytes, and none of them is in the range asked for.`
+  const detail = `The response has ${length} bytes, and none of them is in the requested range.`
   return problem(416, 'range-not-satisfiable', 'Range Not Satisfiable', detail, [
     ['content-range', contentRange({ type: 'unsatisfiable' }, length)],
     ...added,
@@ -125,22 +125,28 @@ export function sharedFailure(
   retryAfterMs: number,
 ): Reply {
   const facts = { type: 'forward', reason, status, collapsed: true } as const
-  return problem(status, 'origin-failed', titleOf(status), 'The origin failed a moment ago.', [
-    ['retry-after', retryAfterS(retryAfterMs)],
-    ...statusField(config, { ...facts, detail: 'origin-failed' }),
-  ])
+  return problem(
+    status,
+    'origin-failed',
+    titleOf(status),
+    'The handler failed a moment ago. Retry later.',
+    [
+      ['retry-after', retryAfterS(retryAfterMs)],
+      ...statusField(config, { ...facts, detail: 'origin-failed' }),
+    ],
+  )
 }
 
 /** RFC 9111 §5.2.1.7. No Cache-Status: it is neither a hit nor was it forwarded. */
 export function notCached(): Reply {
-  const detail = 'Nothing suitable is stored, and the request asked for no more than that.'
+  const detail = 'No suitable response is stored, and the request has only-if-cached.'
   return problem(504, 'only-if-cached', titleOf(504), detail)
 }
 
 /** `waitMs` is spent and the options say `unavailable`. */
 export function waitedTooLong(config: CacheConfig<never>, reason: ForwardReason): Reply {
   const facts = { type: 'forward', reason, collapsed: false } as const
-  return problem(503, 'wait-timeout', titleOf(503), 'The answer is still being prepared.', [
+  return problem(503, 'wait-timeout', titleOf(503), 'The response is not ready yet. Retry later.', [
     ['retry-after', '1'],
     ...statusField(config, { ...facts, detail: 'wait-timeout' }),
   ])

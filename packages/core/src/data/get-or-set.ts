@@ -105,7 +105,7 @@ const MOST_ATTEMPTS = 3
 function checkCall(key: unknown, factory: unknown): void {
   checkKey(key)
   if (typeof factory !== 'function') {
-    throw optionError(`${WHERE}: factory`, factory, 'use a function that makes the value')
+    throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
   }
 }
 
