@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { Events } from '../events.ts'
 import { ManualClock } from '../testing/index.ts'
 import type { Caller } from './resolution.ts'
-import { Waiters } from './waiters.ts'
+import { type Waiter, Waiters } from './waiters.ts'
 
 function setUp() {
   const clock = new ManualClock()
@@ -57,6 +57,28 @@ describe('waiters', () => {
     expect(clock.timers).toBe(0)
   })
 
+  it('are not all looked at each time that one of them ends', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    let reads = 0
+    for (let i = 0; i < 100; i++) {
+      join('w', 200)
+      await clock.advance(1)
+    }
+    const all: Array<Waiter & { endsAt?: number }> = [...waiters]
+    for (const waiter of all) {
+      const { endsAt } = waiter
+      const get = () => {
+        reads += 1
+        return endsAt
+      }
+      Object.defineProperty(waiter, 'endsAt', { get })
+    }
+    await clock.advance(200)
+    expect(ends).toEqual(Array.from({ length: 100 }, () => 'w timed-out 200'))
+    expect(reads).toBeLessThan(1_000)
+  })
+
   it('go on waiting when the one that the timer was for leads', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
@@ -71,6 +93,21 @@ describe('waiters', () => {
     join('c', 30)
     waiters.takeLeader()
     expect(clock.timers).toBe(0)
+  })
+
+  it('that moved before they had a clock do not hold up those behind them', async () => {
+    const { clock, rt, ends, waiters, group } = setUp()
+    const others = group()
+    others.startClocks(rt)
+    const told = (name: string) => () => ends.push(`${name} ${clock.now()}`)
+    void waiters.join(rt, {} as Caller, 90).then(told('a'))
+    waiters.moveTo(rt, others)
+    void others.join(rt, {} as Caller, 50).then(told('b'))
+    await clock.advance(10)
+    others.startClocks(rt)
+    const since = clock.now()
+    await clock.advance(100)
+    expect(ends).toEqual([`b ${since + 40}`, `a ${since + 90}`])
   })
 
   it('keep the rest of their waitMs when they move to another flight', async () => {

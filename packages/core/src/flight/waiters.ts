@@ -36,6 +36,9 @@ export class Waiters {
   /** For the first `endsAt` among them. One for all: in a burst, a timer of each is most of joining. */
   #timer: Timer | undefined
   #timerAt = 0
+  /** They end in the order in which they joined: none moved here, and their `waitMs` are alike. */
+  #isInOrder = true
+  #latest = 0
 
   constructor(key: string, onEmpty: () => void) {
     this.#key = key
@@ -128,6 +131,7 @@ export class Waiters {
       others.#all.add(waiter)
       if (waiter.endsAt !== undefined) others.#expectEnd(rt, waiter.endsAt)
     }
+    others.#isInOrder = false
     this.#all.clear()
     this.#stopTimerIfEmpty()
   }
@@ -138,6 +142,12 @@ export class Waiters {
   }
 
   #expectEnd(rt: Surroundings, endsAt: number): void {
+    if (endsAt < this.#latest) this.#isInOrder = false
+    else this.#latest = endsAt
+    this.#setTimer(rt, endsAt)
+  }
+
+  #setTimer(rt: Surroundings, endsAt: number): void {
     if (this.#timer !== undefined && this.#timerAt <= endsAt) return
     this.#timer?.cancel()
     this.#timerAt = endsAt
@@ -151,7 +161,9 @@ export class Waiters {
     for (const waiter of this.#all) {
       if (waiter.endsAt === undefined) continue
       if (waiter.endsAt <= now) this.#timeOut(rt, waiter)
-      else this.#expectEnd(rt, waiter.endsAt)
+      else this.#setTimer(rt, waiter.endsAt)
+      // Thousands may wait, and each millisecond some of them end.
+      if (this.#timer !== undefined && this.#isInOrder) return
     }
   }
 
