@@ -46,7 +46,7 @@ describe('the page of the benchmarks', () => {
 
   it('takes ratios round by round, and then the median', () => {
     const [target] = targetsOf({ hits, ...AROUND })
-    expect(target).toMatchObject({ wanted: '≥ 0.98', seen: '0.96', isMet: true })
+    expect(target).toMatchObject({ wanted: '≥ 0.98', seen: '0.96', isMet: false })
   })
 
   it('says what is not met, and where ours is behind', () => {
