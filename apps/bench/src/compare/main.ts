@@ -19,7 +19,7 @@ import { pageOf } from './page/page.ts'
 import type { Growth, Results } from './page/results.ts'
 import { writePage } from './page/write-page.ts'
 
-// Ends what was started, which listens to `exit`.
+// Child processes end when this process emits `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
 const args = process.argv.slice(2)
@@ -43,12 +43,12 @@ const PLANS = isQuick
 
 const since = performance.now()
 const [, loadBefore = 0] = loadavg()
-// At the beginning: somebody may commit while it runs.
+// The commit is read first, because somebody may commit during the run.
 const around = surroundings()
 const results = await run()
 const isWhole = parts.length === PARTS.length && rows.length === 0 && !isQuick
 if (folder !== undefined) writePage(folder, results)
-// A part of it is for looking at, not for publishing.
+// A part of a run is printed and not published.
 else if (isWhole) writePage(DOCS, results)
 else console.log(pageOf(results))
 

@@ -45,14 +45,14 @@ export function post(port: number, path: string, scene: string, sent: Sent): Pro
 
   return new Promise((resolve) => {
     const deadline = setTimeout(() => {
-      resolve({ ...NOTHING, failure: `no answer in ${timeoutMs / 1_000} s` })
+      resolve({ ...NOTHING, failure: `no response in ${timeoutMs / 1_000} s` })
       outgoing.destroy()
     }, timeoutMs)
     const end = (answer: Answer) => {
       clearTimeout(deadline)
       resolve(answer)
     }
-    const failed = (error: Error) => end({ ...NOTHING, failure: `no answer: ${error.message}` })
+    const failed = (error: Error) => end({ ...NOTHING, failure: `no response: ${error.message}` })
     const options = { host: '127.0.0.1', port, path, method: 'POST', headers, agent: false }
     const outgoing = request(options, (response) => {
       const chunks: Buffer[] = []

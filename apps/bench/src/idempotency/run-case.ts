@@ -40,7 +40,7 @@ async function inProcesses(
   const timeoutMs = each.timeoutMs ?? CASE_MS
   const verdict = await Promise.race([
     each.run(scene).catch((error: Error) => wrong(`the case failed: ${error.message}`)),
-    sleep(timeoutMs, wrong(`not over in ${timeoutMs / 1_000} s`), { ref: false }),
+    sleep(timeoutMs, wrong(`the case was not over in ${timeoutMs / 1_000} s`), { ref: false }),
   ])
   if (!server.crashed) return verdict
   console.error(server.lastWords())

@@ -117,22 +117,25 @@ const rows = [...results].map(([name, { free, hot }]) => {
   ]
 })
 
-const text = `# Locks, side by side
+const text = `# Locks compared
 
 Written by \`npm run bench:locks\` on ${around.date} at ${around.commit}: Redis ${redis.version}, Node ${around.node}, ${around.machine}.
-Medians of ${ROUNDS} interleaved rounds in one run; compare the ratios, not the absolute figures. ${rawResultsOf('benchmarks-locks')}
+Figures are medians of ${ROUNDS} interleaved rounds. Compare the ratios, not the absolute figures. ${rawResultsOf('benchmarks-locks')}
 
-- **Free**: one client takes and frees ${SERIAL} locks one after another.
-- **Hot**: ${WAITERS} waiters on ${PROCESSES} connections want one lock at once, each holds it for ${HOLD_MS} ms.
-- **Commands**: what clients send, per lock. **Longest gap**: longest time between two grants ÷ the median one; a
-  fair queue stays low, back-off lets the lock lie idle. **Overlaps**: two holders at once.
+- **Free**: one client takes and releases ${SERIAL} locks, one after another.
+- **Hot**: ${WAITERS} waiters on ${PROCESSES} connections ask for one lock at once. Each holds it for ${HOLD_MS} ms.
+- **Commands**: commands that clients send per lock.
+- **Longest gap**: the longest time between two grants ÷ the median time. It is low for a fair queue. It is high for
+  retries with a delay, because the lock is idle in between.
+- **Overlaps**: how often two clients held the lock at once.
 
 | lock | free: locks/s | ÷ floor | commands | hot: total ms | commands | longest gap | overlaps |
 |---|--:|--:|--:|--:|--:|--:|--:|
 ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
 
-The floor neither waits nor checks who frees the lock. A lock that renews, fences and queues pays for its scripts on the
-server and for its timers here: uncontended we are expected to lose against a bare SET.
+The floor does not wait, and does not check which client releases the lock. \`@stampede/locks\` renews leases, issues
+fences and queues waiters. This takes scripts on the server and timers in the process. So a free lock is expected to be
+slower than a bare \`SET\`.
 `
 const raw = { ...around, redis: redis.version, locks: Object.fromEntries(results) }
 if (folder !== undefined) publish(folder, 'benchmarks-locks', text, raw)

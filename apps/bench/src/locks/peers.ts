@@ -34,7 +34,7 @@ const ours =
   }
 
 export const floor: LockPeer = {
-  name: 'SET NX PX, then DEL (no waiting, no safety: the floor)',
+  name: 'SET NX PX, then DEL (the floor: no waiting, no safety)',
   commands: ['set', 'del'],
   open(url) {
     const client = new Redis(url)

@@ -87,14 +87,15 @@ const text = `# What each path costs
 Written by \`npm run bench:paths\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${redis.version}, ${around.machine}.
 ${rawResultsOf('benchmarks-paths')}
 
-CPU is the time that the server's process used for a request, garbage collection and compilation included. It is steadier
-than a rate on a machine with other work. Each path has a process of its own with \`NODE_ENV=production\`, 50 connections
-and 2.3 kB of JSON. A ratio is taken in each of ${ROUNDS} interleaved rounds of ${ROUND_MS} ms; the median is shown.
-The route is the same app without the cache or without idempotency keys, under the same requests.
+- **CPU µs** is the CPU time of the server's process for one request, including garbage collection and compilation. On a
+  machine with other work, it is steadier than the rate.
+- **÷ route** divides it by the CPU of the same route without the cache or without idempotency keys, under the same
+  requests. The ratio is taken within each of ${ROUNDS} interleaved rounds of ${ROUND_MS} ms. The median is shown.
+- Each path has a process of its own with \`NODE_ENV=production\`, 50 connections and 2.3 kB of JSON.
 
 ${table(head, chosen.map(rowOf))}
 
-A ratio below 1 on Express is real: the cache makes \`req\` and \`res\` cheaper for Express, see
+On Express a ratio can be below 1, because the cache makes \`req\` and \`res\` cheaper for Express. The reason is in
 [decision 26](decisions/0026-what-a-miss-on-express-costs.md).
 `
 const raw = { ...around, redis: redis.version, paths: Object.fromEntries(measured) }

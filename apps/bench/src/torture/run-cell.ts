@@ -35,10 +35,10 @@ async function verdictOf(child: ChildProcess): Promise<Verdict> {
   })
   const told = once(child, 'message').then(([verdict]) => verdict as Verdict)
   const died = once(child, 'exit').then(() =>
-    decide([false], `the process died: ${lastError(words)}`),
+    decide([false], `The process died: ${lastError(words)}.`),
   )
   const late = sleep(HARD_LIMIT_MS, undefined, { ref: false }).then(() =>
-    decide([false], `not over in ${HARD_LIMIT_MS / 1_000} s`),
+    decide([false], `The scenario was not over in ${HARD_LIMIT_MS / 1_000} s.`),
   )
   return Promise.race([told, died, late])
 }

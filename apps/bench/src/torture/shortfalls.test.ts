@@ -17,8 +17,8 @@ const of = (...columns: Column[]) => shortfalls(scenarios, columns, 'ours')
 
 describe('what a column falls short of', () => {
   it('is what it fails and what it was not asked', () => {
-    expect(of(column('ours', decide([false], 'old')))).toEqual(['T1, a purge: fails: old.'])
-    expect(of(column('ours', notAsked('no tags')))).toEqual(['T1, a purge: not asked: no tags.'])
+    expect(of(column('ours', decide([false], 'Old.')))).toEqual(['T1, a purge: fails. Old.'])
+    expect(of(column('ours', notAsked('No tags.')))).toEqual(['T1, a purge: not tested. No tags.'])
     expect(of(column('ours', decide([true], 'new')))).toEqual([])
   })
 
@@ -35,7 +35,7 @@ describe('what a column falls short of', () => {
     const ours = column('ours', decide([true], '', [figure(3_000, { never: true })]))
     const late = column('theirs', decide([true], '', [figure(5_000)]))
     expect(of(ours, late)).toEqual([
-      'T1, a purge, until it is over: none in 3000 ms; theirs 5000 ms.',
+      'T1, a purge, until it is over: not in 3000 ms; theirs 5000 ms.',
     ])
     expect(of(column('ours', decide([true], '', [figure(9)])), ours)).toEqual([])
   })

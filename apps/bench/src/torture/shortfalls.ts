@@ -23,8 +23,8 @@ export function shortfalls(
     const verdict = own?.verdicts[row]
     if (verdict === undefined) return []
     const where = `${id}, ${title}`
-    if (verdict.kind === 'n/a') return [`${where}: not asked: ${verdict.seen}.`]
-    const failed = verdict.kind === 'fails' ? [`${where}: fails: ${verdict.seen}.`] : []
+    if (verdict.kind === 'n/a') return [`${where}: not tested. ${verdict.seen}`]
+    const failed = verdict.kind === 'fails' ? [`${where}: fails. ${verdict.seen}`] : []
     return [...failed, ...verdict.figures.flatMap((figure) => behind(where, figure, others, row))]
   })
 }
@@ -47,5 +47,5 @@ const isBetter = (theirs: Figure, own: Figure): boolean =>
 
 function inWords({ value, unit, never }: Figure): string {
   const amount = unit === 'calls' ? counted(value, 'call') : `${Math.round(value)} ms`
-  return never ? `none in ${amount}` : amount
+  return never ? `not in ${amount}` : amount
 }

@@ -74,7 +74,7 @@ describe('a fleet and its Redis', () => {
   it('loads a cold key once', () => {
     expect(kind(judgeMembers({ processes: 4, loads: 1, answers: ['"old"'] }))).toBe('ok')
     expect(kind(judgeMembers({ processes: 4, loads: 2, answers: ['"old"'] }))).toBe('fails')
-    expect(kind(judgeMembers({ processes: 4, loads: 1, answers: ['no answer in 5000 ms'] }))).toBe(
+    expect(kind(judgeMembers({ processes: 4, loads: 1, answers: ['no result in 5000 ms'] }))).toBe(
       'fails',
     )
   })
@@ -95,7 +95,7 @@ describe('a fleet and its Redis', () => {
     const verdict = judgeOutage({ guarded: good, plain: bad })
     expect(verdict.kind).toBe('ok')
     expect(verdict.seen).toContain(
-      'with the client as it comes: a known key "old" in 1 ms, a cold one no answer',
+      'With the default options of the client: cached key "old" in 1 ms, cold key no result',
     )
     expect(kind(judgeOutage({ guarded: bad, plain: good }))).toBe('fails')
   })

@@ -30,7 +30,7 @@ export function withAccidents(verdict: Verdict, accidents: readonly string[]): V
   const [first] = accidents
   if (first === undefined) return verdict
   const figures = verdict.kind === 'n/a' ? [] : verdict.figures
-  const seen = `${verdict.seen}; ${accidents.length} × unhandled rejection, which ends a process: ${first}`
+  const seen = `${verdict.seen} ${accidents.length} × unhandled rejection, which ends a process: ${first}`
   return { kind: 'fails', seen, figures }
 }
 
@@ -48,7 +48,7 @@ export function inWords(answer: Answer): string {
     case 'error':
       return `an error in ${ms} (${short(answer.message)})`
     case 'none':
-      return `no answer in ${ms}`
+      return `no result in ${ms}`
   }
 }
 

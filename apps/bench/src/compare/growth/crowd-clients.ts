@@ -1,10 +1,10 @@
-// The clients of a crowd: so many connections, one request on each: node crowd-clients.js.
+// Many clients with one connection and one request each. Usage: node crowd-clients.js.
 import { connect, type Socket } from 'node:net'
 import { answers } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
 
 export interface CrowdAnswered {
-  /** Of the time since 1970. */
+  /** Milliseconds since 1970. */
   readonly lastAtMs: number
   readonly failed: number
 }
@@ -30,7 +30,7 @@ const connected = (port: number): Promise<Socket> =>
     socket.once('error', reject)
   })
 
-/** Resolves when everybody has an answer. */
+/** Resolves when every client has its response. */
 async function ask(path: string): Promise<CrowdAnswered> {
   const request = getRequest(path)
   let failed = 0

@@ -1,4 +1,5 @@
-// Many requests for one cold page in one process: node crowd-server.js <stampede | express>. Express alone is the floor.
+// Server for many requests of one cold page. Usage: node crowd-server.js <stampede | express>.
+// Express alone is the floor.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +9,7 @@ import { answers } from '../lib/child.ts'
 import { BODY } from '../lib/product.ts'
 import { blockedMs, watchBlocking } from './blocked.ts'
 
-/** Of the time since 1970, which two processes of a machine share. */
+/** Milliseconds since 1970: two processes of one machine can compare them. */
 const nowMs = (): number => performance.timeOrigin + performance.now()
 
 const [, , subject] = process.argv

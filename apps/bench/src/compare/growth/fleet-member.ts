@@ -1,4 +1,5 @@
-// One of up to sixteen processes that ask for the same cold key: node fleet-member.js <peer id> <Redis URL>.
+// One process of a fleet that asks for a cold key. Usage: node fleet-member.js <peer id> <Redis
+// URL>.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from '../../torture/peers.ts'
 import { answers } from '../lib/child.ts'

@@ -1,4 +1,4 @@
-// How much memory a stored response takes: node --expose-gc pages-member.js. A server whose memory tier alone keeps what it served.
+// Server that measures the memory of a stored response. Usage: node --expose-gc pages-member.js.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ import { memoryInUse } from './memory.ts'
 export interface PagesSeen {
   readonly entries: number
   readonly memoryBytes: number
-  /** By the account of the memory tier. */
+  /** The bytes that L1 counts for its entries. */
   readonly countedBytes: number
 }
 

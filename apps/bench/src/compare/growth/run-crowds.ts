@@ -1,4 +1,4 @@
-// A crowd of clients, each with a connection and a request of its own, that wait for one cold page in one process.
+// Runs many clients that wait for one cold page of one process. Each has its own connection.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Child, startChild } from '../lib/child.ts'
 import { medianOf } from '../lib/statistics.ts'
@@ -9,13 +9,13 @@ export interface CrowdRow {
   readonly subject: string
   readonly clients: number
   readonly originCalls: number
-  /** From the end of the origin until the last answer has come. */
+  /** Time from the end of the origin until the last response has arrived. */
   readonly answeredMs: number
-  /** The longest time from then in which nothing else could run in the server. */
+  /** The longest time in that period for which the server's event loop was blocked. */
   readonly blockedMs: number
 }
 
-/** Express alone runs the handler for each of them: the floor. */
+/** Express alone is the floor: it runs the handler for each request. */
 const SUBJECTS = ['express', 'stampede']
 
 export async function runCrowds({ crowds, rounds }: Sizes): Promise<CrowdRow[]> {

@@ -1,4 +1,4 @@
-// The server process of one subject: node serve.js <module> <Redis URL>.
+// The server process of one row. Usage: node serve.js <module> <Redis URL>.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

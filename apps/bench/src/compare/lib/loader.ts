@@ -1,4 +1,4 @@
-// The process that loads servers: node loader.js. On its own, so that its work is not the server's.
+// The process that sends load to the servers, apart from them. Usage: node loader.js.
 import { answers } from './child.ts'
 import { type ClosedLoopResult, closedLoop } from './closed-loop.ts'
 import { requestsFor } from './responses.ts'
@@ -6,7 +6,7 @@ import { requestsFor } from './responses.ts'
 export interface LoadOrder {
   readonly port: number
   readonly path: string
-  /** A number is put after the path that no request had before. */
+  /** Adds a new number to the path of each request. */
   readonly isEachNew: boolean
   readonly connections: number
   readonly durationMs: number

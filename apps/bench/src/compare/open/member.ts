@@ -34,12 +34,12 @@ answers({
   },
 })
 
-/** Express would write every error of the failing origin. */
+/** Express would log every error of the failing origin. */
 const quietly: ErrorRequestHandler = (_error, _req, res, _next) => {
   res.status(500).end()
 }
 
-/** A cache of its own for each scenario, since each has lifetimes of its own. */
+/** Creates a new cache for each scenario, because each scenario has other lifetimes. */
 async function open({ originMs, ...settings }: SceneOrder): Promise<void> {
   const load = async (): Promise<string> => {
     calls += 1

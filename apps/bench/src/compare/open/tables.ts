@@ -1,4 +1,4 @@
-// The scenarios as tables in Markdown.
+// Tables of the scenarios, in Markdown.
 import { table } from '../lib/markdown.ts'
 import { openPeers } from './peers.ts'
 import type { OpenRow } from './run-open.ts'

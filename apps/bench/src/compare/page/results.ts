@@ -1,4 +1,4 @@
-// Everything that one run saw. A part that was not run is not there.
+// Results of one run. A part that did not run is missing.
 import type { Surroundings } from '../../surroundings.ts'
 import type { CallRow } from '../data/run-calls.ts'
 import type { KeysSeen } from '../growth/keys-member.ts'
@@ -15,10 +15,10 @@ export interface Results extends Surroundings {
   open?: readonly OpenRow[]
   growth?: Growth
   redisVersion?: string
-  /** That was run. */
+  /** The command that was run. */
   command: string
   seconds: number
-  /** Of the machine, in the five minutes before. */
+  /** Load average of the machine in the five minutes before the run. */
   loadBefore: number
 }
 

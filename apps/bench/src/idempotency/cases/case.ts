@@ -25,9 +25,9 @@ export async function judgeReplay(
   again: Answer,
   expected: Expected,
 ): Promise<Verdict> {
-  if (first.status !== expected.status) return wrong(`first answer: ${inWords(first)}`)
+  if (first.status !== expected.status) return wrong(`first response: ${inWords(first)}`)
   if (expected.body && !first.body.equals(expected.body))
-    return wrong('first answer: altered bytes')
+    return wrong('first response: altered bytes')
   const runs = (await scene.runs()).length
   const difference = differenceOf(first, again, expected.headers ?? ['content-type'])
   return unless([

@@ -18,7 +18,7 @@ async function pairs(scene: Scene): Promise<Verdict> {
   const bad = verdicts.filter(({ kind }) => kind === 'wrong')
   const [worst] = bad
   return worst?.kind === 'wrong'
-    ? wrong(`${worst.fact}, in ${bad.length} of ${PAIRS}`)
+    ? wrong(`${worst.fact} in ${bad.length} of ${PAIRS} rounds`)
     : (verdicts[0] ?? ok())
 }
 
@@ -28,7 +28,7 @@ async function together(scene: Scene, count: number, key = scene.key): Promise<V
   const answers = await Promise.all(sent)
   const runs = (await scene.runs()).length - before
   const first = answers.find(({ status }) => status === 201)
-  if (!first) return wrong(`nobody got the answer: ${tally(answers)}`)
+  if (!first) return wrong(`no request got a 201: ${tally(answers)}`)
   const odd = answers.filter((each) => !isRefusal(each) && differenceOf(first, each, []) !== '')
   return unless(
     [
@@ -63,13 +63,14 @@ async function abortedClient(scene: Scene): Promise<Verdict> {
   const runs = (await scene.runs()).length
   if (runs > 1) return wrong('ran again')
   if (again.status !== 201) return wrong(`retry got ${inWords(again)}`)
-  return again.body.includes(id) ? ok() : wrong('retry got another answer')
+  return again.body.includes(id) ? ok() : wrong('retry got another response')
 }
 
 export const duplicates: readonly Case[] = [
   {
     id: 'two-at-once',
-    title: '2 duplicates at once, 20 times: one run, the other is refused or gets its answer',
+    title:
+      '2 duplicates at once, 20 times: one run; the other request is refused or gets the same response',
     run: pairs,
   },
   {
@@ -79,7 +80,7 @@ export const duplicates: readonly Case[] = [
   },
   {
     id: 'client-aborts',
-    title: 'the client aborts before the answer and retries later: replayed, one run',
+    title: 'the client aborts before the response and retries later: replayed, one run',
     run: abortedClient,
   },
 ]

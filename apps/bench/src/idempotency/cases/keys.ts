@@ -19,15 +19,19 @@ async function malformed(scene: Scene): Promise<Verdict> {
   const latin = await scene.send('json', { keys: [`"${scene.key}-\u00e9"`] })
   return unless(
     [
-      [!isRefusal(open), `a quote left open: ${inWords(open)}`],
-      [!isRefusal(latin), `a byte that is not ASCII: ${inWords(latin)}`],
+      [!isRefusal(open), `open quote accepted: ${inWords(open)}`],
+      [!isRefusal(latin), `non-ASCII byte accepted: ${inWords(latin)}`],
     ],
     `${inWords(open)}, ${inWords(latin)}`,
   )
 }
 
 export const keys: readonly Case[] = [
-  { id: 'quoted', title: '`"k"` and `k` are one key', run: quoted },
+  { id: 'quoted', title: '`"k"` and `k` are the same key', run: quoted },
   { id: 'two-lines', title: 'two Idempotency-Key lines: refused', run: twoLines },
-  { id: 'malformed', title: 'a key that is no Structured Field string: refused', run: malformed },
+  {
+    id: 'malformed',
+    title: 'a key that is not a Structured Field string: refused',
+    run: malformed,
+  },
 ]

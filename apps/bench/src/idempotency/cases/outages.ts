@@ -21,7 +21,7 @@ async function diesBeforeStore(scene: Scene): Promise<Verdict> {
   const real = first.status === 201 && first.body.includes(id)
   return unless(
     [
-      [!real, `client got ${inWords(first)}`],
+      [!real, `the client got ${inWords(first)}`],
       [crashed, 'the server crashed'],
       [runs > 1, 'ran again'],
     ],
@@ -49,7 +49,7 @@ async function downAtBegin(scene: Scene): Promise<Verdict> {
       [answer.status === 0, inWords(answer)],
       [crashed, 'the server crashed'],
     ],
-    ran ? `${inWords(answer)}, ran unprotected` : inWords(answer),
+    ran ? `${inWords(answer)}, ran without protection` : inWords(answer),
   )
 }
 
@@ -57,13 +57,13 @@ export const outages: readonly Case[] = [
   {
     id: 'redis-dies-before-store',
     title:
-      'Redis dies between the handler and the store: the client gets the answer, no second run',
+      'Redis dies between the handler and the store: the client gets the response, no second run',
     timeoutMs: 40_000,
     run: diesBeforeStore,
   },
   {
     id: 'redis-down-at-begin',
-    title: 'Redis is down when a request comes: an answer within 2 s',
+    title: 'Redis is down when a request comes: a response within 2 s',
     run: downAtBegin,
   },
 ]

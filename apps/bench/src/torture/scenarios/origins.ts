@@ -19,9 +19,9 @@ export interface Convoy {
 export function judgeConvoy({ loads, mostAtOnce, answers }: Convoy): Verdict {
   const slowest = Math.max(...answers.map(({ ms }) => ms))
   const kinds = answers.map((answer) =>
-    answer.kind === 'value' ? shown(answer.value) : answer.kind === 'error' ? 'error' : 'no answer',
+    answer.kind === 'value' ? shown(answer.value) : answer.kind === 'error' ? 'error' : 'no result',
   )
-  const seen = `${counted(loads, 'load')}, ${mostAtOnce} at once; the slowest caller waited ${Math.round(slowest)} ms; ${tally(kinds)}`
+  const seen = `${counted(loads, 'load')}, at most ${mostAtOnce} at a time. The slowest caller waited ${Math.round(slowest)} ms. Results: ${tally(kinds)}.`
   const asked = [
     loads <= 2,
     mostAtOnce === 1,
@@ -29,8 +29,8 @@ export function judgeConvoy({ loads, mostAtOnce, answers }: Convoy): Verdict {
     kinds.every((k) => k === 'error'),
   ]
   return decide(asked, seen, [
-    { label: 'loads of a failing origin', value: loads, unit: 'calls' },
-    { label: 'slowest caller', value: slowest, unit: 'ms' },
+    { label: 'loads', value: loads, unit: 'calls' },
+    { label: 'wait of the slowest caller', value: slowest, unit: 'ms' },
   ])
 }
 
@@ -58,12 +58,12 @@ export interface Hang {
 
 export function judgeHang({ first, second, later }: Hang): Verdict {
   const seen =
-    `second caller: ${inWords(second)}; a value for later ones: ` +
-    `${later.reached ? `after ${Math.round(later.ms)} ms` : `none in ${BACK_MS} ms`}; first caller: ${inWords(first)}`
+    `Second caller: ${inWords(second)}. ` +
+    `${later.reached ? `Later callers: the value after ${Math.round(later.ms)} ms` : `Later callers: no value in ${BACK_MS} ms`}. First caller: ${inWords(first)}.`
   return decide([second.kind !== 'none', later.reached], seen, [
-    { label: 'until the second caller has an answer', ...waited(second) },
-    { label: 'until later callers have a value', ...waited(later) },
-    { label: 'until the first caller has an answer', ...waited(first) },
+    { label: 'time until the second caller has a result', ...waited(second) },
+    { label: 'time until later callers have a value', ...waited(later) },
+    { label: 'time until the first caller has a result', ...waited(first) },
   ])
 }
 
@@ -91,12 +91,12 @@ export function judgeThrown({ failed, later, backMs }: Thrown): Verdict {
   const values = later.flatMap((answer) => (answer.kind === 'value' ? [shown(answer.value)] : []))
   const back = values.includes('"old"')
   const seen =
-    `the caller got ${inWords(failed)}; once the origin is well, ` +
+    `The caller got ${inWords(failed)}. Once the origin worked again, ` +
     (back ? `the value came after ${Math.round(backMs)} ms` : `no value came in ${BACK_MS} ms`) +
-    (values.some((value) => value !== '"old"') ? ` (before it: ${tally(values)})` : '')
+    (values.some((value) => value !== '"old"') ? ` (before it: ${tally(values)}).` : '.')
   const asked = [failed.kind === 'error', back, values.every((value) => value === '"old"')]
   return decide(asked, seen, [
-    { label: 'until a value after a failure', value: backMs, unit: 'ms' },
+    { label: 'time until a value after the failure', value: backMs, unit: 'ms' },
   ])
 }
 
@@ -120,25 +120,25 @@ async function runThrown({ open, origin }: Stage): Promise<Verdict> {
 export const origins: readonly Scenario[] = [
   {
     id: 'T3',
-    title: 'an origin that fails, many callers',
-    story: `The origin throws after ${LOAD_MS} ms; 20 callers ask at once, and 10 more ${LOAD_MS + 25} ms after them.`,
-    criterion: `at most one load for each of the two crowds, never two at once, and every caller has its error within ${SLOWEST_MS} ms.`,
+    title: 'a failing origin with many callers',
+    story: `The origin throws after ${LOAD_MS} ms. 20 callers ask at once, and 10 more ask ${LOAD_MS + 25} ms later.`,
+    criterion: `each group of callers causes at most one load, no two loads overlap, and every caller has its error within ${SLOWEST_MS} ms.`,
     run: runConvoy,
   },
   {
     id: 'T4',
-    title: 'an origin that never answers',
+    title: 'an origin that hangs',
     story:
-      'The first load never settles; a second caller joins it, and others come once the origin is well again. Where an origin ' +
-      'can be given a deadline, it is 1 s.',
-    criterion: `the second caller has an answer of some kind within ${BACK_MS} ms, and later ones get a value within ${BACK_MS} ms more; the first, whose own load it is, is watched and not judged.`,
+      'The first load never settles. A second caller joins it, and later callers come when the origin works again. If the cache ' +
+      'has a timeout for loads, it is 1 s.',
+    criterion: `the second caller has a value or an error within ${BACK_MS} ms, and later callers get a value within ${BACK_MS} ms more. The result of the first caller is shown and does not count.`,
     run: runHang,
   },
   {
     id: 'T12',
     title: 'an origin that throws once',
-    story: 'The origin throws at the first load and is well from then on.',
-    criterion: `the caller gets a rejection, and no later one gets anything but the value, which comes within ${BACK_MS} ms.`,
+    story: 'The origin throws at the first load, and works from then on.',
+    criterion: `the caller gets a rejection, later callers get an error or the right value, and the value comes within ${BACK_MS} ms.`,
     run: runThrown,
   },
 ]

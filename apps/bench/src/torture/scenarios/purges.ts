@@ -60,12 +60,12 @@ const words = (answer: Answer): string =>
 export function judgeOvertaken(rounds: readonly Overtaken[]): Verdict {
   const isNew = (word: string) => word === '"new"'
   const seen = rounds.map(({ by, purge, loader, other }) => {
-    const failed = purge.kind === 'value' ? '' : ` (the purge: ${inWords(purge)})`
-    return `purged by ${by}${failed}: the loading process read ${tally(loader)}, the other ${tally(other)}`
+    const failed = purge.kind === 'value' ? '' : ` (${inWords(purge)})`
+    return `Purge by ${by}${failed}: the loading process read ${tally(loader)}, the other process ${tally(other)}.`
   })
   return decide(
     rounds.map(({ loader, other }) => loader.every(isNew) && other.every(isNew)),
-    seen.join('; '),
+    seen.join(' '),
   )
 }
 
@@ -78,7 +78,7 @@ async function runOvertaken(stage: Stage, tags: readonly string[], purge: Purge)
 }
 
 const byTag: Purge = async (instance) => {
-  if (instance.invalidateTag === undefined) throw new NotSupported('it has no tags')
+  if (instance.invalidateTag === undefined) throw new NotSupported('It has no tags.')
   return instance.invalidateTag(TAG)
 }
 
@@ -90,7 +90,7 @@ export interface Cleared {
 
 export function judgeCleared({ loads, second, third }: Cleared): Verdict {
   const isNew = (answer: Answer) => answer.kind === 'value' && answer.value === 'new'
-  const seen = `${counted(loads, 'load')}; after the purge the second caller got ${inWords(second)}, the third ${inWords(third)}`
+  const seen = `${counted(loads, 'load')}. After the purge, the second caller got ${inWords(second)}, and the third caller ${inWords(third)}.`
   return decide([loads === 2, isNew(second), isNew(third)], seen)
 }
 
@@ -119,28 +119,27 @@ async function runCleared({ open, origin }: Stage): Promise<Verdict> {
 export const purges: readonly Scenario[] = [
   {
     id: 'T1',
-    title: 'a purge overtakes a load',
+    title: 'a purge during a load',
     story:
-      'A load has read the old data and is still running when the data changes and its key is purged, once by the loading ' +
-      'process and once by another; then the load ends, and both processes read three times.',
-    criterion: 'every read gives the new data.',
+      'A load has read the old data and is still running. Then the data changes, and the key is purged. The load ends, and two ' +
+      'processes read the key three times each. This runs twice: the purge is made by the loading process, or by the other.',
+    criterion: 'every read returns the new data.',
     run: (stage) => runOvertaken(stage, [], (instance, key) => instance.invalidate(key)),
   },
   {
     id: 'T2',
-    title: 'a purge by tag overtakes a load',
-    story: 'The same, purged by a tag of the key.',
-    criterion: 'every read gives the new data.',
+    title: 'a purge by tag during a load',
+    story: 'The same with a purge by a tag of the key.',
+    criterion: 'every read returns the new data.',
     run: (stage) => runOvertaken(stage, [TAG], byTag),
   },
   {
     id: 'T10',
-    title: 'a purge during a load, then a new load',
+    title: 'a purge and a new load during a load',
     story:
-      'One process purges a key that it is loading and asks for it again, then the first load ends, and a third caller comes ' +
-      'before the second load has ended.',
-    criterion:
-      'there are two loads, not more and not fewer, and the second and third caller get the new data.',
+      'A process purges a key during its own load, and a second caller asks for the key. The first load ends. A third caller ' +
+      'asks before the second load ends.',
+    criterion: 'there are exactly two loads, and the second and the third caller get the new data.',
     run: runCleared,
   },
 ]

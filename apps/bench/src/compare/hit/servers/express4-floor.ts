@@ -1,4 +1,4 @@
-// Express 4 that only writes ready bytes.
+// Express 4 with a handler that only writes ready bytes.
 import type { RequestListener } from 'node:http'
 import express4 from 'express4'
 import { BODY, FIELDS } from '../../lib/product.ts'
