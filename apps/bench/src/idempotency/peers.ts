@@ -1,4 +1,4 @@
-// Who is compared, in the order of the columns, and how each was set up.
+// The compared libraries in the order of the columns, with their set-up.
 import type { Peer } from './peer.ts'
 
 const VALUE_ONLY = 'it guards a function and stores its value; the caller writes the response'
@@ -103,9 +103,9 @@ export const peers: readonly Peer[] = [
   },
 ]
 
-/** Asked for with `npm view` on the day named, and not found in the registry that this project installs from. */
+/** Packages that `npm view` did not find in the registry of this project on that day. */
 export const absent = {
-  asked: '2026-11-21',
+  date: '2026-11-21',
   names: [
     '@idempot/express-middleware',
     'hono-idempotency',

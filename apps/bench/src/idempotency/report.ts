@@ -1,7 +1,7 @@
-// The table as Markdown: everything in it comes from a run.
+// Renders docs/idempotency-compared.md from the verdicts of a run.
 import { listItem } from '../compare/lib/markdown.ts'
 import { rawResultsOf } from '../publish.ts'
-import type { Surroundings } from '../surroundings.ts'
+import type { RunInfo } from '../run-info.ts'
 import type { Case } from './cases/case.ts'
 import type { Peer } from './peer.ts'
 import type { Verdict } from './verdict.ts'
@@ -9,16 +9,16 @@ import { installed } from './versions.ts'
 
 export interface Column {
   readonly peer: Peer
-  /** One a case, in the order of the cases. */
+  /** One verdict per case, in the order of the cases. */
   readonly verdicts: readonly Verdict[]
 }
 
-interface Around extends Surroundings {
+interface ReportInfo extends RunInfo {
   readonly redis: string
-  readonly absent: { readonly asked: string; readonly names: readonly string[] }
+  readonly absent: { readonly date: string; readonly names: readonly string[] }
 }
 
-export function report(cases: readonly Case[], columns: readonly Column[], around: Around) {
+export function report(cases: readonly Case[], columns: readonly Column[], info: ReportInfo) {
   const rows = cases.map(({ title }, row) => [
     `${row + 1}`,
     title,
@@ -28,7 +28,7 @@ export function report(cases: readonly Case[], columns: readonly Column[], aroun
   const names = columns.map(({ peer }) => peer.name)
   return `# Idempotency keys, compared
 
-Written by \`npm run bench:idempotency\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${around.redis}.
+Written by \`npm run bench:idempotency\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${info.redis}.
 ${rawResultsOf('idempotency-compared')}
 
 One list of hard cases, run against libraries from npm and against Stampede. Every verdict, fact and version comes from
@@ -56,15 +56,19 @@ ${columns.map((column) => notes(cases, column)).join('\n\n')}
 
 ## Not compared
 
-These packages were not in the npm registry of this project on ${around.absent.asked}. They may be available elsewhere:
+These packages were not in the npm registry of this project on ${info.absent.date}. They may be available elsewhere:
 
-${around.absent.names.map((name) => `- \`${name}\``).join('\n')}
+${info.absent.names.map((name) => `- \`${name}\``).join('\n')}
 `
 }
 
-/** Every verdict, peer by peer and case by case. */
-export function rawOf(cases: readonly Case[], columns: readonly Column[], around: Around): object {
-  const { absent: _absent, ...run } = around
+/** All verdicts, by library and case. */
+export function rawOf(
+  cases: readonly Case[],
+  columns: readonly Column[],
+  info: ReportInfo,
+): object {
+  const { absent: _absent, ...run } = info
   const peers = columns.map(({ peer, verdicts }) => ({
     id: peer.id,
     versions: peer.packages.map(installed).join(', '),
@@ -79,8 +83,8 @@ function cell(verdict: Verdict | undefined): string {
 }
 
 function count(verdicts: readonly Verdict[]): string {
-  const asked = verdicts.filter(({ kind }) => kind !== 'not supported')
-  return `${asked.filter(({ kind }) => kind === 'ok').length} / ${asked.length}`
+  const tested = verdicts.filter(({ kind }) => kind !== 'not supported')
+  return `${tested.filter(({ kind }) => kind === 'ok').length} / ${tested.length}`
 }
 
 function notes(cases: readonly Case[], { peer, verdicts }: Column): string {

@@ -1,8 +1,8 @@
-// The paths of a request through the cache and through idempotency keys, each beside the same route without them.
+// The measured paths through the cache and through idempotency keys, with the route of each.
 
 import type { RequestKind } from './requests.ts'
 
-/** What `servers.ts` can start. `redis`: with its entries in Redis. */
+/** The servers of `servers.ts`. */
 export type ServerId =
   | 'express'
   | 'express-lru'
@@ -19,9 +19,9 @@ export interface Path {
   readonly server: ServerId
   readonly request: RequestKind
   readonly isOverRedis?: boolean
-  /** The path whose CPU it is divided by, under the same requests. */
+  /** Id of the path whose CPU it is divided by, under the same requests. */
   readonly of?: string
-  /** The target for that ratio. */
+  /** The highest ratio that meets the target. */
   readonly wanted?: number
 }
 

@@ -1,4 +1,4 @@
-// Who is compared, in the order of the columns, and how each was set up.
+// The compared caches in the order of the columns, with their set-up.
 import type { Peer } from './peer.ts'
 
 const IOREDIS =
@@ -38,7 +38,7 @@ export const peers: readonly Peer[] = [
       'Memory, `KeyvRedis` as secondary, and `sync` by `RedisMessageProvider`. The clients of that provider are private, so no ' +
       'listener can be added for their errors. `getOrSet` with `throwErrors: true`: without it, a failure of the origin ' +
       `is an undefined value. Tags by \`get\` and \`set\`, because \`getOrSet\` takes none. ${NODE_REDIS}`,
-    leaves: { T9: NO_STALE },
+    notSupported: { T9: NO_STALE },
     load: () => import('./peers/cacheable.ts'),
   },
   {
@@ -48,7 +48,7 @@ export const peers: readonly Peer[] = [
     setUp:
       '`nonBlocking: true` and `createKeyvNonBlocking`, as its README advises against a Redis that hangs; no `sync`. `getOrSet`, ' +
       'tags and client options as in the column before.',
-    leaves: { T6: SYNC_LEFT_OUT, T9: NO_STALE },
+    notSupported: { T6: SYNC_LEFT_OUT, T9: NO_STALE },
     load: () => import('./peers/cacheable-non-blocking.ts'),
   },
   {
@@ -56,7 +56,7 @@ export const peers: readonly Peer[] = [
     name: 'cachified',
     packages: ['@epic-web/cachified', 'cachified-redis-adapter', '@redis/client'],
     setUp: `\`cachified\` on the Redis adapter that its README names, without a memory tier. A purge deletes the key. ${NODE_REDIS}`,
-    leaves: { T2: NO_TAGS, T6: NO_MEMORY },
+    notSupported: { T2: NO_TAGS, T6: NO_MEMORY },
     load: () => import('./peers/cachified.ts'),
   },
   {
@@ -64,7 +64,7 @@ export const peers: readonly Peer[] = [
     name: 'async-cache-dedupe',
     packages: ['async-cache-dedupe', 'ioredis'],
     setUp: `Redis storage with \`invalidation\`; it has memory or Redis, not both. References serve as tags. ${IOREDIS}`,
-    leaves: { T6: NO_MEMORY },
+    notSupported: { T6: NO_MEMORY },
     load: () => import('./peers/async-cache-dedupe.ts'),
   },
   {
@@ -83,7 +83,7 @@ export const peers: readonly Peer[] = [
     setUp:
       '`composeStorage` of memory (`ttl: 60`) and Redis (`createBlobStorage`), with `maxResolveTime: 1`; `swr` in scenarios with ' +
       `stale values. ${IOREDIS}`,
-    leaves: { T2: NO_TAGS, T6: NO_BUS },
+    notSupported: { T2: NO_TAGS, T6: NO_BUS },
     load: () => import('./peers/ocache.ts'),
   },
 ]

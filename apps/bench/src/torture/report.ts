@@ -1,7 +1,7 @@
-// The matrix as Markdown: everything in it comes from a run.
+// Renders docs/torture.md from the verdicts of a run.
 import { listItem } from '../compare/lib/markdown.ts'
 import { rawResultsOf } from '../publish.ts'
-import type { Surroundings } from '../surroundings.ts'
+import type { RunInfo } from '../run-info.ts'
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { type Column as Judged, shortfalls } from './shortfalls.ts'
@@ -12,7 +12,7 @@ export interface Column extends Judged {
   readonly peer: Peer
 }
 
-interface Around extends Surroundings {
+interface ReportInfo extends RunInfo {
   readonly redis: string
   readonly seconds: number
 }
@@ -20,7 +20,7 @@ interface Around extends Surroundings {
 export function report(
   scenarios: readonly Scenario[],
   columns: readonly Column[],
-  around: Around,
+  info: ReportInfo,
 ): string {
   const rows = scenarios.map(({ id, title }, row) => [
     id,
@@ -31,8 +31,8 @@ export function report(
   const totals = columns.map(({ verdicts }) => `**${count(verdicts)}**`)
   return `# Torture
 
-Written by \`npm run bench:torture\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${around.redis}, ${around.machine}.
-The run took ${around.seconds} s. ${rawResultsOf('torture')}
+Written by \`npm run bench:torture\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${info.redis}, ${info.machine}.
+The run took ${info.seconds} s. ${rawResultsOf('torture')}
 
 Twelve faults that happen in production, tested with caches from npm and with Stampede. Every verdict, figure and
 version comes from this run. Only the set-up of each cache, and the reason why a scenario was not tested, were written
@@ -69,7 +69,7 @@ ${asList(shortfalls(scenarios, columns, 'stampede'))}
 
 ${columns.map((column) => notes(scenarios, column)).join('\n\n')}
 
-## Run it
+# All verdicts with their figures, by cache and scenario.
 
 \`npm install && npm run bench:torture\`, with \`redis-server\` on the PATH. With names of caches or scenarios
 (\`npm run bench:torture -- bentocache T6\`), it runs only these and prints the result. \`--out FOLDER\` writes the page
@@ -81,14 +81,14 @@ to a folder.
 export function rawOf(
   scenarios: readonly Scenario[],
   columns: readonly Column[],
-  around: Around,
+  info: ReportInfo,
 ): object {
   const peers = columns.map(({ peer, verdicts }) => ({
     id: peer.id,
     versions: versionsOf(peer),
     verdicts: Object.fromEntries(scenarios.map(({ id }, row) => [id, verdicts[row]])),
   }))
-  return { ...around, peers }
+  return { ...info, peers }
 }
 
 function cell(verdict: Verdict | undefined): string {
@@ -97,8 +97,8 @@ function cell(verdict: Verdict | undefined): string {
 }
 
 function count(verdicts: readonly Verdict[]): string {
-  const asked = verdicts.filter(({ kind }) => kind !== 'n/a')
-  return `${asked.filter(({ kind }) => kind === 'ok').length} / ${asked.length}`
+  const tested = verdicts.filter(({ kind }) => kind !== 'n/a')
+  return `${tested.filter(({ kind }) => kind === 'ok').length} / ${tested.length}`
 }
 
 const asList = (lines: readonly string[]): string =>

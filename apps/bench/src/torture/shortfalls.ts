@@ -1,15 +1,15 @@
-// Where one column falls short, by the verdicts alone: what it fails, and figures in which another that passed is better
+// Lists rows that a cache fails, and figures in which another cache that passed the row is better.
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { counted, type Figure, type Verdict } from './verdict.ts'
 
 export interface Column {
   readonly peer: Pick<Peer, 'id' | 'name'>
-  /** One a scenario, in the order of the scenarios. */
+  /** One verdict per scenario, in their order. */
   readonly verdicts: readonly Verdict[]
 }
 
-/** Less is chance: what a busy machine adds to any of them. */
+/** A smaller difference is noise: a busy machine adds that much. */
 const CHANCE = { ms: 50, calls: 0 }
 
 export function shortfalls(

@@ -1,7 +1,7 @@
 // The process of one cache for data: node member.js <memory | redis> <peer id> <Redis URL>.
 import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { product } from '../lib/product.ts'
 import { memoryPeers } from './memory-peers.ts'
 import { redisPeers } from './redis-peers.ts'
@@ -32,7 +32,7 @@ const get = await peer.create(() => {
 let next = 0
 const CALLS_A_TURN = 64
 
-answers({ call, fill })
+offer({ call, fill })
 
 /** Fills the keys, and checks each value against the origin. A value may come back as bytes. */
 async function fill(keys: number): Promise<void> {

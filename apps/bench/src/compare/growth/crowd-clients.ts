@@ -1,9 +1,9 @@
 // Many clients with one connection and one request each. Usage: node crowd-clients.js.
 import { connect, type Socket } from 'node:net'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
 
-export interface CrowdAnswered {
+export interface CrowdResponses {
   /** Milliseconds since 1970. */
   readonly lastAtMs: number
   readonly failed: number
@@ -12,7 +12,7 @@ export interface CrowdAnswered {
 const AT_ONCE = 200
 let sockets: Socket[] = []
 
-answers({ gather, ask })
+offer({ gather, ask })
 
 async function gather({ port, clients }: { port: number; clients: number }): Promise<void> {
   for (const socket of sockets) socket.destroy()
@@ -31,10 +31,10 @@ const connected = (port: number): Promise<Socket> =>
   })
 
 /** Resolves when every client has its response. */
-async function ask(path: string): Promise<CrowdAnswered> {
+async function ask(path: string): Promise<CrowdResponses> {
   const request = getRequest(path)
   let failed = 0
-  const answered = sockets.map(
+  const responses = sockets.map(
     (socket) =>
       new Promise<void>((resolve) => {
         readResponses(socket, (isOk) => {
@@ -48,7 +48,7 @@ async function ask(path: string): Promise<CrowdAnswered> {
         socket.write(request)
       }),
   )
-  await Promise.all(answered)
+  await Promise.all(responses)
   for (const socket of sockets) socket.removeAllListeners('close')
   return { lastAtMs: performance.timeOrigin + performance.now(), failed }
 }

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { BODY } from '../lib/product.ts'
 import { blockedMs, watchBlocking } from './blocked.ts'
 
@@ -33,7 +33,7 @@ const server = createServer(app).listen(0, '127.0.0.1', 4_096)
 server.keepAliveTimeout = 60_000
 await once(server, 'listening')
 
-answers({
+offer({
   port: () => (server.address() as AddressInfo).port,
   hold() {
     arrived = 0

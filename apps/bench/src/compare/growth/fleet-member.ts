@@ -2,7 +2,7 @@
 // URL>.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from '../../torture/peers.ts'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { FLEET_ORIGIN_MS } from './sizes.ts'
 
 export interface FleetMemberSeen {
@@ -24,7 +24,7 @@ const load = async (): Promise<string> => {
 }
 const cache = await open({ redisUrl, ttlMs: 60_000, staleMs: 0, tags: [], client: 'plain', load })
 
-answers({
+offer({
   async ask(key: string): Promise<FleetMemberSeen> {
     originCalls = 0
     const since = performance.now()

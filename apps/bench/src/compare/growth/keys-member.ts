@@ -1,8 +1,8 @@
-// Measures L1 with many keys, once. Usage: node --expose-gc keys-member.js <keys> <bytes per value>.
+// Measures L1 with many keys. Usage: node --expose-gc keys-member.js <keys> <bytes of a value>.
 import { setImmediate as turn } from 'node:timers/promises'
 import { createStampede, memoryStore } from '@stampede/core'
 import { LRUCache } from 'lru-cache'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { medianOf } from '../lib/statistics.ts'
 import { memoryInUse } from './memory.ts'
 
@@ -28,7 +28,7 @@ const CALLS_A_TURN = 64
 
 const [, , keys, bytes] = process.argv.map(Number) as [number, number, number, number]
 
-answers({
+offer({
   async measure(): Promise<KeysSeen> {
     const stampede = createStampede({
       store: memoryStore({ maxBytes: 65_536 }),
@@ -49,7 +49,8 @@ answers({
     const { entries, bytes: counted } = stampede.stats().l1
     if (entries !== keys + WARM_UP) throw new Error(`${entries} entries of ${keys} are in memory`)
     const hitNanos = await nanosOfHits(get)
-    if (stampede.stats().fills.started !== keys + WARM_UP) throw new Error('a lookup that should hit was a miss')
+    if (stampede.stats().fills.started !== keys + WARM_UP)
+      throw new Error('a lookup that should hit was a miss')
     const lruNanos = await nanosOfHits(lruGet())
     const storedBytes = Buffer.byteLength(JSON.stringify(made(keyOf(0))))
     return {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { createStampede, memoryStore } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { product } from '../lib/product.ts'
 import { memoryInUse } from './memory.ts'
 
@@ -27,7 +27,7 @@ app.get('/products/:id', stampedeCache({ stampede, ttlMs: 3_600_000 }), (_req, r
 const server = createServer(app).listen(0, '127.0.0.1')
 await once(server, 'listening')
 
-answers({
+offer({
   port: () => (server.address() as AddressInfo).port,
   seen(): PagesSeen {
     const { entries, bytes } = stampede.stats().l1

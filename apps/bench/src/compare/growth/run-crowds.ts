@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Child, startChild } from '../lib/child.ts'
 import { medianOf } from '../lib/statistics.ts'
-import type { CrowdAnswered } from './crowd-clients.ts'
+import type { CrowdResponses } from './crowd-clients.ts'
 import type { Sizes } from './sizes.ts'
 
 export interface CrowdRow {
@@ -10,7 +10,7 @@ export interface CrowdRow {
   readonly clients: number
   readonly originCalls: number
   /** Time from the end of the origin until the last response has arrived. */
-  readonly answeredMs: number
+  readonly respondedMs: number
   /** The longest time in that period for which the server's event loop was blocked. */
   readonly blockedMs: number
 }
@@ -38,17 +38,17 @@ export async function runCrowds({ crowds, rounds }: Sizes): Promise<CrowdRow[]> 
 
 async function crowd(server: Child, clients: Child, count: number, path: string) {
   await server.ask('hold')
-  const asking = clients.ask<CrowdAnswered>('ask', path)
+  const asking = clients.ask<CrowdResponses>('ask', path)
   while ((await server.ask<number>('arrived')) < count) await sleep(10)
   const releasedAtMs = await server.ask<number>('release')
   const { lastAtMs, failed } = await asking
   const seen = await server.ask<{ originCalls: number; blockedMs: number }>('seen')
-  if (failed > 0) throw new Error(`${failed} of ${count} clients were not answered`)
-  return { ...seen, answeredMs: lastAtMs - releasedAtMs }
+  if (failed > 0) throw new Error(`${failed} of ${count} clients got no response`)
+  return { ...seen, respondedMs: lastAtMs - releasedAtMs }
 }
 
 const medians = (seen: readonly Omit<CrowdRow, 'subject' | 'clients'>[]) => ({
   originCalls: medianOf(seen.map(({ originCalls }) => originCalls)),
-  answeredMs: medianOf(seen.map(({ answeredMs }) => answeredMs)),
+  respondedMs: medianOf(seen.map(({ respondedMs }) => respondedMs)),
   blockedMs: medianOf(seen.map(({ blockedMs }) => blockedMs)),
 })

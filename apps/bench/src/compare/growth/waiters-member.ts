@@ -1,7 +1,7 @@
 // One process with many callers of a cold key. Usage: node waiters-member.js <peer id> <Redis URL>.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from '../../torture/peers.ts'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { blockedMs, watchBlocking } from './blocked.ts'
 
 export interface WaitersSeen {
@@ -28,7 +28,7 @@ const load = (): Promise<string> => {
 }
 const cache = await open({ redisUrl, ttlMs: 60_000, staleMs: 0, tags: [], client: 'plain', load })
 
-answers({ wait })
+offer({ wait })
 
 async function wait(waiters: number): Promise<WaitersSeen> {
   originCalls = 0

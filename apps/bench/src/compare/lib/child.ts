@@ -1,5 +1,5 @@
 // A child process whose functions the parent calls with `ask`. The child offers them with
-// `answers`.
+// `offer`.
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
@@ -62,7 +62,7 @@ function converse(child: ChildProcess, name: string) {
       resolve()
     })
   })
-  const answered = (id: number) => new Promise<Reply>((resolve) => pending.set(id, resolve))
+  const replyTo = (id: number) => new Promise<Reply>((resolve) => pending.set(id, resolve))
   child.on('message', (reply: Reply) => {
     pending.get(reply.id)?.(reply)
     pending.delete(reply.id)
@@ -70,20 +70,20 @@ function converse(child: ChildProcess, name: string) {
   const ask = async <T>(question: string, argument?: unknown): Promise<T> => {
     if (over !== undefined) throw new Error(over)
     const id = nextId++
-    const reply = answered(id)
+    const reply = replyTo(id)
     child.send({ id, name: question, argument } satisfies Question)
     const { value, error } = await reply
     if (error !== undefined) throw new Error(`${name}: ${question}: ${error}`)
     return value as T
   }
-  const ready = answered(READY).then(({ error }) => {
+  const ready = replyTo(READY).then(({ error }) => {
     if (error !== undefined) throw new Error(error)
   })
   return { ask, ready, ended }
 }
 
 /** Called in the child: offers these functions to the parent. The child ends with the parent. */
-export function answers(functions: Readonly<Record<string, (argument: never) => unknown>>): void {
+export function offer(functions: Readonly<Record<string, (argument: never) => unknown>>): void {
   process.on('disconnect', () => process.exit())
   process.on('message', async ({ id, name, argument }: Question) => {
     try {

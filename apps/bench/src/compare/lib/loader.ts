@@ -1,5 +1,5 @@
 // The process that sends load to the servers, apart from them. Usage: node loader.js.
-import { answers } from './child.ts'
+import { offer } from './child.ts'
 import { type ClosedLoopResult, closedLoop } from './closed-loop.ts'
 import { requestsFor } from './responses.ts'
 
@@ -14,7 +14,7 @@ export interface LoadOrder {
 
 let asked = 0
 
-answers({
+offer({
   load: ({ path, isEachNew, ...order }: LoadOrder): Promise<ClosedLoopResult> =>
     closedLoop({
       ...order,

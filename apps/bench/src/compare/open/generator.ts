@@ -1,7 +1,7 @@
 // The process that sends the requests of a scenario, each at its moment, whether or not earlier
 // ones have ended. Usage: node generator.js.
 import { connect, type Socket } from 'node:net'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
 import { type Arrival, seeded } from './arrivals.ts'
 
@@ -27,7 +27,7 @@ const GIVEN_UP_MS = 5_000
 const WARM_UP_REQUESTS = 300
 const WARM_UP_AT_ONCE = 10
 
-answers({ fire, warmUp })
+offer({ fire, warmUp })
 
 async function fire({ arrivals, seed, ports, prefix }: FireOrder): Promise<Fired> {
   const random = seeded(seed)
@@ -53,7 +53,7 @@ async function warmUp({ ports, prefix }: FireOrder): Promise<void> {
         pool.get(`/items/${prefix}warm-up`),
       )
       const wrong = (await Promise.all(asked)).filter((isOk) => !isOk)
-      if (wrong.length > 0) throw new Error(`${wrong.length} wrong answers while warming up`)
+      if (wrong.length > 0) throw new Error(`${wrong.length} wrong responses while warming up`)
     }
     pool.close()
   }

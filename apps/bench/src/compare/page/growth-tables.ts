@@ -72,11 +72,11 @@ export const crowdTable = (rows: readonly CrowdRow[]): string =>
       'last response after the origin, ms',
       'event loop blocked, ms',
     ],
-    rows.map(({ subject, clients, originCalls, answeredMs, blockedMs }) => [
+    rows.map(({ subject, clients, originCalls, respondedMs, blockedMs }) => [
       nameOf(subject),
       String(clients),
       String(originCalls),
-      whole(answeredMs),
+      whole(respondedMs),
       blockedMs.toFixed(1),
     ]),
   )

@@ -77,7 +77,7 @@ describe('the page of the benchmarks', () => {
       settledMs: [5, 3.5, 4.5][i] ?? 0,
     }))
     const crowds = ['express', 'stampede'].map((subject, i) => ({
-      ...{ subject, clients: 100, originCalls: 1, answeredMs: 9 },
+      ...{ subject, clients: 100, originCalls: 1, respondedMs: 9 },
       blockedMs: [20, 30][i] ?? 0,
     }))
     const seen = { keys: [], fleets: [], waiters, crowds, pages: pagesSeen }

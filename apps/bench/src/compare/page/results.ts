@@ -1,5 +1,5 @@
 // Results of one run. A part that did not run is missing.
-import type { Surroundings } from '../../surroundings.ts'
+import type { RunInfo } from '../../run-info.ts'
 import type { CallRow } from '../data/run-calls.ts'
 import type { KeysSeen } from '../growth/keys-member.ts'
 import type { CrowdRow } from '../growth/run-crowds.ts'
@@ -7,7 +7,7 @@ import type { FleetRow, PagesRow, WaitersRow } from '../growth/run-growth.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import type { OpenRow } from '../open/run-open.ts'
 
-export interface Results extends Surroundings {
+export interface Results extends RunInfo {
   hits?: readonly HitRow[]
   calls?: readonly CallRow[]
   redisHits?: readonly CallRow[]

@@ -92,7 +92,7 @@ function slowerGrowth({ keys, waiters, crowds }: Growth): string[] {
       const of = { isOurs: row.subject === 'stampede', name: row.subject }
       const clients = `${whole(row.clients)} clients`
       return [
-        { ...of, what: `${clients}, ms until the last response`, ms: row.answeredMs },
+        { ...of, what: `${clients}, ms until the last response`, ms: row.respondedMs },
         { ...of, what: `${clients}, event loop blocked in ms`, ms: row.blockedMs },
       ]
     }),

@@ -1,10 +1,10 @@
-// Processes that die or stall with the key in their hands.
+// Cases in which a process dies or freezes while it handles a request with a key.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Scene } from '../scene.ts'
 import { inWords, notSupported, ok, type Verdict, wrong } from '../verdict.ts'
 import { type Case, differenceOf } from './case.ts'
 
-/** What a peer without a lease is given, too. */
+/** Libraries without a lease get this time, too. */
 const LEASE_MS = 1_500
 const MARGIN_MS = 500
 

@@ -1,13 +1,13 @@
-// Duplicates that come while the first request is at work, and a client that leaves meanwhile.
+// Cases with duplicates during the first run, and with a client that leaves during it.
 
 import type { ClientRequest } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answer } from '../request.ts'
+import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, isRefusal, ok, unless, type Verdict, wrong } from '../verdict.ts'
 import { type Case, differenceOf } from './case.ts'
 
-/** One pair may be lucky. */
+/** A single pair could pass by chance. */
 const PAIRS = 20
 
 async function pairs(scene: Scene): Promise<Verdict> {
@@ -25,23 +25,23 @@ async function pairs(scene: Scene): Promise<Verdict> {
 async function together(scene: Scene, count: number, key = scene.key): Promise<Verdict> {
   const before = (await scene.runs()).length
   const sent = Array.from({ length: count }, () => scene.send('json', { keys: [key], holdMs: 150 }))
-  const answers = await Promise.all(sent)
+  const responses = await Promise.all(sent)
   const runs = (await scene.runs()).length - before
-  const first = answers.find(({ status }) => status === 201)
-  if (!first) return wrong(`no request got a 201: ${tally(answers)}`)
-  const odd = answers.filter((each) => !isRefusal(each) && differenceOf(first, each, []) !== '')
+  const first = responses.find(({ status }) => status === 201)
+  if (!first) return wrong(`no request got a 201: ${tally(responses)}`)
+  const odd = responses.filter((each) => !isRefusal(each) && differenceOf(first, each, []) !== '')
   return unless(
     [
       [runs !== 1, `${runs} runs`],
       [runs === 1 && odd.length > 0, tally(odd)],
     ],
-    tally(answers),
+    tally(responses),
   )
 }
 
-function tally(answers: readonly Answer[]): string {
+function tally(responses: readonly ClientResponse[]): string {
   const counts = new Map<string, number>()
-  for (const each of answers) counts.set(inWords(each), (counts.get(inWords(each)) ?? 0) + 1)
+  for (const each of responses) counts.set(inWords(each), (counts.get(inWords(each)) ?? 0) + 1)
   return [...counts].map(([words, count]) => `${count} × ${words}`).join(', ')
 }
 

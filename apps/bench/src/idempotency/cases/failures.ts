@@ -1,4 +1,4 @@
-// Failures that a retry is meant to overcome: they must not be what the key is remembered for.
+// Cases in which the first run fails. The key must not keep the failure.
 import type { Way } from '../orders.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, unless, type Verdict, wrong } from '../verdict.ts'

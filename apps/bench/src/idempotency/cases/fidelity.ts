@@ -1,4 +1,5 @@
-// What a retry gets back: the same status, bytes and representation fields, and nothing that was the first client's alone.
+// Cases about the replay: equal status, bytes and representation fields, and no field of one
+// client.
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,10 +1,10 @@
-// What makes two requests the same: key, user, route and payload, and nothing less.
+// Cases about identity: two requests are the same if key, user, route and payload are the same.
 import { pathOf } from '../orders.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, isRefusal, ok, unless, type Verdict, wrong } from '../verdict.ts'
 import { type Case, judgeReplay } from './case.ts'
 
-/** The second payload must be refused, with any 4xx. */
+/** The second payload must get any 4xx. */
 async function refused(scene: Scene, one: string, other: string): Promise<Verdict> {
   const first = await scene.send('json', { body: one })
   if (first.status !== 201) return wrong(`first response: ${inWords(first)}`)

@@ -1,4 +1,4 @@
-// Several processes: T5, T6.
+// Scenarios with several processes: T5, T6.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BusProxy } from '../bus-proxy.ts'
 import { callTogether, type MembersSeen } from '../members.ts'
@@ -11,18 +11,21 @@ import type { Scenario } from './scenario.ts'
 const BACK_MS = 1_000
 const WATCHED_MS = 8_000
 
-export function judgeMembers({ loads, processes, answers }: MembersSeen): Verdict {
-  const seen = `${counted(loads, 'load')} in ${processes} processes. Results: ${tally(answers)}.`
-  return decide([loads === 1, answers.every((answer) => answer === '"old"')], seen, [
+export function judgeMembers({ loads, processes, results }: MembersSeen): Verdict {
+  const seen = `${counted(loads, 'load')} in ${processes} processes. Results: ${tally(results)}.`
+  return decide([loads === 1, results.every((result) => result === '"old"')], seen, [
     { label: 'loads', value: loads, unit: 'calls' },
   ])
 }
 
 export interface LostMessage {
-  /** Before the cut: until the other process served what was purged elsewhere. */
+  /**
+   * Before the cut: the time until the process served data that another process had purged and
+   * loaded.
+   */
   readonly healthy: { readonly reached: boolean; readonly ms: number }
   readonly resubscribedMs: number | undefined
-  /** After its subscription was back. */
+  /** The same after its subscription was back. */
   readonly after: { readonly reached: boolean; readonly ms: number }
 }
 

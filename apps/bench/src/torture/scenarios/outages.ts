@@ -1,22 +1,25 @@
-// A Redis that freezes, is gone, refuses writes or refuses reads: T7, T8, T9, T11.
+// Scenarios with a Redis that freezes, is down, refuses writes or refuses reads: T7, T8, T9, T11.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import type { Instance } from '../peer.ts'
 import type { Stage } from '../stage.ts'
-import { type Answer, counted, decide, inWords, type Verdict } from '../verdict.ts'
+import { counted, decide, inWords, type Result, type Verdict } from '../verdict.ts'
 import { watch } from '../watch.ts'
 import type { Scenario } from './scenario.ts'
 
 const LIMIT_MS = 5_000
 
 export interface Outage {
-  /** With every option against it, and with the Redis client as it comes. */
-  readonly guarded: { readonly known: Answer; readonly cold: Answer }
-  readonly plain: { readonly known: Answer; readonly cold: Answer }
+  /**
+   * `guarded`: with every option against an outage. `plain`: with default options of the Redis
+   * client.
+   */
+  readonly guarded: { readonly known: Result; readonly cold: Result }
+  readonly plain: { readonly known: Result; readonly cold: Result }
 }
 
 export function judgeOutage({ guarded, plain }: Outage): Verdict {
-  const isValue = ({ kind }: Answer) => kind === 'value'
+  const isValue = ({ kind }: Result) => kind === 'value'
   const words = ({ known, cold }: Outage['plain']) =>
     `cached key ${inWords(known)}, cold key ${inWords(cold)}`
   const seen = `With the options above: ${words(guarded)}. With the default options of the client: ${words(plain)}.`
@@ -44,7 +47,7 @@ async function runOutage({ open, redis }: Stage, strike: () => void): Promise<Ve
 }
 
 export interface RefusedWrite {
-  readonly reader: Answer
+  readonly reader: Result
   readonly loads: number
 }
 
@@ -66,8 +69,8 @@ async function runRefusedWrite({ open, origin, redis }: Stage): Promise<Verdict>
 }
 
 export interface RefusedRead {
-  readonly reader: Answer
-  /** Of whole keys, as Redis counts them. */
+  readonly reader: Result
+  /** Number of deleted keys, as Redis counts them. */
   readonly deletes: number
 }
 
@@ -82,10 +85,10 @@ async function runRefusedRead({ open, redis }: Stage): Promise<Verdict> {
   const reader = await open()
   const before = await deletes(redis.admin)
   await redis.admin.call('ACL', 'SETUSER', 'default', '-@read')
-  const answer = await watch(() => reader.get('shared'), LIMIT_MS)
+  const result = await watch(() => reader.get('shared'), LIMIT_MS)
   await sleep(200)
   const after = await deletes(redis.admin)
-  return judgeRefusedRead({ reader: answer, deletes: after - before })
+  return judgeRefusedRead({ reader: result, deletes: after - before })
 }
 
 async function deletes(admin: Redis): Promise<number> {
