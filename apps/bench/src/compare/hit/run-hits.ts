@@ -101,7 +101,7 @@ async function measure(
   const loaded = await load(loader, contestant, durationMs)
   const { requests, wrong } = loaded
   const after = await server.usage()
-  if (wrong > 0) throw new Error(`${subject.id}: ${wrong} of ${requests} offer are wrong`)
+  if (wrong > 0) throw new Error(`${subject.id}: ${wrong} of ${requests} responses are wrong`)
   checkOriginCalls(subject, after.originCalls - before.originCalls, requests)
   const cpuMicros = server.isNode ? (after.cpuMicros - before.cpuMicros) / requests : undefined
   const rate = (requests * 1_000) / loaded.durationMs
