@@ -51,7 +51,7 @@ export class FreshnessRules {
   inTime(process: string, key: string, askedAt: number, version: number): void {
     const overMs = askedAt - (this.#until.get(`${key} ${version}`) ?? askedAt)
     if (overMs <= ON_ITS_WAY_MS) return
-    const detail = `${process} was given version ${version} of ${key}, ${overMs.toFixed(0)} ms after it was over`
+    const detail = `${process} got version ${version} of ${key}, ${overMs.toFixed(0)} ms after its lifetime`
     this.#judge.fail('not too old', detail, key)
   }
 
@@ -111,7 +111,7 @@ export class FreshnessRules {
       }
       if (!isOwn && lateMs < CONFIRMED_FOR_MS) continue
       const by = isOwn ? 'its own purge' : `a purge by ${purge.process}`
-      const detail = `${process} was given version ${version} of ${key}, asked for ${lateMs.toFixed(1)} ms after ${by} (${purge.what})`
+      const detail = `${process} got version ${version} of ${key}, ${lateMs.toFixed(1)} ms after ${by} (${purge.what})`
       this.#judge.fail('five seconds', detail, key)
     }
   }

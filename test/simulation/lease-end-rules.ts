@@ -103,7 +103,7 @@ export class LeaseEndRules {
     const overMs = this.#context.now() - (this.#ends.get(fence) ?? Number.POSITIVE_INFINITY)
     if (overMs < ROUNDING_MS || !this.#relied.has(reliance)) return
     if (!this.#context.isAwake(process) || isOver()) return
-    const detail = `${process} goes on with ${what} under ${fence}, ${overMs.toFixed(1)} ms after its lease`
+    const detail = `${process} still uses ${what} with fence ${fence}, ${overMs.toFixed(1)} ms after its lease`
     this.#judge.fail('over in time', detail, what)
   }
 }

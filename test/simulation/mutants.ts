@@ -58,7 +58,7 @@ function table(verdicts: readonly Verdict[], seed: string): string {
   return [
     `Seeds from ${seed} on.`,
     '',
-    '| broken on purpose | seed | minutes | steps in all | rule | what was seen |',
+    '| mutant | seed | minutes | steps | broken rule | what happened |',
     '|---|---:|---:|---:|---|---|',
     ...verdicts.map(({ name, minutes, seed: noticed, steps, found }) => {
       if (found === undefined) return `| ${name} | | | ${steps} | **not noticed** | |`

@@ -24,7 +24,7 @@ export class PrivacyRules {
     const text = [Buffer.from(body ?? []).toString(), ...cookies].join('\n')
     for (const [, whose] of text.matchAll(/for=([^\s;]+)/g)) {
       if (whose === '*' || whose === user) continue
-      const detail = `${process} gave ${user} at ${path} what was made for ${whose}`
+      const detail = `${process} sent ${user} a response for ${whose} at ${path}`
       this.#judge.fail('nothing of another', detail, path)
     }
   }

@@ -104,7 +104,7 @@ export class RecordRules {
       if (records.woken.includes(process)) continue
       this.#judge.fail(
         'woken',
-        `${name} ended a lease that ${process} waits for, and told it not`,
+        `${name} ended a lease that ${process} waits for, without a wake-up`,
         key,
       )
     }

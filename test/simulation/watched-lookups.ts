@@ -81,7 +81,7 @@ export class WatchedLookups {
     if (until === undefined || server.offsetMs !== 0 || server.steppedBack) return
     const forMs = until - askedAt
     if (forMs > -ROUNDING_MS && stored.freshForMs <= forMs + ROUNDING_MS) return
-    const detail = `${this.#process} was told that ${key} is fresh for ${stored.freshForMs.toFixed(0)} ms, and it was for ${forMs.toFixed(0)}`
+    const detail = `${this.#process}: lookup of ${key} said fresh for ${stored.freshForMs.toFixed(0)} ms, correct is ${forMs.toFixed(0)} ms`
     judge.fail('fresh is fresh', detail, key)
   }
 }

@@ -75,7 +75,7 @@ async function writePage(verdicts: readonly Verdict[], seed: string): Promise<vo
   const rows = [
     `Seeds from ${seed} on, memory store; Node ${process.versions.node}.`,
     '',
-    '| broken on purpose | noticed after scenarios |',
+    '| mutant | noticed after scenarios |',
     '|---|---|',
     ...MUTATIONS.map(({ name }) => `| ${name} | ${counts.get(name) ?? '**not** run'} |`),
   ]

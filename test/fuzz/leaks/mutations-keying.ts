@@ -9,7 +9,7 @@ const SAME_SELECTION: Edit = {
 }
 
 export const KEYING: readonly Mutation[] = [
-  drop('Vary: * is not heeded', SOURCE.vary, "if (name === '*' || !FIELD_NAME", 'if (!FIELD_NAME'),
+  drop('Vary: * is ignored', SOURCE.vary, "if (name === '*' || !FIELD_NAME", 'if (!FIELD_NAME'),
   drop(
     'only the first line of Vary is read',
     SOURCE.vary,
@@ -18,13 +18,13 @@ export const KEYING: readonly Mutation[] = [
   ),
   { name: 'an entry of another Vary selection is used', edits: [SAME_SELECTION] },
   drop(
-    'an entry of another Vary selection answers a HEAD',
+    'an entry of another Vary selection is used for a HEAD',
     SOURCE.handle,
     'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(journey, entry)\n  if (!isWelcome(wish,',
     'if (!isWelcome(wish,',
   ),
   drop(
-    'an entry of another Vary selection stands in for an error',
+    'an entry of another Vary selection replaces an error',
     SOURCE.respond,
     '|| !sameSelection(entry.vary, request.headers)',
     '',
@@ -46,21 +46,26 @@ export const KEYING: readonly Mutation[] = [
     ],
   },
   drop(
-    'requests with Authorization take part',
+    'requests with Authorization are cached',
     SOURCE.admit,
     "if (headers.authorization !== undefined) return 'authorization'",
   ),
-  drop('a client certificate is not seen', SOURCE.admit, 'hasClientCertificate === true', 'false'),
-  drop('a login of the connection is not seen', SOURCE.admit, 'hasLogin === true', 'false'),
   drop(
-    'an HTTP/2 body that no field frames is not seen',
+    'a client certificate is not noticed',
+    SOURCE.admit,
+    'hasClientCertificate === true',
+    'false',
+  ),
+  drop('a login of the connection is not noticed', SOURCE.admit, 'hasLogin === true', 'false'),
+  drop(
+    'an HTTP/2 body without a length field is not noticed',
     SOURCE.admit,
     'hasBody === true || framesBody(headers)',
     'framesBody(headers)',
   ),
-  drop('a body that a field frames is not seen', SOURCE.admit, ' || framesBody(headers)'),
+  drop('a body with a length field is not noticed', SOURCE.admit, ' || framesBody(headers)'),
   drop(
-    'requests with Cookie take part',
+    'requests with Cookie are cached',
     SOURCE.admit,
     "=== '' ? undefined : 'cookie'",
     '=== null ? undefined : undefined',
@@ -84,14 +89,14 @@ export const KEYING: readonly Mutation[] = [
     'union([], learnedVary)',
   ),
   drop(
-    'parts of the key run into each other',
+    'parts of the key are joined without their lengths',
     SOURCE.key,
     // biome-ignore lint/suspicious/noTemplateCurlyInString: text of a source
     'return `${text.length}:${text}`',
     'return text',
   ),
   drop(
-    'awkward texts of callers are not escaped',
+    'special characters from callers are not escaped in the key',
     'core/src/ports/key.ts',
     '.test(text) ?',
     '.test("") ?',
@@ -110,24 +115,24 @@ export const KEYING: readonly Mutation[] = [
     'named.sort((a, b) => (a.text < b.text ? -1 : 1))',
   ),
   drop(
-    'an answer on its way is shown to another Vary selection',
+    'a response in progress is streamed to another Vary selection',
     SOURCE.handle,
     'if (!sameSelection(entry.vary, exchange.request.headers)) {',
     'if (entry.vary === undefined) {',
   ),
   drop(
-    'a coded body is for everybody where Vary was forgotten',
+    'a compressed body without Vary is shared with all clients',
     SOURCE.storable,
     "return [...vary, 'accept-encoding'].sort()",
     'return vary',
   ),
   drop(
-    'requests with credentials in other fields than Authorization take part',
+    'requests with credentials in other fields than Authorization are cached',
     SOURCE.admit,
     "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
   ),
   drop(
-    'a word for a credential is missing',
+    'a word that marks credential fields is missing',
     'core/src/cache/credential-fields.ts',
     'entitlement|tenant|consumer',
     'entitlement|consumer',
@@ -139,14 +144,14 @@ export const KEYING: readonly Mutation[] = [
     'claimsPart(request)',
   ),
   drop(
-    'X-Forwarded-Host is compared in any case',
+    'X-Forwarded-Host is compared without regard to case',
     SOURCE.key,
     'value === host.toLowerCase()',
     'value.toLowerCase() === host.toLowerCase()',
   ),
   drop('a query with a second ? is sorted', SOURCE.key, " || raw.includes('?')"),
   drop(
-    'what a client claims of the host is not in the key',
+    "a client's claim about the host is not in the key",
     SOURCE.key,
     'claimsPart(request) + rewrittenPart(request)',
     'rewrittenPart(request)',
