@@ -3,7 +3,7 @@ import { rawResultsOf } from '../../publish.ts'
 import { versionsOf } from '../../torture/versions.ts'
 import { callTable } from '../data/table.ts'
 import { hitTable } from '../hit/table.ts'
-import { table } from '../lib/markdown.ts'
+import { listItem, table } from '../lib/markdown.ts'
 import { openTables } from '../open/tables.ts'
 import { crowdTable, fleetTable, keysTable, waitersTable } from './growth-tables.ts'
 import { idempotencyTable, lockTable } from './other-pages.ts'
@@ -60,8 +60,8 @@ ${isWhole(results) ? EVERY_FIGURE : A_PART} ${rawResultsOf('benchmarks')}
   ${otherWork(load)}
 - **Rounds are interleaved.** Each round measures every server or cache once. A figure is the median of its rounds, and
   the spread is the lowest and the highest. A ratio is taken within each round, and its median is shown.
-- **Hits are checked.** The run ends with an error if a hit calls the origin, if a response has another length, or if a
-  cache returns a value that differs from the origin's.
+- **Hits are checked.** The run fails if a hit calls the origin, or if a response has another length. It also fails if a
+  cache returns another value than the origin.
 - **Separate processes.** Every server and every cache runs in a process of its own with \`NODE_ENV=production\`, and is
   warmed up first. Another process sends the load.
 - **Set-up.** Every cache is set up as its documentation says, and for speed if the documentation says how. The
@@ -93,7 +93,7 @@ function targetSection(results: Results): string | undefined {
 
 function shortfallSection(results: Results): string {
   const found = shortfalls(results)
-  const list = found.map((line) => `- ${line}`).join('\n')
+  const list = found.map(listItem).join('\n')
   return `## Where Stampede is behind
 
 Every median of this run in which another cache, or no cache at all, was better. A time is listed only if it differs by
@@ -120,17 +120,17 @@ Each server sends the same 2.3 kB of JSON over 50 connections, with one request 
 const MEMORY = `## A hit in memory
 
 \`getOrSet\`, or the same function of another cache, called inside the process: one caller, 1000 keys in turn, an object
-of 2.3 kB. The first row is only an LRU map. Stampede returns the same frozen object to every caller. bentocache
-(\`serialize: false\`), cacheable (\`useClone: false\`), async-cache-dedupe and layered-loader return the same object, too,
-but there one caller can change it for all others.`
+of 2.3 kB. The first row is only an LRU map. Stampede returns the same frozen object to every caller. The other caches
+return the same object, too (bentocache with \`serialize: false\`, cacheable with \`useClone: false\`). There one caller can
+change it for all others.`
 
 function redisSection(hits: Parameters<typeof callTable>[0], misses: typeof hits): string {
   return `## The Redis tier
 
-50 callers, values of 2.3 kB, no memory tier. Hits go through 1000 keys in turn. Each miss is for a new key, and the origin
-takes no time, so only the cost of the cache is measured. The first two rows are bare commands: they read a key, and set
-it if it is missing. On a miss, Stampede takes a lease and commits under a fence, with two scripts. The other caches write
-without a check, so nothing stops a stale write.
+50 callers, values of 2.3 kB, no memory tier. Hits go through 1000 keys in turn. Each miss is for a new key, and the
+origin takes no time, so only the cost of the cache is measured. The first two rows are bare commands: they read a key,
+and set it if it is missing. On a miss, Stampede takes a lease and commits under a fence, with two scripts. The other
+caches write without a check, so nothing stops a stale write.
 
 ${plot('redis')}
 
@@ -149,8 +149,8 @@ Four processes of Express 5 share one Redis.
 
 - **Open loop.** Requests arrive by a seeded Poisson process, the same for every cache. They do not wait for earlier
   responses.
-- **Latency** counts from the moment at which a request was due. So a server that stalls is also charged for the requests
-  that wait for it. The sender can be up to a millisecond late.
+- **Latency** counts from the moment at which a request was due. So a server that stalls is also charged for the
+  requests that wait for it. The sender can be up to a millisecond late.
 - Percentiles are over all rounds together. Origin calls are those of one round.
 - A request without a response after 5 s has failed.`
 
@@ -184,17 +184,17 @@ ${crowdTable(crowds)}`
 
 const OTHERS = `## Locks and idempotency
 
-Locks have [a benchmark of their own](benchmarks-locks.md) (\`npm run bench:locks\`). Its page names its machine and commit.
-It measured:
+Locks have [a benchmark of their own](benchmarks-locks.md) (\`npm run bench:locks\`). Its page names its machine and
+commit. It measured:
 
 ${lockTable()}
 
-Idempotency keys are [compared case by case](idempotency-compared.md) (\`npm run bench:idempotency\`). The table counts the
-cases that each library handles correctly:
+Idempotency keys are [compared case by case](idempotency-compared.md) (\`npm run bench:idempotency\`). The table counts
+the cases that each library handles correctly:
 
 ${idempotencyTable()}`
 
 const setUpSection = (): string => {
-  const lines = setUps.map((each) => `- ${each.name}: ${each.setUp} (${versionsOf(each)})`)
+  const lines = setUps.map((each) => listItem(`${each.name}: ${each.setUp} (${versionsOf(each)})`))
   return `## Set-up\n\n${lines.join('\n')}`
 }

@@ -108,13 +108,15 @@ function slowerGrowth({ keys, waiters, crowds }: Growth): string[] {
         better.map(({ name, ms }) => `${name} ${whole(ms)}`),
       )
     })
-  const slowerThanLru = keys.filter(({ hitNanos, lruNanos }) => lruNanos < hitNanos)
-  const all = slowerThanLru.map(
-    ({ keys: count, storedBytes, hitNanos, lruNanos }) =>
-      `${whole(hitNanos)} with ${whole(count)} keys of ${whole(storedBytes)} bytes (${whole(lruNanos)})`,
-  )
-  const list = `Hit in memory, ns (lru-cache alone in brackets): ${all.join(', ')}.`
-  return all.length > 0 ? [...slower, list] : slower
+  const hits = keys
+    .filter(({ hitNanos, lruNanos }) => lruNanos < hitNanos)
+    .flatMap(({ keys: count, storedBytes, hitNanos, lruNanos }) =>
+      sentence(
+        `a hit in memory with ${whole(count)} keys of ${whole(storedBytes)} bytes: ${whole(hitNanos)} ns`,
+        [`lru-cache alone ${whole(lruNanos)} ns`],
+      ),
+    )
+  return [...slower, ...hits]
 }
 
 const perSecond = (rate: number): string => `${whole(rate)}/s`
