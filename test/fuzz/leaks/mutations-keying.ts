@@ -132,7 +132,7 @@ export const KEYING: readonly Mutation[] = [
     "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
   ),
   drop(
-    'a word that marks credential fields is missing',
+    'one term for credential fields is missing',
     'core/src/cache/credential-fields.ts',
     'entitlement|tenant|consumer',
     'entitlement|consumer',
