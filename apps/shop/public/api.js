@@ -38,7 +38,7 @@ export async function send(path, { method = 'GET', body, headers: extra = {} } =
 }
 
 /**
- * Reads a Cache-Status: its kind in one word, and the seconds for which it is fresh (negative: stale).
+ * Returns the kind of a Cache-Status in one word, and its ttl in seconds (negative: stale).
  * @param {string | null} cacheStatus
  */
 export function readCacheStatus(cacheStatus) {

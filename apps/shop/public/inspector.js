@@ -15,7 +15,11 @@ const DISCONNECTED =
   'The database is disconnected. The cache still serves its responses: while they are fresh, and then ' +
   'stale for a minute. Requests for other pages fail.'
 
-/** @param {any} about the body of /api/lab/stats @param {any[]} teas @param {(text: string) => void} announce */
+/**
+ * @param {any} about the body of /api/lab/stats
+ * @param {any[]} teas
+ * @param {(text: string) => void} announce
+ */
 export function startInspector(about, teas, announce) {
   const readout = createReadout(about)
   tea.replaceChildren(...teas.map(({ id, name }) => new Option(name, String(id))))

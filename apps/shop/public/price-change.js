@@ -9,7 +9,7 @@ const LIMIT_MS = 90_000
 
 /**
  * @param {string} path of the tea
- * @param {() => Promise<{ reply: any, status: { kind: string } }>} once requests through the cache, and shows the response
+ * @param {() => Promise<{ reply: any, status: { kind: string } }>} once sends and shows a request
  * @param {(text: string) => void} show
  */
 export async function watchPriceChange(path, once, show) {

@@ -18,7 +18,10 @@ export class StartError extends Error {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Reads PORT (3000), ORIGIN_LATENCY_MS (300) and REDIS_URL (none). Empty means unset. Throws `StartError`. */
+/**
+ * Reads PORT (3000), ORIGIN_LATENCY_MS (300) and REDIS_URL (none). An empty variable counts as unset.
+ * Throws `StartError`.
+ */
 export function readSettings(env: Environment): Settings {
   return {
     port: readWhole(env, 'PORT', 3000, 65_535, 'e.g. PORT=3000; 0 takes any free port'),

@@ -1,5 +1,4 @@
-// Results of jobs in PostgreSQL. The row's fence rejects late writes, whichever worker has the
-// lock.
+// Results of jobs in PostgreSQL. Each row has a fence, which rejects late writes.
 
 import { fencedUpdate } from '@stampede/locks'
 

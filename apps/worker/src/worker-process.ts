@@ -1,4 +1,4 @@
-// One worker as its own process: takes deliveries until there are no more. Started by start-worker.ts.
+// One worker as a process: takes deliveries until there are no more. Started by start-worker.ts.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLocks } from '@stampede/locks'
