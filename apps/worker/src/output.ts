@@ -12,7 +12,7 @@ export function sentence(
 ): string | undefined {
   switch (step) {
     case 'waits':
-      return `${worker} has a second delivery of job ${job}, and waits for its lock`
+      return `${worker} also has a delivery of job ${job}, and waits for its lock`
     case 'begins':
       return `${worker} got the lock of job ${job} with fence ${fence}`
     case 'did':
