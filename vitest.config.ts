@@ -37,6 +37,7 @@ const BESIDE = inFolders(
   'locks',
   'protocol',
   'purges',
+  'snippets',
 )
 
 const common = {

@@ -99,6 +99,36 @@ describe('ARCHITECTURE.md', () => {
   })
 })
 
+describe('GLOSSARY.md', () => {
+  const rows = [...read('GLOSSARY.md').matchAll(/^\| (?!term \|)([^|]+) \| (.+) \|$/gm)]
+  const terms = rows.map(([, term = '']) => term)
+
+  it('has each term once', () => {
+    expect(terms.length).toBeGreaterThan(50)
+    expect(terms.filter((term, i) => terms.indexOf(term) !== i)).toEqual([])
+  })
+
+  it('explains each term in one sentence of at most 25 words', () => {
+    const faults = rows.filter(([, , meaning = '']) => {
+      const sentences = meaning.split(/[.!?](?=\s|$)/).filter((sentence) => sentence.trim() !== '')
+      return sentences.length !== 1 || !meaning.endsWith('.') || meaning.split(/\s+/).length > 25
+    })
+    expect(faults.map(([row]) => row)).toEqual([])
+  })
+
+  it('has only terms that occur in packages or docs', () => {
+    const texts = files
+      .filter((path) => /^(packages|docs)\/.*\.(ts|md)$/.test(path))
+      .map((path) =>
+        read(path)
+          .toLowerCase()
+          .replace(/\s+(?:\/\/ |\* )?/g, ' '),
+      )
+    const isUsed = (term: string) => texts.some((text) => text.includes(term.toLowerCase()))
+    expect(terms.filter((term) => !isUsed(term))).toEqual([])
+  })
+})
+
 describe('docs/decisions', () => {
   const FOLDER = 'docs/decisions'
   const decisions = pages.filter((path) => dirname(path) === FOLDER && !path.endsWith('README.md'))

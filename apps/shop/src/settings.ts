@@ -19,7 +19,7 @@ export class StartError extends Error {
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * Reads PORT (3000), ORIGIN_LATENCY_MS (300) and REDIS_URL (none). An empty variable counts as unset.
+ * Reads PORT (3000), ORIGIN_LATENCY_MS (300) and REDIS_URL (none). An empty value counts as unset.
  * Throws `StartError`.
  */
 export function readSettings(env: Environment): Settings {

@@ -7,18 +7,18 @@ export const ERROR_CODES = {
   ERR_STAMPEDE_VALUE:
     'a factory or job returned a value that cannot be stored, or called `notModified()` without a `previous`',
   ERR_STAMPEDE_CLOSED: 'a call came after `close()`',
-  ERR_STAMPEDE_STORE_UNAVAILABLE: 'the store did not answer, or refused; try again',
+  ERR_STAMPEDE_STORE_UNAVAILABLE: 'the store did not reply, or refused; try again',
   ERR_STAMPEDE_ORIGIN_FAILED:
     'another caller ran the factory less than `failureBackoffMs` ago while others waited, and it failed',
   ERR_STAMPEDE_ORIGIN_TIMEOUT:
     'the factory took longer than `originTimeoutMs`; its `signal` is aborted',
   ERR_STAMPEDE_WAIT_TIMEOUT:
-    '`waitMs` is over, and `originConcurrency` runs are under way; try again later',
+    '`waitMs` is over: no concurrency slot is free, or `set` still waits for a fill; try again later',
   ERR_STAMPEDE_LEASE_LOST:
-    'an idempotent attempt lost its lease: the reason of its `signal`, and the error of `step()`',
+    'an idempotent attempt lost its lease; `step()` rejects with it, and it is the reason of `signal`',
   ERR_STAMPEDE_BODY_UNSEEN: 'the body was read before `idempotency()` saw it',
-  ERR_STAMPEDE_KEY_REUSED: 'the key of a job is known with another input',
-  ERR_STAMPEDE_IN_PROGRESS: 'the job is being run elsewhere',
+  ERR_STAMPEDE_KEY_REUSED: 'the key of a job was used with another `input`',
+  ERR_STAMPEDE_IN_PROGRESS: 'the job is running elsewhere',
   ERR_STAMPEDE_UNCERTAIN: 'an earlier attempt of the job may have done its work; settle it',
   ERR_STAMPEDE_NOT_RETAINED: 'the job was done, and its result was not kept or cannot be read',
   ERR_STAMPEDE_RESPONSE: 'a response cannot be sent, or ended before it was complete',
@@ -50,8 +50,10 @@ export function optionError(option: string, received: unknown, fix: string): Sta
 /** A store hears for one: a second user would take the wake-ups of the first. */
 export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency'): StampedeError {
   const fix =
-    user === 'createLocks' ? 'share the locks that it made' : 'make a store for each Stampede'
-  return optionError(`${user}.store`, 'a store in use', fix)
+    user === 'createLocks'
+      ? 'call createLocks once, and share its locks'
+      : 'create one store for each Stampede'
+  return optionError(`${user}.store`, 'a store that is already in use', fix)
 }
 
 /** A store's reply is not one that this version knows. */
@@ -91,20 +93,20 @@ export function valueError(where: string, problem: string): StampedeError {
 export function nothingBefore(where: string): StampedeError {
   return valueError(
     where,
-    'notModified() was called where there is nothing before; ask for context.previous first',
+    'notModified() was called without a previous value; check context.previous first',
   )
 }
 
 export function closedError(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_CLOSED',
-    'this Stampede was closed; create a new one, or close it after the last request',
+    'this Stampede is closed; create a new one, or call close() after the last request',
   )
 }
 
 /** The store did not answer in its time budget, refused, or is being left alone by the breaker. */
 export function storeUnavailable(store: string, operation: string, cause?: unknown): StampedeError {
-  const why = cause instanceof Error ? cause.message : 'circuit open'
+  const why = cause instanceof Error ? cause.message : 'not sent, because earlier commands failed'
   return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${why}`, {
     cause,
   })
@@ -114,7 +116,7 @@ export function storeUnavailable(store: string, operation: string, cause?: unkno
 export function originFailed(key: string, message: string, cause?: unknown): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_ORIGIN_FAILED',
-    `the origin of ${show(key)} failed: ${message}`,
+    `the factory of ${show(key)} failed in another call: ${message}; retry after failureBackoffMs`,
     { cause },
   )
 }
@@ -122,64 +124,73 @@ export function originFailed(key: string, message: string, cause?: unknown): Sta
 export function originTimeout(key: string, originTimeoutMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_ORIGIN_TIMEOUT',
-    `the origin of ${show(key)} did not finish within originTimeoutMs (${originTimeoutMs})`,
+    `${show(key)} did not finish within originTimeoutMs (${originTimeoutMs}); raise it, or make the run faster`,
   )
 }
 
 export function waitTimeout(key: string, waitMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_WAIT_TIMEOUT',
-    `${show(key)} was still being filled elsewhere after waitMs (${waitMs})`,
+    `${show(key)} was still being filled elsewhere after waitMs (${waitMs}); retry, or raise waitMs`,
   )
 }
 
 export function noPlace(key: string, waitMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_WAIT_TIMEOUT',
-    `no run of the origin could be begun for ${show(key)} within waitMs (${waitMs}): as many as originConcurrency allows are under way`,
+    `the factory of ${show(key)} could not start within waitMs (${waitMs}), because all concurrency slots are taken; retry, or raise originConcurrency`,
   )
 }
 
 /** The reason of an attempt's `signal`: what it does from now on does not count. */
 export function leaseLost(why: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_LEASE_LOST', `the lease of this attempt is lost: ${why}`)
+  return new StampedeError(
+    'ERR_STAMPEDE_LEASE_LOST',
+    `this attempt lost its lease: ${why}; stop, because its result will not be stored`,
+  )
 }
 
 export function attemptOver(step: string): StampedeError {
-  return leaseLost(`step ${show(step)} was not kept, since another attempt has taken over`)
+  return leaseLost(`step ${show(step)} was not stored, because another attempt has taken over`)
 }
 
 /** The body was read before idempotency() saw it, and whoever read it left nothing to see. */
 export function bodyUnseen(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_BODY_UNSEEN',
-    'idempotency: the request has a body that cannot be seen here, so two different requests would look the same; ' +
-      'mount idempotency() before what reads the body, or after a parser that leaves it in req.body ' +
-      '(ctx.request.body), or use the fingerprint option',
+    'idempotency: another layer has read the body, so two different requests would look equal; ' +
+      'mount idempotency() before that layer, or after a parser that sets req.body (ctx.request.body), ' +
+      'or use the fingerprint option',
   )
 }
 
 /** `stampede.idempotent`: the key is known with another input. */
 export function keyReused(key: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_KEY_REUSED', `${show(key)} was used with another input`)
+  return new StampedeError(
+    'ERR_STAMPEDE_KEY_REUSED',
+    `${show(key)} was used with another input; use another key`,
+  )
 }
 
 export function inProgress(key: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_IN_PROGRESS', `${show(key)} is still being run elsewhere`)
+  return new StampedeError(
+    'ERR_STAMPEDE_IN_PROGRESS',
+    `${show(key)} is running elsewhere; retry later, or pass onBusy: 'wait'`,
+  )
 }
 
 export function outcomeUncertain(key: string): StampedeError {
   const fix = 'settle it with stampede.idempotency.resolve() or release()'
   return new StampedeError(
     'ERR_STAMPEDE_UNCERTAIN',
-    `nobody knows whether ${show(key)} was done; ${fix}`,
+    `it is not known whether ${show(key)} was done; ${fix}`,
   )
 }
 
 export function notRetained(key: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_NOT_RETAINED',
-    `${show(key)} was done; its result was not kept, or cannot be read here`,
+    `${show(key)} was done before, but its result was not kept or cannot be read; it does not run again`,
   )
 }
 
@@ -189,7 +200,7 @@ export function messageOf(error: unknown): string {
     const { message } = Object(error)
     return (typeof message === 'string' ? message : String(error)).slice(0, 500)
   } catch {
-    return 'something without a message was thrown'
+    return 'a value without a message was thrown'
   }
 }
 

@@ -41,18 +41,19 @@ export interface EventFields {
 /** When each event occurs. A test holds the table in docs/guide/events.md equal to this list. */
 export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'entry.hit': 'a request or call gets an entry from memory (`l1`) or the store (`l2`)',
-  'entry.purged': 'this process hears of a purge; `key` is its target, and `by` the kind of target',
+  'entry.purged':
+    'this process learns of a purge; `key` is its target, and `by` the kind of target',
   'entry.unreadable':
     'the serializer of a caller cannot read the stored value, which counts as a miss',
   'stale.served':
-    'a stale entry replaces a fill that is late, or that waits for a concurrency slot',
+    'a stale entry is served, because the fill is late or waits for a concurrency slot',
   'lease.granted': 'this process may fill the key',
-  'lease.lost': 'a lease ended before its holder did; a late write is refused',
+  'lease.lost': 'a lease ended before its run; the commit of that run is refused',
   'wait.started': 'this process waits for a fill of another process, once per key',
   'wait.ended': 'that wait ends, and the process looks up again',
   'wait.timed-out': 'a caller has waited for `waitMs`',
   'fill.started':
-    'the handler or factory starts; `behind` a response already sent, or for a caller',
+    'the handler or factory starts; `behind`: in the background, and not for a caller',
   'fill.queued': 'a run without a lease waits for a concurrency slot',
   'fill.committed': 'the result is stored',
   'fill.fenced': 'the store refuses the result: the key was purged, or there is a newer lease',
@@ -61,7 +62,7 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'fill.abandoned': 'the client of the run left; the next waiter runs the handler',
   'failure.shared': 'a caller gets the failure of another run',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
-  'idempotency.finished': 'an attempt ends; `late`: the store could not be told yet',
+  'idempotency.finished': 'an attempt ends; `late`: the store has not confirmed it yet',
   'bus.gap': 'purges may have been missed, so memory is emptied; `key` is empty',
   'store.failed': 'an operation of the store fails; `key` is empty if it is about the connection',
 }
@@ -129,20 +130,25 @@ export class Events {
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
-    if (this.#channel.hasSubscribers || this.#listeners.size > 0) {
-      this.emit({ type: 'entry.hit', key, tier, stale })
-    }
+    if (this.#isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
   }
 
   /** `name`: the key as the user wrote it, where the internal key is a hash. */
   emit(emitted: Emitted, name?: string): void {
     this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
-    if (!this.#channel.hasSubscribers && this.#listeners.size === 0) return
+    if (!this.#isHeard(emitted.type)) return
     const event = published(emitted, name)
     this.#channel.publish(event)
     for (const type of [event.type, '*']) {
       for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
     }
+  }
+
+  /** No event is made for listeners of other types: a burst has a hit for each of its waiters. */
+  #isHeard(type: StampedeEventType): boolean {
+    if (this.#channel.hasSubscribers) return true
+    const listeners = this.#listeners
+    return listeners.size > 0 && (listeners.has(type) || listeners.has('*'))
   }
 
   /** Returns the function that takes the listener off again. */

@@ -1,6 +1,6 @@
-// This process's waiters for one lock, and at most one place in the store's queue for all of them.
-// A lock that is granted goes to the waiter that came first. If others still wait here, the release
-// also queues the process again.
+// The waiters of this process for one lock. All of them share one position in the store's queue.
+// A granted lock goes to the waiter that came first. If other waiters remain, the release queues
+// this process again in the same command.
 
 import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
 import { createLease, type LockContext, track } from './create-lease.ts'
@@ -16,11 +16,13 @@ export interface Waiter {
 }
 
 /**
- * Random delay, so that processes waiting for the same dead holder do not all ask in one
- * millisecond.
+ * Random delay before the next request. Without it, all processes that wait for a dead holder would
+ * send their request in the same millisecond.
  */
 const SPREAD_MS = 40
-/** The lock may have been granted to a process that died since. After this its claim is over. */
+/**
+ * A wait is checked after this time at the latest: the lock may have gone to a process that died.
+ */
 const LOOK_AGAIN_MS = 2_500
 
 export class Contender {
@@ -28,21 +30,22 @@ export class Contender {
   readonly #context: LockContext
   readonly #key: string
   readonly #onIdle: () => void
-  /** `holding` includes the time a release takes. */
+  /** `holding` lasts until the reply to the release. */
   #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
-  /** Token of this process's next turn, once it is named. The present turn has the token in `#held`. */
+  /** Token of the next request. The grant in `#held` has the token of the current one. */
   #token: string | undefined
-  /** The lease it asked for with that token: it is never given more. */
-  #askedMs = Number.POSITIVE_INFINITY
+  /** Requested lease of `#token`. A grant never lasts longer, whatever the reply says. */
+  #requestedMs = Number.POSITIVE_INFINITY
   #held: Grant | undefined
   #timer: Timer | undefined
-  /** The reply that is under way may be outdated. */
+  /** Messages may have been lost since the pending request was sent. */
   #outdated = false
-  /** A grant message that came before the reply to the acquire. */
+  /** Grant message that arrived before the reply to its request. */
   #early: { readonly grant: Grant; readonly from: number; readonly forMs: number } | undefined
 
   /**
-   * `onIdle`: no command is under way and there are no waiters, so this contender can be dropped.
+   * `onIdle` is called when no command is pending and no waiter is left. The contender can be
+   * dropped then.
    */
   constructor(context: LockContext, key: string, onIdle: () => void) {
     this.#context = context
@@ -54,68 +57,68 @@ export class Contender {
     return this.#state === 'holding'
   }
 
-  /** A waiter came: asks the store, unless a command is under way or the process is queued. */
+  /** Requests the lock for a new waiter, unless a request is pending or queued. */
   pump(): void {
-    if (this.#state === 'idle') void this.#ask()
+    if (this.#state === 'idle') void this.#request()
   }
 
-  /** Asks again, because messages may have been missed. */
-  askAgain(): void {
+  /** Requests the lock again, because messages may have been lost. */
+  requestAgain(): void {
     if (this.#state === 'asking') this.#outdated = true
-    else if (this.#state === 'queued') void this.#ask()
+    else if (this.#state === 'queued') void this.#request()
   }
 
-  /** The store granted the lock to this process. */
+  /** Takes a grant message of the store. */
   receive(grant: Grant, forMs: number): void {
     if (grant.token === this.#held?.token) return
     const from = this.#context.clock.now()
-    if (grant.token !== this.#token) this.#passOn(grant)
-    else if (this.#state === 'queued') this.#give(grant, from, forMs)
+    if (grant.token !== this.#token) this.#giveBack(grant)
+    else if (this.#state === 'queued') this.#deliver(grant, from, forMs)
     else this.#early = { grant, from, forMs }
   }
 
-  /** A waiter left. The last one takes the process out of the queue. */
-  leaveIfAlone(): void {
+  /** Removes the process from the queue if its last waiter has left. */
+  leaveIfEmpty(): void {
     if (this.waiters.size > 0) return
     if (this.#state === 'queued') {
-      this.#forget()
+      this.#reset()
       void this.#context.store.leave(this.#key).catch(() => {})
     }
     if (this.#state === 'idle') this.#onIdle()
   }
 
-  async #ask(): Promise<void> {
+  async #request(): Promise<void> {
     const [first] = this.waiters
-    if (first === undefined) return this.leaveIfAlone()
+    if (first === undefined) return this.leaveIfEmpty()
     this.#timer?.cancel()
     this.#state = 'asking'
     this.#outdated = false
     const { store, clock } = this.#context
     const from = clock.now()
     const request = { token: this.#nextToken(), leaseMs: first.leaseMs, queue: true }
-    this.#askedMs = first.leaseMs
+    this.#requestedMs = first.leaseMs
     try {
       const reply = await track(this.#context, store.acquire(this.#key, request))
-      if (reply.status === 'granted') this.#give(reply.grant, from, reply.forMs)
-      else this.#waitTurn(reply.forMs)
+      if (reply.status === 'granted') this.#deliver(reply.grant, from, reply.forMs)
+      else this.#waitInQueue(reply.forMs)
     } catch (error) {
-      // The store may have queued us or granted the lock without our hearing of it, so a new token
-      // is used.
-      this.#forget()
+      // The store may have queued this request, or granted it. The next one uses a new token.
+      this.#reset()
       const failure = unavailable(this.#context.nameOf(this.#key), error)
       const waiters = [...this.waiters]
       this.waiters.clear()
       for (const waiter of waiters) waiter.reject(failure)
-      this.leaveIfAlone()
+      this.leaveIfEmpty()
     }
   }
 
   /**
-   * Gives the lock to the first waiter. Without a waiter, or too late, gives it back to the store.
+   * Gives the lock to the first waiter. Without a waiter, or after the lease, it goes back to the
+   * store.
    */
-  #give(grant: Grant, from: number, givenMs: number): void {
-    // A server whose clock was set may reply with more.
-    const forMs = Math.min(givenMs, this.#askedMs)
+  #deliver(grant: Grant, from: number, givenMs: number): void {
+    // A server whose clock was set back may reply with a longer time.
+    const forMs = Math.min(givenMs, this.#requestedMs)
     this.#timer?.cancel()
     this.#early = undefined
     this.#token = undefined
@@ -123,24 +126,24 @@ export class Contender {
     const isOver = this.#context.clock.now() - from >= forMs - driftMs(forMs)
     if (waiter === undefined || isOver) {
       this.#state = 'idle'
-      this.#passOn(grant)
-      void this.#ask()
+      this.#giveBack(grant)
+      void this.#request()
       return
     }
     this.waiters.delete(waiter)
     this.#state = 'holding'
     this.#held = grant
-    const on = { release: () => this.#release(grant), onLost: () => this.#after(grant) }
+    const on = { release: () => this.#release(grant), onLost: () => this.#endTurn(grant) }
     waiter.resolve(createLease(this.#context, grant, { from, forMs }, waiter.leaseMs, on))
   }
 
   async #release(grant: Grant): Promise<Released> {
     const { store, clock } = this.#context
     const [first] = this.waiters
-    // After a lost lease, this process may already have a newer one. That one queues the process.
+    // After a lost lease this process may hold a newer one, whose release will queue the process.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#nextToken(), leaseMs: first.leaseMs } : undefined
-    if (next !== undefined) this.#askedMs = next.leaseMs
+    if (next !== undefined) this.#requestedMs = next.leaseMs
     const from = clock.now()
     try {
       const { status, granted, busyForMs = next?.leaseMs ?? 0 } = await store.release(grant, next)
@@ -149,48 +152,48 @@ export class Contender {
         return status
       }
       if (next === undefined || (granted === undefined && status === 'lost')) {
-        this.#after(grant)
+        this.#endTurn(grant)
         return status
       }
       this.#held = undefined
-      if (granted !== undefined) this.#give(granted.grant, from, granted.forMs)
-      else this.#waitTurn(busyForMs)
+      if (granted !== undefined) this.#deliver(granted.grant, from, granted.forMs)
+      else this.#waitInQueue(busyForMs)
       return status
     } catch {
       if (this.#held === grant && next !== undefined) {
-        // The release may have run. Then we are queued, or hold the lock again, under that token.
+        // The release may have run. Then the store has queued or granted the new token.
         this.#held = undefined
         this.#state = 'queued'
-        void this.#ask()
+        void this.#request()
       } else {
-        this.#after(grant)
+        this.#endTurn(grant)
       }
       return 'unknown'
     }
   }
 
-  /** The turn of `grant` is over, and the process is not queued. */
-  #after(grant: Grant): void {
+  /** Ends the turn of `grant`, after which the process is not queued. */
+  #endTurn(grant: Grant): void {
     if (this.#held !== grant) return
     this.#held = undefined
-    this.#forget()
-    void this.#ask()
+    this.#reset()
+    void this.#request()
   }
 
-  /** The process is queued. If the holder dies, its lease ends by `forMs`. */
-  #waitTurn(forMs: number): void {
+  /** Waits in the queue. The lease of a dead holder ends after `forMs`. */
+  #waitInQueue(forMs: number): void {
     this.#state = 'queued'
     const early = this.#early
     if (early !== undefined) {
-      this.#give(early.grant, early.from, early.forMs)
+      this.#deliver(early.grant, early.from, early.forMs)
     } else if (this.waiters.size === 0) {
-      this.leaveIfAlone()
+      this.leaveIfEmpty()
     } else if (this.#outdated) {
-      void this.#ask()
+      void this.#request()
     } else {
       const { clock, random } = this.#context
       const untilMs = Math.min(forMs, LOOK_AGAIN_MS) + 5 + random() * SPREAD_MS
-      this.#timer = clock.setTimer(untilMs, () => void this.#ask())
+      this.#timer = clock.setTimer(untilMs, () => void this.#request())
     }
   }
 
@@ -199,15 +202,15 @@ export class Contender {
     return this.#token
   }
 
-  #forget(): void {
+  #reset(): void {
     this.#timer?.cancel()
-    if (this.#early !== undefined) this.#passOn(this.#early.grant)
+    if (this.#early !== undefined) this.#giveBack(this.#early.grant)
     this.#early = undefined
     this.#state = 'idle'
     this.#token = undefined
   }
 
-  #passOn(grant: Grant): void {
+  #giveBack(grant: Grant): void {
     track(this.#context, this.#context.store.release(grant)).catch(() => {})
   }
 }

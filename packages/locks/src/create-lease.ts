@@ -1,20 +1,20 @@
-// A lease with its renewal by the one timer of the process, until it is released, lost, or held for
+// Creates a lease that the process's one timer renews, until it is released, lost, or held for
 // `maxHoldMs`.
 
 import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
 
-/** Another process took it after a pause of this one, or the store lost its data. */
-const NOT_OURS = 'the store does not know it as ours any more'
+/** Another process acquired the lock after a pause of this one, or the store lost its data. */
+const NOT_OURS = 'the store no longer has this lease'
 
-/** What leases and contenders work with. */
+/** Shared by the leases and contenders of one `createLocks`. */
 export interface LockContext {
   readonly store: LockStore
   readonly clock: Clock
   readonly keeper: LeaseKeeper
   readonly random: () => number
   readonly maxHoldMs: number
-  /** Held leases and unanswered commands, which close() has to end. */
+  /** Held leases and pending commands. close() ends both. */
   readonly held: Set<Lease>
   readonly underWay: Set<Promise<unknown>>
   /** Removes the caller's prefix, for messages. */

@@ -70,7 +70,7 @@ describe('acquire', () => {
     expect(store.calls).toEqual(['acquire jobs:nightly'])
     await expect(locks.acquire('nightly', { waitMs: 0 })).rejects.toMatchObject({
       key: 'nightly',
-      message: 'lock "nightly": another owner holds it; retry, or pass waitMs',
+      message: 'lock "nightly" is held by another owner; retry, or pass waitMs',
     })
   })
 
@@ -120,7 +120,7 @@ describe('acquire', () => {
     await clock.advance(1)
     await expect(timed).rejects.toMatchObject({
       code: 'ERR_LOCK_WAIT_TIMEOUT',
-      message: 'lock "job": not free within waitMs (2000)',
+      message: 'lock "job" was not free within waitMs (2000); retry, or raise waitMs',
     })
     expect(store.calls.at(-1)).toBe('leave job')
     await other.leave()
@@ -151,7 +151,7 @@ describe('acquire', () => {
         reason: {
           code: 'ERR_LOCK_UNAVAILABLE',
           key: 'job',
-          message: 'lock "job": the store is away',
+          message: 'lock "job" is unavailable: the store is away',
           cause: { message: 'the store is away' },
         },
       })
@@ -363,7 +363,7 @@ describe('renewal', () => {
     await clock.advance(2_918)
     expect(lease.signal.aborted).toBe(true)
     expect(() => lease.assertHeld()).toThrow(
-      'lock "job": it could not be renewed before its lease ended',
+      'lock "job" is no longer held: its lease could not be renewed before it ended',
     )
   })
 
@@ -400,7 +400,7 @@ describe('renewal', () => {
     await clock.advance(1_000)
     expect(lease.signal.reason).toMatchObject({
       code: 'ERR_LOCK_LOST',
-      message: 'lock "job": the store does not know it as ours any more',
+      message: 'lock "job" is no longer held: the store no longer has this lease',
     })
     expect(await lease.release()).toBe('lost')
   })
@@ -435,7 +435,9 @@ describe('release', () => {
       expect(await lease.release()).toBe('released')
       barrier.open()
       await settled()
-      expect(lease.signal.reason).toMatchObject({ message: 'lock "job": it was released' })
+      expect(lease.signal.reason).toMatchObject({
+        message: 'lock "job" is no longer held: it was released',
+      })
       expect(lease.remainingMs()).toBe(0)
       const next = await locks.tryAcquire('job')
       expect(next?.fence).toBeGreaterThan(lease.fence)

@@ -1,4 +1,4 @@
-// createLocks: distributed locks for what is not a response: jobs, workers, critical sections.
+// createLocks: distributed locks for jobs, workers and critical sections.
 
 import { type Clock, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
 import { Contender, type Waiter } from './contender.ts'
@@ -19,29 +19,33 @@ import { sleep } from './sleep.ts'
 
 export interface Locks {
   /**
-   * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (`waitMs: 0`), `ERR_LOCK_WAIT_TIMEOUT`,
-   * `ERR_LOCK_ABORTED`, `ERR_LOCK_UNAVAILABLE`.
+   * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (only with `waitMs: 0`),
+   * `ERR_LOCK_WAIT_TIMEOUT`, `ERR_LOCK_ABORTED`, `ERR_LOCK_UNAVAILABLE`.
    */
   acquire(key: string, options?: AcquireOptions): Promise<Lease>
-  /** Never waits: null when it is busy. Rejects with `ERR_LOCK_UNAVAILABLE` when the store does not answer. */
+  /**
+   * Never waits. Resolves to null if another owner holds the lock. Rejects with
+   * `ERR_LOCK_UNAVAILABLE` if the store does not reply.
+   */
   tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null>
   /**
-   * Runs `fn` with the lock and releases it afterwards. An error of `fn` is what it rejects with; if `fn`
-   * returned after the lease was lost, `ERR_LOCK_LOST` with what it returned as `result`.
+   * Runs `fn` with the lock, and releases it afterwards. Rejects with the error that `fn` throws.
+   * If `fn` returns after its lease has ended, rejects with `ERR_LOCK_LOST`. The error has the
+   * returned value as `result`.
    */
   run<T>(key: string, fn: (lease: Lease) => T | Promise<T>): Promise<T>
   run<T>(key: string, options: AcquireOptions, fn: (lease: Lease) => T | Promise<T>): Promise<T>
-  /** Rejects those who wait, and ends the store's connections if nothing else uses them. */
+  /** Rejects all waiters, releases all leases, and closes connections that nothing else uses. */
   close(): Promise<void>
 }
 
-/** Throws `ERR_STAMPEDE_OPTION` on an option it does not know or cannot use. */
+/** Throws `ERR_STAMPEDE_OPTION` if an option is unknown or has an invalid value. */
 export function createLocks(options: LocksOptions): Locks {
   return new LockTable(readLocksOptions(options))
 }
 
 const CLOSED = new Error('the locks were closed')
-const RAN_ON = 'the function went on after its lease had ended'
+const RETURNED_LATE = 'the function returned after its lease had ended'
 
 class LockTable implements Locks {
   readonly #config: LocksConfig
@@ -65,13 +69,13 @@ class LockTable implements Locks {
       underWay: new Set(),
     }
     const askAll = () => {
-      for (const contender of this.#contenders.values()) contender.askAgain()
+      for (const contender of this.#contenders.values()) contender.requestAgain()
     }
     store.attach({
       clock,
       onGrant: (grant, forMs) => {
         const contender = this.#contenders.get(grant.key)
-        // Nobody here wants it any more: on to the next.
+        // No waiter is left in this process. The release grants the lock to the next process.
         if (contender === undefined) void store.release(grant).catch(() => {})
         else contender.receive(grant, forMs)
       },
@@ -113,7 +117,7 @@ class LockTable implements Locks {
     try {
       const result = await fn(lease)
       if (lease.isLost || (!lease.isReleased && lease.remainingMs() === 0))
-        throw Object.assign(lost(key, RAN_ON), { result })
+        throw Object.assign(lost(key, RETURNED_LATE), { result })
       return result
     } finally {
       await lease.release()
@@ -129,23 +133,23 @@ class LockTable implements Locks {
     for (const contender of [...this.#contenders.values()]) {
       for (const waiter of [...contender.waiters]) waiter.abort(CLOSED)
     }
-    // What was asked for before comes, and is given back.
+    // Pending requests may still be granted. Each such lease is released below.
     const { underWay } = this.#context
     while (underWay.size > 0) await Promise.allSettled(underWay)
     await Promise.all([...this.#context.held].map((lease) => lease.release()))
     await this.#config.store.close()
   }
 
-  /** Waits in the queue: FIFO among processes, and within this one. */
+  /** Waits in the queue of processes, and in arrival order within this process. */
   #queue(key: string, plan: AcquirePlan): Promise<Lease> {
     this.#assertOpen(key)
     const { clock } = this.#context
-    const contender = this.#contender(this.#full(key))
+    const contender = this.#contender(this.#storeKey(key))
     return new Promise((resolve, reject) => {
       const giveUp = (error: LockError) => {
         contender.waiters.delete(waiter)
         waiter.reject(error)
-        contender.leaveIfAlone()
+        contender.leaveIfEmpty()
       }
       const stop = limitWait(clock, key, plan, giveUp)
       const waiter: Waiter = {
@@ -165,7 +169,7 @@ class LockTable implements Locks {
     })
   }
 
-  /** Waits by asking again and again. */
+  /** Waits by polling. */
   async #poll(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
     const { clock, random } = this.#context
     const startedAt = clock.now()
@@ -184,14 +188,14 @@ class LockTable implements Locks {
 
   async #tryOnce(key: string, leaseMs: number): Promise<Lease | null> {
     this.#assertOpen(key)
-    const full = this.#full(key)
-    const contender = this.#contenders.get(full)
-    // Nobody who waits here is overtaken, and what this process holds need not be asked for.
+    const storeKey = this.#storeKey(key)
+    const contender = this.#contenders.get(storeKey)
+    // A waiter of this process is never overtaken. A lock held by this process is known to be busy.
     if (contender !== undefined && (contender.isHolding || contender.waiters.size > 0)) return null
     const { store, clock } = this.#context
     const from = clock.now()
     try {
-      const asking = store.acquire(full, { token: newToken(), leaseMs, queue: false })
+      const asking = store.acquire(storeKey, { token: newToken(), leaseMs, queue: false })
       const reply = await track(this.#context, asking)
       if (reply.status === 'busy') return null
       if (this.#closing !== undefined) {
@@ -213,7 +217,7 @@ class LockTable implements Locks {
     }
   }
 
-  /** Waits for its siblings no longer than for anything else. */
+  /** Waits for the release of other nested leases, at most `waitMs`. */
   async #nest(key: string, within: Lease, plan: AcquirePlan): Promise<Lease> {
     if (within.key !== key) {
       const fix = `pass a lease of ${key}; this one is of another key`
@@ -223,15 +227,17 @@ class LockTable implements Locks {
     return within.nestLater((giveUp) => limitWait(this.#context.clock, key, plan, giveUp))
   }
 
-  #contender(full: string): Contender {
-    const present = this.#contenders.get(full)
+  #contender(storeKey: string): Contender {
+    const present = this.#contenders.get(storeKey)
     if (present !== undefined) return present
-    const contender = new Contender(this.#context, full, () => this.#contenders.delete(full))
-    this.#contenders.set(full, contender)
+    const contender = new Contender(this.#context, storeKey, () =>
+      this.#contenders.delete(storeKey),
+    )
+    this.#contenders.set(storeKey, contender)
     return contender
   }
 
-  #full(key: string): string {
+  #storeKey(key: string): string {
     return this.#config.prefix + key
   }
 
@@ -240,7 +246,7 @@ class LockTable implements Locks {
   }
 }
 
-/** Calls `giveUp` when the signal aborts, or after `waitMs`. Returns how to stop. */
+/** Calls `giveUp` when the signal aborts, or after `waitMs`. Returns a function that stops both. */
 function limitWait(
   clock: Clock,
   key: string,

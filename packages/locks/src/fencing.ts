@@ -1,23 +1,25 @@
-// Fencing where the data lives: SQL parts by which a store refuses a write with an older fence than
-// it has seen. This is what makes a late holder harmless. No lock can.
+// Fencing in SQL: the database rejects a write whose fence is older than the last one it has seen.
+// Only the database can stop an expired holder; the lock cannot.
 
 import { optionError } from '@stampede/core/store'
 
-/** What guards a row: the greatest fence that has written it. */
+/** Parts of an UPDATE that compare a row's `last_fence` with the fence of the writer. */
 export interface FencedUpdate {
-  /** Put behind the assignments of an UPDATE: `SET price = $1, <set>`. */
+  /** Append it to the assignments: `SET price = $1, <set>`. */
   readonly set: string
-  /** Put into the WHERE of the UPDATE: `WHERE id = $2 AND <where>`. */
+  /** Add it to the condition: `WHERE id = $2 AND <where>`. */
   readonly where: string
-  /** The value of the placeholder: a string, since a bigint may be beyond what a driver takes for a number. */
+  /** The value of the placeholder. A string, because some drivers reject a bigint or round it. */
   readonly value: string
 }
 
 /**
- * The two parts of an SQL UPDATE that a late holder cannot pass: `last_fence = $n` and `last_fence <= $n`. Equal is
- * allowed, so that one holder may write twice. No row updated means: you are late, stop.
+ * SQL for an UPDATE that rejects expired holders: `last_fence = $n` and `last_fence <= $n`. One
+ * holder may write twice, so an equal fence passes. If no row was updated, a newer holder has
+ * written: stop.
  *
- * `column` is a bigint column, NOT NULL DEFAULT 0; `placeholder` is the parameter's place, `$3` or `?`.
+ * `column` is a bigint column, NOT NULL DEFAULT 0. `placeholder` is `$3` or `?`, as the driver
+ * needs it.
  */
 export function fencedUpdate(
   fence: bigint,

@@ -101,7 +101,7 @@ describe('the end of a lease', () => {
     lease.revoke('another has it')
     expect(lease.signal.reason).toMatchObject({
       code: 'ERR_LOCK_LOST',
-      message: 'lock "job": another has it',
+      message: 'lock "job" is no longer held: another has it',
     })
     expect(told).toEqual(['lost'])
   })

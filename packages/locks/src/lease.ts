@@ -1,5 +1,5 @@
-// One held lock. Its end is decided by this process's own clock, from before the command was sent: no reply
-// is needed to know that a lease is over, so a frozen Redis cannot keep a holder in the dark.
+// One held lock. The process's own clock decides when it ends, counted from before the command was
+// sent. A holder needs no reply to know that its lease is over, so a frozen Redis cannot delay it.
 
 import { type Clock, driftMs, type Timer } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
@@ -7,35 +7,44 @@ import { onAbort } from './on-abort.ts'
 
 export type Released = 'released' | 'lost' | 'unknown'
 
-/** What a lease needs from its creator: renewal and release in the store. */
+/** How a lease is renewed and released in its store. */
 export interface LeaseBackend {
   readonly clock: Clock
-  /** One renewal now; true: extended by `leaseMs` from before it was sent. */
+  /**
+   * Renews now. True: the lease is extended by `leaseMs`, counted from before the command was sent.
+   */
   renew(): Promise<boolean>
-  /** Tells the store; never rejects. */
+  /** Releases the lock in the store. Never rejects. */
   release(): Promise<Released>
   /** The lease ended without a release. */
   onLost(): void
 }
 
 export interface Term {
-  /** When, by the process's clock, just before the command that began or extended it was sent. */
+  /**
+   * Time of the process's clock just before the command was sent that began or extended the lease.
+   */
   readonly from: number
   readonly forMs: number
 }
 
-/** The signal comes this much before the end, so that there is time to stop. */
+/** The signal aborts this long before the lease ends, so that the holder has time to stop. */
 function noticeMs(forMs: number): number {
   return Math.min(50, forMs / 20)
 }
 
-/** A held lock. `await using lease = await locks.acquire(key)` releases it at the end of the block. */
+/**
+ * A held lock. `await using lease = await locks.acquire(key)` releases it at the end of the block.
+ */
 export class Lease implements AsyncDisposable {
   readonly key: string
-  /** Fencing token: greater than that of every earlier holder. Hand it to what you write to. */
+  /**
+   * Fencing token, greater than that of every earlier holder. Pass it to the database that you
+   * write to.
+   */
   readonly fence: bigint
   readonly #backend: LeaseBackend
-  /** Made when somebody asks for the signal: most critical sections are over before they would. */
+  /** Created on the first read of `signal`: most critical sections never read it. */
   #abort: AbortController | undefined
   #whyLost: LockError | undefined
   readonly #nestedWaiters = new Set<() => void>()
@@ -53,7 +62,9 @@ export class Lease implements AsyncDisposable {
     this.#watch()
   }
 
-  /** Aborted when the lease is about to end, has ended, or was lost; its reason is a `LockError`. */
+  /**
+   * Aborts just before the lease ends, or when it is released or lost. The reason is a `LockError`.
+   */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
@@ -71,7 +82,7 @@ export class Lease implements AsyncDisposable {
     return this.#state === 'lost'
   }
 
-  /** Milliseconds until the lease ends if it is not renewed; 0 when it is over. */
+  /** Milliseconds until the lease ends without a renewal. 0 if it has ended. */
   remainingMs(): number {
     if (this.#state !== 'held') return 0
     const { from, forMs } = this.#term
@@ -79,30 +90,33 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Throws `ERR_LOCK_LOST` unless the lease is held at this very moment. Synchronous, so that it is right
-   * even after the event loop was blocked for longer than the lease, before any timer had a chance to run.
+   * Throws `ERR_LOCK_LOST` unless the lease is held now. It reads the clock, so it is right even if
+   * the event loop was blocked for longer than the lease and no timer has run yet.
    */
   assertHeld(): void {
     if (this.remainingMs() > 0) return
-    if (this.#state === 'held') this.#lose('the lease is over')
+    if (this.#state === 'held') this.#lose('its lease has ended')
     throw this.#whyEnded()
   }
 
-  /** Extends the lease now, beyond the renewal that goes on by itself. False: it is lost. */
+  /** Extends the lease now, in addition to the automatic renewal. False: the lease is lost. */
   async renew(): Promise<boolean> {
     if (this.#state !== 'held' || !(await this.#backend.renew())) return false
     return this.#state === 'held'
   }
 
-  /** Frees the lock. Never rejects; called again it answers the same. Nested leases end with it. */
+  /**
+   * Releases the lock. Never rejects, and returns the same result when called again. Nested leases
+   * end with it.
+   */
   async release(): Promise<Released> {
     this.#released ??= this.#releaseOnce()
     return this.#released
   }
 
   /**
-   * Re-entry, said aloud: the same lock once more, for a function called with this lease. Throws
-   * `ERR_LOCK_BUSY` while another nested lease is open: siblings exclude each other.
+   * Explicit re-entry: a second lease of the same lock, for a function that is called with this
+   * lease. Throws `ERR_LOCK_BUSY` while another nested lease is open.
    */
   nest(): Lease {
     this.assertHeld()
@@ -122,8 +136,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * For `acquire({ within })`: `nest()` as soon as the nested lease that is open is released. `limit`
-   * is given what ends the wait, and returns how to stop.
+   * Nests as soon as the open nested lease is released, for `acquire({ within })`. `limit` gets a
+   * function that ends the wait, and returns a function that removes the limit.
    */
   nestLater(limit: (giveUp: (error: LockError) => void) => () => void): Promise<Lease> {
     return new Promise((resolve, reject) => {
@@ -151,7 +165,7 @@ export class Lease implements AsyncDisposable {
     return this.release().then(() => undefined)
   }
 
-  /** For whoever made the lease: it was extended. */
+  /** Called by the creator of the lease after a renewal. */
   extend(term: Term): void {
     if (this.#state !== 'held') return
     this.#term = term
@@ -159,14 +173,14 @@ export class Lease implements AsyncDisposable {
     this.#nested?.extend(term)
   }
 
-  /** For whoever made the lease: the store said that it is not ours. */
+  /** Called by the creator of the lease if the store no longer knows it. */
   revoke(why: string): void {
     if (this.#state === 'held') this.#lose(why)
   }
 
   async #releaseOnce(): Promise<Released> {
     if (this.#state === 'lost') {
-      // It may be free, ours still, or another's: the store is told, and knows.
+      // The record may still name this lease. The store releases it only then.
       void this.#backend.release()
       return 'lost'
     }
@@ -178,7 +192,7 @@ export class Lease implements AsyncDisposable {
     this.#timer?.cancel()
     const inMs = this.remainingMs() - noticeMs(this.#term.forMs)
     this.#timer = this.#backend.clock.setTimer(inMs, () => {
-      if (this.#state === 'held') this.#lose('it could not be renewed before its lease ended')
+      if (this.#state === 'held') this.#lose('its lease could not be renewed before it ended')
     })
   }
 

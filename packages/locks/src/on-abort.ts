@@ -1,8 +1,9 @@
-// Listening to an AbortSignal that may be the whole process's: one listener on it, however many wait.
+// One listener on an AbortSignal for all waiters: many may share one signal, such as the
+// shutdown's.
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
-/** Calls `callback` once when `signal` aborts. Returns how to stop. */
+/** Calls `callback` once when `signal` aborts. Returns a function that removes it. */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) return () => {}
   let callbacks = listeners.get(signal)

@@ -15,17 +15,20 @@ import {
 import type { Lease } from './lease.ts'
 
 export interface LocksOptions {
-  /** `redisStore(redis)` or `memoryStore()`; may be the one that a Stampede caches in. */
+  /** `redisStore(redis)` or `memoryStore()`. A Stampede may use the same store. */
   store: { readonly locks: LockStore }
-  /** Put before every key. Default none. */
+  /** Prefix of every key. Default: none. */
   prefix?: string
-  /** Default lease of each lock. Default 10 000. */
+  /** Lease of each lock in ms, if `acquire` does not say otherwise. Default 10 000. */
   leaseMs?: number
-  /** Default wait of each acquire. Default 30 000. */
+  /** Longest wait of each `acquire` in ms, if it does not say otherwise. Default 30 000. */
   waitMs?: number
-  /** Renewal stops after this; the lease then ends. Default 300 000. */
+  /** Longest time in ms that a lease is renewed. It ends afterwards. Default 300 000. */
   maxHoldMs?: number
-  /** `push` (default): FIFO, handed over by the release itself. `poll`: for servers without Pub/Sub rights. */
+  /**
+   * `push` (default): waiters queue in Redis, and a release grants the lock to the next one.
+   * `poll`: for servers where Pub/Sub is forbidden.
+   */
   wait?: 'push' | 'poll'
   /** For tests. */
   clock?: Clock
@@ -33,13 +36,13 @@ export interface LocksOptions {
 }
 
 export interface AcquireOptions {
-  /** How long the lock is held without a sign of life; renewed at a third of it. */
+  /** The lock ends this many ms after the last renewal. Renewals come after each third of it. */
   leaseMs?: number
-  /** How long to wait for it. 0: not at all. `Infinity`: until it comes. */
+  /** Longest wait in ms. 0: no wait. `Infinity`: no limit. */
   waitMs?: number
-  /** Ends the wait. */
+  /** Ends the wait with `ERR_LOCK_ABORTED`. */
   signal?: AbortSignal
-  /** Re-entry: a lease of the same key that the caller holds. */
+  /** Re-entry: the lease of the same key that the caller already holds. */
   within?: Lease
 }
 
@@ -49,16 +52,16 @@ export interface QuorumOptions {
   leaseMs?: number
   /** Default 30 000. */
   waitMs?: number
-  /** Longest wait for one node. Default a hundredth of the lease, at least 5 and at most 50. */
+  /** Longest wait for one node in ms. Default: a hundredth of the lease, between 5 and 50. */
   nodeTimeoutMs?: number
-  /** Longest pause before the next attempt; the pause is random. Default 200. */
+  /** Longest pause in ms before the next attempt. Each pause is random. Default 200. */
   retryDelayMs?: number
   /** For tests. */
   clock?: Clock
   random?: () => number
 }
 
-/** Of one store or of many. */
+/** Options that `createLocks` and `createQuorumLocks` have in common. */
 interface CommonConfig {
   readonly prefix: string
   readonly leaseMs: number
@@ -80,7 +83,7 @@ export interface QuorumConfig extends CommonConfig {
   readonly retryDelayMs: number
 }
 
-/** Shorter leases end before a renewal can come back. */
+/** A shorter lease could end before the reply to its renewal. */
 const SHORTEST_LEASE_MS = 50
 
 const COMMON = {
@@ -168,7 +171,7 @@ export function readAcquireOptions(
   }
 }
 
-/** A duration, or `Infinity`. */
+/** Reads a duration or `Infinity`. */
 function waitMs<T>(fallback: T): Reader<number | T> {
   const read = durationMs(fallback)
   return (where, value) => (value === Number.POSITIVE_INFINITY ? value : read(where, value))

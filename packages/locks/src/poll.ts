@@ -1,10 +1,11 @@
-// The spin lock, for servers where Pub/Sub is forbidden. It asks again with exponential back-off
-// from 1 to 128 ms and full jitter. It costs commands and is not fair: prefer waiting by push.
+// Back-off of the polling lock, for servers where Pub/Sub is forbidden. Pauses grow from 1 to 128
+// ms with full jitter. Polling sends more commands than `push`, and does not serve in arrival
+// order.
 
 const FIRST_MS = 1
 const LONGEST_MS = 128
 
-/** Milliseconds to wait before the attempt after `attempt` (0 is the first). */
+/** Pause in ms after attempt number `attempt`. The first attempt is 0. */
 export function backoffMs(attempt: number, random: () => number): number {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 20))
   return Math.max(FIRST_MS, most * random())

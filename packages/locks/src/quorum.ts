@@ -1,8 +1,8 @@
-// Redlock: a lock on a majority of N independent stores. Decided as soon as a majority is reached or cannot be
-// any more; never waits for a node longer than a small part of the lease; valid for what is left of the lease
-// after the time it took and the drift; released on every node, also on those that did not answer.
-//
-// It gives more availability than one store, not more safety than a fence: see docs/guide/locks.md.
+// Redlock: a lock on a majority of N independent stores. An attempt ends as soon as a majority is
+// reached or impossible, and waits only a small part of the lease for each node. The lock is valid
+// for the lease minus the time of the attempt and the drift. A release is sent to every node, even
+// to those that did not reply. It is more available than one store, and less safe than a fence:
+// docs/guide/quorum.md.
 
 import {
   driftMs,
@@ -24,18 +24,21 @@ import {
 } from './options.ts'
 import { sleep } from './sleep.ts'
 
-/** A lease without a fence: no majority can give one that rises without an exception. */
+/** A lease without a fence: a majority cannot issue numbers that always rise. */
 export type QuorumLease = Pick<
   Lease,
   'key' | 'signal' | 'assertHeld' | 'remainingMs' | 'release' | typeof Symbol.asyncDispose
 > & {
-  /** Extends it on a majority now, and takes it again on nodes that lost it. */
+  /** Extends the lease on a majority now, and acquires it again on nodes that lost it. */
   extend(): Promise<boolean>
 }
 
 export interface QuorumLocks {
   acquire(key: string, options?: Omit<AcquireOptions, 'within'>): Promise<QuorumLease>
-  /** One attempt; null when others hold a majority or too many nodes. Rejects when too many are unreachable. */
+  /**
+   * One attempt. Resolves to null if other owners hold too many nodes for a majority. Rejects if
+   * too many nodes do not reply.
+   */
   tryAcquire(key: string, options?: { leaseMs?: number }): Promise<QuorumLease | null>
   run<T>(key: string, fn: (lease: QuorumLease) => T | Promise<T>): Promise<T>
   run<T>(
@@ -46,7 +49,10 @@ export interface QuorumLocks {
   close(): Promise<void>
 }
 
-/** Throws `ERR_STAMPEDE_OPTION`. The stores must be independent masters, each of its own. */
+/**
+ * Throws `ERR_STAMPEDE_OPTION` on an invalid option. Each store must be an independent master: a
+ * replica of another node does not count.
+ */
 export function createQuorumLocks(
   stores: ReadonlyArray<{ readonly locks: LockStore }>,
   options?: QuorumOptions,
@@ -54,7 +60,7 @@ export function createQuorumLocks(
   return new QuorumTable(readQuorumOptions(stores, options))
 }
 
-/** What came of one attempt on all nodes. */
+/** Result of one attempt on all nodes. */
 interface Attempt {
   readonly status: 'granted' | 'busy' | 'unavailable'
   readonly term: Term
@@ -72,18 +78,18 @@ interface Held {
 
 interface Decision {
   readonly isMajority: boolean
-  /** Nodes that did not answer in time. */
+  /** Number of nodes that failed or did not reply in time. */
   readonly silent: number
   readonly cause: unknown
 }
 
-/** Of a lock whose grant was never heard of, only the token is known. */
+/** For a release on a node that never replied: its fence is unknown, so the token alone counts. */
 const ANY_FENCE = '*'
 
 class QuorumTable implements QuorumLocks {
   readonly #config: QuorumConfig
   readonly #keeper: LeaseKeeper
-  /** By token, for the renewal. */
+  /** How to extend each lease, by its token. */
   readonly #extenders = new Map<string, () => Promise<boolean>>()
   readonly #open = new Set<Lease>()
   #closed = false
@@ -150,7 +156,7 @@ class QuorumTable implements QuorumLocks {
     await Promise.all(this.#config.nodes.map((node) => node.close()))
   }
 
-  /** One attempt on all nodes at once; after a failure every node is free of it again. */
+  /** One attempt on all nodes at once. A failed attempt is released on every node. */
   async #attempt(key: string, leaseMs: number): Promise<Attempt> {
     const { clock, prefix } = this.#config
     const from = clock.now()
@@ -160,7 +166,7 @@ class QuorumTable implements QuorumLocks {
     const { isMajority, silent, cause } = await this.#decide('at once', leaseMs, async (node) => {
       const reply = await node.acquire(prefix + key, request)
       if (reply.status === 'busy') return false
-      // An answer that comes after we gave up: this node is to be freed too.
+      // This grant arrived after the attempt had failed, so it is released.
       if (failed) void node.release(reply.grant).catch(() => {})
       else grants.set(node, reply.grant)
       return true
@@ -175,7 +181,10 @@ class QuorumTable implements QuorumLocks {
     return { status, term, grants, cause }
   }
 
-  /** Asks every node. Settled at a majority or as soon as there can be none; or when all have answered or may no more. */
+  /**
+   * Asks every node. `at once` settles as soon as a majority is reached or impossible. `by all`
+   * waits until each node has replied or timed out.
+   */
   #decide(
     when: 'at once' | 'by all',
     leaseMs: number,
@@ -236,7 +245,7 @@ class QuorumTable implements QuorumLocks {
       this.#open.delete(lease)
       return this.#releaseEverywhere(held)
     }
-    /** `undefined`: too few answered; it is tried again before the lease ends. */
+    /** `undefined`: too few nodes replied. The keeper retries before the lease ends. */
     const extend = async (): Promise<boolean | undefined> => {
       if (lease.remainingMs() === 0) return false
       const from = clock.now()
@@ -254,7 +263,7 @@ class QuorumTable implements QuorumLocks {
     this.#open.add(lease)
     this.#extenders.set(token, async () => (await extend()) !== false)
     hold = this.#keeper.hold(grant, leaseMs, {
-      lost: () => lease.revoke('a majority of nodes does not know it as ours any more'),
+      lost: () => lease.revoke('a majority of nodes no longer has this lease'),
     })
     return {
       key,
@@ -267,13 +276,16 @@ class QuorumTable implements QuorumLocks {
     }
   }
 
-  /** A node that was restarted empty, or silent before, is taken again: else the lock erodes node by node. */
+  /**
+   * Acquires the lock again on nodes that restarted empty or did not reply before. Otherwise the
+   * majority would shrink node by node.
+   */
   #extend(held: Held): Promise<Decision> {
     const { key, grants, leaseMs } = held
     return this.#decide('by all', leaseMs, async (node) => {
       const grant = grants.get(node)
       if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
-      // By a name of its own: what was asked of a silent node under the old one is being taken back.
+      // A new token: requests under the old token are being released on nodes that did not reply.
       const request = { token: newToken(), leaseMs, queue: false }
       const reply = await node.acquire(this.#config.prefix + key, request)
       if (reply.status !== 'granted') return false
@@ -283,7 +295,7 @@ class QuorumTable implements QuorumLocks {
     })
   }
 
-  /** Nodes that never answered may hold it all the same, so they are told too. */
+  /** Releases on all nodes: one that never replied may still have granted the lock. */
   async #releaseEverywhere({ key, token, grants, leaseMs }: Held): Promise<Released> {
     const { nodes, prefix } = this.#config
     for (const node of nodes) {

@@ -32,13 +32,13 @@ export function parseIdempotencyKey(lines: readonly string[], strict: boolean): 
   if (line === undefined) return { type: 'missing' }
   if (lines.length > 1) return { type: 'duplicate' }
   const field = trimOws(line)
-  if (field === '') return invalid('The key is empty.')
+  if (field === '') return EMPTY
   if (field.startsWith('"')) return parseQuoted(field)
   if (hasListComma(field)) return { type: 'duplicate' }
   if (strict) return invalid('The key must be a quoted string (RFC 9651, section 3.3.3).')
   if (!BARE.test(field)) {
     return invalid(
-      'A key without quotes is visible ASCII without quote, comma, semicolon, backslash.',
+      'A key without quotes must be visible ASCII, without a quote, comma, semicolon or backslash.',
     )
   }
   return keyOf(field)
@@ -49,7 +49,7 @@ function parseQuoted(field: string): KeyField {
   const item = parseItem(field)
   if (item?.type === 'string') return keyOf(item.value)
   if (hasListComma(field)) return { type: 'duplicate' }
-  return invalid('The quoted key is no string with parameters (RFC 9651, section 3.3.3).')
+  return invalid('The quoted key is not a valid string (RFC 9651, section 3.3.3).')
 }
 
 function keyOf(key: string): KeyField {
@@ -57,7 +57,7 @@ function keyOf(key: string): KeyField {
     return invalid(`The key is longer than ${LONGEST_KEY} characters.`)
   }
   // Empty or blank is a variable that was never set.
-  if (trimOws(key) === '') return invalid('The key is empty.')
+  if (trimOws(key) === '') return EMPTY
   return { type: 'key', key }
 }
 
@@ -65,6 +65,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 const invalid = (problem: string): KeyField => ({ type: 'invalid', problem })
+const EMPTY: KeyField = invalid('The key is empty. Send a new unique value for each new request.')
 
 /** Whether this was more than one value: a comma that no quotes protect. Only names the refusal. */
 function hasListComma(text: string): boolean {

@@ -11,7 +11,7 @@ import { replayableHeaders } from './replayable.ts'
 export function keptFrom(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
   // Whoever forgot to return one, or misspelt a word, did not mean an empty 200.
   if (answer === undefined)
-    throw optionError(where, answer, 'give an answer: { status: 201, body }')
+    throw optionError(where, answer, 'return a response: { status: 201, body }')
   const known = checkNames(where, answer, ['status', 'headers', 'body'])
   const { status = 200, headers = {}, body } = known as GivenAnswer
   if (!Number.isInteger(status) || status < 200 || status > 599) {
@@ -38,5 +38,5 @@ function toBytes(where: string, body: unknown): { bytes: Uint8Array; type?: stri
   } catch {
     // Said below.
   }
-  throw optionError(`${where}.body`, body, 'use text, bytes or a value that JSON can say')
+  throw optionError(`${where}.body`, body, 'use text, bytes or a value that JSON can represent')
 }

@@ -83,7 +83,7 @@ function inScope<Native>(journey: Journey<Native>, rawKey: string, said: unknown
     // A shared bucket would answer one user with what another was told.
     throw callbackError(
       'idempotency.scope',
-      `returned ${show(said)}; return a non-empty string or a number (is authentication mounted before?)`,
+      `the function returned ${show(said)}; return a non-empty string or a number, and mount authentication before idempotency()`,
     )
   }
   const key = rt.names.recordKey('http', scope, rawKey)
@@ -122,7 +122,10 @@ function readFingerprints<Native>({
   return whenKnown(mode(native), (value) => {
     const own = customFingerprint(rt.names, request, value)
     if (own !== undefined) return own
-    throw callbackError('idempotency.fingerprint', 'it must return a value that JSON can say')
+    throw callbackError(
+      'idempotency.fingerprint',
+      'the function must return a value that JSON can represent',
+    )
   })
 }
 
@@ -197,7 +200,7 @@ function start<Native>(journey: Journey<Native>, directed: Directed, running: Ru
     patienceMs: rules.policy.maxHoldMs,
     onEnd(end) {
       const outcome = settleAnswer(end, directed.said)
-      if (outcome === undefined) return running.abandon('the handler did not answer')
+      if (outcome === undefined) return running.abandon('the handler did not respond')
       const told = running.finish(outcome)
       return told instanceof Promise ? told.then(() => {}) : undefined
     },

@@ -91,7 +91,7 @@ function inputPrint({ names }: IdempotencyRuntime, input: unknown): Fingerprints
   const canonical = input === undefined ? '' : canonicalValue(input)
   if (canonical !== undefined)
     return { exact: '', canonical: names.fingerprint(['job', canonical]) }
-  throw optionError(`${WHERE}.input`, input, 'use a value that JSON can say')
+  throw optionError(`${WHERE}.input`, input, 'use a value that JSON can represent')
 }
 
 async function runJob<T>(

@@ -221,7 +221,8 @@ export class Running {
     const endsInMs = Math.min(this.#leaseEndsAt, this.#longestUntil) - this.#rt.clock.now()
     this.#rt.deadlines.end(this.#deadline)
     const end = () => {
-      if (this.#rt.clock.now() >= this.#longestUntil) this.abandon(`maxHoldMs (${maxHoldMs})`)
+      if (this.#rt.clock.now() >= this.#longestUntil)
+        this.abandon(`it took longer than maxHoldMs (${maxHoldMs})`)
       else if (!this.isLost) this.#watch(from)
     }
     if (endsInMs <= 0) end()

@@ -58,9 +58,9 @@ describe('a lease', () => {
       '100: renew b for 300',
       '200: renew a for 300',
       '200: renew b for 300',
+      '300: renew c for 900',
       '300: renew a for 300',
       '300: renew b for 300',
-      '300: renew c for 900',
     ])
     expect(clock.timers).toBe(1)
     expect(keeper.size).toBe(3)

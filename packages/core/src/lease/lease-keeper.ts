@@ -1,22 +1,24 @@
-// Renews every lease this process holds, by one timer: each at a third of its length. A lease that was lost only forbids the commit; it never cancels an answer.
+// Renews every lease of this process, each at a third of its length. All of them share one timer.
+// A lost lease only forbids the commit. The response still reaches its client.
 
 import { messageOf } from '../errors.ts'
-import type { Clock, Timer } from '../ports/clock.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { Grant } from '../ports/store.ts'
+import { type Deadline, Deadlines } from './deadlines.ts'
 
 export interface Renewer {
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
 }
 
 export interface HoldHooks {
-  /** Extended by its length, counted from before the renewal was sent. */
+  /** The lease is extended by its length, counted from before the renewal was sent. */
   renewed?(sentAt: number): void
-  /** The store said that it belongs to nobody or to another. */
+  /** The store replied that the lease has ended or belongs to another holder. */
   lost?(): void
 }
 
 export interface Hold {
-  /** Stops the renewal. Does not tell the store: what ends the lease does. */
+  /** Stops the renewal. It sends nothing: the commit or the release ends the lease in the store. */
   end(): void
 }
 
@@ -24,28 +26,28 @@ interface Held extends Hold {
   readonly grant: Grant
   readonly leaseMs: number
   readonly hooks: HoldHooks
-  dueAt: number
+  renewal: Deadline | undefined
 }
 
 export class LeaseKeeper {
   readonly #renewer: Renewer
   readonly #clock: Clock
   readonly #held = new Set<Held>()
-  #timer: Timer | undefined
-  #timerAt = Infinity
+  readonly #renewals: Deadlines
 
   constructor(renewer: Renewer, clock: Clock) {
     this.#renewer = renewer
     this.#clock = clock
+    this.#renewals = new Deadlines(clock)
   }
 
   get size(): number {
     return this.#held.size
   }
 
-  /** Renews nothing any more. */
+  /** No lease is renewed from now on. */
   stop(): void {
-    this.#timer?.cancel()
+    this.#renewals.stop()
     this.#held.clear()
   }
 
@@ -53,59 +55,49 @@ export class LeaseKeeper {
     return [...this.#held].map((held) => held.grant)
   }
 
-  /** `forMs`: how long it is held as yet, if that is not `leaseMs`. */
+  /** `forMs`: how long the lease is held so far, if that is not `leaseMs`. */
   hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
     const held: Held = {
       grant,
       leaseMs,
       hooks,
-      dueAt: this.#clock.now() + forMs / 3,
-      end: () => this.#held.delete(held),
+      renewal: undefined,
+      end: () => this.#end(held),
     }
     this.#held.add(held)
-    this.#schedule(held.dueAt)
+    this.#renewAt(held, this.#clock.now() + forMs / 3)
     return held
   }
 
-  #schedule(at: number): void {
-    if (at >= this.#timerAt) return
-    this.#timer?.cancel()
-    this.#timerAt = at
-    this.#timer = this.#clock.setTimer(at - this.#clock.now(), () => {
-      this.#timerAt = Infinity
-      this.#renewDue()
-    })
+  #end(held: Held): void {
+    this.#held.delete(held)
+    this.#renewals.end(held.renewal)
   }
 
-  #renewDue(): void {
-    const now = this.#clock.now()
-    const due = [...this.#held].filter((held) => held.dueAt <= now)
-    for (const held of due) void this.#renew(held)
-    let next = Infinity
-    for (const held of this.#held) next = Math.min(next, held.dueAt)
-    this.#schedule(next)
+  #renewAt(held: Held, at: number): void {
+    this.#renewals.end(held.renewal)
+    held.renewal = this.#renewals.add(at, () => void this.#renew(held))
   }
 
   /**
-   * Each by itself: one that cannot be asked for, as on a node of a cluster that froze, must not keep the answer from the others. An
-   * error leaves two thirds of the lease for further tries; they come twice as often.
+   * One command per lease: a frozen node of a cluster must not delay the renewals on other nodes.
+   * After an error, two thirds of the lease are left. Retries come twice as often.
    */
   async #renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held
     const sentAt = this.#clock.now()
-    held.dueAt = sentAt + leaseMs / 3
+    this.#renewAt(held, sentAt + leaseMs / 3)
     try {
       const [reply] = await this.#renewer.renew([grant], leaseMs)
       if (!this.#held.has(held)) return
-      if (reply !== true) this.#held.delete(held)
+      if (reply !== true) this.#end(held)
       this.#tell(held, reply === true, sentAt)
     } catch {
-      held.dueAt = this.#clock.now() + leaseMs / 6
-      if (this.#held.has(held)) this.#schedule(held.dueAt)
+      if (this.#held.has(held)) this.#renewAt(held, this.#clock.now() + leaseMs / 6)
     }
   }
 
-  /** One holder's mistake is not the others' loss. */
+  /** A hook that throws must not stop the renewal of other leases. */
   #tell({ hooks }: Held, isOurs: boolean, sentAt: number): void {
     try {
       if (isOurs) hooks.renewed?.(sentAt)

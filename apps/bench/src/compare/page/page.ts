@@ -114,8 +114,8 @@ Each server sends the same 2.3 kB of JSON over 50 connections, with one request 
 - **Load CPU µs** is the CPU time of the process that sends the requests. If it is as high as that of the server, the
   rate is limited by the load and not by the server.
 - nginx and Varnish are not written in JavaScript. They show how much faster such a cache is.
-- On Express, Stampede and apicache are mounted before the routes, as their READMEs show. So a hit is not routed, but
-  a request for the floor is.`
+- On Express, Stampede and apicache are mounted before the routes, as their READMEs show. So neither
+  a hit nor a request for its floor is routed.`
 
 const MEMORY = `## A hit in memory
 
