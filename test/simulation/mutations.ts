@@ -41,17 +41,20 @@ const WITHOUT_GROUP: readonly Edit[] = [
 const [BEGAN, SOFTENED] = ["variants?.split(' ').at(-2)", "variants?.split(' ').at(-1)"]
 const ENDS_LIKE = `${SOFTENED} === record?.group?.split(' ').at(-1)`
 
-/** Lives are told apart by fences, whose order the clock decides (docs/decisions/0009). */
+/**
+ * A mutation that distinguishes lives by fences, whose order depends on the clock
+ * (docs/decisions/0009).
+ */
 const BY_FENCE: readonly Edit[] = [
   { file: RECORDS, from: OF_PRESENT_LIFE, to: `${ENDS_LIKE} && Number(${BEGAN}) <= newest` },
   { file: RECORDS, from: OF_GROUP, to: `return ${ENDS_LIKE} && Number(${BEGAN}) <= record.fence` },
 ]
 
-/** Of the leak fuzzer, which breaks far more of this kind. */
+/** Mutations shared with the leak fuzzer, which has far more of this kind. */
 const SHARED_WITH_FUZZER = new Set([
   'a response with Set-Cookie is stored',
   'private is ignored',
-  'waiters get a response that may not be shared',
+  'waiters get a response that is not shareable',
 ])
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -84,19 +87,19 @@ export const MUTATIONS: readonly Mutation[] = [
     "record.waiters.set(process, !usable && isTold === '1' ? token : '')",
   ),
   drop(
-    'a purge does not end the lease, so a running fill is committed after it',
+    'a purge leaves the lease, so a fill in flight commits after it',
     RECORDS,
     '} else if (!soft) {\n      this.#all.delete(key)',
     '} else if (!soft) {\n      dropEntry(record)',
   ),
   drop(
-    'any process can renew a lease, also after it was lost',
+    'a lease is renewed for any process, also after it was lost',
     RECORDS,
     'if (record === undefined || text(record.fence) !== fence || record.token !== token)',
     "if (record === undefined || (fence === '' && token === ''))",
   ),
   drop(
-    'a lease is granted while another process holds it',
+    'a lease is granted while another process has it',
     RECORDS,
     'record?.token !== undefined && now < leaseUntil &&',
     'record?.token !== undefined && now < leaseUntil - 400 &&',
@@ -107,7 +110,7 @@ export const MUTATIONS: readonly Mutation[] = [
     "if (kept.hard > made.asOf) return 'void'",
   ),
   {
-    name: 'after the purge log was lost, older copies and entries are still used',
+    name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
       { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
       { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
@@ -120,7 +123,7 @@ export const MUTATIONS: readonly Mutation[] = [
     'Number.MAX_SAFE_INTEGER',
   ),
   drop(
-    'copies are used without a limit after the last confirmation',
+    'copies are used without a recent confirmation of the purges',
     VALIDITY,
     'return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
     'return since < Number.POSITIVE_INFINITY',
@@ -132,31 +135,31 @@ export const MUTATIONS: readonly Mutation[] = [
     'void purgedAt',
   ),
   {
-    name: 'a purged value replaces an error',
+    name: 'an older value is served for an error, also if it was purged',
     edits: [
       { file: VALIDITY, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
       { file: VALIDITY, from: 'return afterPurges(rt, previous)', to: 'return previous' },
     ],
   },
   drop(
-    'a lookup fills a key that is being filled already',
+    'processes that ask for a key during its fill also fill it',
     'core/src/flight/resolve.ts',
     'const present = joinable(rt, key)',
     'const present = undefined as Flight | undefined',
   ),
   {
-    name: 'a wake-up is lost, and waiters do not look again when the lease ends',
+    name: 'a wake-up is lost, and no waiter looks up again when the lease ends',
     edits: [
       { file: RECORDS, from: 'this.woken.push(process)', to: 'void process' },
       { file: WAIT, from: "() => resolve('lease-end')", to: '() => {}' },
     ],
   },
   {
-    name: 'a variant is used and committed without the record of its vary group',
+    name: 'a variant is used and committed without the record of its group',
     edits: WITHOUT_GROUP,
   },
   {
-    name: 'lives of a vary group are compared by their fences',
+    name: 'lives of a group are distinguished by the order of their fences',
     edits: BY_FENCE,
   },
   drop(
@@ -172,38 +175,38 @@ export const MUTATIONS: readonly Mutation[] = [
     'text(softenedAt)',
   ),
   drop(
-    'the fence of a lease depends on the clock alone',
+    'a fence is taken from the clock alone',
     RECORDS,
     'const fence = held ? newest : Math.max(this.#micros(), newest + 1)',
     'const fence = held ? newest : this.#micros()',
   ),
   drop(
-    'a mark with a future time counts',
+    'a marker from the future counts',
     RECORDS,
     'moment !== undefined && now >= moment.set ?',
     'moment !== undefined && now + moment.set > 0 ?',
   ),
   drop(
-    'an entry with a future time is used',
+    'an entry from the future is used',
     RECORDS,
     '(now < life.made || (isOutdated',
     '(now + life.made < 0 || (isOutdated',
   ),
   drop(
-    'a lock with a future grant time is kept',
+    'a lock from the future is left as it is',
     LOCKS,
     'if (now < lock.set) extend(',
     'if (now + lock.set < 0) extend(',
   ),
   drop(
-    'a forked purge log is treated as the same log',
+    'a forked purge history is not detected',
     PURGES,
-    // Either rule alone notices it: the first entry that is new, and the run of the server.
+    // Either check alone notices the loss: the first new event, and the run of the server.
     'const isForked = isBehind || isUnknown',
     'const isForked = positionOf(meta.last) < at',
   ),
   drop(
-    'a forked and trimmed purge log is treated as the same log',
+    'a forked purge history that was trimmed afterwards is not detected',
     PURGES,
     'const isForked = isBehind || isUnknown',
     'const isForked = isBehind && at > 0',
@@ -215,7 +218,7 @@ export const MUTATIONS: readonly Mutation[] = [
     'Promise.resolve(meta)',
   ),
   drop(
-    'a value whose key was purged replaces an error',
+    'an older value is served for an error, also if its key was purged',
     VALIDITY,
     ' || rt.l1.wasPurgedSince(key, since)',
   ),
@@ -231,53 +234,53 @@ export const MUTATIONS: readonly Mutation[] = [
     'void [ending, token]',
   ),
   drop(
-    'waiters do not look again when the lease ends',
+    'no waiter looks up again when the lease ends',
     WAIT,
     "() => resolve('lease-end')",
     '() => {}',
   ),
   drop(
-    'a delivered entry counts as new',
+    'a delivered entry counts as made at the time of its use',
     AWAITED,
     'freshForMs: duration(freshMs - ageMs)',
     'freshForMs: duration(freshMs * 20 - ageMs)',
   ),
   drop(
-    'a plain read ignores purges of the vary group',
+    'a plain read is used without a check of the purges of its group',
     READ_FIRST,
     READ_OF_GROUP,
     'Buffer.isBuffer(group) || Buffer.isBuffer(variants)',
   ),
   drop(
-    'a plain read returns a stale entry as fresh',
+    'a plain read is used also if the entry is stale',
     READ_FIRST,
     'fence === 0 || !(serverNow < fresh)',
     'Number.isNaN(serverNow + fresh)',
   ),
   drop(
-    'the time of the server is read only once',
+    "the server's time is read once, and never again",
     'redis/src/connection/turn.ts',
     'turns.delete(stream)',
   ),
   drop(
-    'a repeated grant message counts as a second grant',
+    'a lock that is announced twice counts as another lock, and is given back',
     CONTENDER,
     'if (grant.token === this.#held?.token) return',
   ),
   drop(
-    'a holder uses its lock for three times its lease',
+    'a holder trusts its lock for three times its lease',
     'locks/src/lease.ts',
     'forMs - driftMs(forMs) - (this.#backend.clock.now() - from)',
     '3 * forMs - (this.#backend.clock.now() - from)',
   ),
   drop(
-    'a holder keeps its lock after a refused renewal',
+    'a lock continues after a refused renewal',
     'locks/src/create-lease.ts',
     'lost: () => lease.revoke(NOT_OURS),',
     'lost: () => renewed(clock.now()),',
   ),
   drop(
-    'the result of a job is accepted without its token',
+    'the end of a job is accepted without a check of its token',
     JOBS,
     "const isOurs = token !== '' && record?.token === token && isFence(record, fence)",
     'const isOurs = token.length + fence.length > 0 && record !== undefined',
@@ -289,13 +292,13 @@ export const MUTATIONS: readonly Mutation[] = [
     'if (record.frame !== undefined && now % 2 === 0) {',
   ),
   drop(
-    'a job begins during the lease of another attempt',
+    'a job begins inside the lease of another attempt',
     JOBS,
     "if (record.state === 'running' && now < record.until) {",
     "if (record.state === 'running' && now < record.until - 200) {",
   ),
   {
-    name: 'a job continues after its lease has expired',
+    name: 'work continues after its lease has run out',
     edits: [
       {
         file: 'core/src/idempotency/running.ts',

@@ -1,8 +1,8 @@
-// What the app says of what is stored, when it is asked whether that is still so.
+// Mutations of revalidation: how the cache uses a 304 of the app.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
-/** The whole is sent in the place of a 304, and a layer in front of the cache sets a cookie. */
+/** The full response replaces a 304, and a layer in front of the cache sets a cookie. */
 const COOKIES_IN_FRONT: readonly Edit[] = [
   {
     file: SOURCE.layer,
@@ -31,16 +31,21 @@ export const ASKING: readonly Mutation[] = [
     ],
   },
   {
-    name: 'a cookie of a layer in front is missed on a response that replaces a 304',
+    name: 'a cookie set in front of the cache is missed when the stored entry replaces a 304',
     edits: COOKIES_IN_FRONT,
   },
   drop(
-    'directives of a 304 against sharing are ignored',
+    'fields of a 304 that forbid sharing are ignored',
     SOURCE.run,
     JUDGED,
     'judgeHead(about ? { ...meant, headers: about.stored.headers } : meant, request,',
   ),
-  drop('a 304 without a condition is stored', SOURCE.statuses, '  206, 304, 401,', '  206, 401,'),
+  drop(
+    'a 304 to a request without a condition is stored',
+    SOURCE.statuses,
+    '  206, 304, 401,',
+    '  206, 401,',
+  ),
   drop(
     'a 304 counts as a revalidation although the cache sent no condition',
     SOURCE.validate,
@@ -58,7 +63,7 @@ export const ASKING: readonly Mutation[] = [
     'if (!isAbout(headers, head.headers)) return undefined',
   ),
   drop(
-    'the Vary of a 304 replaces the stored Vary',
+    'the Vary of a 304 replaces the stored one',
     'core/src/http/freshen.ts',
     'varyNames([...stored, ...said])',
     'varyNames(said)',
@@ -70,7 +75,7 @@ export const ASKING: readonly Mutation[] = [
     'const updated = { ...this.#entryOf(verdict, meant, stored.body, NONE), fields: toFields(meant.headers) }',
   ),
   {
-    name: 'a 304 that is written without Koa reaches a client without a condition',
+    name: 'a 304 that is written past Koa reaches a client without a condition',
     edits: [
       {
         file: 'koa/src/koa-run.ts',
@@ -81,7 +86,7 @@ export const ASKING: readonly Mutation[] = [
     framework: 'koa3',
   },
   drop(
-    'layers in front of the cache see its own conditions',
+    "layers in front of the cache see the cache's conditions",
     'node-http/src/node-exchange.ts',
     '      then()\n',
   ),

@@ -1,4 +1,4 @@
-// Who takes part, what is in the key, and for whom an answer was chosen.
+// Mutations of admission, of the key, and of the choice of a variant.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
@@ -11,7 +11,7 @@ const SAME_SELECTION: Edit = {
 export const KEYING: readonly Mutation[] = [
   drop('Vary: * is ignored', SOURCE.vary, "if (name === '*' || !FIELD_NAME", 'if (!FIELD_NAME'),
   drop(
-    'only the first line of Vary is read',
+    'only the first line of Vary is parsed',
     SOURCE.vary,
     "headerValues(headers, 'vary'))",
     "headerValues(headers, 'vary').slice(0, 1))",
@@ -24,13 +24,13 @@ export const KEYING: readonly Mutation[] = [
     'if (!isWelcome(wish,',
   ),
   drop(
-    'an entry of another Vary selection replaces an error',
+    'an entry of another Vary selection is served for an error',
     SOURCE.respond,
     '|| !sameSelection(entry.vary, request.headers)',
     '',
   ),
   {
-    name: 'Vary: Cookie and Vary: Authorization are stored, and the selection is not compared',
+    name: 'responses with Vary: Cookie or Authorization are stored, and the selection is not compared',
     edits: [
       SAME_SELECTION,
       {
@@ -46,26 +46,21 @@ export const KEYING: readonly Mutation[] = [
     ],
   },
   drop(
-    'requests with Authorization are cached',
+    'requests with Authorization do not bypass',
     SOURCE.admit,
     "if (headers.authorization !== undefined) return 'authorization'",
   ),
+  drop('a client certificate is ignored', SOURCE.admit, 'hasClientCertificate === true', 'false'),
+  drop('a login of the connection is ignored', SOURCE.admit, 'hasLogin === true', 'false'),
   drop(
-    'a client certificate is not noticed',
-    SOURCE.admit,
-    'hasClientCertificate === true',
-    'false',
-  ),
-  drop('a login of the connection is not noticed', SOURCE.admit, 'hasLogin === true', 'false'),
-  drop(
-    'an HTTP/2 body without a length field is not noticed',
+    'an HTTP/2 body without a framing field is ignored',
     SOURCE.admit,
     'hasBody === true || framesBody(headers)',
     'framesBody(headers)',
   ),
-  drop('a body with a length field is not noticed', SOURCE.admit, ' || framesBody(headers)'),
+  drop('a body with a framing field is ignored', SOURCE.admit, ' || framesBody(headers)'),
   drop(
-    'requests with Cookie are cached',
+    'requests with Cookie do not bypass',
     SOURCE.admit,
     "=== '' ? undefined : 'cookie'",
     '=== null ? undefined : undefined',
@@ -89,14 +84,14 @@ export const KEYING: readonly Mutation[] = [
     'union([], learnedVary)',
   ),
   drop(
-    'parts of the key are joined without their lengths',
+    'parts of the key have no separators',
     SOURCE.key,
     // biome-ignore lint/suspicious/noTemplateCurlyInString: text of a source
     'return `${text.length}:${text}`',
     'return text',
   ),
   drop(
-    'special characters from callers are not escaped in the key',
+    'special characters of callers are not escaped in the key',
     'core/src/ports/key.ts',
     '.test(text) ?',
     '.test("") ?',
@@ -115,30 +110,30 @@ export const KEYING: readonly Mutation[] = [
     'named.sort((a, b) => (a.text < b.text ? -1 : 1))',
   ),
   drop(
-    'a response in progress is streamed to another Vary selection',
+    'a streamed response is sent to another Vary selection',
     SOURCE.handle,
     'if (!sameSelection(entry.vary, exchange.request.headers)) {',
     'if (entry.vary === undefined) {',
   ),
   drop(
-    'a compressed body without Vary is shared with all clients',
+    'a coded body without Vary is shared with all requests',
     SOURCE.storable,
     "return [...vary, 'accept-encoding'].sort()",
     'return vary',
   ),
   drop(
-    'requests with credentials in other fields than Authorization are cached',
+    'requests with credentials in fields other than Authorization do not bypass',
     SOURCE.admit,
     "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
   ),
   drop(
-    'one term for credential fields is missing',
+    'a field name for a credential is missing',
     'core/src/cache/credential-fields.ts',
     'entitlement|tenant|consumer',
     'entitlement|consumer',
   ),
   drop(
-    'the host as the client spells it is not in the key',
+    'the host is in the key without its original spelling',
     SOURCE.key,
     'hostPart(request) + claimsPart(request)',
     'claimsPart(request)',
@@ -151,7 +146,7 @@ export const KEYING: readonly Mutation[] = [
   ),
   drop('a query with a second ? is sorted', SOURCE.key, " || raw.includes('?')"),
   drop(
-    "a client's claim about the host is not in the key",
+    'fields in which a client claims a host are not in the key',
     SOURCE.key,
     'claimsPart(request) + rewrittenPart(request)',
     'rewrittenPart(request)',

@@ -1,4 +1,4 @@
-// What may be stored, and given to those who wait.
+// Mutations of storing responses, and of sharing them with waiters.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
@@ -22,7 +22,7 @@ export const STORING: readonly Mutation[] = [
     ],
   },
   drop(
-    'a cookie that a layer in front sets with the response head is missed (node-http)',
+    'a cookie that a layer in front sets while the head is written is missed (node-http)',
     SOURCE.layer,
     '|| !shared',
     '|| (!shared && false)',
@@ -34,7 +34,7 @@ export const STORING: readonly Mutation[] = [
     "how === 'sent' && setsCookie(res) && false",
   ),
   drop(
-    'headers in the arguments of writeHead are not read',
+    'headers in the arguments of writeHead are ignored',
     'node-http/src/response/write-head.ts',
     'for (const [name, values] of given) fields.set(name, values)',
     'void given',
@@ -48,7 +48,7 @@ export const STORING: readonly Mutation[] = [
     "if (parseCacheControl(pragma).noCache) return 'no-cache'",
   ),
   drop(
-    'directives are recognised only in lower case',
+    'directives are recognised in lower case only',
     SOURCE.control,
     'name.toLowerCase()',
     'name',
@@ -60,7 +60,7 @@ export const STORING: readonly Mutation[] = [
     'if (flag !== undefined && value === undefined) read',
   ),
   drop(
-    'only the first line of Cache-Control is read',
+    'only the first line of Cache-Control is parsed',
     SOURCE.control,
     'of values) {',
     'of values.slice(0, 1)) {',
@@ -78,19 +78,19 @@ export const STORING: readonly Mutation[] = [
     'void NEVER_STORED',
   ),
   drop(
-    'responses without freshness information are stored',
+    'a response without freshness is stored',
     SOURCE.storable,
     'lifetimeMs(head.status, explicit, ageMs, config)',
     'lifetimeMs(head.status, explicit, ageMs, config) ?? 5_000',
   ),
   drop(
-    'header fields of layers in front of the cache are stored',
+    'fields of layers in front of the cache are stored',
     'node-http/src/response/header-fields.ts',
     'return before.length === now.length && before.every((value, i) => value === now[i])',
     'return before.length === now.length && before.length === 0',
   ),
   {
-    name: 'waiters get a response that may not be shared',
+    name: 'waiters get a response that is not shareable',
     edits: [
       {
         file: SOURCE.run,
@@ -109,13 +109,13 @@ export const STORING: readonly Mutation[] = [
     ],
   },
   drop(
-    'a leader whose client leaves makes its waiters fail',
+    'a leader whose client leaves fails its waiters',
     SOURCE.handle,
     'isGone() && mayComeFromDeparture(result)',
     'false && mayComeFromDeparture(result)',
   ),
   drop(
-    'an empty body is stored if the body is cut for the leader',
+    'a body that is cut for the leader is not stored',
     SOURCE.layer,
     '!this.#collect(args, whole)',
     "!(this.#head.cut === undefined ? this.#collect(args, whole) : this.#collect(['']))",
@@ -127,7 +127,7 @@ export const STORING: readonly Mutation[] = [
     'stored: instead, args: headInstead(res, instead, outer),',
   ),
   drop(
-    'targeted fields (RFC 9213) are ignored',
+    'Stampede-Cache-Control is ignored',
     'core/src/http/targeted-fields.ts',
     'of targets) {',
     'of targets.slice(targets.length)) {',
