@@ -60,8 +60,8 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'the Vary of a 304 takes the place of what is stored',
     'core/src/http/freshen.ts',
-    'varyNames([...stored, ...said])',
-    'varyNames(said)',
+    'varyNames([...stored, ...received])',
+    'varyNames(received)',
   ),
   drop(
     'fields of one request are stored with what a 304 says',

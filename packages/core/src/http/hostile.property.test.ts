@@ -354,8 +354,8 @@ describe('Idempotency-Key', () => {
 const PROBLEMS: readonly string[] = [
   'The key is empty.',
   'The key is longer than 255 characters.',
-  'The quoted key is no string with parameters (RFC 9651, section 3.3.3).',
-  'A key without quotes is visible ASCII without quote, comma, semicolon, backslash.',
+  'The quoted key is not a valid string (RFC 9651, section 3.3.3).',
+  'A key without quotes must be visible ASCII without quote, comma, semicolon or backslash.',
 ]
 
 describe('a range', () => {
