@@ -212,7 +212,7 @@ describe('a body', () => {
   it('of which that function says nothing is an error', async () => {
     const request = await bench.route({ fingerprint: () => undefined })()
     expect(request.error).toMatchObject({
-      message: 'idempotency.fingerprint: it must return a value that JSON can say',
+      message: 'idempotency.fingerprint: it must return a value that JSON can represent',
     })
     const error = new Error('no total')
     expect((await bench.route({ fingerprint: () => fail(error) })()).error).toBe(error)
