@@ -75,7 +75,7 @@ type EventOfType<T extends keyof EventFields> = {
    * or method and URL.
    */
   readonly key: string
-  /** Name of the record in the store. For a variant it includes the variant's part. */
+  /** Name of the record in the store. For a variant, a NUL character and its part follow. */
   readonly internalKey: string
 } & EventFields[T]
 
@@ -83,7 +83,8 @@ type EventOfType<T extends keyof EventFields> = {
 export type StampedeEvent = { [T in keyof EventFields]: EventOfType<T> }[keyof EventFields]
 
 /**
- * How a request or job with an idempotency key ended. A fixed set, usable as a label of a metric.
+ * The outcome for a request or job with an idempotency key. The set of values is fixed, so it can
+ * be a label of a metric.
  */
 export type IdempotencyOutcome =
   | 'started'

@@ -3,7 +3,7 @@
 
 import { optionError } from './errors.ts'
 
-/** Longest duration of an option: 366 days, in ms. Sums with dates stay exact below it. */
+/** Longest duration of an option: 366 days, in ms. */
 export const LONGEST_MS: number = 366 * 24 * 3600 * 1000
 
 export type Bag = Readonly<Record<string, unknown>>

@@ -40,10 +40,10 @@ export interface StampedeOptions {
    */
   originConcurrency?: number
   /**
-   * `secret` is the key of the hashes of idempotency keys, scopes and requests. It prevents
-   * guessing them from stored hashes. `encryptionKeys` encrypt the stored responses. The first key
-   * encrypts new ones. Each is a string of at least 32 characters, the same in all processes.
-   * Default: none.
+   * Secrets for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes and requests,
+   * so that a reader of the store cannot guess them. `encryptionKeys` encrypt the stored responses.
+   * The first one encrypts new responses. Each secret is a string of at least 32 characters, the
+   * same in all processes. Default: none.
    */
   idempotency?: { secret?: string; encryptionKeys?: readonly string[] }
   /** A clock, for tests. */

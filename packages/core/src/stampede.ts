@@ -34,13 +34,13 @@ import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 
 /**
- * Counters since `createStampede`, except `unleased`, `l1`, `active` and `idempotency`: these are
- * current.
+ * Counters since `createStampede`. The fields `unleased`, `l1`, `active` and `idempotency` have
+ * current values.
  */
 export interface StampedeStats {
   /** Requests and calls served from memory (`l1`) or from the store (`l2`). */
   readonly hits: { readonly l1: number; readonly l2: number }
-  /** Runs of the origin: all, then those that ended as in the events of these names. */
+  /** Runs of the origin, counted by their events `fill.started`, `fill.committed` and so on. */
   readonly fills: {
     readonly started: number
     readonly committed: number
@@ -61,13 +61,13 @@ export interface StampedeStats {
   readonly staleServed: number
   /** Operations of the store that failed. */
   readonly storeFailures: number
-  /** Entries in the memory of this process, and their size. */
+  /** Entries in the memory of this process, and their size in bytes. */
   readonly l1: { readonly entries: number; readonly bytes: number }
   /** Keys that are being resolved, and leases of fills. */
   readonly active: { readonly flights: number; readonly leases: number }
   /**
-   * `running`: handlers that run under an idempotency key. `unstored`: attempts that ended while
-   * the store was unavailable.
+   * `running`: handlers that run under an idempotency key. `unstored`: attempts whose end is not
+   * stored yet, because the store was unavailable.
    */
   readonly idempotency: { readonly running: number; readonly unstored: number }
 }

@@ -11,7 +11,8 @@ export interface ParsedValue {
 
 /**
  * The parsed value of an entry from the store. Throws the error of `JSON.parse`. A value that is
- * not kept has no weak reference, because V8 would keep it until the next full garbage collection.
+ * not kept has no weak reference, because V8 would then keep the value until the next full garbage
+ * collection.
  */
 export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
   const read = { value: parseFrozen(body) }

@@ -1,4 +1,4 @@
-// Conditional requests of clients: whether the reply to one is a 304.
+// Conditional requests of clients: decides whether the reply is a 304.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'

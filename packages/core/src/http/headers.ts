@@ -43,7 +43,7 @@ export function someField(
 }
 
 const NOT_REPLAYED: ReadonlySet<string> = new Set([
-  // For one connection (RFC 9110 §7.6.1).
+  // Fields for one connection (RFC 9110 §7.6.1).
   'connection',
   'keep-alive',
   'te',
@@ -55,12 +55,12 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'content-length',
   'age',
   'cache-status',
-  // For this cache only.
+  // The field for this cache only.
   OWN_FIELD,
-  // For one caller.
+  // Fields for one caller.
   'set-cookie',
   'set-cookie2',
-  // For one request.
+  // Fields for one request.
   'x-request-id',
   'x-correlation-id',
   'traceparent',

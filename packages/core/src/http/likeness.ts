@@ -6,11 +6,11 @@ import type { RequestView } from '../ports/exchange.ts'
 
 /** Fields that are part of the key, or that do not change the response of a handler. */
 const EXCLUDED = new Set([
-  // Part of the key.
+  // Fields in the key.
   ...[':authority', 'host'],
-  // Hidden from the handler during a fill.
+  // Fields that the handler does not see during a fill.
   ...['if-modified-since', 'if-none-match', 'if-range', 'range'],
-  // About the connection.
+  // Fields about the connection.
   ...['connection', 'expect', 'keep-alive', 'proxy-connection', 'te', 'trailer'],
   ...['transfer-encoding', 'upgrade'],
 ])

@@ -1,6 +1,8 @@
 // The request methods that Node parses. Core does not import node:http, so it has its own list.
 
-/** The most common ones come first, because an error about a mistyped method suggests the first. */
+/**
+ * The common ones come first: an error suggests the first of the names nearest to a mistyped one.
+ */
 export const METHODS: readonly string[] = [
   ...['POST', 'PATCH', 'PUT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT', 'QUERY'],
   ...['ACL', 'BIND', 'CHECKOUT', 'COPY', 'LINK', 'LOCK', 'M-SEARCH', 'MERGE', 'MKACTIVITY'],

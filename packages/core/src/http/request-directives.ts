@@ -13,14 +13,14 @@ export interface RequestDirectives {
   readonly minFreshS: number | undefined
   /** Infinity if the directive has no number. */
   readonly maxStaleS: number | undefined
-  /** RFC 5861 §4. */
+  /** Value of `stale-if-error` (RFC 5861 §4). */
   readonly staleIfErrorS: number | undefined
 }
 
 /** A stored response at the moment at which it would be sent. */
 export interface Offer {
   readonly ageMs: number
-  /** Negative once stale. */
+  /** Remaining freshness. Negative if the response is stale. */
   readonly freshForMs: number
 }
 

@@ -1,8 +1,8 @@
 // Response statuses: those never stored, those that stale-if-error covers, and their phrases.
 
 /**
- * Statuses of a response to one caller, for one moment or of a part. A 304 has no response to
- * store.
+ * Statuses that are never stored. Such a response is for one caller, for one moment or for a part
+ * of the body. A 304 has no body to store.
  */
 export const NEVER_STORED: ReadonlySet<number> = new Set([
   206, 304, 401, 403, 407, 408, 421, 425, 429,

@@ -86,7 +86,7 @@ export interface PartOfBody {
   readonly fields: HeaderList
 }
 
-/** Called with the head of a response that core does not decide about. */
+/** Called with the head of a response that core does not capture. */
 export type HeadWatch = (head: CapturedHead, natives?: Natives) => void
 
 /** A second cache on the path of one request, nearer to the handler than the first. */
@@ -100,8 +100,8 @@ export interface InnerCache {
 
 /**
  * Called when the request reaches an inner cache, before the head. If it returns undefined, the
- * inner cache bypasses the request. If it returns fields, the inner cache handles the request, its
- * response is for this client only, and the fields are added to it.
+ * inner cache bypasses the request. If it returns fields, the inner cache handles the request, and
+ * the fields are added to the response. The outer cache shares that response with no other client.
  */
 export type OnInner = (inner: InnerCache) => HeaderList | undefined
 
@@ -125,7 +125,7 @@ export interface LiveSink {
   end(whole: boolean): void
 }
 
-/** Callbacks for a handler run that core does not decide about. None of them throws. */
+/** Callbacks for a run of the handler whose response core does not capture. None of them throws. */
 export interface RunWatch {
   /** Called once, before the head is sent or when the client left. */
   readonly onHead?: HeadWatch | undefined

@@ -75,7 +75,7 @@ export type Finish =
   | { readonly as: 'released'; readonly keepMs: number }
   | { readonly as: 'uncertain'; readonly keepMs: number }
 
-/** A completed `Finish` for a store in this process. */
+/** A completed `Finish` for a store in this process, which encodes the frame later. */
 export interface LazyFinish {
   readonly as: 'completed'
   readonly frame: LazyFrame
@@ -156,8 +156,8 @@ export interface IdempotencyStore {
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'>
   inspect(key: string): Promise<Inspection | undefined>
   /**
-   * Settles a record that is uncertain, lapsed or released, and each other one with `force`. The
-   * running attempt loses its lease, and the waiters are woken.
+   * Settles a record that is uncertain, lapsed or released. With `force`, settles a record in any
+   * state. A running attempt loses its lease, and the waiters are woken.
    */
   settle(key: string, settlement: Settlement, options: { force: boolean }): Promise<SettleReply>
   close(): Promise<void>

@@ -5,7 +5,7 @@ import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 
 export interface LockRequest {
-  /** 128 random bits for this request. Repeated while the lock is held, it gets the same lease. */
+  /** 128 random bits for this request. A repeated request with it gets the same lease. */
   readonly token: string
   readonly leaseMs: number
   /**

@@ -17,7 +17,7 @@ export interface Lifetimes {
   readonly staleWhileRevalidateMs: number
   /** RFC 5861 stale-if-error, after `freshMs`. */
   readonly staleIfErrorMs: number
-  /** How long after `freshMs` the entry is kept for revalidation, which a 304 can confirm. */
+  /** How long after `freshMs` the entry is kept, so that a 304 of the origin can confirm it. */
   readonly keepMs: number
   /** Physical TTL: when the store deletes the record. Covers all durations above. */
   readonly physicalMs: number
@@ -36,7 +36,7 @@ export interface StoredFrame {
   /** The fence of the commit. */
   readonly fence: string
   readonly ageMs: number
-  /** Negative once stale. */
+  /** Remaining freshness. Negative if the entry is stale. */
   readonly freshForMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
@@ -79,8 +79,8 @@ export interface LookupRequest {
 }
 
 /**
- * - `fresh`: the entry can be used. With a `grant`, which only `early` requests, the caller
- *   refreshes it.
+ * - `fresh`: the entry can be used. With `early`, the reply may have a `grant`. Then the caller
+ *   refreshes the entry.
  * - `stale`: the entry is in its stale-while-revalidate window. With a `grant`, the caller
  *   refreshes it.
  * - `leased`: the caller fills the key. `stored` is an entry past that window, for stale-if-error
@@ -145,7 +145,7 @@ export interface StoreHooks {
   onPurge(key: string, options: { soft: boolean }): void
   /** A process purged the entries of a subject. */
   onMark(mark: Mark): void
-  /** Wake-ups may have been lost, so each waiter looks up again. No purge was lost. */
+  /** Wake-ups may have been lost, so each waiter looks up again. Purges are still reported. */
   onGap(): void
   /**
    * Purges may have been lost, so core drops all copies. `floor` is the oldest known position: an
@@ -165,9 +165,7 @@ export interface StampedeStore {
   readonly locks: LockStore
   /** Records of idempotency keys on the same server and connections. */
   readonly idempotency: IdempotencyStore
-  /**
-   * The newest purge that this process knows. A fill that begins now is newer than all up to it.
-   */
+  /** The newest purge that this process knows. A fill that begins now is newer than it. */
   readonly position: Position
   /**
    * Moment on the runtime's clock at which this process last knew that it missed no purge. Copies

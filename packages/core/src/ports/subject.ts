@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 
 export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
 
-/** The subject of all entries, which entries therefore do not list. */
+/** The subject of all entries. Entries do not list it. */
 export const ALL = '*'
 
 const KINDS: Readonly<Record<string, SubjectKind>> = {
@@ -50,7 +50,7 @@ export function isRoute(subject: string): boolean {
 
 /**
  * The text, or its hash if it is long. A lone surrogate, as at the end of a truncated tag, becomes
- * U+FFFD. It cannot be encoded as UTF-8, so messages would have U+FFFD instead.
+ * U+FFFD. Messages are UTF-8 and would change it in the same way.
  */
 function bounded(text: string): string {
   if (text.length <= LONGEST_PLAIN) {

@@ -1,5 +1,5 @@
 // `collapse: 'stream'`: the waiters of a flight get the leader's response while the handler writes
-// it. It must be storable and not purged meanwhile. A waiter gets it from its first byte on.
+// it. The response must be storable and not purged meanwhile. A waiter gets all of it.
 
 import { holdFor, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'
@@ -43,7 +43,8 @@ export function liveSink(
       if (chunk.byteLength === 0) return true
       if (live === undefined || !live.body.write(chunk)) return false
       if (published || !live.body.joinable) return published
-      // Published with the first byte. Before it, waiters lose nothing if they look up again.
+      // The response is published with its first byte. Without one, waiters can still look up
+      // again.
       published = !lead.isLate && publish(live)
       if (!published) live = undefined
       return published

@@ -1,7 +1,6 @@
 // A body with several readers while the handler still writes it. It is a linked list of chunks: the
 // body references the first one for later readers, and each reader its next one. Once the body is
-// too large to store, it drops the first chunk, so that chunks which all readers have read are
-// freed.
+// too large to store, it drops its reference, so that chunks which all readers have read are freed.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { responseError } from '../errors.ts'
