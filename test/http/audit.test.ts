@@ -111,7 +111,7 @@ describe.each([
 ])('an audit on %s', (_, app) => {
   it('names a header that is in no key, once, and how to put it there', async () => {
     expect(await warningsOf(app, FREE, (read) => void read.header('X-Lang'))).toEqual([
-      "GET /page: its handler read the request header x-lang (vary: ['x-lang'], or Vary in the response), which is not in the key",
+      "GET /page: the handler read the request header x-lang, which is not in the key; use vary: ['x-lang'], or name it in Vary of the response",
     ])
   })
 

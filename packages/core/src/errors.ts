@@ -61,8 +61,10 @@ export function optionError(option: string, received: unknown, fix: string): Sta
  */
 export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency'): StampedeError {
   const fix =
-    user === 'createLocks' ? 'share the locks that it made' : 'make a store for each Stampede'
-  return optionError(`${user}.store`, 'a store in use', fix)
+    user === 'createLocks'
+      ? 'call createLocks once, and share its locks'
+      : 'create one store for each Stampede'
+  return optionError(`${user}.store`, 'a store that is already in use', fix)
 }
 
 /** The error for a reply of the store that this version cannot parse. */
@@ -105,14 +107,14 @@ export function valueError(where: string, problem: string): StampedeError {
 export function nothingBefore(where: string): StampedeError {
   return valueError(
     where,
-    'notModified() was called where there is nothing before; ask for context.previous first',
+    'notModified() was called without a previous value; check context.previous first',
   )
 }
 
 export function closedError(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_CLOSED',
-    'this Stampede was closed; create a new one, or close it after the last request',
+    'this Stampede is closed; create a new one, or call close() after the last request',
   )
 }
 
@@ -121,7 +123,7 @@ export function closedError(): StampedeError {
  * a `cause`, the circuit breaker is open and no command was sent.
  */
 export function storeUnavailable(store: string, operation: string, cause?: unknown): StampedeError {
-  const why = cause instanceof Error ? cause.message : 'circuit open'
+  const why = cause instanceof Error ? cause.message : 'not sent, because earlier commands failed'
   return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${why}`, {
     cause,
   })
@@ -131,7 +133,7 @@ export function storeUnavailable(store: string, operation: string, cause?: unkno
 export function originFailed(key: string, message: string, cause?: unknown): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_ORIGIN_FAILED',
-    `the origin of ${show(key)} failed: ${message}`,
+    `the factory of ${show(key)} failed in another call: ${message}; retry after failureBackoffMs`,
     { cause },
   )
 }
@@ -139,64 +141,73 @@ export function originFailed(key: string, message: string, cause?: unknown): Sta
 export function originTimeout(key: string, originTimeoutMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_ORIGIN_TIMEOUT',
-    `the origin of ${show(key)} did not finish within originTimeoutMs (${originTimeoutMs})`,
+    `${show(key)} did not finish within originTimeoutMs (${originTimeoutMs}); raise it, or make the run faster`,
   )
 }
 
 export function waitTimeout(key: string, waitMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_WAIT_TIMEOUT',
-    `${show(key)} was still being filled elsewhere after waitMs (${waitMs})`,
+    `${show(key)} was still being filled elsewhere after waitMs (${waitMs}); retry, or raise waitMs`,
   )
 }
 
 export function noPlace(key: string, waitMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_WAIT_TIMEOUT',
-    `no run of the origin could be begun for ${show(key)} within waitMs (${waitMs}): as many as originConcurrency allows are under way`,
+    `the factory of ${show(key)} could not start within waitMs (${waitMs}), because all concurrency slots are taken; retry, or raise originConcurrency`,
   )
 }
 
 /** The abort reason of an attempt's `signal`: its result will not be stored. */
 export function leaseLost(why: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_LEASE_LOST', `the lease of this attempt is lost: ${why}`)
+  return new StampedeError(
+    'ERR_STAMPEDE_LEASE_LOST',
+    `this attempt lost its lease: ${why}; stop, because its result will not be stored`,
+  )
 }
 
 export function attemptOver(step: string): StampedeError {
-  return leaseLost(`step ${show(step)} was not kept, since another attempt has taken over`)
+  return leaseLost(`step ${show(step)} was not stored, because another attempt has taken over`)
 }
 
 /** The error for a body that other code read before idempotency(), without a parsed value left. */
 export function bodyUnseen(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_BODY_UNSEEN',
-    'idempotency: the request has a body that cannot be seen here, so two different requests would look the same; ' +
-      'mount idempotency() before what reads the body, or after a parser that leaves it in req.body ' +
-      '(ctx.request.body), or use the fingerprint option',
+    'idempotency: another layer has read the body, so two different requests would look equal; ' +
+      'mount idempotency() before that layer, or after a parser that sets req.body (ctx.request.body), ' +
+      'or use the fingerprint option',
   )
 }
 
 /** The error of `stampede.idempotent` for a key that was used before with another input. */
 export function keyReused(key: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_KEY_REUSED', `${show(key)} was used with another input`)
+  return new StampedeError(
+    'ERR_STAMPEDE_KEY_REUSED',
+    `${show(key)} was used with another input; use another key`,
+  )
 }
 
 export function inProgress(key: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_IN_PROGRESS', `${show(key)} is still being run elsewhere`)
+  return new StampedeError(
+    'ERR_STAMPEDE_IN_PROGRESS',
+    `${show(key)} is running elsewhere; retry later, or pass onBusy: 'wait'`,
+  )
 }
 
 export function outcomeUncertain(key: string): StampedeError {
   const fix = 'settle it with stampede.idempotency.resolve() or release()'
   return new StampedeError(
     'ERR_STAMPEDE_UNCERTAIN',
-    `nobody knows whether ${show(key)} was done; ${fix}`,
+    `it is not known whether ${show(key)} was done; ${fix}`,
   )
 }
 
 export function notRetained(key: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_NOT_RETAINED',
-    `${show(key)} was done; its result was not kept, or cannot be read here`,
+    `${show(key)} was done before, but its result was not kept or cannot be read; it does not run again`,
   )
 }
 
@@ -206,7 +217,7 @@ export function messageOf(error: unknown): string {
     const { message } = Object(error)
     return (typeof message === 'string' ? message : String(error)).slice(0, 500)
   } catch {
-    return 'something without a message was thrown'
+    return 'a value without a message was thrown'
   }
 }
 

@@ -63,7 +63,7 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'fill.abandoned': 'the client of the leader left; the next waiter runs the handler',
   'failure.shared': 'a caller gets the failure of another run',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
-  'idempotency.finished': 'an attempt ends; `late` means that the store does not have its end yet',
+  'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
   'bus.gap': 'purges may have been missed, so all copies in memory are dropped; `key` is empty',
   'store.failed': 'an operation of the store fails; `key` is empty if the connection failed',
 }
@@ -140,20 +140,25 @@ export class Events {
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
-    if (this.#channel.hasSubscribers || this.#listeners.size > 0) {
-      this.emit({ type: 'entry.hit', key, tier, stale })
-    }
+    if (this.#isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
   }
 
   /** `name`: the key as the user wrote it, if the internal key is a hash. */
   emit(emitted: Emitted, name?: string): void {
     this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
-    if (!this.#channel.hasSubscribers && this.#listeners.size === 0) return
+    if (!this.#isHeard(emitted.type)) return
     const event = published(emitted, name)
     this.#channel.publish(event)
     for (const type of [event.type, '*']) {
       for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
     }
+  }
+
+  /** Whether a listener gets the event. Otherwise none is created, which is faster in a burst. */
+  #isHeard(type: StampedeEventType): boolean {
+    if (this.#channel.hasSubscribers) return true
+    const listeners = this.#listeners
+    return listeners.size > 0 && (listeners.has(type) || listeners.has('*'))
   }
 
   /** Returns the function that removes the listener. */

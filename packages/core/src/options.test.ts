@@ -104,7 +104,7 @@ describe('a number', () => {
     const fraction = { ...rule, min: 0, max: 0.5, fraction: true }
     expect(number(undefined, fraction)('f.n', 0.25)).toBe(0.25)
     expect(refusal(() => number(undefined, fraction)('f.n', 0.51))).toContain(
-      'use a number from 0 to 0.5, times apples',
+      'use a number from 0 to 0.5, as a multiple of apples',
     )
   })
 })

@@ -60,7 +60,7 @@ export function number<T>(fallback: T, rule: NumberRule): Reader<number | T> {
   const { min, max, unit, fraction = false } = rule
   const range = `from ${min} to ${max}`
   const fix = fraction
-    ? `use a number ${range}, times ${unit}`
+    ? `use a number ${range}, as a multiple of ${unit}`
     : `use a whole number of ${unit} ${range}`
   return (where, value) => {
     if (value === undefined) return fallback

@@ -78,7 +78,7 @@ function subjectOf(
       return routeSubject(readRoute(bag.route))
     case 'all':
       if (bag.all === true) return ALL
-      throw optionError(`${WHERE}.all`, bag.all, 'say { all: true } to purge everything')
+      throw optionError(`${WHERE}.all`, bag.all, 'use { all: true } to purge everything')
   }
 }
 
@@ -88,14 +88,14 @@ function readPath(value: unknown): string {
   throw optionError(
     `${WHERE}.path`,
     path,
-    "give the path alone, from its first / and without a query: '/products/42'",
+    "pass the path only, from its first / and without a query: '/products/42'",
   )
 }
 
 function readHost(value: unknown): string {
   const host = text('host', value)
   if (!host.includes('/')) return host
-  throw optionError(`${WHERE}.host`, host, `give the host alone: ${EXAMPLES.host}`)
+  throw optionError(`${WHERE}.host`, host, `pass the host only: ${EXAMPLES.host}`)
 }
 
 function readRoute(value: unknown): string {
@@ -107,8 +107,8 @@ function readRoute(value: unknown): string {
 
 function text(name: keyof typeof EXAMPLES, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value
-  const fix = `use a string that is not empty: ${EXAMPLES[name]}`
-  const each = Array.isArray(value) ? '; of several, purge each' : ''
+  const fix = `use a non-empty string: ${EXAMPLES[name]}`
+  const each = Array.isArray(value) ? '; to purge several, call purge for each' : ''
   throw optionError(`${WHERE}.${name}`, value, `${fix}${each}`)
 }
 
@@ -120,17 +120,16 @@ const EXAMPLES = {
   route: "{ route: '/products/:id' }",
 }
 
-const SOFT_IS_AN_OPTION =
-  'it is an option, not a part of what to purge: purge({ tag }, { soft: true })'
+const SOFT_IS_AN_OPTION = 'soft is an option, not a target: purge({ tag }, { soft: true })'
 
 function targetError(target: unknown): Error {
   const { tag, path, route, key, host } = EXAMPLES
   const names = typeof target === 'object' && target !== null ? namesIn(target) : undefined
-  const named = names === undefined ? '' : `it names ${names.join(' and ') || 'nothing'}; `
+  const named = names === undefined ? '' : `it has ${names.join(' and ') || 'no target'}; `
   const fix =
     names?.includes('host') && !names.includes('path')
-      ? `a host goes with a path: ${host}`
-      : `name one thing: ${[tag, path, route, key].join(', ')} or { all: true }`
+      ? `a host needs a path: ${host}`
+      : `pass exactly one target: ${[tag, path, route, key].join(', ')} or { all: true }`
   return optionError(WHERE, target, named + fix)
 }
 

@@ -109,7 +109,7 @@ function secretError(where: string): Error {
   return optionError(
     where,
     HIDDEN,
-    "give { secret: '…', encryptionKeys: ['…'] } with 32 characters or more each, such as of `openssl rand -hex 32`",
+    "pass { secret: '…', encryptionKeys: ['…'] }, each with 32 characters or more, for example from `openssl rand -hex 32`",
   )
 }
 

@@ -134,7 +134,9 @@ describe('callbacks', () => {
       'HTTP/1.1 500 Internal Server Error',
       0,
     ])
-    expect(String(warned.mock.calls[0]?.[0])).toContain('stampedeCache.key: threw: no key')
+    expect(String(warned.mock.calls[0]?.[0])).toContain(
+      'stampedeCache.key: the function threw: no key',
+    )
   })
 })
 

@@ -186,7 +186,7 @@ describe('the bypass option', () => {
     )
     const late = (async () => false) as unknown as () => boolean
     expect(() => judge(view(), { bypass: late })).toThrow(
-      'stampedeCache.bypass: returned a promise',
+      'stampedeCache.bypass: the function returned a promise',
     )
   })
 })

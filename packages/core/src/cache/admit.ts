@@ -131,10 +131,10 @@ function optionReason<Native>(
   try {
     answer = config.bypass(native)
   } catch (cause) {
-    throw callbackError('bypass', 'threw', cause)
+    throw callbackError('bypass', 'the function threw', cause)
   }
   // An async function would bypass everything, and nobody would notice.
   if (answer instanceof Promise)
-    throw callbackError('bypass', 'returned a promise; return a boolean')
+    throw callbackError('bypass', 'the function returned a promise; return a boolean')
   return answer ? 'option' : undefined
 }

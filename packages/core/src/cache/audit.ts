@@ -32,18 +32,20 @@ export function unkeyedReads(
   })
   const cookies = [...reads.cookies].filter((name) => !keyedCookies.includes(name))
   return [
-    ...headers.map((name) => `the request header ${name} (${wayOf(name)})`),
+    ...headers.map((name) => `the request header ${name}, which is not in the key; ${wayOf(name)}`),
     ...(inVary('cookie') ? [] : cookies).map(
-      (name) => `the cookie ${name} (cookies: { key: ['${name}'] })`,
+      (name) => `the cookie ${name}, which is not in the key; use cookies: { key: ['${name}'] }`,
     ),
-    ...unkeyedParameters(reads, config).map((name) => `the query parameter ${name} (query)`),
+    ...unkeyedParameters(reads, config).map(
+      (name) => `the query parameter ${name}, which is not in the key; change the query option`,
+    ),
   ]
 }
 
 function wayOf(name: string): string {
   return name === 'cookie'
-    ? 'cookies: { key: [names] }'
-    : `vary: ['${name}'], or Vary in the response`
+    ? 'use cookies: { key: [names] }'
+    : `use vary: ['${name}'], or name it in Vary of the response`
 }
 
 function unkeyedParameters(reads: ReadLog, { key, query }: CacheConfig<never>): readonly string[] {
@@ -62,7 +64,7 @@ const told = new Set<string>()
 function tell(path: string, reads: ReadLog, config: CacheConfig<never>, head: CapturedHead): void {
   try {
     for (const read of unkeyedReads(reads, config, head)) {
-      const text = `GET ${path}: its handler read ${read}, which is not in the key`
+      const text = `GET ${path}: the handler read ${read}`
       if (told.has(text) || told.size >= TOLD_AT_MOST) continue
       told.add(text)
       process.emitWarning(text, { type: 'StampedeAuditWarning', code: 'STAMPEDE_AUDIT' })

@@ -197,7 +197,7 @@ describe('earlyRefresh', () => {
 
   it.each([-1, 100.1, Number.NaN, '1', true, null])('may not be %o', (earlyRefresh) => {
     expect(refusal({ earlyRefresh })).toMatch(
-      /^stampedeCache\.earlyRefresh: .+; use a number from 0 to 100, times how long a run takes$/,
+      /^stampedeCache\.earlyRefresh: .+; use a number from 0 to 100, as a multiple of the duration of a run$/,
     )
   })
 })
@@ -207,7 +207,7 @@ describe('jitter', () => {
 
   it.each([-0.1, 0.51, 1, 10, Number.NaN, '0.1', null])('may not be %o', (jitter) => {
     expect(refusal({ jitter })).toMatch(
-      /^stampedeCache\.jitter: .+; use a number from 0 to 0\.5, times the lifetime$/,
+      /^stampedeCache\.jitter: .+; use a number from 0 to 0\.5, as a multiple of the lifetime$/,
     )
   })
 })
@@ -353,7 +353,7 @@ describe('statuses', () => {
 
   it.each([206, 304, 401, 403, 407, 408, 421, 425, 429])('may not be %d', (status) => {
     expect(refusal({ statuses: [status] })).toBe(
-      `stampedeCache.statuses[0]: received ${status}; it is never stored; leave it out`,
+      `stampedeCache.statuses[0]: received ${status}; this status is never stored; leave it out`,
     )
   })
 })

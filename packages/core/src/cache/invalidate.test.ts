@@ -363,7 +363,7 @@ describe('an unsafe request', () => {
       expect(await get(cache)).toBe('app')
     }
     expect(warn.mock.calls.map(([text]) => text)).toEqual([
-      'stampedeCache.invalidateOn.tags: threw: no product (no tag was purged)',
+      'stampedeCache.invalidateOn.tags: the function threw: no product; no tag was purged',
     ])
     warn.mockRestore()
   })

@@ -387,7 +387,7 @@ describe('callbacks', () => {
         expect(() => key('/', { [option]: callback })).toThrow(
           expect.objectContaining({
             code: 'ERR_STAMPEDE_OPTION',
-            message: expect.stringMatching(`^stampedeCache.${option}: returned `),
+            message: expect.stringMatching(`^stampedeCache.${option}: the function returned `),
           }),
         )
       }

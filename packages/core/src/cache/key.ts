@@ -223,10 +223,13 @@ function ask<Native>(
   try {
     answer = callback(native)
   } catch (cause) {
-    throw callbackError(option, 'threw', cause)
+    throw callbackError(option, 'the function threw', cause)
   }
   if (typeof answer === 'string') return answer
-  throw callbackError(option, `returned ${show(answer)}; return a string for every request it sees`)
+  throw callbackError(
+    option,
+    `the function returned ${show(answer)}; return a string for every request`,
+  )
 }
 
 /** The key of a route whose `key` option returned `text`, when nothing else is in its key. */

@@ -69,7 +69,8 @@ export function readStatuses(where: string, value: unknown): ReadonlySet<number>
     const at = `${where}[${i}]`
     if (!Number.isInteger(status) || status < 200 || status > 499)
       throw optionError(at, status, fix)
-    if (NEVER_STORED.has(status)) throw optionError(at, status, 'it is never stored; leave it out')
+    if (NEVER_STORED.has(status))
+      throw optionError(at, status, 'this status is never stored; leave it out')
   }
   return new Set(value)
 }

@@ -60,13 +60,13 @@ function failureOf(
     case 'failure':
       return { why: result.failure.message, error: result.error, dropped }
     case 'abandoned':
-      return { why: 'the body ended before it was whole', dropped }
+      return { why: 'the body ended before it was complete', dropped }
     case 'pass': {
       const isGone = head?.status === 404 || head?.status === 410
       if (isGone || result.reason === LEFT_TO_INNER.reason) return undefined
       const isStatus = result.reason === 'status' && head !== undefined
       const why = isStatus
-        ? `the origin answered ${head.status}`
+        ? `the status was ${head.status}`
         : `the response cannot be stored (${result.reason})`
       return { why, dropped }
     }

@@ -306,7 +306,7 @@ function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
 function refused(verdict: NotStorable, status: number): FillResult {
   const { reason } = verdict
   if (!verdict.failure) return { type: 'pass', reason, remember: isOfTheResource(reason, status) }
-  const failure = { status, message: `the origin answered ${status}` }
+  const failure = { status, message: `the status was ${status}` }
   return { type: 'failure', failure, error: undefined }
 }
 
@@ -325,6 +325,6 @@ function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): F
   if (status < 500) {
     return { type: 'pass', reason: 'status', remember: isOfTheResource('status', status) }
   }
-  const message = `the origin failed with status ${status}`
+  const message = `the handler failed with status ${status}`
   return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }

@@ -114,12 +114,12 @@ describe('the tags option', () => {
       () => {
         throw new Error('no product')
       },
-      /^stampedeCache\.tags: threw: no product \(the response was not stored\)$/,
+      /^stampedeCache\.tags: the function threw: no product; the response was not stored$/,
     ],
     ['returns no tags', () => 'a' as never, /^stampedeCache\.tags: received "a"; return up to 256/],
     ['returns nothing', () => undefined as never, /^stampedeCache\.tags: received undefined/],
-    ['returns an empty name', () => ['a', ''], /received an array of 2; .+; \[1\] is "" \(the/],
-    ['returns what is no name', () => [undefined] as never, /; \[0\] is undefined \(the/],
+    ['returns an empty name', () => ['a', ''], /received an array of 2; .+; \[1\] is ""; the/],
+    ['returns what is no name', () => [undefined] as never, /; \[0\] is undefined; the/],
     ['is async', (async () => ['a']) as never, /^stampedeCache\.tags: received .+; return up to/],
     [
       'is async and fails',

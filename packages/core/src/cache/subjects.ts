@@ -55,8 +55,9 @@ export function askForTags<Native>(
   } catch (cause) {
     if (told[option].has(config)) return undefined
     told[option].add(config)
-    const error = cause instanceof StampedeError ? cause : callbackError(where, 'threw', cause)
-    process.emitWarning(`${error.message} (${OUTCOMES[option]})`, {
+    const error =
+      cause instanceof StampedeError ? cause : callbackError(where, 'the function threw', cause)
+    process.emitWarning(`${error.message}; ${OUTCOMES[option]}`, {
       type: 'StampedeTagsWarning',
       code: 'STAMPEDE_TAGS',
       detail: String(cause instanceof Error ? cause.stack : cause),

@@ -132,14 +132,14 @@ describe('a compressed form', () => {
     [{ minBytes: -1 }, 'compress.minBytes'],
     [{ types: 'text' }, 'compress.types'],
     [{ types: ['text'] }, "name media types: ['text/*'"],
-    [{ codings: ['deflate'] }, "name codings: ['br', 'gzip']"],
+    [{ codings: ['deflate'] }, "use 'br', 'zstd' or 'gzip'"],
     [{ codings: [] }, 'compress.codings'],
     [{ types: [] }, 'compress.types'],
     [{ level: 9 }, 'level'],
     ['br', `stampedeCache.compress: received "br"; use true, or { codings: ['br'] }`],
     [['br'], "stampedeCache.compress: received an array of 1; use true, or { codings: ['br'] }"],
-    [{ codings: ['br', 'brotli'] }, 'stampedeCache.compress.codings[1]: received "brotli"; name'],
-    [{ codings: ['br', 'gzip', 'br'] }, 'codings[2]: received "br"; it is named before'],
+    [{ codings: ['br', 'brotli'] }, 'stampedeCache.compress.codings[1]: received "brotli"; use'],
+    [{ codings: ['br', 'gzip', 'br'] }, 'codings[2]: received "br"; this coding is listed twice'],
   ])('of %j is refused when the cache is created', (option, said) => {
     expect(() => readCompression('stampedeCache.compress', option)).toThrow(said)
   })

@@ -49,16 +49,16 @@ function readCodings(
   const names = readSome(where, value)
   for (const [i, name] of names.entries()) {
     if (name !== 'br' && name !== 'zstd' && name !== 'gzip')
-      throw optionError(`${where}[${i}]`, name, "name codings: ['br', 'gzip']")
+      throw optionError(`${where}[${i}]`, name, "use 'br', 'zstd' or 'gzip'")
     if (names.indexOf(name) < i)
-      throw optionError(`${where}[${i}]`, name, 'it is named before; name it once')
+      throw optionError(`${where}[${i}]`, name, 'this coding is listed twice; list it once')
   }
   const usable = available.filter((name) => names.includes(name))
   if (usable.length === 0) throw optionError(where, names.join(), NO_ZSTD)
   return (names as readonly Coding[]).filter((name) => usable.includes(name))
 }
 
-const NO_ZSTD = "zstd needs Node 22.15, or newer; name another besides: ['zstd', 'br']"
+const NO_ZSTD = "zstd needs Node 22.15 or newer; add another coding: ['zstd', 'br']"
 
 const TYPE = /^(?:[!#$&\-^_.+a-z0-9]+|\*)\/(?:\*\+)?(?:[!#$&\-^_.+a-z0-9]+|\*)$/i
 

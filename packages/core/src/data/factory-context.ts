@@ -72,5 +72,5 @@ export class FillContext<P> implements FactoryContext<P> {
 
 export function storedValue(held: HeldEntry): StoredValue {
   if (held.entry.type === 'value') return held.entry
-  throw valueError('getOrSet', 'a response was stored under a data key; purge it')
+  throw valueError('getOrSet', 'a response is stored under a data key; purge that key')
 }

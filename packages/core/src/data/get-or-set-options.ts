@@ -135,7 +135,7 @@ function isSame(a: Said, b: Said): boolean {
 function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
   if (typeof value === 'function') return value as Plan['ttlMs']
   if (value !== undefined) return lifetimeMs(where, value)
-  throw optionError(where, value, 'say how long the value is fresh: { ttlMs: 10_000 }')
+  throw optionError(where, value, 'pass how long the value is fresh: { ttlMs: 10_000 }')
 }
 
 /** The lifetime of one value. Throws what the function threw, or that it returned no duration. */

@@ -131,7 +131,7 @@ describe('a failure', () => {
     await settled()
     origin.run(0).reject(new Error('database down'))
     expect(await Promise.all(asked)).toEqual(Array(3).fill('database down'))
-    await expect(get()).rejects.toThrow('the origin of "k" failed: database down')
+    await expect(get()).rejects.toThrow('the factory of "k" failed in another call: database down')
     expect(origin.calls).toBe(1)
     await clock.advance(1_000)
     const next = get()
@@ -206,7 +206,7 @@ describe('a factory that does not end', () => {
       const all = [1, 2].map(() => get({ originTimeoutMs: 3_000 }).catch(code))
       await clock.advance(3_000)
       for (const each of all) {
-        expect(await each).toMatch(/^ERR_STAMPEDE_ORIGIN_TIMEOUT the origin of "k" did not finish/)
+        expect(await each).toMatch(/^ERR_STAMPEDE_ORIGIN_TIMEOUT "k" did not finish/)
       }
       if (how === 'ends late') origin.run(0).resolve('late')
       else origin.run(0).reject(new Error('late'))
@@ -359,7 +359,7 @@ describe('a factory that finds what was there unchanged', () => {
     if (why.includes('purged')) await stampede.purge({ all: true })
     await expect(get(({ notModified }) => notModified())).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_VALUE',
-      message: expect.stringContaining('nothing before'),
+      message: expect.stringContaining('without a previous value'),
     })
   })
 

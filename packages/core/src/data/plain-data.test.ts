@@ -15,12 +15,12 @@ describe('a value is refused, with the path to', () => {
     [{ tags: new Set() }, 'value.tags: a Set would become {}; use [...set]'],
     [new Map(), 'a Map would become {}'],
     [{ 'a b': new Money() }, 'value["a b"]: an instance of Money would lose its class'],
-    [[{ total: 1n }], 'value[0].total: a bigint has no form in JSON'],
-    [{ run: () => 1 }, 'value.run: a function has no form in JSON'],
-    [{ id: Symbol('s') }, 'value.id: a symbol has no form in JSON'],
+    [[{ total: 1n }], 'value[0].total: JSON cannot represent a bigint'],
+    [{ run: () => 1 }, 'value.run: JSON cannot represent a function'],
+    [{ id: Symbol('s') }, 'value.id: JSON cannot represent a symbol'],
     [{ bytes: new Uint8Array(1) }, 'value.bytes: bytes inside a value would become {}'],
-    [cycle, 'value.deep[0].again: a cycle'],
-    [undefined, 'undefined was returned, which JSON has no form for'],
+    [cycle, 'value.deep[0].again: JSON cannot represent a cycle'],
+    [undefined, 'undefined was returned, which JSON cannot represent'],
     [{ first: new Map(), second: new Set() }, 'value.first: a Map'],
   ])('what JSON would change: %o', (value, problem) => {
     expect(() => checkPlainData('k', value)).toThrow(

@@ -55,7 +55,10 @@ function lookClosely(where: string, root: unknown): void {
       const member: unknown = value[key]
       if (isPrimitive(member)) continue
       if (open.has(member))
-        throw valueError(where, `${pathOf({ value: member, key, parent: visit })}a cycle`)
+        throw valueError(
+          where,
+          `${pathOf({ value: member, key, parent: visit })}JSON cannot represent a cycle; leave it out`,
+        )
       visits.push({ value: member, key, parent: visit })
     }
   }
@@ -79,13 +82,13 @@ function isContainer(value: unknown): value is object {
 function problemOf(value: unknown): string | undefined {
   switch (typeof value) {
     case 'undefined':
-      return 'undefined was returned, which JSON has no form for; return null if there is nothing'
+      return 'undefined was returned, which JSON cannot represent; return null'
     case 'function':
-      return 'a function has no form in JSON; call it, or leave it out'
+      return 'JSON cannot represent a function; call it, or leave it out'
     case 'symbol':
-      return 'a symbol has no form in JSON; use a string'
+      return 'JSON cannot represent a symbol; use a string'
     case 'bigint':
-      return hasToJson(value) ? undefined : 'a bigint has no form in JSON; use a string'
+      return hasToJson(value) ? undefined : 'JSON cannot represent a bigint; use a string'
     case 'object':
       return isContainer(value) && !isPlain(value) ? instanceProblem(value) : undefined
   }

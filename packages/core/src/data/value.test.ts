@@ -42,13 +42,13 @@ describe('a value', () => {
   })
 
   it.each([
+    [undefined, 'undefined was returned, which JSON cannot represent; return null'],
     [
-      undefined,
-      'undefined was returned, which JSON has no form for; return null if there is nothing',
+      () => 1,
+      'a function was returned, which JSON cannot represent; call it, and return its result',
     ],
-    [() => 1, 'a function was returned, which JSON has no form for; call it, and return what it'],
-    [Symbol('s'), 'a symbol was returned, which JSON has no form for; return a string'],
-    [{ toJSON: () => undefined }, 'an object was returned whose toJSON() gives nothing that JSON'],
+    [Symbol('s'), 'a symbol was returned, which JSON cannot represent; return a string'],
+    [{ toJSON: () => undefined }, 'the toJSON() of the object returns a value that JSON cannot'],
     [1n, 'the value cannot be written as JSON'],
   ])('may not be %o', (value, problem) => {
     expect(() => encodeValue('k', value)).toThrow(

@@ -38,16 +38,16 @@ function bytesOf(text: string): Buffer {
 
 /** What `JSON.stringify` makes nothing of. */
 function formless(value: unknown): string {
-  const none = 'was returned, which JSON has no form for'
+  const none = 'was returned, which JSON cannot represent'
   switch (typeof value) {
     case 'undefined':
-      return `undefined ${none}; return null if there is nothing`
+      return `undefined ${none}; return null`
     case 'function':
-      return `a function ${none}; call it, and return what it gives`
+      return `a function ${none}; call it, and return its result`
     case 'symbol':
       return `a symbol ${none}; return a string`
     default:
-      return 'an object was returned whose toJSON() gives nothing that JSON has a form for; return plain data'
+      return 'the toJSON() of the object returns a value that JSON cannot represent; return plain data'
   }
 }
 

@@ -4,9 +4,15 @@
 
 import { parseFrozen } from './frozen-json.ts'
 
-/** The value wrapped in an object, because a weak reference cannot hold a number or a string. */
+/** The value in an object, because a weak reference cannot hold a number or a string. */
+interface Parsed {
+  readonly value: unknown
+  /** One promise for all callers, because a promise per caller would cost half of a hit. */
+  promise: Promise<unknown> | undefined
+}
+
 export interface ParsedValue {
-  deref(): { readonly value: unknown } | undefined
+  deref(): Parsed | undefined
 }
 
 /**
@@ -15,7 +21,7 @@ export interface ParsedValue {
  * collection.
  */
 export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
-  const read = { value: parseFrozen(body) }
+  const read: Parsed = { value: parseFrozen(body), promise: undefined }
   return isKept ? new WeakRef(read) : { deref: () => read }
 }
 
@@ -32,9 +38,20 @@ interface Readable {
 
 /** The value of an entry. It is parsed again if the garbage collector freed it. */
 export function readValue(stored: Readable): unknown {
+  return parsedOf(stored).value
+}
+
+/** The value of an entry as one promise for all callers. */
+export function readPromise(stored: Readable): Promise<unknown> {
+  const read = parsedOf(stored)
+  read.promise ??= Promise.resolve(read.value)
+  return read.promise
+}
+
+function parsedOf(stored: Readable): Parsed {
   const known = stored.parsed?.deref()
-  if (known !== undefined) return known.value
-  const read = { value: parseFrozen(stored.body) }
+  if (known !== undefined) return known
+  const read: Parsed = { value: parseFrozen(stored.body), promise: undefined }
   stored.parsed = new WeakRef(read)
-  return read.value
+  return read
 }

@@ -27,6 +27,6 @@ export const jitter: Reader<number> = number(0.1, {
 export const earlyRefresh: Reader<number> = number(0, {
   min: 0,
   max: 100,
-  unit: 'how long a run takes',
+  unit: 'the duration of a run',
   fraction: true,
 })

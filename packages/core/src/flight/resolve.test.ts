@@ -156,10 +156,14 @@ describe('two processes', () => {
     originA.run(0).reject(new Error('down'))
     await settled()
     expect(first.now).toBe('down')
-    expect(second.now).toBe('the origin of "k" failed: down')
+    expect(second.now).toBe(
+      'the factory of "k" failed in another call: down; retry after failureBackoffMs',
+    )
     const third = outcome(getA().catch(messageOf))
     await settled()
-    expect(third.now).toBe('the origin of "k" failed: down')
+    expect(third.now).toBe(
+      'the factory of "k" failed in another call: down; retry after failureBackoffMs',
+    )
     expect(originA.calls + originB.calls).toBe(1)
     expect(transcript.take()).toEqual([
       'a: lease.granted',

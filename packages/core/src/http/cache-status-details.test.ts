@@ -1,11 +1,13 @@
-// The guide explains each word that `detail` can be.
+// Values of `detail` in Cache-Status: the guide explains each of them.
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { BYPASS_DETAILS, NOT_STORED_DETAILS, OTHER_DETAILS } from './cache-status-details.ts'
 
-const PAGE = new URL('../../../../docs/guide/what-is-cached.md', import.meta.url)
-const page = readFileSync(PAGE, 'utf8')
+const guide = (page: string): string =>
+  readFileSync(new URL(`../../../../docs/guide/${page}`, import.meta.url), 'utf8')
+const page = guide('what-is-cached.md')
+const symptoms = guide('why-nothing-is-cached.md')
 
 /** Each word in the first table after `heading`. */
 function rowsAfter(heading: string): string[] {
@@ -26,5 +28,11 @@ describe('docs/guide/what-is-cached.md', () => {
 
   it.each(OTHER_DETAILS)('names detail=%s', (detail) => {
     expect(page).toContain(`detail=${detail}\``)
+  })
+})
+
+describe('docs/guide/why-nothing-is-cached.md', () => {
+  it.each([...BYPASS_DETAILS, ...NOT_STORED_DETAILS])('says what to do about %s', (detail) => {
+    expect(symptoms).toMatch(new RegExp(`(\`|detail=)${detail}\``))
   })
 })

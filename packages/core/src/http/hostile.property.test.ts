@@ -352,10 +352,10 @@ describe('Idempotency-Key', () => {
 })
 
 const PROBLEMS: readonly string[] = [
-  'The key is empty.',
+  'The key is empty. Send a new unique value for each new request.',
   'The key is longer than 255 characters.',
   'The quoted key is not a valid string (RFC 9651, section 3.3.3).',
-  'A key without quotes must be visible ASCII without quote, comma, semicolon or backslash.',
+  'A key without quotes must be visible ASCII, without a quote, comma, semicolon or backslash.',
 ]
 
 describe('a range', () => {

@@ -32,13 +32,13 @@ export function parseIdempotencyKey(lines: readonly string[], strict: boolean): 
   if (line === undefined) return { type: 'missing' }
   if (lines.length > 1) return { type: 'duplicate' }
   const field = trimOws(line)
-  if (field === '') return invalid('The key is empty.')
+  if (field === '') return EMPTY
   if (field.startsWith('"')) return parseQuoted(field)
   if (hasListComma(field)) return { type: 'duplicate' }
   if (strict) return invalid('The key must be a quoted string (RFC 9651, section 3.3.3).')
   if (!BARE.test(field)) {
     return invalid(
-      'A key without quotes must be visible ASCII without quote, comma, semicolon or backslash.',
+      'A key without quotes must be visible ASCII, without a quote, comma, semicolon or backslash.',
     )
   }
   return keyOf(field)
@@ -57,7 +57,7 @@ function keyOf(key: string): KeyField {
     return invalid(`The key is longer than ${LONGEST_KEY} characters.`)
   }
   // An empty or blank key usually comes from a variable that the client did not set.
-  if (trimOws(key) === '') return invalid('The key is empty.')
+  if (trimOws(key) === '') return EMPTY
   return { type: 'key', key }
 }
 
@@ -65,6 +65,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 const invalid = (problem: string): KeyField => ({ type: 'invalid', problem })
+const EMPTY: KeyField = invalid('The key is empty. Send a new unique value for each new request.')
 
 /** Whether the text has a comma outside of quotes. It only selects the kind of the refusal. */
 function hasListComma(text: string): boolean {

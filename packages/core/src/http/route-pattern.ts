@@ -31,7 +31,7 @@ export function patternProblem(pattern: string): string | undefined {
   if (pattern.length > 1_000) return 'use at most 1 000 characters'
   const parts = partsOf(pattern)
   if (/[{}]|\?$|\?\//.test(pattern))
-    return 'optional parts are not supported; purge the route with the part and without it'
+    return 'optional parts are not supported; purge it with the part and without'
   const invalid = parts.find((part, i) => !isPart(part, i === parts.length - 1))
   return invalid === undefined
     ? undefined

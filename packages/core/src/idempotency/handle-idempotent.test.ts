@@ -289,5 +289,5 @@ describe('after an attempt that died', () => {
 it('two Stampedes of one process do not share a store by accident', () => {
   const store = new FaultyStore()
   new IdempotencyBench({ store })
-  expect(() => new IdempotencyBench({ store })).toThrow('a store in use')
+  expect(() => new IdempotencyBench({ store })).toThrow('a store that is already in use')
 })

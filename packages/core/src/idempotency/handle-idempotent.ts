@@ -86,7 +86,7 @@ function inScope<Native>(journey: Journey<Native>, rawKey: string, returned: unk
     // A default scope for all users would replay the response of one user to another.
     throw callbackError(
       'idempotency.scope',
-      `returned ${show(returned)}; return a non-empty string or a number (is authentication mounted before?)`,
+      `the function returned ${show(returned)}; return a non-empty string or a number, and mount authentication before idempotency()`,
     )
   }
   const key = rt.names.recordKey('http', scope, rawKey)
@@ -126,7 +126,10 @@ function readFingerprints<Native>({
   return whenKnown(mode(native), (value) => {
     const prints = customFingerprint(rt.names, request, value)
     if (prints !== undefined) return prints
-    throw callbackError('idempotency.fingerprint', 'it must return a value that JSON can represent')
+    throw callbackError(
+      'idempotency.fingerprint',
+      'the function must return a value that JSON can represent',
+    )
   })
 }
 

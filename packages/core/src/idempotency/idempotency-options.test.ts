@@ -137,7 +137,7 @@ describe('a scope', () => {
   it('is asked for when there are no options at all', () => {
     for (const options of [{}, undefined]) {
       expect(refusal(() => createHttpIdempotency(options as never))).toMatch(
-        /^idempotency\.scope: received undefined; say whose keys these are/,
+        /^idempotency\.scope: received undefined; return the id of the caller/,
       )
     }
   })
@@ -184,7 +184,7 @@ describe('a bad value is named, with what to use', () => {
     [['POST', 'PST'], '[1]: received "PST"; there is no such method; did you mean POST?'],
     [['pach'], '[0]: received "pach"; there is no such method; did you mean PATCH?'],
     [['PO ST'], '[0]: received "PO ST"; there is no such method; did you mean POST?'],
-    [['constructor'], "there is no such method; use names of methods: ['POST', 'PATCH']"],
+    [['constructor'], "there is no such method; use method names: ['POST', 'PATCH']"],
     [['POST', ''], '[1]: received ""; use'],
     [[7], '[0]: received 7; use'],
   ])('methods: %j, which would leave the route unguarded', (methods, message) => {
@@ -244,7 +244,7 @@ describe('a Stampede', () => {
     const message = refusal(() => createStampede({ idempotency: idempotency as object }))
     expect(message).toBe(
       `createStampede.idempotency.${name}: received "(hidden)"; ` +
-        "give { secret: '…', encryptionKeys: ['…'] } with 32 characters or more each, such as of `openssl rand -hex 32`",
+        "pass { secret: '…', encryptionKeys: ['…'] }, each with 32 characters or more, for example from `openssl rand -hex 32`",
     )
   })
 

@@ -232,7 +232,7 @@ function readScope(where: string, value: unknown): IdempotencyRules['scope'] {
   throw optionError(
     where,
     value,
-    'say whose keys these are, so that nobody is answered with what another was: idempotency({ scope: (req) => req.user.id })',
+    'return the id of the caller, so that callers do not share keys: idempotency({ scope: (req) => req.user.id })',
   )
 }
 
@@ -257,7 +257,7 @@ function readMethods(where: string, value: unknown): ReadonlySet<string> {
   return new Set(names.map((name) => name.toUpperCase()))
 }
 
-const NAME_METHODS = "use names of methods: ['POST', 'PATCH']"
+const NAME_METHODS = "use method names: ['POST', 'PATCH']"
 
 function readHeaders(where: string, value: unknown): readonly string[] {
   const names = readStrings(where, value ?? ['Idempotency-Key']).map((name) => name.toLowerCase())

@@ -172,7 +172,7 @@ describe('a scope', () => {
     expect(request.error).toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringMatching(
-        /^idempotency\.scope: returned .+; return a non-empty string or a number/,
+        /^idempotency\.scope: the function returned .+; return a non-empty string or a number/,
       ),
     })
     expect(request).toMatchObject({ got: undefined, isRunning: false })
@@ -212,7 +212,7 @@ describe('a body', () => {
   it('of which that function says nothing is an error', async () => {
     const request = await bench.route({ fingerprint: () => undefined })()
     expect(request.error).toMatchObject({
-      message: 'idempotency.fingerprint: it must return a value that JSON can represent',
+      message: 'idempotency.fingerprint: the function must return a value that JSON can represent',
     })
     const error = new Error('no total')
     expect((await bench.route({ fingerprint: () => fail(error) })()).error).toBe(error)

@@ -53,14 +53,14 @@ const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
     status: 422,
     title: 'Idempotency-Key is already used',
     detail:
-      'This key was used for another request. Use a new key for a new request, or send the first one unchanged.',
+      'This key was used for another request. Use a new key, or repeat the first request unchanged.',
   },
   'idempotency-in-progress': {
     outcome: 'in-progress',
     status: 409,
     title: 'A request is in progress for this Idempotency-Key',
     detail:
-      'The first request with this key is still being processed. Send it again later to get its result.',
+      'The first request with this key is still being processed. Repeat it later to get its response.',
     retryable: true,
   },
   'idempotency-outcome-uncertain': {
@@ -68,26 +68,26 @@ const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
     status: 409,
     title: 'The outcome for this Idempotency-Key is uncertain',
     detail:
-      'Processing broke off, and nobody can tell yet whether the request was carried out. It is not run again.',
+      'Processing was interrupted, and it is not known yet whether the request was carried out. It is not run again.',
   },
   'idempotency-response-not-retained': {
     outcome: 'not-retained',
     status: 409,
     title: 'The request was carried out before',
     detail:
-      'The request with this key was carried out; its response was not kept. It is not run again.',
+      'The request with this key was carried out, but its response was not kept. It is not run again.',
   },
   'idempotency-request-too-large': {
     outcome: 'too-large',
     status: 413,
     title: 'The request is too large',
-    detail: 'The body is too large for a request with an Idempotency-Key.',
+    detail: 'The body is too large for a request with an Idempotency-Key. Send a smaller one.',
   },
   'idempotency-request-incomplete': {
     outcome: 'incomplete',
     status: 400,
     title: 'The request is incomplete',
-    detail: 'The connection broke before the whole request had come. Nothing was carried out.',
+    detail: 'The connection broke before the whole request had arrived. Nothing was carried out.',
     retryable: true,
   },
   'idempotency-store-unavailable': {
@@ -95,7 +95,7 @@ const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
     status: 503,
     title: 'Idempotency keys are unavailable',
     detail:
-      'The request was not processed, since it cannot be protected from being run twice at the moment.',
+      'The request was not processed, because it cannot be protected from running twice at the moment. Retry later.',
     retryable: true,
   },
 }

@@ -124,7 +124,11 @@ function recordOf(rt: IdempotencyRuntime, ref: IdempotencyKeyRef): string {
   if (job !== undefined && key === undefined) return jobRecord(rt, job, given)
   const scope = scopeText(given)
   if (typeof key !== 'string' || key === '' || scope === undefined || job !== undefined) {
-    throw optionError('idempotency: key', ref, "use a job's key, or { scope, key } for a request's")
+    throw optionError(
+      'idempotency: key',
+      ref,
+      'use the key of a job, or { scope, key } of a request',
+    )
   }
   return rt.names.recordKey('http', scope, key)
 }

@@ -128,7 +128,7 @@ describe('a job that is asked for again', () => {
     const first = idempotent('job', origin.factory)
     await settled()
     await expect(idempotent('job', never)).rejects.toMatchObject(
-      coded('ERR_STAMPEDE_IN_PROGRESS', /"job" is still being run/),
+      coded('ERR_STAMPEDE_IN_PROGRESS', /"job" is running elsewhere/),
     )
     origin.run(0).resolve(1)
     expect(await first).toBe(1)

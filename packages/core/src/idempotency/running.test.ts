@@ -98,7 +98,9 @@ describe('the lease of an attempt', () => {
     await bench.clock.advance(29_697)
     expect(reason(request)).toBeUndefined()
     await bench.clock.advance(1)
-    expect(reason(request)).toBe('the lease of this attempt is lost: it was not renewed in time')
+    expect(reason(request)).toBe(
+      'this attempt lost its lease: it was not renewed in time; stop, because its result will not be stored',
+    )
     expect(request.attempt.signal.reason).toMatchObject({ code: 'ERR_STAMPEDE_LEASE_LOST' })
     bench.store.take()
     expect((await ask()).got?.status).toBe(503)

@@ -229,7 +229,8 @@ export class Running {
     const endsInMs = Math.min(this.#leaseEndsAt, this.#holdEndsAt) - this.#rt.clock.now()
     this.#rt.deadlines.end(this.#deadline)
     const end = () => {
-      if (this.#rt.clock.now() >= this.#holdEndsAt) this.abandon(`maxHoldMs (${maxHoldMs}) is over`)
+      if (this.#rt.clock.now() >= this.#holdEndsAt)
+        this.abandon(`it took longer than maxHoldMs (${maxHoldMs})`)
       else if (!this.isLost) this.#watch(from)
     }
     if (endsInMs <= 0) end()

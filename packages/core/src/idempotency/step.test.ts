@@ -88,10 +88,14 @@ describe('a result that cannot be kept', () => {
   cyclic.self = cyclic
 
   it.each([
-    ['a function', () => 1, 'JSON has no form for'],
+    ['a function', () => 1, 'JSON cannot represent'],
     ['a cycle', cyclic, 'cannot be written as JSON'],
     ['a bigint', 1n, 'cannot be written as JSON'],
-    ['text over 64 KiB', 'x'.repeat(64 * 1024), 'more than 65536 bytes; return a reference to it'],
+    [
+      'text over 64 KiB',
+      'x'.repeat(64 * 1024),
+      'more than 65536 bytes; return a reference instead',
+    ],
     ['bytes over 64 KiB', new Uint8Array(64 * 1024 + 1), 'more than 65536 bytes'],
   ])('%s, is an error that names the step', async (_, value, message) => {
     const { attempt } = await ask()
@@ -145,7 +149,7 @@ describe('a step of an attempt that is late', () => {
     })
     await expect(step).rejects.toMatchObject({
       code,
-      message: expect.stringContaining('step "charge" was not kept'),
+      message: expect.stringContaining('step "charge" was not stored'),
     })
   })
 })
@@ -220,7 +224,7 @@ describe('sealed', () => {
     vi.spyOn(bench.rt.seal, 'open').mockReturnValue(undefined)
     await expect(third.attempt.step('charge', never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_VALUE',
-      message: expect.stringContaining('cannot be read by this version or key'),
+      message: expect.stringContaining('the stored result cannot be read'),
     })
   })
 })

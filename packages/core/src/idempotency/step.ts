@@ -25,7 +25,10 @@ export async function runStep<T>(
     // The step completed, but its result cannot be decoded. The attempt fails, because running the
     // step again would do its work twice.
     if (kept?.type !== 'value')
-      throw valueError(where, 'its result cannot be read by this version or key')
+      throw valueError(
+        where,
+        'the stored result cannot be read; use the version and the encryption keys that stored it',
+      )
     return decodeValue<T>(kept.stored)
   }
   if (running?.isLost === true) throw running.signal.reason
@@ -34,7 +37,7 @@ export async function runStep<T>(
   if (value.body.byteLength > MAX_STEP_BYTES) {
     throw valueError(
       where,
-      `the result has more than ${MAX_STEP_BYTES} bytes; return a reference to it`,
+      `the result has more than ${MAX_STEP_BYTES} bytes; return a reference instead`,
     )
   }
   if (running !== undefined) {

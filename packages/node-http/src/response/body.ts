@@ -1,19 +1,18 @@
-// Keeping a copy of a body while it goes to the client: bounded, byte for byte, whatever it was
-// written in.
+// Copies a response body, up to a limit, while it goes to the client.
 
 import { finished, PassThrough, Readable } from 'node:stream'
 import type { BodyCut } from './body-cut.ts'
 import type { LiveFeed } from './live-feed.ts'
 import { readOn } from './read-on.ts'
 
-/** Chunks kept so far; over the limit, everything kept is let go and only counting goes on. */
+/** Collects the chunks of a body. Above the limit it drops them all, and only counts bytes. */
 export class BodyCollector {
   bytes = 0
   readonly #maxBytes: number
   readonly #live: LiveFeed | undefined
   #chunks: Uint8Array[] = []
 
-  /** `live` is given each chunk, as long as it wants them. */
+  /** `live` gets each chunk while it is active. */
   constructor(maxBytes: number, live?: LiveFeed) {
     this.#maxBytes = maxBytes
     this.#live = live
@@ -23,7 +22,7 @@ export class BodyCollector {
     return this.bytes <= this.#maxBytes
   }
 
-  /** False once the body is larger than may be kept. Chunks of other types are not counted. */
+  /** False once the body exceeds the limit. Only strings and byte arrays count. */
   add(chunk: unknown, encoding?: unknown): boolean {
     this.bytes += byteLength(chunk, encoding)
     const { fits } = this
@@ -36,7 +35,7 @@ export class BodyCollector {
     return fits
   }
 
-  /** As `add`, for bytes that only this collector has. */
+  /** As `add`, without a copy: no other code may hold `bytes`. */
   addOwn(bytes: Uint8Array): boolean {
     this.bytes += bytes.byteLength
     const { fits } = this
@@ -67,16 +66,16 @@ function isChunk(chunk: unknown): chunk is string | Uint8Array {
   return typeof chunk === 'string' || chunk instanceof Uint8Array
 }
 
-/** Always a copy: an app may use its buffer again as soon as write() has returned. */
+/** Always a copy: an app may reuse its buffer as soon as write() has returned. */
 function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
   if (typeof chunk === 'string') return textBytes(chunk, encoding)
-  // Not from the pool: an entry would copy a view of the pool once more.
+  // Not from the buffer pool: the entry would have to copy a view of the pool again.
   const own = Buffer.allocUnsafeSlow(chunk.byteLength)
   own.set(chunk)
   return own
 }
 
-/** The bytes of a string, in a buffer of their own. */
+/** The bytes of a string in a buffer outside the pool. */
 function textBytes(text: string, encoding: unknown): Buffer {
   const as = encodingOf(encoding)
   if (as !== 'utf8' && as !== 'utf-8') return Buffer.from(text, as)
@@ -85,13 +84,13 @@ function textBytes(text: string, encoding: unknown): Buffer {
   return own
 }
 
-/** The chunk passed to write() or end(). Undefined: none, or one of a type that Node refuses. */
+/** The chunk passed to write() or end(). Undefined: no chunk, or a type that Node rejects. */
 export function chunkBytes(chunk: unknown, encoding: unknown): Uint8Array | undefined {
   if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
   return chunk instanceof Uint8Array ? chunk : undefined
 }
 
-/** What end() was given as the whole body. Of a chunk of bytes it is the app's own buffer. */
+/** The whole body passed to end(). A byte array is the app's own buffer, not a copy. */
 export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | undefined {
   if (typeof chunk === 'string') return textBytes(chunk, encoding)
   if (chunk === undefined || chunk === null || typeof chunk === 'function') return new Uint8Array()
@@ -114,17 +113,20 @@ export type TeeEnd =
   | { readonly type: 'incomplete' }
 
 export interface Tee {
-  /** What the client reads instead of the source. */
+  /** The stream for the client, in place of the source. */
   readonly stream: Readable
   readonly ended: Promise<TeeEnd>
 }
 
 /**
- * Hands the source on, chunk by chunk, and keeps a copy. It buffers up to `maxBytes` for a slow client,
- * so that those who wait for the copy do not wait for him; a larger body goes at the client's pace.
- * `onError` decides how the error of a source reaches the stream (default: it is destroyed with it). The end of a whole
- * body is held until `beforeEnd` has settled. While others read it `live`, the source is read on without this client.
- * The client gets only what `cut` lets through. The copy has the whole body.
+ * Passes the source on, chunk by chunk, and copies it. Up to `maxBytes` are buffered for a slow
+ * client, so that waiters for the copy do not wait for this client. A larger body is read at the
+ * client's pace.
+ *
+ * - `onError` passes an error of the source on to the stream. Default: it destroys the stream.
+ * - `beforeEnd` delays the end of a complete body until its promise has settled.
+ * - `live`: while other clients read the body, the source is read to its end even if this client left.
+ * - `cut`: the client gets only these bytes. The copy still has the whole body.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
@@ -177,22 +179,23 @@ export function teeStream(
   stream.once('close', () => {
     if (live?.watched && readable.readableEnded) whole()
     else if (live?.watched && !readable.destroyed) {
-      // After `pipe` has let go of it.
+      // One turn later: first `pipe` unpipes the source.
       setImmediate(() => readOn(readable, live, () => {}, whole, failed))
       return
     }
     failed()
     readable.destroy()
   })
-  // At the source: what the stream for this client holds when it is destroyed would be missing for the others.
+  // Read at the source: bytes that this client's stream still buffers are lost when it is
+  // destroyed.
   if (isShared) readable.on('data', (chunk: unknown) => take(chunk))
   feed(readable, stream, failed)
   return { stream, ended }
 }
 
-/** What pipeline does, except that the error of a source is handed to `failed` and not to the stream. */
+/** As pipeline(), but an error of the source goes to `failed`, not to the stream. */
 function feed(source: Readable, stream: PassThrough, failed: (error?: Error) => void): void {
-  // An error before anybody reads the stream must not be an uncaught one; its reader will see it.
+  // Without a listener, an error before the stream has a reader would be an uncaught exception.
   stream.on('error', () => {})
   finished(source, { writable: false }, (error) => {
     if (error !== null && error !== undefined && !stream.destroyed) failed(error)

@@ -1,7 +1,8 @@
-// Teeing what is written on one ServerResponse, by wrapping its methods. The head is judged in writeHead,
-// which implicit heads also go through: there the layer we wrap has said all it has to say, and the
-// layers outside us have not begun. Complete means that our own end() ran and the bytes agree with
-// Content-Length; `finish` means neither (it also fires for short bodies and after aborts).
+// Copies a response while it is written, by wrapping the methods of its ServerResponse. The head is
+// judged in writeHead, which implicit heads pass through too. At that moment the inner layers have
+// set all their fields, and the outer layers have not begun. A response is complete if our end()
+// ran and the bytes agree with Content-Length. The `finish` event proves neither: it also fires
+// after aborts.
 
 import type { ServerResponse } from 'node:http'
 import type { Natives, OriginEnd, OriginObserver } from '@stampede/core/adapter'
@@ -9,7 +10,7 @@ import { watchLeft } from '../request/client-gone.ts'
 import type { CaptureObserver } from './hold-end.ts'
 import { type ResponseCapture, ResponseLayer } from './response-layer.ts'
 
-/** Call before the app runs. Resolves as soon as the outcome is known, be it before the end of the body. */
+/** Call it before the app runs. Resolves once the outcome is known, which may be before the end. */
 export function captureResponse(
   res: ServerResponse,
   observer: CaptureObserver,
@@ -18,8 +19,9 @@ export function captureResponse(
 }
 
 /**
- * For a framework that writes the response itself: what the app writes around it is its client's, but for a 304 to conditions that
- * are not.
+ * For a framework that writes the response itself. A response that the app writes past the
+ * framework goes to its client unchanged. Only a 304 is judged: it may answer conditions of the
+ * cache.
  */
 export function guardNotModified(
   res: ServerResponse,
@@ -35,7 +37,7 @@ export function guardNotModified(
   })
 }
 
-/** `natives`: whose response it is, for core. */
+/** `natives`: the framework's own objects of the response, passed on to core. */
 export function openCapture(
   res: ServerResponse,
   observer: CaptureObserver,

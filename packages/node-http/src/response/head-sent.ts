@@ -1,12 +1,12 @@
-// When the head of a response has left, with everything that layers outside us put on it.
+// Tells when the head of a response has been sent, and whether an outer layer put a cookie on it.
 
 import type { ServerResponse } from 'node:http'
 import { hasLeft } from '../request/client-gone.ts'
 
-/** `gone`: closed without a head, so what it would have carried is not known. */
+/** `gone`: the response was closed before its head was sent. */
 export type HeadSent = 'sent' | 'gone'
 
-/** Resolves once; call it before the head is written. */
+/** Resolves once the head has been sent. Call it before the head is written. */
 export function headSent(res: ServerResponse): Promise<HeadSent> {
   if (res.headersSent) return Promise.resolve('sent')
   return new Promise((resolve) => {
@@ -15,7 +15,7 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
       res.off('finish', end).off('close', end)
       resolve(res.headersSent ? 'sent' : 'gone')
     }
-    // HTTP/2 writes its head without writeHead; there the end of the response tells.
+    // HTTP/2 writes its head without writeHead. There the end of the response has to do.
     res.once('finish', end).once('close', end)
     const own = (...args: unknown[]): unknown => {
       try {
@@ -25,14 +25,14 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
       }
     }
     Object.assign(res, { writeHead: own })
-    // There will be no `close`. HTTP/2 responses have no `destroyed`.
+    // The `close` event has already passed.
     if (hasLeft(res)) end()
   })
 }
 
 /**
- * Whether the head that has left sets a cookie. One that was given to writeHead alone, by a layer outside us, never shows
- * in getHeaders(): it is only in the text of the head, which Node has no public name for.
+ * Whether the sent head sets a cookie. A cookie that an outer layer passed to writeHead alone never
+ * shows in getHeaders(). It is only in the text of the head, for which Node has no public name.
  */
 export function setsCookie(res: ServerResponse): boolean {
   if (res.hasHeader('set-cookie')) return true

@@ -1,5 +1,5 @@
-// The two moments of a capture at which something is decided: the head, by core, before it leaves; and
-// the end, by the bytes that were seen.
+// The two decisions of a capture. Core judges the head before it is sent. At the end, the number of
+// bytes decides whether the body is complete.
 
 import type { ServerResponse } from 'node:http'
 import {
@@ -20,9 +20,9 @@ import { editWriteHead, readWriteHead } from './write-head.ts'
 import { framedHeaders, hasBody, isSendable } from './write-response.ts'
 
 export interface JudgedHead {
-  /** What writeHead is to be called with, as core wants it. */
+  /** Arguments for writeHead, as core decided. */
   readonly args: readonly unknown[]
-  /** What a hit replays. */
+  /** The head that a hit replays. */
   readonly stored: CapturedHead
   /** Whether the body is wanted. */
   readonly keep: boolean
@@ -39,10 +39,12 @@ export const NO_HEAD: JudgedHead = {
   cut: undefined,
 }
 
-/** What core would answer with cannot be sent. */
-const UNANSWERED = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
+/** Decision if core's own reply cannot be sent. */
+const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
-/** Asks core about the head that writeHead(...args) would send, before `whole` if it is known what comes. */
+/**
+ * Asks core about the head that writeHead(...args) would send. `whole`: the body, if it is known.
+ */
 export function judgeHead(
   res: ServerResponse,
   args: readonly unknown[],
@@ -57,7 +59,7 @@ export function judgeHead(
   if (decision.action === 'replace' && isSendable(decision.reply)) {
     return { replacement: decision.reply, of: storedHead(status, headers, outer) }
   }
-  const { capture: keep, add, remove, instead } = decision.action === 'send' ? decision : UNANSWERED
+  const { capture: keep, add, remove, instead } = decision.action === 'send' ? decision : UNSENDABLE
   const dated = keep && res.sendDate ? missingDate(headers) : NO_FIELDS
   const stored = storedHead(status, dated.length === 0 ? headers : [...headers, ...dated], outer)
   const cookie = hasField(headers, 'set-cookie')
@@ -76,7 +78,7 @@ export function judgeHead(
 
 const NO_FIELDS: HeaderList = []
 
-/** Puts the head of a 304 or 416 in the place of the handler's. */
+/** Replaces the handler's head with that of a 304 or 416. */
 function headInstead(res: ServerResponse, reply: Reply, outer: HeaderList): readonly unknown[] {
   restoreFields(res, outer)
   for (const name of OWN_FIELDS) res.removeHeader(name)
@@ -84,7 +86,7 @@ function headInstead(res: ServerResponse, reply: Reply, outer: HeaderList): read
   return withStatus(res, reply.status, [])
 }
 
-/** The handler's head, as that of a part. */
+/** Turns the handler's head into that of a partial response. */
 function headOfPart(
   res: ServerResponse,
   args: readonly unknown[],
@@ -99,12 +101,12 @@ function headOfPart(
 
 function withStatus(res: ServerResponse, status: number, args: readonly unknown[]): unknown[] {
   clearReason(res)
-  // For a head that is written later by another layer, too.
+  // Another layer may write the head later from this property.
   res.statusCode = status
   return [status, ...args.filter((arg) => typeof arg !== 'string')]
 }
 
-/** Complete, unless it was too large, or fewer or more bytes were written than declared. */
+/** The body is complete unless it is too large or its length differs from the declared one. */
 export function endOf(
   head: CapturedHead,
   body: BodyCollector,

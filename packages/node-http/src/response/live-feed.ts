@@ -1,11 +1,15 @@
-// The leader's side of a shared stream: its body is shown to core as it comes, from the moment when its head has left.
+// Leader's side of a shared stream: passes its body to core chunk by chunk, after its head was
+// sent.
 
 import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core/adapter'
 import { hasBody } from './write-response.ts'
 
 export class LiveFeed {
   #sink: LiveSink | undefined
-  /** What came before the head had left; the same buffers as are captured, so within the same bound. */
+  /**
+   * Chunks written before the head was sent. The capture holds the same buffers, so its limit
+   * holds.
+   */
   #before: Uint8Array[] | undefined = []
   #opening: NodeJS.Immediate | undefined
 
@@ -13,19 +17,19 @@ export class LiveFeed {
     this.#sink = sink
   }
 
-  /** Chunks are wanted. */
+  /** Core wants more chunks. */
   get active(): boolean {
     return this.#sink !== undefined
   }
 
-  /** Others read it now, whatever becomes of this client. */
+  /** Other clients read the body now, even if the leader's client leaves. */
   get watched(): boolean {
     return this.#before === undefined && this.#sink?.watched === true
   }
 
   /**
-   * The head has left, and nothing on it is one client's. What ends in the same turn was no stream: it is shared as ever,
-   * whole and when it is stored.
+   * The head was sent, and has nothing for one client only. A body that ends in the same turn is no
+   * stream: waiters get it when it is stored.
    */
   open(head: CapturedHead): void {
     if (!hasBody(head.status, undefined)) this.#shut()
@@ -38,19 +42,23 @@ export class LiveFeed {
     })
   }
 
-  /** A copy that nobody will change. */
+  /** `chunk` must be a copy that no other code changes. */
   add(chunk: Uint8Array): void {
     if (this.#sink === undefined || chunk.byteLength === 0) return
     if (this.#before !== undefined) this.#before.push(chunk)
     else if (!this.#sink.write(chunk)) this.#shut()
   }
 
-  /** Before its head has left, a body that is not kept has no place to be. */
+  /**
+   * Ends the feed if the head was not sent yet: chunks above the limit cannot be held until then.
+   */
   tooLarge(): void {
     if (this.#before !== undefined) this.#shut()
   }
 
-  /** The outcome of the capture is known. A body that is too large to be kept goes on for those who read it. */
+  /**
+   * The outcome of the capture is known. Readers still get the rest of a body that is too large.
+   */
   settle(end: OriginEnd): void {
     const goesOn = end.type === 'not-captured' && end.reason === 'too-large'
     if (!goesOn) this.end(end.type === 'complete')

@@ -1,5 +1,5 @@
-// A follower's side of a shared stream: the answer of another request, written as it comes and at this client's own
-// pace. Cut short, it must look broken and never whole.
+// Follower's side of a shared stream: writes the leader's response as it arrives, at this client's
+// pace. If the leader's response is cut short, this one must look broken, never complete.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
@@ -15,12 +15,12 @@ import { clearReason, isHttp2 } from '../request/http2.ts'
 import { applyFields } from './header-fields.ts'
 import { chunkFor, framedHeaders, isSendable } from './write-response.ts'
 
-/** HTTP/1.0 knows no chunks: there, the end of the connection is the end of the body, however it came about. */
+/** HTTP/1.0 has no chunks: any end of the connection looks like the end of the body. */
 export function canBreakOff(req: IncomingMessage): boolean {
   return req.httpVersionMajor > 1 || req.httpVersionMinor >= 1
 }
 
-/** False when it cannot be sent as it is: the response is untouched then, and the request should go to the app. */
+/** False if the reply cannot be sent. The response is untouched then, and the handler can run. */
 export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
   const headers = liveHeaders(res, reply)
   if (headers === undefined) return hasLeft(res) || res.headersSent
@@ -31,7 +31,7 @@ export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
   return true
 }
 
-/** Undefined when nothing can be sent, and the chunks have been given back. */
+/** Undefined if the reply cannot be sent. The chunks have been released then. */
 export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList | undefined {
   const { status, headers, length, body } = reply
   const isOver = hasLeft(res) || res.headersSent || res.writableEnded
@@ -59,7 +59,7 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = fal
         () =>
           inOwnTurn(res, () => {
             breakOff(res)
-            // Not with the error: it was told of where it happened, and is not this request's.
+            // Without the error: it belongs to the leader's request, where it was reported.
             stream.destroy()
           }),
       )
@@ -74,8 +74,8 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = fal
 }
 
 /**
- * The reset of the leader's HTTP/2 stream can break off this one. If a second stream is reset in the
- * callback for the first reset, node:http2 (Node 20.20) never returns, and the process hangs.
+ * The reset of the leader's HTTP/2 stream can break off this one. If a second stream is reset in
+ * the callback for the first reset, node:http2 (Node 20.20) never returns, and the process hangs.
  */
 function inOwnTurn(res: ServerResponse, act: () => void): void {
   if (isHttp2(res)) setImmediate(act)

@@ -1,12 +1,15 @@
-// A source whose own client left, read on for those who are fed from the same answer. `pipe` lets go of it when the
-// response is closed; what it was piped into stands in for the client, so that layers in between go on as before.
+// Reads a source to its end for other clients after its own client left. `pipe` unpipes the source
+// when the response is closed. Its chunks are then written to the response, so layers in between
+// work on.
 
 import type { ServerResponse } from 'node:http'
 import { finished, type Readable } from 'node:stream'
 import { hasLeft, type SharedSource } from '../request/client-gone.ts'
 import type { LiveFeed } from './live-feed.ts'
 
-/** What is done about a source of `res` while others read; `failed` is called when it breaks after its client left. */
+/**
+ * Keeps the source of `res` readable for other clients. `failed`: it broke after its client left.
+ */
 export function readersOf(live: LiveFeed, res: ServerResponse, failed: () => void): SharedSource {
   return {
     watched: () => live.watched,
@@ -15,7 +18,7 @@ export function readersOf(live: LiveFeed, res: ServerResponse, failed: () => voi
     },
     orphaned: (source) => {
       if (!live.watched || source.destroyed || source.readableEnded) return false
-      // After all who listen for the same `close` have let go of it.
+      // One turn later: all other listeners of the same `close` have run then.
       const whole = (): void => void res.end()
       setImmediate(() => readOn(source, live, (chunk) => res.write(chunk), whole, failed))
       return true
@@ -35,11 +38,11 @@ export function readOn(
     if (live.active) take(chunk)
     else source.destroy()
   })
-  // Who let go of it has paused it.
+  // Unpiping has paused it.
   source.resume()
 }
 
-/** Frameworks destroy a source when its client left: not while others read it. */
+/** Keeps frameworks from destroying a source whose client left while other clients read it. */
 export function shield(source: Readable, res: ServerResponse, live: LiveFeed): void {
   const { destroy } = source
   const own: Readable['destroy'] = (error) => {

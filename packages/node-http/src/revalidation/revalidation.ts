@@ -70,8 +70,8 @@ export function redispatch(order: {
 
 function answeredBefore({ statusCode }: ServerResponse): Error {
   const error = new Error(
-    `a layer in front of the cache answered it with ${statusCode} before it reached the cache; ` +
-      'let that layer pass requests of which isRevalidation(req) is true',
+    `a layer in front of the cache responded with ${statusCode}; ` +
+      'let that layer pass requests for which isRevalidation(req) is true',
   )
   // The stack shows only this module, not the layer that answered.
   error.stack = ''
