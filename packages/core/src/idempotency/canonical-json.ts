@@ -88,7 +88,7 @@ function replacer(this: unknown, key: string, value: unknown): unknown {
   if (types.isUint8Array(own)) {
     return { 'stampede:bytes': createHash('sha256').update(own).digest('base64url') }
   }
-  if (isEmptyInJson(value)) throw new TypeError('there is no JSON for this object')
+  if (isEmptyInJson(value)) throw new TypeError('JSON cannot represent this object')
   return value
 }
 

@@ -26,8 +26,8 @@ export interface IdempotentOptions extends AttemptRules {
   /** Owner of the key. Equal keys of two scopes are two keys. Default: one scope for all jobs. */
   scope?: string
   /**
-   * The input of the job, as a value that JSON can represent. A call with the same key and another
-   * input rejects with `ERR_STAMPEDE_KEY_REUSED`. Default: inputs are not compared.
+   * The input of the job, as a value that JSON can represent. A repeat with another input, or
+   * without one, rejects with `ERR_STAMPEDE_KEY_REUSED`. Default: no input.
    */
   input?: unknown
   /**
