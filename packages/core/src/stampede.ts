@@ -99,9 +99,10 @@ export interface Stampede {
   purge(target: PurgeTarget, options?: PurgeOptions): Promise<void>
   /**
    * Runs `work` for `key` in one process and stores its result, for jobs that may be delivered
-   * twice. A repeat gets the stored result. Rejects with the error of `work`, after which `work` may
-   * run again. Other errors have the code `ERR_STAMPEDE_IN_PROGRESS`, `ERR_STAMPEDE_KEY_REUSED`,
-   * `ERR_STAMPEDE_UNCERTAIN`, `ERR_STAMPEDE_NOT_RETAINED` or `ERR_STAMPEDE_STORE_UNAVAILABLE`.
+   * twice. A repeat gets the stored result. Rejects with the error of `work`, after which `work`
+   * may run again. Other errors have the code `ERR_STAMPEDE_IN_PROGRESS`,
+   * `ERR_STAMPEDE_KEY_REUSED`, `ERR_STAMPEDE_UNCERTAIN`, `ERR_STAMPEDE_NOT_RETAINED` or
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
    */
   idempotent<T>(
     key: string,

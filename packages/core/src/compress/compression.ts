@@ -57,8 +57,8 @@ export class Compression {
 
   /**
    * The fields of all forms that this client accepts. Its condition is compared with each, since
-   * the client may have another form than it would get now. Other forms are left out: a proxy sends
-   * the ETags of all forms that it has, and would give this client the form that a 304 confirms.
+   * the client may have another form than it would get now. Other forms are left out. A proxy sends
+   * the ETags of all forms that it has, and it would give this client the form that a 304 confirms.
    */
   fieldsOf(stored: StoredResponse, headers: RequestHeaders): readonly Fields[] {
     const forms = this.#formsOf(stored)

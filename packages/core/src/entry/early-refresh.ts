@@ -6,11 +6,11 @@
 const LATEST = 36.8
 
 /**
- * Whether this hit starts the refresh: now − δ·β·ln(rand) ≥ expiry. rand is from (0, 1], δ is the
- * duration of a run (`tookMs`), and β = 1 is the usual value. The probability for one hit is
- * exp(−remaining / (δ·β)). Source: A. Vattani, F. Chierichetti, K. Lowenstein: Optimal
- * Probabilistic Cache Stampede Prevention, PVLDB 8(8), 2015, doi:10.14778/2757807.2757813 (called
- * XFetch there).
+ * Whether this hit starts the refresh, by the formula now − δ·β·ln(rand) ≥ expiry. Here rand is
+ * from (0, 1], and δ is the duration of a run (`tookMs`). The usual value of β is 1. The
+ * probability for one hit is exp(−remaining / (δ·β)). Source: A. Vattani, F. Chierichetti, K.
+ * Lowenstein: Optimal Probabilistic Cache Stampede Prevention, PVLDB 8(8), 2015,
+ * doi:10.14778/2757807.2757813 (called XFetch there).
  */
 export function drawsEarly(
   remainingMs: number,

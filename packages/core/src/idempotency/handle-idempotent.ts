@@ -90,8 +90,8 @@ function inScope<Native>(journey: Journey<Native>, rawKey: string, returned: unk
     )
   }
   const key = rt.names.recordKey('http', scope, rawKey)
-  // If the middleware is mounted twice, such as on the app and on a router, the second one must not
-  // treat the request as a repeat of itself.
+  // The middleware may be mounted twice, such as on the app and on a router. Then the second one
+  // must not treat the request as a repeat of itself.
   if (rt.running.get(key)?.claim.native === exchange.native) return exchange.bypass([])
   return whenKnown(readFingerprints(journey), (prints) => compare(journey, key, rawKey, prints))
 }
