@@ -189,8 +189,9 @@ export interface StampedeStore {
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
    * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. The failure is
-   * shared for `backoffMs` if a request waited for it: in a process that got `busy`, or (`awaited`)
-   * in the process of the holder. Otherwise the next lookup gets the lease at once.
+   * shared for `backoffMs` if a request waited for it. That request is in a process that got
+   * `busy`, or (`awaited`) in the process of the holder. Otherwise the next lookup gets the lease
+   * at once.
    */
   fail(
     grant: Grant,
