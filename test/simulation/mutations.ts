@@ -225,7 +225,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'the clock of a process stops while its machine is suspended',
     'core/src/ports/clock.ts',
-    'if (byMs > 0) missedMs += Math.ceil(byMs)',
+    'if (changeMs > 0) missedMs += Math.ceil(changeMs)',
   ),
   drop(
     'a lease whose reply was lost is not given back',
@@ -307,7 +307,7 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: 'core/src/idempotency/running.ts',
-        from: 'if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lost(LATE)',
+        from: 'if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lose(LATE)',
         to: '',
       },
     ],
