@@ -65,8 +65,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a purge by route is not heeded',
     MARKS,
-    'if (isLater && matchesPattern(subject.slice(1), path)) yield kept',
-    'if (isLater && matchesPattern(subject.slice(1), path)) void kept',
+    'if (isLater && matchesPattern(subject.slice(1), path)) yield last',
+    'if (isLater && matchesPattern(subject.slice(1), path)) void last',
   ),
   {
     name: 'a commit is accepted without a look at its fence and token',
@@ -104,12 +104,12 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'purges by tag and of everything are not heeded',
     MARKS,
-    "if (kept.hard > made.asOf) return 'void'",
+    "if (last.hard > made.asOf) return 'void'",
   ),
   {
     name: 'when the history of purges was lost, copies and what was made before are used on',
     edits: [
-      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: MARKS, from: "if (made.asOf < this.#oldestKnown) return 'void'", to: '' },
       { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
