@@ -36,6 +36,7 @@ const BESIDE = inFolders(
   'locks',
   'protocol',
   'purges',
+  'snippets',
 )
 
 const common = {

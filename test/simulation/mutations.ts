@@ -307,7 +307,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a call waits without a limit',
     'core/src/flight/waiters.ts',
-    'if (this.#isCounting) startClock(rt, waiter)',
+    'if (this.#isCounting) this.#startClock(rt, waiter)',
     'void rt',
   ),
 ]

@@ -145,6 +145,18 @@ describe('counts', () => {
 })
 
 describe('a hit', () => {
+  it('makes no event for a listener of another type', () => {
+    const events = new Events()
+    const told = vi.fn()
+    events.on('lease.lost', told)
+    const emit = vi.spyOn(events, 'emit')
+    events.hit('k', 'l2', false)
+    expect(emit).not.toHaveBeenCalled()
+    expect(events.hits.l2).toBe(1)
+    events.emit(LOST)
+    expect(told).toHaveBeenCalledOnce()
+  })
+
   it('is an event for whoever listens', () => {
     const events = new Events()
     const told = vi.fn()

@@ -130,20 +130,25 @@ export class Events {
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
-    if (this.#channel.hasSubscribers || this.#listeners.size > 0) {
-      this.emit({ type: 'entry.hit', key, tier, stale })
-    }
+    if (this.#isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
   }
 
   /** `name`: the key as the user wrote it, where the internal key is a hash. */
   emit(emitted: Emitted, name?: string): void {
     this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
-    if (!this.#channel.hasSubscribers && this.#listeners.size === 0) return
+    if (!this.#isHeard(emitted.type)) return
     const event = published(emitted, name)
     this.#channel.publish(event)
     for (const type of [event.type, '*']) {
       for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
     }
+  }
+
+  /** No event is made for listeners of other types: a burst has a hit for each of its waiters. */
+  #isHeard(type: StampedeEventType): boolean {
+    if (this.#channel.hasSubscribers) return true
+    const listeners = this.#listeners
+    return listeners.size > 0 && (listeners.has(type) || listeners.has('*'))
   }
 
   /** Returns the function that takes the listener off again. */

@@ -254,7 +254,7 @@ function rejoin(rt: Runtime, flight: Flight): void {
     flight.waiters.settleAll(rt, HIT_FOR_MISS)
     return
   }
-  flight.waiters.moveTo(present.waiters)
+  flight.waiters.moveTo(rt, present.waiters)
   const previous = servable(rt, present)
   if (previous !== undefined)
     present.waiters.settleAll(rt, { type: 'hit', ...previous, from: 'l2' })

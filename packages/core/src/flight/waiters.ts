@@ -18,10 +18,8 @@ export interface Waiter {
 
 interface Waiting extends Waiter {
   readonly waitMs: number
-  /** Runs from the first lookup's end on. */
-  timer: Timer | undefined
-  /** Those it waits among now. */
-  group: Waiters
+  /** When its `waitMs` is over. Undefined until the first lookup has ended. */
+  endsAt: number | undefined
   /** Fills that it waited for and that brought no result for it. */
   refusals: number
 }
@@ -35,6 +33,12 @@ export class Waiters {
   readonly #all = new Set<Waiting>()
   /** Their clocks run: the first lookup has ended without a result. */
   #isCounting = false
+  /** For the first `endsAt` among them. One for all: in a burst, a timer of each is most of joining. */
+  #timer: Timer | undefined
+  #timerAt = 0
+  /** They end in the order in which they joined: none moved here, and their `waitMs` are alike. */
+  #isInOrder = true
+  #latest = 0
 
   constructor(key: string, onEmpty: () => void) {
     this.#key = key
@@ -56,15 +60,15 @@ export class Waiters {
   /** `waitMs` does not count during the first lookup: that has a budget of its own. */
   join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
-      const waiter = { caller, settle, waitMs, timer: undefined, group: this, refusals: 0 }
+      const waiter = { caller, settle, waitMs, endsAt: undefined, refusals: 0 }
       this.#all.add(waiter)
-      if (this.#isCounting) startClock(rt, waiter)
+      if (this.#isCounting) this.#startClock(rt, waiter)
     })
   }
 
   startClocks(rt: Surroundings): void {
     this.#isCounting = true
-    for (const waiter of this.#all) if (waiter.timer === undefined) startClock(rt, waiter)
+    for (const waiter of this.#all) if (waiter.endsAt === undefined) this.#startClock(rt, waiter)
   }
 
   /** Removes and returns the first that `may` lead. Its `waitMs` no longer applies. */
@@ -72,7 +76,7 @@ export class Waiters {
     for (const waiter of this.#all) {
       if (!may(waiter.caller)) continue
       this.#all.delete(waiter)
-      waiter.timer?.cancel()
+      this.#stopTimerIfEmpty()
       return waiter
     }
     return undefined
@@ -89,10 +93,8 @@ export class Waiters {
   settleAll(rt: Surroundings, resolution: Resolution): void {
     const all = [...this.#all]
     this.#all.clear()
-    for (const waiter of all) {
-      waiter.timer?.cancel()
-      this.#countHit(rt, resolution)
-    }
+    this.#stopTimerIfEmpty()
+    for (let i = 0; i < all.length; i++) this.#countHit(rt, resolution)
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
@@ -124,23 +126,54 @@ export class Waiters {
   }
 
   /** All of them wait among others from now on, each with the rest of its own `waitMs`. */
-  moveTo(others: Waiters): void {
+  moveTo(rt: Surroundings, others: Waiters): void {
     for (const waiter of this.#all) {
-      waiter.group = others
       others.#all.add(waiter)
+      if (waiter.endsAt !== undefined) others.#expectEnd(rt, waiter.endsAt)
     }
+    others.#isInOrder = false
     this.#all.clear()
+    this.#stopTimerIfEmpty()
   }
 
-  /** Its `waitMs` is over. */
-  timeOut(rt: Surroundings, waiter: Waiter): void {
-    this.#remove(waiter as Waiting)
+  #startClock(rt: Surroundings, waiter: Waiting): void {
+    waiter.endsAt = rt.clock.now() + waiter.waitMs
+    this.#expectEnd(rt, waiter.endsAt)
+  }
+
+  #expectEnd(rt: Surroundings, endsAt: number): void {
+    if (endsAt < this.#latest) this.#isInOrder = false
+    else this.#latest = endsAt
+    this.#setTimer(rt, endsAt)
+  }
+
+  #setTimer(rt: Surroundings, endsAt: number): void {
+    if (this.#timer !== undefined && this.#timerAt <= endsAt) return
+    this.#timer?.cancel()
+    this.#timerAt = endsAt
+    this.#timer = rt.clock.setTimer(endsAt - rt.clock.now(), () => this.#timeOutDue(rt))
+  }
+
+  /** Ends each wait whose `waitMs` is over. The timer may have been set for a waiter that has left. */
+  #timeOutDue(rt: Surroundings): void {
+    this.#timer = undefined
+    const now = rt.clock.now()
+    for (const waiter of this.#all) {
+      if (waiter.endsAt === undefined) continue
+      if (waiter.endsAt <= now) this.#timeOut(rt, waiter)
+      else this.#setTimer(rt, waiter.endsAt)
+      // Thousands may wait, and each millisecond some of them end.
+      if (this.#timer !== undefined && this.#isInOrder) return
+    }
+  }
+
+  #timeOut(rt: Surroundings, waiter: Waiting): void {
+    this.#remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: this.#key })
     waiter.settle({ type: 'timed-out', previous: undefined })
   }
 
   #settle(rt: Surroundings, waiter: Waiting, resolution: Resolution): void {
-    waiter.timer?.cancel()
     this.#countHit(rt, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
@@ -154,7 +187,14 @@ export class Waiters {
 
   #remove(waiter: Waiting): void {
     this.#all.delete(waiter)
+    this.#stopTimerIfEmpty()
     if (this.#all.size === 0) this.#onEmpty()
+  }
+
+  #stopTimerIfEmpty(): void {
+    if (this.#all.size > 0) return
+    this.#timer?.cancel()
+    this.#timer = undefined
   }
 }
 
@@ -165,8 +205,4 @@ function settleInTurns(waiters: readonly Waiter[], resolution: Resolution, from:
   const end = Math.min(from + MOST_IN_A_TURN, waiters.length)
   for (let i = from; i < end; i++) waiters[i]?.settle(resolution)
   if (end < waiters.length) setImmediate(settleInTurns, waiters, resolution, end)
-}
-
-function startClock(rt: Surroundings, waiter: Waiting): void {
-  waiter.timer = rt.clock.setTimer(waiter.waitMs, () => waiter.group.timeOut(rt, waiter))
 }

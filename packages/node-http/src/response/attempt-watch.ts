@@ -1,4 +1,4 @@
-// How a run of the handler ended, as seen on its response, told to core once.
+// Watches a response to see how the handler's run ended, and reports it to core once.
 
 import type { ServerResponse } from 'node:http'
 import type { AttemptEnd, AttemptObserver, CapturedHead, OriginEnd } from '@stampede/core/adapter'
@@ -6,24 +6,24 @@ import { openCapture } from './capture-response.ts'
 import { fieldsOf, storedHead } from './header-fields.ts'
 
 export interface AttemptWatch {
-  /** Resolves when core was told, and has done what it does then. */
+  /** Resolves when core has handled the report. */
   readonly ended: Promise<void>
-  /** Tells core, unless it was told. */
+  /** Reports to core, unless that has happened. */
   report(end: AttemptEnd): Promise<void>
-  /** The app threw; somebody may still answer for it. */
+  /** The app threw. Its framework may still send an error response. */
   threw(error: unknown): void
-  /** Leaves the response alone from now on; somebody else reports. */
+  /** Stops watching: another watch reports instead. */
   stop(): void
 }
 
-/** Call before the app runs. Without an end that can be held, core is told as soon as there is nothing to wait for. */
+/** Call it before the app runs. An end that cannot be held back is reported at once. */
 export function watchAttempt(res: ServerResponse, observer: AttemptObserver): AttemptWatch {
   const outer = fieldsOf(res.getHeaders())
   let seen: CapturedHead | undefined
   let thrown: { readonly error: unknown } | undefined
   let reported: { readonly until: void | Promise<void> } | undefined
   let stopped = false
-  const tell = (end: AttemptEnd): void | Promise<void> => {
+  const reportOnce = (end: AttemptEnd): void | Promise<void> => {
     reported ??= { until: observer.onEnd(end) }
     return reported.until
   }
@@ -42,11 +42,11 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
       seen = head
       return { action: 'send', capture: true, add: [], remove: [] }
     },
-    beforeEnd: (end) => tell(endOf(end)),
+    beforeEnd: (end) => reportOnce(endOf(end)),
   })
   return {
-    ended: capture.ended.then((end) => (stopped ? undefined : tell(endOf(end)))),
-    report: async (end) => tell(end),
+    ended: capture.ended.then((end) => (stopped ? undefined : reportOnce(endOf(end)))),
+    report: async (end) => reportOnce(end),
     threw(error) {
       thrown = { error }
     },
@@ -57,7 +57,7 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
   }
 }
 
-/** Of an answer that was written around us. */
+/** The head of a response that was sent past our wrapped methods. */
 function headOf(res: ServerResponse): CapturedHead | undefined {
   if (!res.headersSent) return undefined
   return { status: res.statusCode, headers: fieldsOf(res.getHeaders()) }

@@ -186,7 +186,8 @@ export function teeStream(
     failed()
     readable.destroy()
   })
-  // Read at the source: bytes that this client's stream still buffers are lost when it is destroyed.
+  // Read at the source: bytes that this client's stream still buffers are lost when it is
+  // destroyed.
   if (isShared) readable.on('data', (chunk: unknown) => take(chunk))
   feed(readable, stream, failed)
   return { stream, ended }

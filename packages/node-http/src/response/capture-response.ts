@@ -1,7 +1,8 @@
 // Copies a response while it is written, by wrapping the methods of its ServerResponse. The head is
-// judged in writeHead, which implicit heads pass through too. At that moment the inner layers have set
-// all their fields, and the outer layers have not begun. A response is complete if our end() ran and
-// the bytes agree with Content-Length. The `finish` event proves neither: it also fires after aborts.
+// judged in writeHead, which implicit heads pass through too. At that moment the inner layers have
+// set all their fields, and the outer layers have not begun. A response is complete if our end()
+// ran and the bytes agree with Content-Length. The `finish` event proves neither: it also fires
+// after aborts.
 
 import type { ServerResponse } from 'node:http'
 import type { Natives, OriginEnd, OriginObserver } from '@stampede/core/adapter'
@@ -18,8 +19,9 @@ export function captureResponse(
 }
 
 /**
- * For a framework that writes the response itself. A response that the app writes past the framework
- * goes to its client unchanged. Only a 304 is judged: it may answer conditions of the cache.
+ * For a framework that writes the response itself. A response that the app writes past the
+ * framework goes to its client unchanged. Only a 304 is judged: it may answer conditions of the
+ * cache.
  */
 export function guardNotModified(
   res: ServerResponse,

@@ -1,5 +1,5 @@
-// Header fields as Node holds them and as core wants them. It reads both shapes, and puts a
-// HeaderList on a response without overwriting fields of middlewares further out.
+// Converts header fields between Node's shape and core's HeaderList. Puts a HeaderList on a
+// response without overwriting fields of outer middlewares.
 
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
@@ -24,7 +24,7 @@ const NONE: HeaderList = []
 let dateText = ''
 let dateSecond = Number.NaN
 
-/** The current date as a field value, written once a second. */
+/** The current date as a field value, formatted once a second. */
 function currentDate(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {
@@ -43,8 +43,8 @@ export function missingDate(fields: HeaderList): HeaderList {
 }
 
 /**
- * What a hit replays: the head without the fields that were there, with the same values, before the
- * origin ran, and with a date. Middlewares outside set these fields again on each request.
+ * The head that a hit replays, with a date. It leaves out fields that were set with the same value
+ * before the handler ran: outer middlewares set these again on each request.
  */
 export function storedHead(status: number, fields: HeaderList, outer: HeaderList): CapturedHead {
   const date = missingDate(fields)
@@ -89,14 +89,14 @@ export function applyFields(res: ServerResponse, list: HeaderList): void {
   }
 }
 
-/** RFC 9110 §7.7: tells compressors further out to leave the body as it is. */
+/** Keeps outer compressors from changing the body (RFC 9110 §7.7). */
 export function forbidTransform(res: ServerResponse): void {
   const said = [res.getHeader('cache-control') ?? []].flat().join(', ')
   if (/no-transform/i.test(said)) return
   res.setHeader('cache-control', said === '' ? 'no-transform' : `${said}, no-transform`)
 }
 
-/** The value a field gets when `values` come on top of `present`. */
+/** The value of a field after `values` are added to `present`. */
 export function combine(
   name: string,
   present: number | string | readonly string[] | undefined,
@@ -123,7 +123,7 @@ function mergeVary(lines: ReadonlyArray<number | string>): string {
   return names.has('*') ? '*' : [...names.values()].join(', ')
 }
 
-/** Takes every field off, and puts back what was there at the time of `fields`. */
+/** Replaces all fields of the response by `fields`. */
 export function restoreFields(res: ServerResponse, fields: HeaderList): void {
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   for (const [name, values] of groupFields(fields)) {

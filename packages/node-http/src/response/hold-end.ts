@@ -9,17 +9,18 @@ import { isHttp2 } from '../request/http2.ts'
 
 export interface CaptureObserver extends OriginObserver {
   /**
-   * Called when the app ended a response whose whole body was seen. The end leaves when the promise settles, or at once
-   * without one; the outcome of the capture is `end` then, whatever becomes of the client.
+   * Called when the app has ended a response whose whole body was captured. The end is sent when
+   * the promise settles, or at once without a promise. The capture then ends with `end`, even if
+   * the client leaves.
    */
   beforeEnd?(end: OriginEnd): void | Promise<void>
-  /** How long the handler may take to go on after its client left. Default: see client-gone.ts. */
+  /** How long the handler may go on in ms after its client left. Default: see client-gone.ts. */
   readonly patienceMs?: number
 }
 
-/** The end of one response, and whether it is being held. */
+/** Holds back the end of one response. */
 export class EndHold {
-  /** The app has ended the response, and the end has not left. */
+  /** The app has ended the response, and the end was not sent yet. */
   active = false
   readonly #res: ServerResponse
   readonly #beforeEnd: (end: OriginEnd) => void | Promise<void>
@@ -29,7 +30,7 @@ export class EndHold {
     this.#beforeEnd = beforeEnd
   }
 
-  /** An end that Node would refuse must be refused while its handler still listens. */
+  /** False for an end that Node rejects: it must throw now, while the handler can catch it. */
   takes([chunk]: readonly unknown[], [status]: readonly unknown[]): boolean {
     const callback = typeof chunk === 'function'
     if (chunk && !callback && typeof chunk !== 'string' && !(chunk instanceof Uint8Array))
@@ -37,27 +38,27 @@ export class EndHold {
     return this.#res.headersSent || isStatusLine(Number(status), this.#res)
   }
 
-  /** Calls `leave` with the arguments: when the observer was told of a whole answer, at once after any other. */
-  end(end: OriginEnd, args: readonly unknown[], leave: (args: readonly unknown[]) => void): void {
+  /** Sends the end with `send`. A complete response is held back until the observer is done. */
+  end(end: OriginEnd, args: readonly unknown[], send: (args: readonly unknown[]) => void): void {
     if (end.type !== 'complete') {
-      leave(args)
+      send(args)
       return
     }
     this.active = true
-    const told = this.#tell(end)
+    const until = this.#observe(end)
     const release = (sent: readonly unknown[]): void => {
       this.active = false
-      leaveSafely(this.#res, () => leave(sent))
+      sendSafely(this.#res, () => send(sent))
     }
-    if (told === undefined) {
+    if (until === undefined) {
       release(args)
       return
     }
     const own = ownChunk(args)
-    holdEnd(this.#res, told, () => release(own))
+    holdEnd(this.#res, until, () => release(own))
   }
 
-  #tell(end: OriginEnd): void | Promise<void> {
+  #observe(end: OriginEnd): void | Promise<void> {
     try {
       return this.#beforeEnd(end)
     } catch (error) {
@@ -66,23 +67,23 @@ export class EndHold {
   }
 }
 
-/** A layer outside us may refuse; the handler it would have been thrown at has gone on, or was heard. */
-function leaveSafely(res: ServerResponse, leave: () => void): void {
+/** An outer layer may throw. The handler has returned by now, so the error becomes a warning. */
+function sendSafely(res: ServerResponse, send: () => void): void {
   try {
-    leave()
+    send()
   } catch (error) {
     process.emitWarning(error instanceof Error ? error : String(error))
     res.destroy()
   }
 }
 
-/** `release` ends the response; it is called once, when `until` has settled. */
+/** Calls `release`, which ends the response, once `until` has settled. */
 function holdEnd(res: ServerResponse, until: Promise<void>, release: () => void): void {
   const { statusCode } = res
-  const show = lookEnded(res)
+  const restore = simulateEnd(res)
   const go = (): void => {
-    const destroy = show()
-    // A second answer cannot be kept from assigning it.
+    const destroy = restore()
+    // A second response may have assigned another status meanwhile.
     if (!res.headersSent) res.statusCode = statusCode
     release()
     destroy()
@@ -101,13 +102,13 @@ function isStatusLine(status: number, res: ServerResponse): boolean {
   }
 }
 
-/** The app may use its buffer again as soon as end() has returned. */
+/** A copy: the app may reuse its buffer as soon as end() has returned. */
 function ownChunk(args: readonly unknown[]): readonly unknown[] {
   const [chunk] = args
   return chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
 }
 
-/** What Node says of a response that was ended and has not been flushed. */
+/** Properties of a response in Node after end() and before the flush. */
 const ENDED = {
   headersSent: true,
   writableEnded: true,
@@ -117,54 +118,60 @@ const ENDED = {
 
 const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead']
 
-/** The properties of a response that looks ended: the same for all, since making them costs most. */
-const SHOWN: ReadonlyArray<readonly [name: string, shown: PropertyDescriptor]> = [
+/**
+ * Property descriptors of a response that looks ended. Shared, because creating them is expensive.
+ */
+const ENDED_PROPERTIES: ReadonlyArray<readonly [name: string, descriptor: PropertyDescriptor]> = [
   ...Object.entries(ENDED).map(
-    ([name, value]) => [name, shownAs({ get: () => value, set: () => {} })] as const,
+    ([name, value]) => [name, asProperty({ get: () => value, set: () => {} })] as const,
   ),
   ...HEAD_METHODS.map(
-    (name) => [name, shownAs({ value: refusing(name), writable: true })] as const,
+    (name) => [name, asProperty({ value: throwWhileEnded(name), writable: true })] as const,
   ),
 ]
 
-function shownAs(as: PropertyDescriptor): PropertyDescriptor {
+function asProperty(as: PropertyDescriptor): PropertyDescriptor {
   return { ...as, configurable: true, enumerable: true }
 }
 
-interface Show {
+interface EndedState {
   over: boolean
-  /** The methods of the response before. */
+  /** The methods of the response from before it looked ended. */
   readonly methods: ReadonlyMap<string, unknown>
 }
 
-const shows = new WeakMap<object, Show>()
+const endedStates = new WeakMap<object, EndedState>()
 
-/** A layer that came on top during the show may call it afterwards. */
-function refusing(name: string): unknown {
+/** Throws while the response looks ended. An outer layer may keep this method and call it later. */
+function throwWhileEnded(name: string): unknown {
   return function (this: ServerResponse, ...args: unknown[]): unknown {
-    const { over, methods } = shows.get(this) ?? {}
+    const { over, methods } = endedStates.get(this) ?? {}
     const method = methods?.get(name)
     if (over !== true || typeof method !== 'function') throw headersSent(this)
     return Reflect.apply(method, this, args)
   }
 }
 
-/** Returns what ends the show, and in turn returns what is still to be destroyed. */
-function lookEnded(res: ServerResponse): () => () => void {
+/**
+ * Makes the response look ended. The returned function restores it, and returns a function that
+ * runs the delayed destroy() calls.
+ */
+function simulateEnd(res: ServerResponse): () => () => void {
   const before = new Map<string, PropertyDescriptor>()
   const methods = new Map<string, unknown>()
   for (const name of HEAD_METHODS) methods.set(name, Reflect.get(res, name))
-  for (const [name, shown] of SHOWN) {
+  for (const [name, descriptor] of ENDED_PROPERTIES) {
     const own = Object.getOwnPropertyDescriptor(res, name)
     if (own !== undefined) before.set(name, own)
-    Object.defineProperty(res, name, shown)
+    Object.defineProperty(res, name, descriptor)
   }
-  const show: Show = { over: false, methods }
-  shows.set(res, show)
-  const carriers = [res, carrierOf(res)].map(putOffDestroy)
+  const state: EndedState = { over: false, methods }
+  endedStates.set(res, state)
+  const carriers = [res, carrierOf(res)].map(delayDestroy)
   return () => {
-    show.over = true
-    for (const [name, shown] of SHOWN) putBack(res, name, shown, before.get(name))
+    state.over = true
+    for (const [name, descriptor] of ENDED_PROPERTIES)
+      putBack(res, name, descriptor, before.get(name))
     const late = carriers.flatMap((restore) => restore())
     return () => {
       for (const destroy of late) destroy()
@@ -173,11 +180,11 @@ function lookEnded(res: ServerResponse): () => () => void {
 }
 
 /**
- * Frameworks destroy the connection when an error comes after an answer, with which they take the answer for sent. It
- * would be cut off. With an error of its own, it is not they who do it. Returns what undoes it, and in turn returns the
- * calls that are still to be made.
+ * Delays destroy() without an error. If a handler fails after its response, frameworks destroy the
+ * connection, because they take the response for sent. That would cut off the held response.
+ * Returns a function that undoes this, and returns the delayed calls.
  */
-function putOffDestroy(target: { destroy(): unknown }): () => ReadonlyArray<() => unknown> {
+function delayDestroy(target: { destroy(): unknown }): () => ReadonlyArray<() => unknown> {
   const { destroy } = target
   const before = Object.getOwnPropertyDescriptor(target, 'destroy')
   const late: Array<() => unknown> = []
@@ -188,30 +195,30 @@ function putOffDestroy(target: { destroy(): unknown }): () => ReadonlyArray<() =
     late.push(now)
     return target
   }
-  const shown = shownAs({ value, writable: true })
-  Object.defineProperty(target, 'destroy', shown)
+  const descriptor = asProperty({ value, writable: true })
+  Object.defineProperty(target, 'destroy', descriptor)
   return () => {
     over = true
-    putBack(target, 'destroy', shown, before)
+    putBack(target, 'destroy', descriptor, before)
     return late
   }
 }
 
-/** What a destroy() of would take the response with it. */
+/** The object whose destroy() also destroys the response: the HTTP/2 stream or the socket. */
 function carrierOf(res: ServerResponse): { destroy(): unknown } {
   const stream: unknown = Reflect.get(res, 'stream')
   return (stream as { destroy(): unknown } | undefined) ?? res.req?.socket ?? res
 }
 
-/** Unless somebody else has come on top since. */
+/** Restores a property, unless other code has replaced it since. */
 function putBack(
   target: object,
   name: string,
-  shown: PropertyDescriptor,
+  descriptor: PropertyDescriptor,
   before: PropertyDescriptor | undefined,
 ): void {
   const now = Object.getOwnPropertyDescriptor(target, name)
-  if (now?.value !== shown.value || now?.get !== shown.get) return
+  if (now?.value !== descriptor.value || now?.get !== descriptor.get) return
   if (before === undefined) Reflect.deleteProperty(target, name)
   else Object.defineProperty(target, name, before)
 }

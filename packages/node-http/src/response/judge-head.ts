@@ -1,5 +1,5 @@
-// The two decisions of a capture: core judges the head before it is sent, and the number of bytes
-// decides at the end whether the body is complete.
+// The two decisions of a capture. Core judges the head before it is sent. At the end, the number of
+// bytes decides whether the body is complete.
 
 import type { ServerResponse } from 'node:http'
 import {
@@ -42,7 +42,9 @@ export const NO_HEAD: JudgedHead = {
 /** Decision if core's own reply cannot be sent. */
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
-/** Asks core about the head that writeHead(...args) would send. `whole`: the body, if it is known. */
+/**
+ * Asks core about the head that writeHead(...args) would send. `whole`: the body, if it is known.
+ */
 export function judgeHead(
   res: ServerResponse,
   args: readonly unknown[],

@@ -1,11 +1,15 @@
-// Leader's side of a shared stream: passes its body to core chunk by chunk, after its head was sent.
+// Leader's side of a shared stream: passes its body to core chunk by chunk, after its head was
+// sent.
 
 import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core/adapter'
 import { hasBody } from './write-response.ts'
 
 export class LiveFeed {
   #sink: LiveSink | undefined
-  /** Chunks written before the head was sent. The capture holds the same buffers, so its limit holds. */
+  /**
+   * Chunks written before the head was sent. The capture holds the same buffers, so its limit
+   * holds.
+   */
   #before: Uint8Array[] | undefined = []
   #opening: NodeJS.Immediate | undefined
 
@@ -45,12 +49,16 @@ export class LiveFeed {
     else if (!this.#sink.write(chunk)) this.#shut()
   }
 
-  /** Ends the feed if the head was not sent yet: chunks above the limit cannot be held until then. */
+  /**
+   * Ends the feed if the head was not sent yet: chunks above the limit cannot be held until then.
+   */
   tooLarge(): void {
     if (this.#before !== undefined) this.#shut()
   }
 
-  /** The outcome of the capture is known. Readers still get the rest of a body that is too large. */
+  /**
+   * The outcome of the capture is known. Readers still get the rest of a body that is too large.
+   */
   settle(end: OriginEnd): void {
     const goesOn = end.type === 'not-captured' && end.reason === 'too-large'
     if (!goesOn) this.end(end.type === 'complete')

@@ -1,5 +1,5 @@
-// Follower's side of a shared stream: writes the leader's response as it arrives, at this client's pace.
-// If the leader's response is cut short, this one must look broken, never complete.
+// Follower's side of a shared stream: writes the leader's response as it arrives, at this client's
+// pace. If the leader's response is cut short, this one must look broken, never complete.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
@@ -74,8 +74,8 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = fal
 }
 
 /**
- * The reset of the leader's HTTP/2 stream can break off this one. If a second stream is reset in the
- * callback for the first reset, node:http2 (Node 20.20) never returns, and the process hangs.
+ * The reset of the leader's HTTP/2 stream can break off this one. If a second stream is reset in
+ * the callback for the first reset, node:http2 (Node 20.20) never returns, and the process hangs.
  */
 function inOwnTurn(res: ServerResponse, act: () => void): void {
   if (isHttp2(res)) setImmediate(act)

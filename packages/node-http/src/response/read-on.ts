@@ -1,12 +1,15 @@
-// Reads a source to its end for other clients after its own client left. `pipe` unpipes the source when
-// the response is closed. Its chunks are then written to the response, so layers in between work on.
+// Reads a source to its end for other clients after its own client left. `pipe` unpipes the source
+// when the response is closed. Its chunks are then written to the response, so layers in between
+// work on.
 
 import type { ServerResponse } from 'node:http'
 import { finished, type Readable } from 'node:stream'
 import { hasLeft, type SharedSource } from '../request/client-gone.ts'
 import type { LiveFeed } from './live-feed.ts'
 
-/** Keeps the source of `res` readable for other clients. `failed`: it broke after its client left. */
+/**
+ * Keeps the source of `res` readable for other clients. `failed`: it broke after its client left.
+ */
 export function readersOf(live: LiveFeed, res: ServerResponse, failed: () => void): SharedSource {
   return {
     watched: () => live.watched,

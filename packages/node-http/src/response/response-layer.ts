@@ -1,4 +1,6 @@
-// Our layer around one ServerResponse: its methods, wrapped. Never unwrapped, since others may have wrapped them: transparent.
+// Our layer around one ServerResponse: captures what is written by wrapping its methods. They are
+// never unwrapped, since outer layers may have wrapped them again. After its end the layer passes
+// calls on.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
@@ -14,11 +16,11 @@ import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.
 import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
 
 export interface ResponseCapture {
-  /** Resolves as soon as the outcome is known, be it before the end of the body. */
+  /** Resolves once the outcome is known, which may be before the end of the body. */
   readonly ended: Promise<OriginEnd>
   /** Whether the client left before its response ended. */
   isLeft(): boolean
-  /** Leaves the response alone from now on; the outcome is `declined`, unless it was known. */
+  /** Stops the capture. Its outcome is `declined`, unless it is known already. */
   stop(): void
 }
 
@@ -28,17 +30,17 @@ export class ResponseLayer implements ResponseCapture {
   readonly #observer: CaptureObserver
   readonly #natives: Natives | undefined
   readonly #methods: WrappedMethods
-  /** Fields set by middlewares outside us; a hit gets them from there again. */
+  /** Fields that outer middlewares have set. They set them again on each hit. */
   readonly #outer: HeaderList
   readonly #body: BodyCollector
   readonly #departure: Departure
   readonly #hold: EndHold | undefined
   readonly #live: LiveFeed | undefined
   #resolve: (end: OriginEnd) => void = () => {}
-  /** `judged`: core has seen the head, and the layers outside us have not. */
+  /** `judged`: core has seen the head, and the outer layers have not. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
-  /** The body, if nothing was written before the end. */
+  /** The whole body, if end() is the first write. */
   #whole: Uint8Array | undefined
   #probing = false
   #ended = false
@@ -73,7 +75,7 @@ export class ResponseLayer implements ResponseCapture {
     this.#decline('declined')
   }
 
-  /** One by one: engines know the shape that comes of it. */
+  /** Assigned one by one, so that V8 shares the hidden class. */
   #install(res: OwnMethods): void {
     res.writeHead = this.#ownWriteHead
     res.write = (...args: unknown[]) => this.#write(args)
@@ -86,20 +88,20 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   #givenUp(piped: boolean): void {
-    // Its body had begun to come, though not a byte of it was written.
+    // A source was piped, but none of its bytes was written.
     if (piped && this.#hold !== undefined && this.#phase === 'head')
       this.#judge([this.#res.statusCode])
     this.#decline(this.#res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
   }
 
   readonly #ownWriteHead = (...args: unknown[]): unknown => {
-    // Without headers of their own, the layers outside us mean the head that was judged.
+    // An outer layer that passes no headers means the judged head.
     if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#head.args)
     if (this.#phase !== 'head' || this.#res.headersSent) return this.#pass('writeHead', args)
     return this.#judge(args) && !this.#probing ? this.#sendHead(this.#head.args) : this.#res
   }
 
-  /** False when core answers with something else, which has been sent then. */
+  /** False if core has replaced the response, which was sent then. */
   #judge(args: readonly unknown[]): boolean {
     const judged = judgeHead(
       this.#res,
@@ -125,12 +127,13 @@ export class ResponseLayer implements ResponseCapture {
     try {
       returned = this.#pass('writeHead', args)
     } catch (error) {
-      // A head that Node refuses never leaves; what the app answers next is not what was judged.
+      // Node rejected the head, so it was not sent. The next response of the app is another one.
       if (this.#hold !== undefined) this.#phase = 'head'
       else this.#decline('declined')
       throw error
     }
-    // Sessions outside us set their cookie while the head is written. The response is one client's then.
+    // Outer session layers set their cookie while the head is written. Such a response is not
+    // shared.
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
@@ -138,7 +141,7 @@ export class ResponseLayer implements ResponseCapture {
     return returned
   }
 
-  /** Whether a layer outside us has set a cookie on the head that was sent with `args`. */
+  /** Whether an outer layer has set a cookie on the head that was sent with `args`. */
   #hasNewCookie(args: readonly unknown[]): boolean {
     const isAsJudged =
       args === this.#head.args && isNodesWriteHead(this.#methods.original.writeHead)
@@ -146,8 +149,8 @@ export class ResponseLayer implements ResponseCapture {
     return this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2')
   }
 
-  // Has an implied head judged before the layers outside us are entered, so that another answer can still go through them
-  // from their start. The hooks of layers inside us run now, as in writeHead. Of a closed response Node would write none.
+  // Judges an implicit head before the outer layers run, so that a replacement can still pass
+  // through all of them. The hooks of inner layers run now, as in writeHead.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
     this.#probing = !this.#departure.gone
@@ -161,35 +164,39 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   #write(args: readonly unknown[]): unknown {
-    if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('write', args)
+    if (this.#phase === 'settled' || this.#methods.inside)
+      return this.#writeAfterCapture('write', args)
     this.#departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
     const more = this.#through('write', this.#outward('write', args))
     this.#keep(args)
-    // While the body is kept, the handler is not slowed down by its client: others wait for the end, and one who does not
-    // read must not hold them up; one who left sends no `drain` at all. Bounded by maxBodyBytes, then as ever.
+    // True during the capture: a slow client must not delay the handler, since waiters need the
+    // whole body. A client that left sends no `drain` at all. The buffer is bounded by
+    // maxBodyBytes.
     return this.#phase === 'body' ? true : more
   }
 
   #end(args: readonly unknown[]): unknown {
-    if (this.#phase === 'settled' || this.#methods.inside) return this.#beyond('end', args)
+    if (this.#phase === 'settled' || this.#methods.inside)
+      return this.#writeAfterCapture('end', args)
     const whole = this.#phase === 'head' ? wholeBody(args) : undefined
     this.#openHead(whole)
     if (this.#isShut()) return discardWrite(args, this.#res)
-    if (this.#hold?.takes(args, this.#head.args)) return this.#endWhenTold(this.#hold, args, whole)
+    if (this.#hold?.takes(args, this.#head.args))
+      return this.#endWhenObserved(this.#hold, args, whole)
     const returned = this.#through('end', this.#outward('end', args))
     this.#keep(args, whole)
     this.#ended = true
-    // Koa 3, seeing that its client is gone, ends without the body it has.
+    // Koa 3 ends a response without its body if the client is gone.
     if (this.#departure.gone && this.#body.bytes === 0) this.#decline('incomplete')
-    // A layer outside us may put off the real end (a session that is saved first), and the head with it.
+    // An outer layer may delay the end and the head, such as a session that is saved first.
     if (this.#phase === 'body') this.#finish()
     return returned
   }
 
-  /** Nothing is kept any more; those who are shown it go on reading. */
-  #beyond(method: 'write' | 'end', args: readonly unknown[]): unknown {
+  /** A write after the capture has ended. Readers of the live body still get it. */
+  #writeAfterCapture(method: 'write' | 'end', args: readonly unknown[]): unknown {
     const live = this.#live
     if (this.#methods.inside || live?.active !== true) return this.#pass(method, args)
     this.#departure.wrote()
@@ -200,7 +207,11 @@ export class ResponseLayer implements ResponseCapture {
     return method === 'write' && this.#departure.gone ? true : returned
   }
 
-  #endWhenTold(hold: EndHold, args: readonly unknown[], whole: Uint8Array | undefined): unknown {
+  #endWhenObserved(
+    hold: EndHold,
+    args: readonly unknown[],
+    whole: Uint8Array | undefined,
+  ): unknown {
     this.#collect(args, whole)
     this.#ended = true
     this.#departure.stop()
@@ -226,8 +237,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   /**
-   * A copy where a layer outside us may change the chunk in place: the entry keeps the handler's
-   * bytes.
+   * Passes a copy of the chunk to outer layers that may change it in place. The entry keeps the
+   * handler's bytes.
    */
   #outward(method: 'write' | 'end', args: readonly unknown[]): readonly unknown[] {
     const chunk = chunkFor(this.#methods.original[method], args[0])
@@ -239,13 +250,13 @@ export class ResponseLayer implements ResponseCapture {
     try {
       return this.#methods.through(method, args, ownHead)
     } catch (error) {
-      // Nothing left: what is answered instead has a head of its own.
+      // The head was not sent. The next response of the app has a head of its own.
       if (this.#hold !== undefined && this.#phase === 'judged') this.#phase = 'head'
       throw error
     }
   }
 
-  /** If the app ended the response before it was closed, only its head may be missing. */
+  /** The response was closed after the app had ended it: its head may not have been sent. */
   #closed(): void {
     if (!this.#ended) return
     this.#openHead()
@@ -258,7 +269,7 @@ export class ResponseLayer implements ResponseCapture {
     if (!this.#collect(args, whole)) this.#decline('too-large')
   }
 
-  /** `whole`: the bytes of the chunk. Those of a string were made for us, and need no copy. */
+  /** `whole`: the bytes of the chunk. Those of a string are ours already, and need no copy. */
   #collect([chunk, encoding]: readonly unknown[], whole?: Uint8Array): boolean {
     return whole !== undefined && typeof chunk === 'string'
       ? this.#body.addOwn(whole)
@@ -279,7 +290,7 @@ export class ResponseLayer implements ResponseCapture {
     let end: OriginEnd = { type: 'not-captured', reason: 'declined' }
     try {
       writeReply(this.#res, reply, this.#methods.original)
-      // As with an answer of the app's own: a cookie that a layer outside sets makes it one client's.
+      // As with the app's own responses: an outer layer's cookie makes the response private.
       if (!setsCookie(this.#res)) end = { type: 'replaced', head }
     } finally {
       this.#live?.settle(end)

@@ -1,10 +1,10 @@
-// Being told how the app answers, without a part in it: status and headers, however the head is written.
+// Observes the status and the headers that the app sends, however it writes the head.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead } from '@stampede/core/adapter'
 import { readWriteHead } from './write-head.ts'
 
-/** `onHead` is called once, in writeHead. Returns how to say that the answer stands, though no head will be written. */
+/** Calls `onHead` once, in writeHead. The returned function calls it if no head will be written. */
 export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => void): () => void {
   const { writeHead, write, end, flushHeaders } = res
   let seen = false
@@ -14,7 +14,7 @@ export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => v
     onHead(readWriteHead(res, args))
   }
   const stands = (): void => see(res.statusCode)
-  // To a client that is gone Node writes no head, and HTTP/2 writes it without writeHead.
+  // Node writes no head to a client that left, and HTTP/2 writes it without writeHead.
   const then =
     (method: (...args: never[]) => unknown) =>
     (...args: unknown[]): unknown => {

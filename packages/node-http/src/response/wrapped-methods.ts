@@ -1,4 +1,5 @@
-// Methods of a ServerResponse as they were before we wrapped them, and two ways to call them.
+// The original methods of a wrapped ServerResponse. Calls go through them, cut to what the client
+// gets.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -8,7 +9,7 @@ import { discardWrite } from './write-response.ts'
 
 export type Method = keyof OwnMethods
 
-/** As they are put on a response: for each form of the arguments that Node's take. */
+/** Our methods on a response. Each takes all argument forms of Node's own method. */
 export interface OwnMethods {
   writeHead(...args: unknown[]): unknown
   write(...args: unknown[]): unknown
@@ -22,7 +23,7 @@ export class WrappedMethods {
   readonly #res: ServerResponse
   #depth = 0
   #cut: BodyCut | undefined
-  /** The last byte need not be held back any more: the body is not captured. */
+  /** The body is not captured, so its last byte need not be held back. */
   #released = false
 
   constructor(res: ServerResponse) {
@@ -31,7 +32,7 @@ export class WrappedMethods {
     this.original = { writeHead, write, end, flushHeaders, destroy }
   }
 
-  /** While a wrapped method runs: what it calls in turn is its own business. */
+  /** A wrapped method is running. Calls that it makes itself are passed on unchanged. */
   get inside(): boolean {
     return this.#depth > 0
   }
@@ -41,7 +42,7 @@ export class WrappedMethods {
     return this.through(method, args)
   }
 
-  /** From now on the client gets only the bytes that `cut` lets through. */
+  /** From now on the client gets only the bytes of `cut`. */
   cut(cut: BodyCut): void {
     this.#cut = cut
   }
@@ -62,8 +63,8 @@ export class WrappedMethods {
   }
 
   /**
-   * Calls the layers outside us. With `ownWriteHead`, the layers inside us have seen the head
-   * already.
+   * Calls the outer layers. `ownWriteHead` is put in place meanwhile if the inner layers have
+   * already seen the head.
    */
   through(
     method: Method,

@@ -2,9 +2,8 @@
 // headers) and (status, message, headers), where headers are an object, a flat array or an array of
 // pairs.
 //
-// Headers given only to writeHead never show in getHeaders(), and a setHeader beforehand sends Node
-// down a path on which an array loses its duplicates (Node 20). So they are read from the arguments,
-// and what we add, or take off, changes a copy of them.
+// Headers passed only to writeHead never show in getHeaders(). If setHeader was called before, Node
+// 20 drops duplicates of an array. So we read headers from the arguments, and edit a copy of them.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
@@ -17,13 +16,16 @@ function headersIndex(args: readonly unknown[]): 1 | 2 {
 
 const KEEPS_REPEATED = Number(process.versions.node.split('.', 1)[0]) >= 22
 
-/** Every field the head will have: those set before, and over them those in the arguments. */
+/**
+ * All fields that the head will have: fields in the arguments replace fields that were set before.
+ */
 export function readWriteHead(res: ServerResponse, args: readonly unknown[]): CapturedHead {
   const status = Number(args[0])
   const set = fieldsOf(res.getHeaders())
   const argument = args[headersIndex(args)]
   if (typeof argument !== 'object' || argument === null) return { status, headers: set }
-  // With fields set before, Node 20 sets an array one by one: of a repeated name the last one stays.
+  // If fields were set before, Node 20 sets the array one by one. The last of a repeated name
+  // stays.
   const given = givenFields(argument, !KEEPS_REPEATED && set.length > 0)
   const fields = groupFields(set)
   for (const [name, values] of given) fields.set(name, values)
@@ -50,8 +52,9 @@ function pairsOf(given: object): ReadonlyArray<readonly [unknown, unknown]> {
 }
 
 /**
- * The arguments without the fields named in `remove` (lower-case), and with `add` on top; where that is harmless, `add` is
- * set on `res` instead. What was set on `res` is taken off there.
+ * Returns the arguments with the fields of `add`, and without those in `remove` (lower-case).
+ * Fields are set on `res` instead if that has the same effect. `remove` also applies to fields set
+ * on `res`.
  */
 export function editWriteHead(
   res: ServerResponse,
@@ -97,7 +100,9 @@ function withAdded(given: object, add: HeaderList): object {
   return copy
 }
 
-/** Has `add` put on whatever head `res` will send, and `remove` taken off it, however it is written. */
+/**
+ * Adds `add` to the head that `res` will send, and removes `remove` from it, however it is written.
+ */
 export function addAtHead(
   res: ServerResponse,
   add: HeaderList,

@@ -1,5 +1,5 @@
-// Sending a complete answer of core's on a ServerResponse. Its header fields may come out of a store
-// that others write to, so they are checked before the response is touched.
+// Sends a complete reply of core on a ServerResponse. Its fields may come from a store that other
+// programs can write to, so they are checked before the response is touched.
 
 import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { Http2ServerResponse } from 'node:http2'
@@ -13,14 +13,15 @@ import {
 import { clearReason } from '../request/http2.ts'
 import { applyFields, forbidTransform } from './header-fields.ts'
 
-/** The methods to send with; a capturing layer passes those it wraps. */
+/** The methods to send with. A capture passes the original ones. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
 
 /**
- * Layers that wrap it understand one status, or an object; few read an array as Node does (on-headers only since 1.1), and once one of
- * them has set a field, Node 20 keeps one line of each name in it.
+ * Node's own writeHead, which takes headers as an array. Layers that wrap it often read only an
+ * object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated names of the
+ * array.
  */
 const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
 const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
@@ -29,7 +30,7 @@ const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
 const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
 
 function leavesChunks(method: unknown): boolean {
-  // First the method of nearly every response: cheaper than the lookup.
+  // Nearly every response has this method, and the comparison is cheaper than the lookup.
   return method === nodeEnd || NODES_OWN.has(method)
 }
 
@@ -44,16 +45,16 @@ export function isWrapped(res: ServerResponse): boolean {
 }
 
 /**
- * The chunk, or a copy if a layer wraps `method`: the chunk belongs to an entry or to other
- * clients.
+ * The chunk, or a copy if a layer wraps `method` and could change it. An entry or other clients
+ * share the chunk.
  */
 export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
   return !leavesChunks(method) && chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
 }
 
 /**
- * Sends the reply. False when it cannot be sent as it is (a field that is no valid header): the response
- * is untouched then, and the request should go to the app. True if an answer had left before.
+ * Sends the reply. False if it has an invalid field or status: the response is untouched then, and
+ * the handler can run. True also if another response was sent before.
  */
 export function writeReply(res: ServerResponse, reply: Reply, methods: SendMethods = res): boolean {
   if (res.headersSent || res.writableEnded) return true
@@ -74,11 +75,13 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   return true
 }
 
-/** Of layers further out: what is added to, or is not for clients. */
+/** Fields that are merged with those of outer layers, or that clients must not get. */
 const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIELDS])
 const isMerged = (name: string): boolean => MERGED.has(name)
 
-/** Where one name is there twice, and setting it is not adding it: as Node does beside fields of others. */
+/**
+ * Whether a name occurs twice. Node then keeps only the last one if other fields were set before.
+ */
 export function hasRepeats(fields: readonly string[]): boolean {
   for (let i = 2; i < fields.length; i += 2) {
     for (let j = 0; j < i; j += 2) if (fields[i] === fields[j]) return true
@@ -86,12 +89,14 @@ export function hasRepeats(fields: readonly string[]): boolean {
   return false
 }
 
-/** As writeReply. Each access to a response counts here: frameworks change its prototype, and then engines forget its shape. */
+/**
+ * As writeReply, with fewer accesses to the response: after a prototype change each one is slow.
+ */
 export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const { status, fields, body } = ready
   const outer = res.getHeaderNames()
   const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
-  // HTTP/2 has one of its own.
+  // On HTTP/2, writeHead is another method.
   const isTaken = res.writeHead !== takesArray || res.headersSent || res.statusMessage
   if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
   res.writeHead(status, fields as string[])
@@ -100,7 +105,7 @@ export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   return true
 }
 
-/** The same in the form that everything else has. */
+/** The ready reply as a Reply. */
 export function replyOf({ status, fields, body, kind }: ReadyReply): Reply {
   return { status, headers: toHeaders(fields), body, kind }
 }
@@ -119,7 +124,7 @@ export function isSendable(reply: Reply): boolean {
   }
 }
 
-/** The reply's fields with the one framing that fits its body. */
+/** The reply's fields, with the framing fields that fit its body. */
 export function framedHeaders(reply: Reply, method: string | undefined): HeaderList {
   const fields = reply.headers.filter(([name]) => !FRAMING.has(name))
   if (reply.status === 204 || reply.status === 304) return fields
@@ -133,7 +138,7 @@ export function hasBody(status: number, method: string | undefined): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304
 }
 
-/** Stands in for a write or an end that goes nowhere, in a way that lets streams run dry. */
+/** Result of a write or an end that is discarded. Its callback runs, so that streams can end. */
 export function discardWrite<T>(args: readonly unknown[], returned: T): T {
   const callback = args.findLast((arg) => typeof arg === 'function')
   if (typeof callback === 'function') process.nextTick(callback)

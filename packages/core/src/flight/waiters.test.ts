@@ -1,0 +1,126 @@
+// How long each waiter of a flight waits, with one timer for all of them.
+
+import { describe, expect, it } from 'vitest'
+import { Events } from '../events.ts'
+import { ManualClock } from '../testing/index.ts'
+import type { Caller } from './resolution.ts'
+import { type Waiter, Waiters } from './waiters.ts'
+
+function setUp() {
+  const clock = new ManualClock()
+  const rt = { clock, events: new Events() }
+  const ends: string[] = []
+  let emptied = 0
+  const group = () => new Waiters('k', () => (emptied += 1))
+  const waiters = group()
+  const join = (name: string, waitMs: number) => {
+    const since = clock.now()
+    const told = ({ type }: { type: string }) => ends.push(`${name} ${type} ${clock.now() - since}`)
+    void waiters.join(rt, {} as Caller, waitMs).then(told)
+  }
+  return { clock, rt, ends, waiters, group, join, emptied: () => emptied }
+}
+
+describe('waiters', () => {
+  it('end each after its own waitMs, in whichever order they joined', async () => {
+    const { clock, rt, ends, waiters, join, emptied } = setUp()
+    waiters.startClocks(rt)
+    join('a', 100)
+    join('b', 30)
+    await clock.advance(20)
+    join('c', 30)
+    join('d', 80)
+    await clock.advance(200)
+    const seen = ['b timed-out 30', 'c timed-out 30', 'a timed-out 100', 'd timed-out 80']
+    expect(ends).toEqual(seen)
+    expect([rt.events.count('wait.timed-out'), emptied(), clock.timers]).toEqual([4, 1, 0])
+  })
+
+  it('have no clock before the first lookup ends, then count from there', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    join('a', 30)
+    await clock.advance(50)
+    expect([ends, clock.timers]).toEqual([[], 0])
+    waiters.startClocks(rt)
+    await clock.advance(29)
+    expect(ends).toEqual([])
+    await clock.advance(1)
+    expect(ends).toEqual(['a timed-out 80'])
+  })
+
+  it('take one timer for a thousand, and none once they are settled', async () => {
+    const { clock, rt, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    for (let i = 0; i < 1_000; i++) join('w', 30)
+    expect(clock.timers).toBe(1)
+    waiters.settleAll(rt, { type: 'pass', reason: 'abandoned' })
+    expect(clock.timers).toBe(0)
+  })
+
+  it('are not all looked at each time that one of them ends', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    let reads = 0
+    for (let i = 0; i < 100; i++) {
+      join('w', 200)
+      await clock.advance(1)
+    }
+    const all: Array<Waiter & { endsAt?: number }> = [...waiters]
+    for (const waiter of all) {
+      const { endsAt } = waiter
+      const get = () => {
+        reads += 1
+        return endsAt
+      }
+      Object.defineProperty(waiter, 'endsAt', { get })
+    }
+    await clock.advance(200)
+    expect(ends).toEqual(Array.from({ length: 100 }, () => 'w timed-out 200'))
+    expect(reads).toBeLessThan(1_000)
+  })
+
+  it('go on waiting when the one that the timer was for leads', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    join('a', 30)
+    await clock.advance(10)
+    join('b', 30)
+    waiters.takeLeader()
+    await clock.advance(29)
+    expect(ends).toEqual([])
+    await clock.advance(1)
+    expect(ends).toEqual(['b timed-out 30'])
+    join('c', 30)
+    waiters.takeLeader()
+    expect(clock.timers).toBe(0)
+  })
+
+  it('that moved before they had a clock do not hold up those behind them', async () => {
+    const { clock, rt, ends, waiters, group } = setUp()
+    const others = group()
+    others.startClocks(rt)
+    const told = (name: string) => () => ends.push(`${name} ${clock.now()}`)
+    void waiters.join(rt, {} as Caller, 90).then(told('a'))
+    waiters.moveTo(rt, others)
+    void others.join(rt, {} as Caller, 50).then(told('b'))
+    await clock.advance(10)
+    others.startClocks(rt)
+    const since = clock.now()
+    await clock.advance(100)
+    expect(ends).toEqual([`b ${since + 40}`, `a ${since + 90}`])
+  })
+
+  it('keep the rest of their waitMs when they move to another flight', async () => {
+    const { clock, rt, ends, waiters, group, join } = setUp()
+    waiters.startClocks(rt)
+    join('a', 30)
+    join('b', 50)
+    await clock.advance(10)
+    const others = group()
+    waiters.moveTo(rt, others)
+    expect([waiters.size, others.size, clock.timers]).toEqual([0, 2, 1])
+    await clock.advance(100)
+    expect(ends).toEqual(['a timed-out 30', 'b timed-out 50'])
+    expect([others.size, clock.timers]).toEqual([0, 0])
+  })
+})

@@ -1,0 +1,40 @@
+// TypeScript blocks of the docs, and the module that each becomes.
+
+import { readFileSync } from 'node:fs'
+
+export interface Block {
+  /** `docs/guide/locks.md:14`: the page, and the line where the block opens. */
+  readonly name: string
+  readonly code: string
+}
+
+/** The blocks of a page that open with ```ts. */
+export function blocksOf(root: URL, page: string): Block[] {
+  const text = readFileSync(new URL(page, root), 'utf8')
+  return [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(({ index, 1: code = '' }) => ({
+    name: `${page}:${text.slice(0, index).split('\n').length}`,
+    code,
+  }))
+}
+
+const IMPORT = /^import [\s\S]*? from '[^']+'.*$/gm
+
+/**
+ * A module whose default export runs the code. Its servers listen on a free port and are given to
+ * `serve`. Names that the code neither imports nor declares are globals (setting.ts).
+ */
+export function moduleOf({ name, code }: Block): string {
+  const imports = [...code.matchAll(IMPORT)].map(([line]) => line)
+  const body = code
+    .replace(IMPORT, '')
+    .replace(/^((?:const \w+ = )?)(\S.*)\.listen\(3000\)/gm, '$1serve($2.listen(0))')
+    .trim()
+  return [
+    `// ${name}`,
+    ...imports,
+    'export default async function snippet() {',
+    body,
+    '}',
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,111 @@
+// The TypeScript snippets of README and guides: each is compiled under `strict`, and run.
+
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import Koa from 'koa'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { blocksOf, moduleOf } from './blocks.ts'
+import { createDatabase, createSetting, globalsOf } from './setting.ts'
+
+const ROOT = new URL('../../', import.meta.url)
+const FOLDER = new URL('.cache/snippets/', ROOT)
+const guides = readdirSync(new URL('docs/guide/', ROOT)).map((file) => `docs/guide/${file}`)
+const pages = ['README.md', ...guides].map((page) => ({ page, blocks: blocksOf(ROOT, page) }))
+const blocks = pages.flatMap((each) => each.blocks)
+
+const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
+const TYPES = {
+  extends: '../../tsconfig.check.json',
+  compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+  include: ['*.ts'],
+}
+
+let redis: RedisServer
+let db: Awaited<ReturnType<typeof createDatabase>>
+
+beforeAll(async () => {
+  redis = await startRedis()
+  db = await createDatabase()
+  rmSync(FOLDER, { recursive: true, force: true })
+  mkdirSync(FOLDER, { recursive: true })
+  const setting = await createSetting(redis.url, db)
+  writeFileSync(new URL('globals.ts', FOLDER), globalsOf(setting.names))
+  await setting.close()
+  for (const block of blocks) writeFileSync(new URL(fileOf(block.name), FOLDER), moduleOf(block))
+  writeFileSync(new URL('tsconfig.json', FOLDER), JSON.stringify(TYPES))
+})
+
+afterAll(async () => {
+  await db?.close()
+  await redis?.stop()
+})
+
+/**
+ * Requests each route that a snippet declares, twice. A cached one is a hit then, and a repeat
+ * of a POST is a replay.
+ */
+async function requestRoutes(
+  code: string,
+  { names, servers }: Awaited<ReturnType<typeof createSetting>>,
+): Promise<void> {
+  const routes = [...code.matchAll(/^(app|router)\.(get|post|put|use)\('(\/[^']*)'.*$/gm)]
+  if (servers.length === 0 && /^app\./m.test(code)) names.serve(names.app.listen(0))
+  if (servers.length === 0 && /^router\./m.test(code))
+    names.serve(new Koa().use(names.router.routes()).listen(0))
+  for (const server of servers) {
+    for (const [line, , verb = '', route = ''] of routes) {
+      if (verb === 'use') continue
+      const path = route.replace(/:\w+/g, '7')
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
+      const headers = { 'content-type': 'application/json', 'idempotency-key': randomUUID() }
+      const ask = async () => {
+        const response = await fetch(
+          url,
+          verb === 'get' ? {} : { method: verb.toUpperCase(), headers, body: '{}' },
+        )
+        return { status: response.status, fields: response.headers, body: await response.text() }
+      }
+      const first = await ask()
+      const second = await ask()
+      expect.soft(first.status, line).toBeLessThan(400)
+      expect.soft(second.body, line).toBe(first.body)
+      if (verb === 'get' && /stampedeCache/.test(code))
+        expect.soft(second.fields.get('cache-status'), line).toMatch(/hit/)
+      if (/idempotency\(/.test(line))
+        expect.soft(second.fields.get('idempotency-replayed'), line).toBe('true')
+    }
+  }
+}
+
+describe('the snippets of README and guides', () => {
+  it('compile', () => {
+    expect(blocks.length).toBeGreaterThan(30)
+    const tsc = fileURLToPath(new URL('node_modules/.bin/tsc', ROOT))
+    const args = ['-p', fileURLToPath(FOLDER), '--pretty', 'false']
+    let errors = ''
+    try {
+      execFileSync(tsc, args, { cwd: fileURLToPath(ROOT), encoding: 'utf8' })
+    } catch (error) {
+      errors = (error as { stdout: string }).stdout
+    }
+    expect(errors).toBe('')
+  })
+})
+
+describe.each(pages.filter((each) => each.blocks.length > 0))('$page', ({ blocks: snippets }) => {
+  it.each(snippets)('runs its snippet $name', async ({ name, code }) => {
+    const setting = await createSetting(redis.url, db)
+    Object.assign(globalThis, setting.names)
+    try {
+      const module = await import(pathToFileURL(fileURLToPath(new URL(fileOf(name), FOLDER))).href)
+      await module.default()
+      await requestRoutes(code, setting)
+    } finally {
+      await setting.close()
+    }
+  })
+})
