@@ -1,4 +1,5 @@
-// `stampede.cache(name, defaults)`: getOrSet under a name of its own, with options that are checked once.
+// `stampede.cache(name, defaults)`: a named cache for data. Its name is a prefix of its keys, and
+// its options are checked once.
 
 import { closedError, optionError } from '../errors.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -11,34 +12,47 @@ import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
 
-/** Options of `stampede.cache`: the defaults of each call, and how values are written. */
+/** Options of `stampede.cache`: the defaults of each call, and a serializer. */
 export interface DataCacheOptions extends GetOrSetOptions<never> {
-  /** Replaces JSON: for Maps, Dates, classes. Every process must use the same one for the same name. */
+  /**
+   * Replaces JSON, for values such as a Map, a Date or an instance of a class. All processes must
+   * use the same one for this name. Default: JSON.
+   */
   serializer?: Serializer
 }
 
 type Overrides<T> = Partial<GetOrSetOptions<T>>
 
-/** `T` of a method is what the factory returns; with a serializer callers get exactly that, else what JSON makes of it. */
+/**
+ * A named cache for data. Each method rejects with `ERR_STAMPEDE_OPTION` for a wrong argument. `T`
+ * is the type that the factory returns. Callers get this type with a serializer, else the type
+ * after JSON: `Stored<T>`.
+ */
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
-  /** The value of `key`, or what `factory` returns: run once in the fleet. */
+  /**
+   * Returns the stored value of `key`, or the result of `factory`, which runs once in the fleet.
+   * Rejects with the error of the factory, or with a `StampedeError`.
+   */
   getOrSet<T, P = T>(
     key: string,
     factory: Factory<T, Read<P, S>>,
     overrides?: Overrides<T>,
   ): Promise<Read<T, S>>
-  /** The stored value, also while it is stale. Undefined if there is none, or if the store is away. */
+  /**
+   * Returns the stored value, also within its stale window. Undefined if there is none, or if the
+   * store is unavailable.
+   */
   get<T>(key: string): Promise<Read<T, S> | undefined>
-  /** The stored values among `keys`, in their order. */
+  /** Returns the stored values of `keys`, in the order of `keys`. */
   getMany<T>(keys: readonly string[]): Promise<Map<string, Read<T, S>>>
   /**
-   * Replaces what is stored, in the whole fleet. Resolves to the value as callers get it, once it is
-   * stored. Rejects if the store does not take it. A promise is awaited first.
+   * Purges the key in the whole fleet and stores `value`. A promise is awaited first. Resolves to
+   * the value as other callers get it, when it is stored. Rejects if the store does not accept it.
    */
   set<T>(key: string, value: T | Promise<T>, overrides?: Overrides<T>): Promise<Read<T, S>>
-  /** Makes the value void in the whole fleet, with every fill in flight. */
+  /** Purges the value in the whole fleet. Fills that began before the purge are not stored. */
   delete(key: string): Promise<void>
-  /** `fn` with a cache before it: `key` is given the arguments. */
+  /** Returns `fn` with the cache before it. `key` returns the key for the arguments. */
   wrap<A extends readonly unknown[], T>(
     fn: (...args: A) => T | Promise<T>,
     options: { key: (...args: A) => string } & Overrides<T>,
@@ -55,7 +69,7 @@ export function createDataCache<S extends DataCacheOptions>(
   name: string,
   defaults: S,
 ): DataCache<S> {
-  // With a colon, two caches could mean the same key.
+  // With a colon in names, two caches could have the same key.
   if (typeof name !== 'string' || !/^[^:]+$/.test(name)) {
     throw optionError(
       `${WHERE}: name`,
@@ -63,8 +77,9 @@ export function createDataCache<S extends DataCacheOptions>(
       "use a name without a colon: cache('rates', { ttlMs })",
     )
   }
-  const { serializer: given, ...options } = checkNames(WHERE, defaults, [...NAMES, 'serializer'])
-  const serializer = readSerializer(given)
+  const names = [...NAMES, 'serializer']
+  const { serializer: unchecked, ...options } = checkNames(WHERE, defaults, names)
+  const serializer = readSerializer(unchecked)
   const bound = readPlan(options as unknown as GetOrSetOptions)
   const planFor = (overrides: object | undefined): Plan =>
     overrides === undefined
@@ -81,7 +96,7 @@ export function createDataCache<S extends DataCacheOptions>(
     return recent.prefix + key
   }
   const cache: DataCache<S> = {
-    // Not async: a hit in memory makes no promise.
+    // Not async, so that a hit in memory creates no promise.
     getOrSet(key, factory, overrides) {
       try {
         check(key)
@@ -120,7 +135,7 @@ export function createDataCache<S extends DataCacheOptions>(
   return cache
 }
 
-/** An explicit `undefined` leaves the default as it is. */
+/** The overrides without those that are `undefined`, for which the default counts. */
 function definedIn(overrides: object): object {
   checkNames(WHERE, overrides, NAMES)
   return Object.fromEntries(Object.entries(overrides).filter(([, value]) => value !== undefined))

@@ -1,23 +1,29 @@
-// Refuses values that JSON would change without a word: a Map becomes {}, a method disappears. The error names the path.
+// The check for values that JSON would change silently: a Map becomes {}, a method disappears. The
+// error has the path to the value.
 
 import { valueError } from '../errors.ts'
 
-/** A value to look at, with the way to it. */
+/** A value to check, with the path to it. */
 interface Visit {
   readonly value: unknown
   readonly key: string | number
   readonly parent: Visit | undefined
 }
 
-/** Values nested deeper than this are looked at closely, and so is every cycle. */
+/** Values that are nested deeper need the full check, which also finds cycles. */
 const DEEPEST = 32
 
-/** Throws `ERR_STAMPEDE_VALUE`. An object with `toJSON()` decides for itself, and members that are undefined are left out. */
+/**
+ * Throws `ERR_STAMPEDE_VALUE` if JSON would change the value silently. Objects with `toJSON()` and
+ * members that are `undefined` are accepted.
+ */
 export function checkPlainData(where: string, root: unknown): void {
-  if (root === undefined || !isPlainData(root, DEEPEST)) lookClosely(where, root)
+  if (root === undefined || !isPlainData(root, DEEPEST)) checkFully(where, root)
 }
 
-/** True for most values, at a third of the cost. False if only a closer look can tell. */
+/**
+ * A quick check, at a third of the cost. True for most values. False if the full check is needed.
+ */
 function isPlainData(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return isPrimitive(value)
   if (depth === 0 || !isPlain(value) || hasToJson(value)) return false
@@ -31,9 +37,10 @@ function isPlainData(value: unknown, depth: number): boolean {
   return true
 }
 
-function lookClosely(where: string, root: unknown): void {
+function checkFully(where: string, root: unknown): void {
   const open = new Set<unknown>()
-  // Not recursive: nesting may be deeper than calls may be. A visit that is met again is done with.
+  // An explicit stack, because values may be nested deeper than calls. A value comes up a second
+  // time when all of its members were checked.
   const visits: Visit[] = [{ value: root, key: '', parent: undefined }]
   for (let visit = visits.at(-1); visit !== undefined; visit = visits.at(-1)) {
     const { value } = visit
@@ -48,7 +55,7 @@ function lookClosely(where: string, root: unknown): void {
       continue
     }
     open.add(value)
-    // Backwards, so that the first problem is met first.
+    // Backwards, so that the first member is on top of the stack.
     const keys = Array.isArray(value) ? [...value.keys()] : Object.keys(value)
     for (let i = keys.length - 1; i >= 0; i--) {
       const key = keys[i] as keyof typeof value
@@ -95,7 +102,7 @@ function problemOf(value: unknown): string | undefined {
   return undefined
 }
 
-/** Arrays, and objects without a class: also those of another realm. */
+/** Whether the object is an array or has no class, also if it comes from another realm. */
 function isPlain(value: object): boolean {
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -115,7 +122,7 @@ function hasToJson(value: object | bigint): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }
 
-/** `.list[3].name: `; empty for the value itself. */
+/** The path as `value.list[3].name: `. Empty for the value itself. */
 function pathOf({ key, parent }: Visit): string {
   let path = ''
   for (
