@@ -1,5 +1,5 @@
 // Stage: makes a response from an entry: Age, Cache-Status, and 304 or 206 if the request asks for
-// it. Cache-Status is written in two places: statusField(), and readyFrom() for the fast path.
+// it. Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
 
 import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
@@ -106,7 +106,7 @@ function readyFields(
   return ready
 }
 
-/** The fields of a hit. They stay the same for a second. */
+/** The complete fields of a hit. They stay the same for a second, as Age and ttl do. */
 interface HitFields {
   readonly ready: Fields
   readonly cacheName: string | undefined
@@ -116,8 +116,8 @@ interface HitFields {
 }
 
 /**
- * Fields of the hits of this second, by the stored fields. Node checks and joins new strings at a
- * cost of 1 µs for each response.
+ * The fields of hits in this second, by the stored fields. New strings would cost 1 µs for each
+ * response, because Node checks and joins them.
  */
 const hitsOfSecond = new Map<Fields, HitFields>()
 const MOST_HITS = 1_024
@@ -141,7 +141,7 @@ function hitFields(
   const thisSecond = Math.floor(now / 1000)
   if (thisSecond !== second) hitsOfSecond.clear()
   second = thisSecond
-  // With more entries than that, to replace one for each hit would cost more than it saves.
+  // With more entries, each hit would replace one, which costs more than it saves.
   if (hitsOfSecond.size < MOST_HITS) {
     hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
   }
