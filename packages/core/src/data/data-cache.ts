@@ -24,9 +24,9 @@ export interface DataCacheOptions extends GetOrSetOptions<never> {
 type Overrides<T> = Partial<GetOrSetOptions<T>>
 
 /**
- * A named cache for data. Each method rejects with `ERR_STAMPEDE_OPTION` for a wrong argument. `T`
- * is the type that the factory returns. Callers get this type with a serializer, else the type
- * after JSON: `Stored<T>`.
+ * A named cache for data. For a wrong argument, `wrap` throws `ERR_STAMPEDE_OPTION`, and the other
+ * methods reject with it. `T` is the type that the factory returns. Callers get this type with a
+ * serializer, else the type after JSON: `Stored<T>`.
  */
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   /**
