@@ -1,5 +1,4 @@
-// `stampede.cache(name, defaults)`: a named cache for data. Its name is a prefix of its keys, and
-// its options are checked once.
+// `stampede.cache(name, defaults)`: getOrSet under a name of its own, with options that are checked once.
 
 import { closedError, optionError } from '../errors.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -12,47 +11,34 @@ import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
 
-/** Options of `stampede.cache`: the defaults of each call, and a serializer. */
+/** Options of `stampede.cache`: the defaults of each call, and how values are written. */
 export interface DataCacheOptions extends GetOrSetOptions<never> {
-  /**
-   * Replaces JSON, for values such as a Map, a Date or an instance of a class. All processes must
-   * use the same one for this name. Default: JSON.
-   */
+  /** Replaces JSON: for Maps, Dates, classes. Every process must use the same one for the same name. */
   serializer?: Serializer
 }
 
 type Overrides<T> = Partial<GetOrSetOptions<T>>
 
-/**
- * A named cache for data. For a wrong argument, `wrap` throws `ERR_STAMPEDE_OPTION`, and the other
- * methods reject with it. `T` is the type that the factory returns. Callers get this type with a
- * serializer, else the type after JSON: `Stored<T>`.
- */
+/** `T` of a method is what the factory returns; with a serializer callers get exactly that, else what JSON makes of it. */
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
-  /**
-   * Returns the stored value of `key`, or the result of `factory`, which runs once in the fleet.
-   * Rejects with the error of the factory, or with a `StampedeError`.
-   */
+  /** The value of `key`, or what `factory` returns: run once in the fleet. */
   getOrSet<T, P = T>(
     key: string,
     factory: Factory<T, Read<P, S>>,
     overrides?: Overrides<T>,
   ): Promise<Read<T, S>>
-  /**
-   * Returns the stored value, also within its stale window. Undefined if there is none, or if the
-   * store is unavailable.
-   */
+  /** The stored value, also while it is stale. Undefined if there is none, or if the store is away. */
   get<T>(key: string): Promise<Read<T, S> | undefined>
-  /** Returns the stored values of `keys`, in the order of `keys`. */
+  /** The stored values among `keys`, in their order. */
   getMany<T>(keys: readonly string[]): Promise<Map<string, Read<T, S>>>
   /**
-   * Purges the key in the whole fleet and stores `value`. A promise is awaited first. Resolves to
-   * the value as other callers get it, when it is stored. Rejects if the store does not accept it.
+   * Replaces what is stored, in the whole fleet. Resolves to the value as callers get it, once it is
+   * stored. Rejects if the store does not take it. A promise is awaited first.
    */
   set<T>(key: string, value: T | Promise<T>, overrides?: Overrides<T>): Promise<Read<T, S>>
-  /** Purges the value in the whole fleet. Fills that began before the purge are not stored. */
+  /** Makes the value void in the whole fleet, with every fill in flight. */
   delete(key: string): Promise<void>
-  /** Returns `fn` with the cache before it. `key` returns the key for the arguments. */
+  /** `fn` with a cache before it: `key` is given the arguments. */
   wrap<A extends readonly unknown[], T>(
     fn: (...args: A) => T | Promise<T>,
     options: { key: (...args: A) => string } & Overrides<T>,
@@ -69,7 +55,7 @@ export function createDataCache<S extends DataCacheOptions>(
   name: string,
   defaults: S,
 ): DataCache<S> {
-  // With a colon in names, two caches could have the same key.
+  // With a colon, two caches could mean the same key.
   if (typeof name !== 'string' || !/^[^:]+$/.test(name)) {
     throw optionError(
       `${WHERE}: name`,
@@ -77,9 +63,8 @@ export function createDataCache<S extends DataCacheOptions>(
       "use a name without a colon: cache('rates', { ttlMs })",
     )
   }
-  const names = [...NAMES, 'serializer']
-  const { serializer: unchecked, ...options } = checkNames(WHERE, defaults, names)
-  const serializer = readSerializer(unchecked)
+  const { serializer: given, ...options } = checkNames(WHERE, defaults, [...NAMES, 'serializer'])
+  const serializer = readSerializer(given)
   const bound = readPlan(options as unknown as GetOrSetOptions)
   const planFor = (overrides: object | undefined): Plan =>
     overrides === undefined
@@ -96,7 +81,7 @@ export function createDataCache<S extends DataCacheOptions>(
     return recent.prefix + key
   }
   const cache: DataCache<S> = {
-    // Not async, so that a hit in memory creates no promise.
+    // Not async: a hit in memory makes no promise.
     getOrSet(key, factory, overrides) {
       try {
         check(key)
@@ -135,7 +120,7 @@ export function createDataCache<S extends DataCacheOptions>(
   return cache
 }
 
-/** The overrides without those that are `undefined`, for which the default counts. */
+/** An explicit `undefined` leaves the default as it is. */
 function definedIn(overrides: object): object {
   checkNames(WHERE, overrides, NAMES)
   return Object.fromEntries(Object.entries(overrides).filter(([, value]) => value !== undefined))

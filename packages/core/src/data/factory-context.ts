@@ -1,50 +1,38 @@
-// The context of a factory: its fence, its signal, and the value that was stored before.
+// What a factory is given: its fence and its deadline, what was stored before, and a way to say that this is still so.
 
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { nothingBefore, valueError } from '../errors.ts'
 import type { Lead } from '../flight/resolution.ts'
 import { publicFence } from '../ports/grant.ts'
 
-/**
- * The argument of a factory. Its members are getters, so a copy by `{ ...context }` has none of
- * them. `T` is `unknown` if TypeScript infers the type of the value from the factory.
- */
+/** What a factory is given. Read its parts by name: a copy by `{ ...context }` has none of them. `T` is unknown where the value's type is only found out from what the factory returns. */
 export interface FactoryContext<T = unknown> {
-  /**
-   * Fencing token of this fill, greater than that of every earlier fill of the key. Undefined
-   * without a lease, for example because the store is unavailable.
-   */
+  /** Fencing token of this fill. Undefined if no lease was given, for example because the store is away. */
   readonly fence: bigint | undefined
-  /** Aborted after `originTimeoutMs`. Then the result is not stored. */
+  /** Aborted when `originTimeoutMs` is over: the result will not be stored. */
   readonly signal: AbortSignal
-  /**
-   * The value that was stored before, if it is still kept (see `keepMs`). `ageMs` is the time since
-   * it was made, or since the last `notModified()`.
-   */
+  /** What was stored before, fresh or not, where it is at hand (`keepMs`), and how long ago it was made or found unchanged. */
   readonly previous: { readonly value: T; readonly ageMs: number } | undefined
-  /**
-   * Return its result if `previous` is still current. The lifetimes of `previous` begin again, and
-   * the value is not sent to the store again. Throws if there is no `previous`.
-   */
+  /** Return what this returns to say that `previous` is still so: its lifetimes begin anew, and nothing is written. */
   notModified(): never
 }
 
 export type Factory<T, P = T> = (context: FactoryContext<P>) => T | Promise<T>
 
-/** The result of notModified(). It is a symbol, so that no other value is equal to it. */
+/** What notModified() returns; a value that nobody can have by chance. */
 export const NOT_MODIFIED: unique symbol = Symbol('not modified')
 
 /** The call that runs the factory. */
 interface ContextCall<P> {
-  /** The name of the call in errors. */
+  /** Named in errors. */
   readonly where: string
   readPrevious(held: HeldEntry): { readonly value: P } | undefined
 }
 
 /**
- * A context whose members are created when a factory reads them. Most factories read none, and the
- * signal alone would be a tenth of the cost of a fill. It is a class, because each object literal
- * with getters would get its own hidden class.
+ * Each part is made when it is read: hardly any factory reads one, and the signal alone would be a
+ * tenth of what a fill costs. A class, since an object literal with getters has a shape of its own
+ * each time.
  */
 export class FillContext<P> implements FactoryContext<P> {
   readonly #lead: Lead
@@ -73,7 +61,7 @@ export class FillContext<P> implements FactoryContext<P> {
     return read && { value: read.value, ageMs: this.#now - held.bornAt }
   }
 
-  /** A getter of a function without `this`, so that a factory can destructure the context. */
+  /** A function of its own, so that it can be taken out of the context. */
   get notModified(): () => never {
     return () => {
       if (this.#held === undefined) throw nothingBefore(this.#call.where)

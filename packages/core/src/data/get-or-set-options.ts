@@ -12,67 +12,40 @@ import {
 import { type Bag, checkNames, durationMs, flag, type Reader, readOptions } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
-/**
- * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong value rejects
- * the call with `ERR_STAMPEDE_OPTION`. `T` is the type of the value.
- */
+/** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
 export interface GetOrSetOptions<T = unknown> {
-  /**
-   * How long the value is fresh, at least 1. Or a function of the value as callers get it. If the
-   * function throws or returns no duration, the call rejects. Required.
-   */
+  /** How long the value is fresh. A function is given the value as callers get it. */
   ttlMs: number | ((value: T) => number)
-  /** How long a stale value is served while one process refreshes it. Default 0. */
+  /** How long after that it is still answered with while one process refreshes it. Default 0. */
   staleWhileRevalidateMs?: number
-  /** How long a stale value is served if the factory fails. Default 0. */
+  /** How long after that it is answered with when the factory fails. Default 0. */
   staleIfErrorMs?: number
-  /** How long a stale value is kept for the factory, as `context.previous`. Default 0. */
+  /** How long after going stale it is kept for the factory to compare with, as `context.previous`. Default 0. */
   keepMs?: number
-  /**
-   * Names by which `purge({ tag })` finds the value, at most 256: `['products']`, or a function of
-   * the value as callers get it. If the function throws, the call rejects. Default: none.
-   */
+  /** Names under which the value can be purged, together with others: `purge({ tag })`. A function is given the value. Default: none. */
   tags?: readonly string[] | ((value: T) => readonly string[])
-  /**
-   * Shortens each lifetime by a random part, up to this fraction of it, so that values do not
-   * expire together. 0 to 0.5. Default 0.1.
-   */
+  /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
   jitter?: number
-  /**
-   * How long other processes wait for a process that fills but no longer renews its lease. A living
-   * process renews it. It is at least 100. Default 5 000.
-   */
+  /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
   leaseMs?: number
-  /**
-   * How long a call waits for the fill of another call, or for a concurrency slot (see
-   * `originConcurrency` of `createStampede`). Then it runs the factory itself, if a slot is free.
-   * Else it rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
-   */
+  /** How long to wait for another's fill, or for a place among `originConcurrency`, before running the factory oneself. Default 30 000. */
   waitMs?: number
-  /**
-   * How long a fill may take. Then its `signal` is aborted, and the fill counts as failed: all
-   * callers get an error, or the stale value that `staleIfErrorMs` allows. It is at least 1.
-   * Default 30 000.
-   */
+  /** When a fill is given up: its `signal` is aborted, and everybody who waits gets an error, or what `staleIfErrorMs` allows. Default 30 000. */
   originTimeoutMs?: number
   /**
-   * How long calls wait for a fill before they get a stale value, if there is one. The fill goes
-   * on. It is at least 1. Default: no such limit.
+   * When a fill is late: everybody who waits is given what is stale or kept for errors, if there is something, and the fill goes on behind.
+   * Default: never.
    */
   softTimeoutMs?: number
   /**
-   * Random early refresh: values are refreshed in the background shortly before they expire, once
-   * in the fleet. The published factor (XFetch) is 1. Larger factors refresh earlier. 0 to 100.
-   * Default 0: off.
+   * Refreshes fresh values before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower the
+   * factory, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
    */
   earlyRefresh?: number
-  /**
-   * True: the call purges the key in the whole fleet first, and runs the factory. Default false.
-   */
+  /** Purges the key first, in the whole fleet, and runs the factory. Default false. */
   forceFresh?: boolean
 }
 
-/** The checked options of one call, with all defaults. */
 export interface Plan extends Policy {
   readonly ttlMs: number | ((value: never) => unknown)
   readonly staleWhileRevalidateMs: number
@@ -102,54 +75,47 @@ const OPTIONS = {
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)
 
-type Options = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
+type Said = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
 
-/** Options that were checked recently, and their result. The next call mostly has equal ones. */
-interface Checked {
-  readonly options: Options
-  /** Number of options that are not `undefined`. */
+/** Options of late, as they were, with what they came to; the next call mostly says the same. */
+interface Known {
+  readonly said: Said
   readonly count: number
   readonly plan: Plan
 }
 
-const recent: Checked[] = []
+const recent: Known[] = []
 const MOST_RECENT = 8
 
 export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   if (typeof options === 'object' && options !== null) {
-    for (const checked of recent) if (isEqual(options, checked)) return checked.plan
+    for (const known of recent) if (isSaid(options, known)) return known.plan
   }
   const bag = checkNames(WHERE, options, NAMES)
-  // Each option is read once, because a getter may return another value the next time.
-  const copy: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const plan: Plan = { ...readOptions(WHERE, copy, OPTIONS), revalidate: 'background' }
-  // The caller may change an array of tags later.
-  if (Array.isArray(copy.tags)) return plan
+  // Each is read once, be it inherited or a getter: what is compared is what was checked.
+  const said: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
+  const plan: Plan = { ...readOptions(WHERE, said, OPTIONS), revalidate: 'background' }
+  // A list may have other tags the next time.
+  if (Array.isArray(said.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  recent.unshift({ options: copy, count: countIn(bag), plan })
+  recent.unshift({ said, count: countIn(bag), plan })
   return plan
 }
 
-/**
- * Compares the values, not the objects. A caller may use one object for all calls and change it, or
- * make a new one for each call.
- */
-function isEqual(options: Options, checked: Checked): boolean {
-  return countIn(options) === checked.count && isSame(options, checked.options)
+/** Compared by value: options may be one object for all calls, which its owner changes, or a new one for each. */
+function isSaid(options: Said, { said, count }: Known): boolean {
+  return countIn(options) === count && isSame(options, said)
 }
 
-/**
- * The number of options that are not `undefined`, including unknown names. A higher number than
- * that of the checked options means that there is an unknown name, which must be refused.
- */
+/** Also of names that are unknown. What is `undefined` is left out, or an unknown name could stand in its place. */
 function countIn(options: Bag): number {
   let count = 0
   for (const name in options) if (options[name] !== undefined) count += 1
   return count
 }
 
-/** Compares each option by name, because that is faster than a loop. A test checks the names. */
-function isSame(a: Options, b: Options): boolean {
+/** Name by name, as engines are fast at; a test compares them with NAMES. */
+function isSame(a: Said, b: Said): boolean {
   return (
     a.ttlMs === b.ttlMs &&
     a.staleWhileRevalidateMs === b.staleWhileRevalidateMs &&
@@ -172,7 +138,7 @@ function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
   throw optionError(where, value, 'pass how long the value is fresh: { ttlMs: 10_000 }')
 }
 
-/** The lifetime of one value. Throws if the function throws or returns no duration. */
+/** The lifetime of one value. Throws what the function threw, or that it returned no duration. */
 export function ttlOf(rule: Plan['ttlMs'], value: () => unknown): number {
   if (typeof rule === 'number') return rule
   return lifetimeMs(`${WHERE}.ttlMs()`, rule(value() as never) ?? null)

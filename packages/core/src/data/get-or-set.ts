@@ -1,5 +1,4 @@
-// getOrSet: returns the value of a key, or runs its factory. As the handler of a request, a factory
-// runs once in the fleet.
+// The same journey for data: a key, a factory, and the value for everybody.
 
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
@@ -31,10 +30,7 @@ import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { RecentKeys } from './recent-keys.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
-/**
- * Returns the stored value, fresh or within its stale window. Undefined if there is none. Runs no
- * factory and takes no lease.
- */
+/** The stored value, fresh or within its stale window; undefined if there is none. Runs nothing and takes no lease. */
 export async function get<T>(
   rt: Runtime,
   key: string,
@@ -45,13 +41,13 @@ export async function get<T>(
     const held = await peek(rt, dataKey(key))
     return held && readHeld<T>(rt, key, held, serializer)?.value
   } catch (error) {
-    // An unavailable store counts as a miss, as in getOrSet.
+    // As for getOrSet: a store that is away is a miss.
     rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
     return undefined
   }
 }
 
-/** Purges one value, in this process and in the store. */
+/** Purges one value, here and in the store. */
 export async function purgeData(rt: Runtime, key: string): Promise<void> {
   checkKey(key)
   await purgeKey(rt, dataKey(key), false)
@@ -59,40 +55,40 @@ export async function purgeData(rt: Runtime, key: string): Promise<void> {
 
 const recentKeys = new RecentKeys('')
 
-/** Not async, because all callers of a fresh value in memory share one promise. */
+/** Not async: callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
-  shortKey: string,
+  given: string,
   factory: Factory<T, P>,
   plan: Plan,
   serializer?: Serializer,
   recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkCall(shortKey, factory)
-    const known = recent.nameOf(shortKey)
-    const full = known ?? dataKey(recent.prefix + shortKey)
+    checkCall(given, factory)
+    const known = recent.nameOf(given)
+    const full = known ?? dataKey(recent.prefix + given)
     const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
     if (held !== undefined) {
-      if (known === undefined) recent.remember(shortKey, full)
+      if (known === undefined) recent.remember(given, full)
       rt.events.hit(full, 'l1', false)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         return readPromise(entry) as Promise<T>
       }
     }
-    const call = new Call(rt, recent.prefix + shortKey, factory, plan, serializer)
-    if (held === undefined) return slowPath(rt, full, call, plan)
+    const call = new Call(rt, recent.prefix + given, factory, plan, serializer)
+    if (held === undefined) return resolved(rt, full, call, plan)
     const read = call.readHeld(held)
     if (read !== undefined) return Promise.resolve(read.value)
-    return dropUnreadable(rt, full, held).then(() => slowPath(rt, full, call, plan))
+    return dropUnreadable(rt, full, held).then(() => resolved(rt, full, call, plan))
   } catch (error) {
     return Promise.reject(error)
   }
 }
 
-async function slowPath<T, P>(rt: Runtime, full: string, call: Call<T, P>, plan: Plan): Promise<T> {
-  // The purge in the store makes sure that this call gets no result of an earlier fill.
+async function resolved<T, P>(rt: Runtime, full: string, call: Call<T, P>, plan: Plan): Promise<T> {
+  // Purged in the store as well, so that no fill which began earlier can answer this call.
   if (plan.forceFresh) await purgeKey(rt, full, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const promised = resolve(rt, full, plan, call)
@@ -106,10 +102,7 @@ async function slowPath<T, P>(rt: Runtime, full: string, call: Call<T, P>, plan:
   return call.runAlone()
 }
 
-/**
- * Another process may store values that the serializer of this one cannot parse. After this many,
- * the call runs its factory without storing the result.
- */
+/** Another caller may store what this one cannot read. Then this one runs its own factory. */
 const MOST_ATTEMPTS = 3
 
 function checkCall(key: unknown, factory: unknown): void {
@@ -125,7 +118,7 @@ export function checkKey(key: unknown): void {
   }
 }
 
-/** One call of getOrSet. If the call leads, its caller gets the very error of the factory. */
+/** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
 export class Call<T, P> implements Caller {
   readonly #rt: Runtime
   readonly #key: string
@@ -154,8 +147,8 @@ export class Call<T, P> implements Caller {
     try {
       const now = this.#rt.clock.now()
       const context = new FillContext(lead, held, now, this)
-      const result = this.#factory(context)
-      const value: unknown = isThenable(result) ? await beforeDeadline(lead.signal, result) : result
+      const made = this.#factory(context)
+      const value: unknown = isThenable(made) ? await beforeDeadline(lead.signal, made) : made
       return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
@@ -173,7 +166,7 @@ export class Call<T, P> implements Caller {
   ): Extract<FillResult, { type: 'store' }> & { readonly entry: StoredValue } {
     const stored = encodeData(this.where, value, this.#serializer)
     const bornAt = this.#rt.clock.now()
-    const entry = this.#entryOf(stored, asOf)
+    const entry = this.#made(stored, asOf)
     return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
@@ -191,28 +184,28 @@ export class Call<T, P> implements Caller {
 
   #unchanged(previous: HeldEntry | undefined, asOf: Position): FillResult {
     if (previous === undefined) throw nothingBefore(this.where)
-    const entry = this.#entryOf(storedValue(previous), asOf)
+    const entry = this.#made(storedValue(previous), asOf)
     const bornAt = this.#rt.clock.now()
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
-  /** The value of an entry. Undefined if the serializer cannot parse it. */
+  /** The value of a stored entry; undefined if the serializer cannot read it. */
   readHeld(held: HeldEntry): { readonly value: T } | undefined {
     return readHeld<T>(this.#rt, this.#key, held, this.#serializer)
   }
 
-  /** The result for a resolution that has no entry. */
+  /** For resolutions that serve no entry. */
   async answer(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
     switch (resolution.type) {
       case 'led':
-        return this.#valueOf(resolution.result)
+        return this.#own(resolution.result)
       case 'failed': {
         const { previous, error, failure } = resolution
-        return this.#staleOr(previous, error ?? originFailed(this.#key, failure.message))
+        return this.#coverOr(previous, error ?? originFailed(this.#key, failure.message))
       }
       case 'timed-out':
-        return this.#runAfterWait()
-      // Only requests get these: a value has no head, and a call has no client.
+        return this.#ownAfterWait()
+      // For requests only: values have no head to answer with, and calls no client.
       case 'live':
       case 'gone':
       case 'pass':
@@ -220,31 +213,28 @@ export class Call<T, P> implements Caller {
     }
   }
 
-  /** Runs the factory, and returns the result to this caller only. */
+  /** Runs the factory for this caller only. */
   async runAlone(): Promise<T> {
-    return this.#valueOf(await this.#runFactory())
+    return this.#own(await this.#alone())
   }
 
-  /**
-   * Runs the factory after `waitMs`, if a concurrency slot is free. All waiting calls may come here
-   * at the same time.
-   */
-  async #runAfterWait(): Promise<T> {
+  /** If there is a place for it: everybody who waited may come here at once. */
+  async #ownAfterWait(): Promise<T> {
     const { waitMs } = this.#plan
     const leave = this.#rt.places.enter()
     if (leave === undefined) {
       const previous = previousInL1(this.#rt, dataKey(this.#key))
-      return this.#staleOr(previous?.held, noPlace(this.#key, waitMs))
+      return this.#coverOr(previous?.held, noPlace(this.#key, waitMs))
     }
     try {
-      return this.#valueOf(await this.#runFactory(), waitTimeout(this.#key, waitMs))
+      return this.#own(await this.#alone(), waitTimeout(this.#key, waitMs))
     } finally {
       leave()
     }
   }
 
-  /** Runs the factory without a lease. */
-  async #runFactory(): Promise<FillResult> {
+  /** Without a lease, and for this caller only. */
+  async #alone(): Promise<FillResult> {
     const { originTimeoutMs } = this.#plan
     const deadline = new AbortController()
     const timer = this.#rt.clock.setTimer(originTimeoutMs, () =>
@@ -258,26 +248,23 @@ export class Call<T, P> implements Caller {
     }
   }
 
-  #valueOf(result: FillResult, cause?: StampedeError): T {
+  #own(result: FillResult, cause?: StampedeError): T {
     if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
-    if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error)
+    if (result.type === 'failure') return this.#coverOr(this.#lead?.previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
 
-  /**
-   * Returns the older value in place of an error, if `staleIfErrorMs` allows it and no purge of it
-   * came during the run (RFC 5861 §4).
-   */
-  #staleOr(previous: HeldEntry | undefined, error: unknown): T {
+  /** RFC 5861 §4: an older value stands in for an error, unless it was purged while the factory was at work. */
+  #coverOr(previous: HeldEntry | undefined, error: unknown): T {
     const held = previous && trusted(this.#rt, previous)
-    const mayServe = held !== undefined && mayCover(held, this.#rt.clock.now())
-    const read = mayServe ? this.readHeld(held) : undefined
+    const covers = held !== undefined && mayCover(held, this.#rt.clock.now())
+    const read = covers ? this.readHeld(held) : undefined
     if (read !== undefined) return read.value
     throw error
   }
 
-  /** The function `tags` gets the value as all callers get it, not as the factory returned it. */
-  #entryOf(stored: StoredValue, asOf: Position): StoredValue {
+  /** Its tags are asked for with what everybody gets, not with what the factory returned. */
+  #made(stored: StoredValue, asOf: Position): StoredValue {
     const { tags } = this.#plan
     const value = typeof tags === 'function' ? this.#read(stored) : undefined
     const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
@@ -297,7 +284,7 @@ export class Call<T, P> implements Caller {
   }
 }
 
-/** The value of an entry. Undefined, after an event, if the serializer cannot parse it. */
+/** The value of a stored entry. Undefined, after an event, if the serializer cannot read it. */
 function readHeld<T>(
   rt: Runtime,
   key: string,
@@ -312,14 +299,14 @@ function readHeld<T>(
   }
 }
 
-/** Rejects when the signal aborts. A factory may ignore its signal, and must not block the call. */
-function beforeDeadline<T>(signal: AbortSignal, result: Promise<T>): Promise<T> {
+/** A factory that does not heed its signal is not waited for, by nobody: it would hold up its caller for ever. */
+function beforeDeadline<T>(signal: AbortSignal, made: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    result.then(resolve, reject)
+    made.then(resolve, reject)
   })
 }
 
-function isThenable<T>(result: T | Promise<T>): result is Promise<T> {
-  return typeof (result as { then?: unknown } | null)?.then === 'function'
+function isThenable<T>(made: T | Promise<T>): made is Promise<T> {
+  return typeof (made as { then?: unknown } | null)?.then === 'function'
 }

@@ -1,29 +1,23 @@
-// The check for values that JSON would change silently: a Map becomes {}, a method disappears. The
-// error has the path to the value.
+// Refuses values that JSON would change without a word: a Map becomes {}, a method disappears. The error names the path.
 
 import { valueError } from '../errors.ts'
 
-/** A value to check, with the path to it. */
+/** A value to look at, with the way to it. */
 interface Visit {
   readonly value: unknown
   readonly key: string | number
   readonly parent: Visit | undefined
 }
 
-/** Values that are nested deeper need the full check, which also finds cycles. */
+/** Values nested deeper than this are looked at closely, and so is every cycle. */
 const DEEPEST = 32
 
-/**
- * Throws `ERR_STAMPEDE_VALUE` if JSON would change the value silently. Objects with `toJSON()` and
- * members that are `undefined` are accepted.
- */
+/** Throws `ERR_STAMPEDE_VALUE`. An object with `toJSON()` decides for itself, and members that are undefined are left out. */
 export function checkPlainData(where: string, root: unknown): void {
-  if (root === undefined || !isPlainData(root, DEEPEST)) checkFully(where, root)
+  if (root === undefined || !isPlainData(root, DEEPEST)) lookClosely(where, root)
 }
 
-/**
- * A quick check, at a third of the cost. True for most values. False if the full check is needed.
- */
+/** True for most values, at a third of the cost. False if only a closer look can tell. */
 function isPlainData(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return isPrimitive(value)
   if (depth === 0 || !isPlain(value) || hasToJson(value)) return false
@@ -37,10 +31,9 @@ function isPlainData(value: unknown, depth: number): boolean {
   return true
 }
 
-function checkFully(where: string, root: unknown): void {
+function lookClosely(where: string, root: unknown): void {
   const open = new Set<unknown>()
-  // An explicit stack, because values may be nested deeper than calls. A value comes up a second
-  // time when all of its members were checked.
+  // Not recursive: nesting may be deeper than calls may be. A visit that is met again is done with.
   const visits: Visit[] = [{ value: root, key: '', parent: undefined }]
   for (let visit = visits.at(-1); visit !== undefined; visit = visits.at(-1)) {
     const { value } = visit
@@ -55,7 +48,7 @@ function checkFully(where: string, root: unknown): void {
       continue
     }
     open.add(value)
-    // Backwards, so that the first member is on top of the stack.
+    // Backwards, so that the first problem is met first.
     const keys = Array.isArray(value) ? [...value.keys()] : Object.keys(value)
     for (let i = keys.length - 1; i >= 0; i--) {
       const key = keys[i] as keyof typeof value
@@ -102,7 +95,7 @@ function problemOf(value: unknown): string | undefined {
   return undefined
 }
 
-/** Whether the object is an array or has no class, also if it comes from another realm. */
+/** Arrays, and objects without a class: also those of another realm. */
 function isPlain(value: object): boolean {
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -122,7 +115,7 @@ function hasToJson(value: object | bigint): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }
 
-/** The path as `value.list[3].name: `. Empty for the value itself. */
+/** `.list[3].name: `; empty for the value itself. */
 function pathOf({ key, parent }: Visit): string {
   let path = ''
   for (

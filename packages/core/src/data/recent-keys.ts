@@ -1,14 +1,14 @@
-// Recently used keys, with their full keys. To build and hash a full key again would take a third
-// of the time of a hit in memory.
+// Recently hit keys, with the names of their records. To join and hash a name again takes a third of
+// the time of a hit in memory.
 
 import { ownText, Recent } from '../recent.ts'
 
 const MOST_KEYS = 4_096
-/** Longer keys are not kept, because they would take too much memory. */
+/** Bounds the memory: callers choose the length of keys. */
 const LONGEST_KEY = 200
 
 export class RecentKeys {
-  /** The prefix of each key: the name of a cache with a colon, or empty. */
+  /** What stands before each key: the name of a cache, or nothing. */
   readonly prefix: string
   readonly #names = new Recent<string>(MOST_KEYS)
 

@@ -14,9 +14,9 @@ import { decodeData, type Serializer } from './value.ts'
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 
 /**
- * Purges the key and stores the value. If a fill of another caller begins in between, it does not
- * have this value, so `set` begins again, for at most `waitMs`. Rejects with
- * `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not accept the value.
+ * A fill of another caller that began after the purge does not have this value. Then `set` begins
+ * again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not
+ * take the value.
  */
 export async function set<T>(
   rt: Runtime,
@@ -27,7 +27,7 @@ export async function set<T>(
 ): Promise<T> {
   checkKey(key)
   const value = await given
-  // This comes before the purge: a value that cannot be stored or parsed must purge nothing.
+  // What cannot be stored or read purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
   const read = decodeData<T>(result.entry, serializer)
   let onCommit: (reply: CommitReply | undefined) => void = () => {}
@@ -47,7 +47,7 @@ export async function set<T>(
     await purgeKey(rt, dataKey(key), false)
     const resolution = await resolve(rt, dataKey(key), plan, caller)
     if (resolution.type === 'led') {
-      // A refused commit is fine: a later purge or `set` wins over this value.
+      // What fences the commit came after this value, so the value is not stored again.
       if ((await committed) !== undefined) return read
       throw storeUnavailable(rt.store.name, 'set', new Error(NOT_STORED))
     }

@@ -1,9 +1,6 @@
-// The type of a value as callers get it: after JSON, and frozen.
+// What callers get of a value of type T: what JSON makes of it, frozen.
 
-/**
- * The type of a value of type `T` after JSON. Dates are strings, members that are undefined are
- * absent, and all members are readonly. A refused type is `never`.
- */
+/** Dates are strings, members that are undefined are absent, and everything is readonly. What is refused is `never`. */
 export type Stored<T> = unknown extends T
   ? T
   : T extends string | number | boolean | null
@@ -28,10 +25,10 @@ type Refused =
   | ReadonlyMap<unknown, unknown>
   | ReadonlySet<unknown>
 
-/** JSON writes `null` for an array element that is `undefined`. */
+/** JSON writes null for a member of an array that is undefined. */
 type StoredElement<T> = T extends undefined ? null : StoredMember<T>
 
-/** Bytes are allowed only as the whole value. As a member, a Buffer has its toJSON() form. */
+/** Bytes are kept as bytes only where they are the whole value. */
 type StoredMember<T> = unknown extends T
   ? T
   : T extends Buffer
@@ -40,13 +37,13 @@ type StoredMember<T> = unknown extends T
       ? never
       : Stored<T>
 
-/** The result of `toJSON()` of a Buffer. */
+/** What `toJSON()` of a Buffer returns. */
 interface StoredBuffer {
   readonly type: 'Buffer'
   readonly data: readonly number[]
 }
 
-/** A member that may be `undefined` is optional, because JSON leaves it out then. */
+/** A member that may be undefined may be absent. */
 type StoredMembers<T> = Flat<
   {
     readonly [K in keyof T as MayBeAbsent<T, K> extends true ? never : Named<K>]: StoredMember<T[K]>

@@ -1,16 +1,13 @@
-// Values of getOrSet as bytes, and back. All callers get the value after JSON, also the first one,
-// so that a hit and a miss never differ. The value is parsed once for many callers, and frozen, so
-// that no caller can change it for the others.
+// Values of getOrSet as bytes, and back. Everybody gets what JSON makes of the value, the first caller
+// included, so that a hit and a miss never differ; parsed once for many and frozen, so that nobody can
+// change what others see.
 
 import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { readOnce, readValue } from '../entry/parsed-value.ts'
 import { show, valueError } from '../errors.ts'
 import { checkPlainData } from './plain-data.ts'
 
-/**
- * Encodes a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE` with
- * the call `where` in its message.
- */
+/** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`, naming `where`. */
 export function encodeValue(
   where: string,
   value: unknown,
@@ -27,20 +24,20 @@ export function encodeValue(
     throw valueError(where, `the value cannot be written as JSON (${(cause as Error).message})`)
   }
   if (json === undefined) {
-    throw valueError(where, problemOf(value))
+    throw valueError(where, formless(value))
   }
   return { type: 'value', encoding: 'json', body: bytesOf(json), made, parsed: undefined }
 }
 
-/** The bytes in a buffer that is not part of Node's pool. L1 would copy such a part. */
+/** In memory of its own: a part of Node's pool would be copied before it is kept. */
 function bytesOf(text: string): Buffer {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
   bytes.write(text)
   return bytes
 }
 
-/** The problem with a value for which `JSON.stringify` returns `undefined`. */
-function problemOf(value: unknown): string {
+/** What `JSON.stringify` makes nothing of. */
+function formless(value: unknown): string {
   const none = 'was returned, which JSON cannot represent'
   switch (typeof value) {
     case 'undefined':
@@ -54,16 +51,13 @@ function problemOf(value: unknown): string {
   }
 }
 
-/**
- * Encodes and decodes values in place of JSON. Each hit decodes a value of its own, which is not
- * frozen.
- */
+/** Writes values as bytes and reads them back, in place of JSON. Each hit reads its own value: it is not frozen. */
 export interface Serializer<T = unknown> {
   serialize(value: T): string | Uint8Array
   deserialize(bytes: Buffer): T
 }
 
-/** Encodes a value of `getOrSet`. Refuses values that JSON would change silently. */
+/** For `getOrSet`: what JSON would change without a word is refused. */
 export function encodeData(where: string, value: unknown, serializer?: Serializer): StoredValue {
   if (serializer !== undefined) {
     const written: unknown = serializer.serialize(value)
@@ -78,7 +72,7 @@ export function encodeData(where: string, value: unknown, serializer?: Serialize
   return encodeValue(where, value)
 }
 
-/** Decodes a stored value. `read` parses JSON. */
+/** `read`: what reads JSON. */
 export function decodeData<T>(
   stored: StoredValue,
   serializer?: Serializer,
@@ -88,7 +82,7 @@ export function decodeData<T>(
   return serializer.deserialize(Buffer.from(stored.body)) as T
 }
 
-/** Decodes a value for the caller that made it. The object is not shared with other callers. */
+/** For the caller that made it: nobody else reads this object. */
 export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
   return decodeData(stored, serializer, readOnce)
 }
