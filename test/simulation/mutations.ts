@@ -68,8 +68,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a purge by route is ignored',
     MARKS,
-    'if (isLater && matchesPattern(subject.slice(1), path)) yield kept',
-    'if (isLater && matchesPattern(subject.slice(1), path)) void kept',
+    'if (isLater && matchesPattern(subject.slice(1), path)) yield last',
+    'if (isLater && matchesPattern(subject.slice(1), path)) void last',
   ),
   {
     name: 'a commit is accepted without a check of its fence and token',
@@ -107,12 +107,12 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'purges by tag and of everything are ignored',
     MARKS,
-    "if (kept.hard > made.asOf) return 'void'",
+    "if (last.hard > made.asOf) return 'void'",
   ),
   {
     name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
-      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: MARKS, from: "if (made.asOf < this.#oldestKnown) return 'void'", to: '' },
       { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
