@@ -141,7 +141,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'those who ask for a key that is being filled fill it, too',
     'core/src/flight/resolve.ts',
-    'const present = joinable(rt, key)',
+    'const present = joinableFlight(rt, key)',
     'const present = undefined as Flight | undefined',
   ),
   {
