@@ -25,9 +25,13 @@ const HOOKS: StoreHooks = {
   ...{ onForget: ignore, onLost: ignore, onError: ignore },
 }
 
-export function openBareStore(url: string, hooks: Partial<StoreHooks> = {}): StampedeStore {
+export function openBareStore(
+  url: string,
+  hooks: Partial<StoreHooks> = {},
+  commandTimeoutMs: number = BUDGET_MS,
+): StampedeStore {
   const client = new Redis(url, { lazyConnect: true })
-  const store = redisStore(client, { prefix: PREFIX, commandTimeoutMs: BUDGET_MS })
+  const store = redisStore(client, { prefix: PREFIX, commandTimeoutMs })
   store.attach({ ...HOOKS, ...hooks })
   return store
 }

@@ -122,18 +122,19 @@ describe('a process that sees hits', () => {
     expect(await look(store, 'k', 5_000)).toMatchObject({ status: 'leased' })
   })
 
-  it('waits no longer than its budget for a Redis that froze', async () => {
+  it('waits no longer than two budgets for a Redis that froze', async () => {
     const store = await warm(openStore())
     await server.pause()
     const startedAt = performance.now()
     await expect(look(store, HOT)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
-    expect(performance.now() - startedAt).toBeLessThan(BUDGET_MS + 400)
+    expect(performance.now() - startedAt).toBeLessThan(2 * BUDGET_MS + 400)
   })
 
   it('leaves what it cannot reach alone after three failures, and finds it again', async () => {
     const store = await warm(openStore())
     await server.pause()
-    for (let i = 0; i < 3; i++) await expect(look(store, HOT)).rejects.toThrow('no answer')
+    const late = [1, 2, 3].map(() => expect(look(store, HOT)).rejects.toThrow('no answer'))
+    await Promise.all(late)
     await expect(look(store, HOT)).rejects.toThrow('circuit open')
     await server.resume()
     await expect

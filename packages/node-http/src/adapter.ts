@@ -1,4 +1,5 @@
-// Adapter door (@stampede/node-http/adapter): capture, replies and background requests on node:http.
+// Adapter door (@stampede/node-http/adapter): capture, replies and background requests on
+// node:http.
 
 export {
   createNodeCache,

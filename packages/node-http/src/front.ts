@@ -1,4 +1,4 @@
-// stampedeFront: the cache in front of a whole listener. A hit never reaches what is behind it.
+// stampedeFront: a cache in front of a request listener. A hit never reaches the listener.
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
@@ -10,12 +10,13 @@ import { hasLeft } from './request/client-gone.ts'
 import type { RequestAddress } from './request/read-request.ts'
 import { breakOff } from './response/live-stream.ts'
 
-/** An Express app, `app.callback()` of Koa, a listener of one's own. What it returns may be a promise. */
+/** An Express app, `app.callback()` of Koa, or any function of a request and a response. */
 export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, res: Res) => unknown
 
 /**
- * A listener that answers GET and HEAD from a cache, and lets one request at a time through to `listener` for the rest. It never
- * throws or rejects: an error of `listener` is a 500 and a `StampedeFrontWarning` of the process.
+ * A listener that serves GET and HEAD from a cache. On a miss, one request of the fleet runs
+ * `listener`. It never throws or rejects: an error of `listener` becomes a 500 and a
+ * `StampedeFrontWarning` of the process. Throws `ERR_STAMPEDE_OPTION` if an option is invalid.
  *
  * @example
  * http.createServer(stampedeFront(app, { stampede, ttlMs: 10_000 }))
@@ -24,7 +25,7 @@ export function stampedeFront(
   listener: Listener,
   options?: CacheOptions<IncomingMessage, ServerResponse>,
 ): (req: IncomingMessage, res: ServerResponse) => void
-/** On the compatibility objects of node:http2. */
+/** The same on the compatibility objects of node:http2. */
 export function stampedeFront(
   listener: Listener<Http2ServerRequest, Http2ServerResponse>,
   options?: CacheOptions<Http2ServerRequest, Http2ServerResponse>,
@@ -34,7 +35,7 @@ export function stampedeFront(
   options?: CacheOptions<never, never>,
 ): (req: never, res: never) => void {
   if (typeof listener !== 'function') throw optionError('stampedeFront', listener, PASS_A_LISTENER)
-  // The objects of HTTP/2 have what is used of those of HTTP/1.
+  // The compatibility objects of HTTP/2 have all the members used here.
   return frontOf(listener as Listener, options as CacheOptions<IncomingMessage, ServerResponse>)
 }
 
@@ -82,7 +83,7 @@ function leaveUnanswered(res: ServerResponse): void {
   if (hasLeft(res) && !res.writableEnded) res.destroy()
 }
 
-/** Where there is no framework, nobody else would say which request it was. A query may have secrets in it. */
+/** Warns with the request line, but without its query, which may contain secrets. */
 function warnOf(error: unknown, { method }: IncomingMessage, target: string): void {
   const [path] = target.split('?', 1)
   const detail = inspect(error)
@@ -91,9 +92,9 @@ function warnOf(error: unknown, { method }: IncomingMessage, target: string): vo
   process.emitWarning(`${method} ${path}: ${why}`, { ...names, detail })
 }
 
-/** Nothing of what the listener had set may stand on an answer that it did not give. */
+/** Responds 500 without the fields that the listener has set. */
 function fail(res: ServerResponse): void {
-  // What is complete stands; it may still be on its way.
+  // A complete response stays, even if it is still being sent.
   if (res.writableEnded) return
   if (res.headersSent) {
     breakOff(res)
@@ -103,7 +104,7 @@ function fail(res: ServerResponse): void {
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
 }
 
-/** What the connection and the head of a request say that no framework has seen, and no proxy. */
+/** The address of a request as its connection and head give it: no proxy is trusted. */
 function addressOf(req: IncomingMessage): RequestAddress {
   const { socket, headers, url: target = '/' } = req
   const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'

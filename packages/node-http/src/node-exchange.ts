@@ -27,7 +27,7 @@ import { writeReady, writeReply } from './response/write-response.ts'
 import { enterOrigin, isInsideOrigin, isTakenOn } from './revalidation/origin-scope.ts'
 import { type Dispatch, redispatch, takeRevalidation } from './revalidation/revalidation.ts'
 
-/** A request in a framework, and where the framework keeps what core asks of it. */
+/** A request in a framework, with the framework's own objects and address. */
 export interface RequestVisit<Native> {
   readonly req: IncomingMessage
   readonly res: ServerResponse
@@ -37,13 +37,15 @@ export interface RequestVisit<Native> {
   readonly dispatch: Dispatch
 }
 
-/** A request on its way through a framework. */
+/** A request on its way through a callback-style framework. */
 export interface NodeVisit<Native> extends RequestVisit<Native> {
-  /** Goes on to the app, or tells it of an error. */
+  /** Passes the request, or an error, on to the app. */
   readonly next: (error?: unknown) => void
 }
 
-/** What is alike for all frameworks. A class, since a hit takes one object of it: its methods are not made for each request. */
+/**
+ * The part of an exchange that all frameworks share. A class, so that a hit creates no closures.
+ */
 export class RequestExchange<Native> {
   readonly request: RequestView
   readonly native: Native
@@ -52,7 +54,7 @@ export class RequestExchange<Native> {
   #isLeft: (() => boolean) | undefined
   #context: AsyncResource | undefined
 
-  /** `owner`: the cache, which knows its own refreshes by it. */
+  /** `owner`: the cache, which recognizes its own refreshes by this object. */
   constructor(visit: RequestVisit<Native>, request: RequestView, owner: object) {
     this.request = request
     this.native = visit.native
@@ -64,7 +66,7 @@ export class RequestExchange<Native> {
     return this.#isLeft?.() ?? hasLeft(this.#visit.res)
   }
 
-  /** From now on only a client that left before its response ended is gone. */
+  /** Sets how isGone() finds out: a response that has ended normally must not count as gone. */
   protected goneIf(isLeft: () => boolean): void {
     this.#isLeft = isLeft
   }
@@ -86,14 +88,14 @@ export class RequestExchange<Native> {
   }
 }
 
-/** What a framework does in its own way. */
+/** Parts of an exchange that differ between frameworks. */
 export interface NodeFramework<Native> {
   readonly allowsEtag?: Exchange<Native>['allowsEtag']
-  /** Called before the request goes on to the app. A hit does not. */
+  /** Called before the request is passed on to the app, so not for a hit. */
   readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
 }
 
-/** What a middleware calls for each request. An error of the cache itself goes to `next`. */
+/** Called by a middleware for each request. An error of the cache itself goes to `next`. */
 export function createNodeCache<Native>(
   cache: HttpCache<Native>,
   framework: NodeFramework<Native> = {},
@@ -115,7 +117,7 @@ export function createNodeCache<Native>(
       return
     }
     const failed = (error: unknown): void => {
-      // Once the handler is at work, a second way into it would respond twice.
+      // The handler already runs. Calling `next` again would send a second response.
       if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
       else next(error)
     }
@@ -127,7 +129,10 @@ export function createNodeCache<Native>(
   }
 }
 
-/** Layers further out act on the head, and would take conditions of ours for the client's: `then` puts those back before. */
+/**
+ * Calls `then`, which restores the client's conditions, before the head is judged. Outer layers act
+ * on the head, and would otherwise see the cache's conditions.
+ */
 function atHead(observer: OriginObserver, then: (() => void) | undefined): OriginObserver {
   if (then === undefined || observer.conditions === undefined) return observer
   return {
@@ -141,7 +146,7 @@ function atHead(observer: OriginObserver, then: (() => void) | undefined): Origi
 
 class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
   readonly allowsEtag?: (native: Native) => boolean
-  /** The request was handed to the app, or answered. */
+  /** The request was passed on to the app, or a response was sent. */
   begun = false
   readonly #visit: NodeVisit<Native>
   readonly #framework: NodeFramework<Native>
@@ -180,7 +185,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
-      // Of two captures of one response, each would take the other for the wire.
+      // Only the inner cache captures: two captures of one response would disturb each other.
       capture.stop()
       showConditionals?.()
       addAtHead(res, add, OWN_FIELDS)
@@ -189,7 +194,8 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     try {
       next()
     } catch (error) {
-      // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
+      // Frameworks catch errors of handlers. That of a bare listener stays uncaught, as without the
+      // cache.
       process.nextTick(next, error)
       showConditionals?.()
       return Promise.resolve({ type: 'failed', status: 500, error })

@@ -1,4 +1,5 @@
-// The IdempotentExchange port over a callback-style framework: (req, res, next). Express and plain node:http.
+// The IdempotentExchange port over a callback-style framework: (req, res, next). Express and plain
+// node:http.
 
 import type { IncomingMessage } from 'node:http'
 import type { Attempt } from '@stampede/core'
@@ -16,26 +17,27 @@ import { watchAttempt } from './response/attempt-watch.ts'
 import { addAtHead } from './response/write-head.ts'
 import { writeReply } from './response/write-response.ts'
 
-/** A request on its way through a framework, with a body and a handler to be told of its attempt. */
+/** A request on its way through a framework, with its parsed body. */
 export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispatch'> {
-  /** What parsers have made of the body so far. */
+  /** The body as parsed so far. */
   parsed(): ParsedRequest
+  /** Gives the handler its attempt, such as `req.idempotency`. */
   attach(attempt: Attempt): void
 }
 
 interface NodeIdempotentExchange<Native> extends IdempotentExchange<Native> {
-  /** The request was handed to the app, or answered. */
+  /** The request was passed on to the app, or a response was sent. */
   readonly begun: boolean
 }
 
-/** What a middleware calls for each request. An error of the user's own callbacks goes to `next`. */
+/** Called by a middleware for each request. An error of the user's callbacks goes to `next`. */
 export function createNodeIdempotency<Native>(
   idempotency: HttpIdempotency<Native>,
 ): (visit: IdempotentVisit<Native>) => void {
   return (visit) => {
     const exchange = createNodeIdempotentExchange(visit)
     const failed = (error: unknown): void => {
-      // Once the app is at work, a second way into it would answer twice.
+      // The app already runs. Calling `next` again would send a second response.
       if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
       else visit.next(error)
     }
@@ -72,7 +74,7 @@ function createNodeIdempotentExchange<Native>(
     },
     send(reply) {
       begun = true
-      // An answer that cannot be given is no reason to run the handler again.
+      // A stored response that cannot be sent must not make the handler run again.
       if (!writeReply(res, reply)) next(unsendable())
       discardRequestBody(req)
     },
@@ -84,7 +86,7 @@ function runAttempt<Native>(
   observer: AttemptObserver,
 ): void | Promise<void> {
   if (res.headersSent) {
-    // By a timeout, say, while we were looking: nobody would get what the handler answers.
+    // A timeout may have responded during the lookup. The handler's response would reach no client.
     return observer.onEnd({
       type: 'failed',
       error: responseError('the response was sent before the handler ran'),
@@ -94,7 +96,8 @@ function runAttempt<Native>(
   try {
     next()
   } catch (error) {
-    // Frameworks catch what handlers throw; a bare listener's exception stays uncaught, as without us.
+    // Frameworks catch errors of handlers. That of a bare listener stays uncaught, as without the
+    // cache.
     process.nextTick(next, error)
     watch.threw(error)
     if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
@@ -103,8 +106,8 @@ function runAttempt<Native>(
 }
 
 /**
- * Every line of a field; `headers` joins them. `headersDistinct` would sort out all other fields too, and HTTP/2 requests
- * have none.
+ * All lines of one field, which `headers` joins. `headersDistinct` would group all other fields
+ * too, and HTTP/2 requests do not have it.
  */
 export function linesOf(req: IncomingMessage, name: string): readonly string[] {
   const { rawHeaders } = req

@@ -81,7 +81,7 @@ export function createDataCache<S extends DataCacheOptions>(
     return recent.prefix + key
   }
   const cache: DataCache<S> = {
-    // Not async: a hit in memory takes one promise.
+    // Not async: a hit in memory makes no promise.
     getOrSet(key, factory, overrides) {
       try {
         check(key)

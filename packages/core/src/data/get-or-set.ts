@@ -2,6 +2,7 @@
 
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
+import { readPromise } from '../entry/parsed-value.ts'
 import {
   messageOf,
   noPlace,
@@ -54,7 +55,7 @@ export async function purgeData(rt: Runtime, key: string): Promise<void> {
 
 const recentKeys = new RecentKeys('')
 
-/** Not async: what is fresh in memory takes one promise. */
+/** Not async: callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
   given: string,
@@ -66,27 +67,29 @@ export function getOrSet<T, P = T>(
   try {
     checkCall(given, factory)
     const known = recent.nameOf(given)
-    const key = recent.prefix + given
-    const full = known ?? dataKey(key)
+    const full = known ?? dataKey(recent.prefix + given)
     const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
-    if (held === undefined) {
-      return resolved(rt, key, new Call(rt, key, factory, plan, serializer), plan)
+    if (held !== undefined) {
+      if (known === undefined) recent.remember(given, full)
+      rt.events.hit(full, 'l1', false)
+      const { entry } = held
+      if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
+        return readPromise(entry) as Promise<T>
+      }
     }
-    if (known === undefined) recent.remember(given, full)
-    rt.events.hit(full, 'l1', false)
-    const read = readHeld<T>(rt, key, held, serializer)
+    const call = new Call(rt, recent.prefix + given, factory, plan, serializer)
+    if (held === undefined) return resolved(rt, full, call, plan)
+    const read = call.readHeld(held)
     if (read !== undefined) return Promise.resolve(read.value)
-    const call = new Call(rt, key, factory, plan, serializer)
-    return dropUnreadable(rt, full, held).then(() => resolved(rt, key, call, plan))
+    return dropUnreadable(rt, full, held).then(() => resolved(rt, full, call, plan))
   } catch (error) {
     return Promise.reject(error)
   }
 }
 
-async function resolved<T, P>(rt: Runtime, key: string, call: Call<T, P>, plan: Plan): Promise<T> {
+async function resolved<T, P>(rt: Runtime, full: string, call: Call<T, P>, plan: Plan): Promise<T> {
   // Purged in the store as well, so that no fill which began earlier can answer this call.
-  if (plan.forceFresh) await purgeData(rt, key)
-  const full = dataKey(key)
+  if (plan.forceFresh) await purgeKey(rt, full, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const promised = resolve(rt, full, plan, call)
     const resolution = promised instanceof Promise ? await promised : promised

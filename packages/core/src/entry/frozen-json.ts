@@ -8,19 +8,13 @@ export function parseFrozen(json: Uint8Array): unknown {
   // With a stack of its own: JSON may be nested deeper, and arrays be longer, than calls can take.
   const pending = [root]
   for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
-    if (Array.isArray(value)) {
-      for (const child of value) if (isObject(child)) pending.push(child)
-    } else {
-      for (const name of Object.keys(value)) {
-        const child = value[name]
-        if (isObject(child)) pending.push(child)
-      }
-    }
+    const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
+    for (const member of members) if (isObject(member)) pending.push(member)
     Object.freeze(value)
   }
   return root
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { type ParsedValue, parsedFrom, readOnce, readValue } from './parsed-value.ts'
+import { type ParsedValue, parsedFrom, readOnce, readPromise, readValue } from './parsed-value.ts'
 
 const body = Buffer.from('{"a":1}')
 
@@ -26,4 +26,11 @@ it('leaves no reference behind when it reads once', () => {
   const stored = { body, parsed: undefined }
   expect(readOnce(stored)).toEqual({ a: 1 })
   expect(stored.parsed).toBeUndefined()
+})
+
+it.each([true, false])('gives all callers one promise of the object (kept: %s)', async (isKept) => {
+  const stored = { body, parsed: parsedFrom(body, isKept) }
+  const promise = readPromise(stored)
+  expect(readPromise(stored)).toBe(promise)
+  expect(await promise).toBe(readValue(stored))
 })

@@ -5,8 +5,14 @@
 import { parseFrozen } from './frozen-json.ts'
 
 /** The value in an object: a weak reference cannot hold a number or a string. */
+interface Parsed {
+  readonly value: unknown
+  /** Resolved to the value, and given to each caller of a hit: a promise each cost half of the hit. */
+  promise: Promise<unknown> | undefined
+}
+
 export interface ParsedValue {
-  deref(): { readonly value: unknown } | undefined
+  deref(): Parsed | undefined
 }
 
 /**
@@ -14,7 +20,7 @@ export interface ParsedValue {
  * object alive until old memory is collected, so what is not kept has none.
  */
 export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
-  const read = { value: parseFrozen(body) }
+  const read: Parsed = { value: parseFrozen(body), promise: undefined }
   return isKept ? new WeakRef(read) : { deref: () => read }
 }
 
@@ -31,9 +37,20 @@ interface Readable {
 
 /** The value of an entry. It is parsed again only if it was collected meanwhile. */
 export function readValue(stored: Readable): unknown {
+  return parsedOf(stored).value
+}
+
+/** The value of an entry as one promise for all callers. */
+export function readPromise(stored: Readable): Promise<unknown> {
+  const read = parsedOf(stored)
+  read.promise ??= Promise.resolve(read.value)
+  return read.promise
+}
+
+function parsedOf(stored: Readable): Parsed {
   const known = stored.parsed?.deref()
-  if (known !== undefined) return known.value
-  const read = { value: parseFrozen(stored.body) }
+  if (known !== undefined) return known
+  const read: Parsed = { value: parseFrozen(stored.body), promise: undefined }
   stored.parsed = new WeakRef(read)
-  return read.value
+  return read
 }

@@ -1,16 +1,19 @@
-// When may a response that was closed before its end() be given up?
+// Decides when a response that was closed before its end() is given up.
 //
-// `close` says that nobody reads any more, not that the handler has stopped. A handler that was waiting
-// for its database will still answer, and that answer is worth keeping; a source piped into the response
-// was unpiped by `close` and will never end it. So:
-//   - closed by the app (res.destroy, or its socket destroyed from this side), or while a source was
-//     piped into it: given up at once;
-//   - the client left before anything was written: the handler has 30 s to answer. If it pipes a source then, and that breaks,
-//     the response is given up at once;
-//   - the client left in the middle of the body: given up after 2 s in which nothing was written;
-//   - others are fed from the same answer: what was piped is read on for them, and they wait 30 s for the next byte.
-// With a patience of its own (an idempotent handler's answer is worth more) that takes the place of both times, and a socket
-// destroyed from this side counts as left: server.setTimeout() and a broken next request do that to handlers at work.
+// `close` says that the client no longer reads. It does not say that the handler has stopped. A handler
+// that waits for its database will still respond, and that response is worth storing. A source piped
+// into the response was unpiped by `close`, and will never end it. So a response is given up:
+//   - at once, if the app closed it (res.destroy, or its socket destroyed from this side), or if a
+//     source was piped into it;
+//   - after 30 s, if the client left before anything was written. If the handler then pipes a source
+//     and the source breaks, at once;
+//   - after 2 s without a write, if the client left in the middle of the body;
+//   - after 30 s without a write, if other clients read the same response. Its source is then read on
+//     for them.
+//
+// `graceMs` replaces both times, since the response of an idempotent handler is worth more. A
+// socket destroyed from this side then counts as a client that left: server.setTimeout() and a
+// broken next request destroy it while the handler still works.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -18,29 +21,34 @@ import { isHttp2 } from './http2.ts'
 
 export const ANSWER_WITHIN_MS = 30_000
 export const WRITE_WITHIN_MS = 2_000
-/** Node takes longer ones for 1 ms. */
+/** Node sets a longer timeout to 1 ms. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/** An answer that others are fed from too. */
+/** A response that other clients read too. */
 export interface SharedSource {
-  /** Somebody reads it: the handler is given longer. */
+  /** Another client reads it now, so the handler gets more time. */
   watched(): boolean
   piped(source: Readable): void
-  /** The client left in the middle of this source. True if it is read on. */
+  /** The client left in the middle of this source. True if the source is read on. */
   orphaned(source: Readable): boolean
 }
 
-/** `closed` is called on a close from which the handler may go on, `givenUp` when it will not. */
+/**
+ * `closed`: closed, but the handler may still respond. `givenUp`: no response is expected any more.
+ */
 export interface DepartureHooks {
   closed(): void
   givenUp(piped: boolean): void
-  /** Set where others are fed from the same answer. */
+  /** Set if other clients may read the same response. */
   readonly shared?: SharedSource | undefined
 }
 
-/** Listens on a response for the departure of its client. Make it before the handler runs: see watchLeft(). */
+/**
+ * Watches whether the client of a response leaves. Create it before the handler runs: see
+ * watchLeft().
+ */
 export class Departure {
-  /** The response was closed before its end, and the handler is still given time. */
+  /** The response was closed before its end, and was not given up yet. */
   gone = false
   /** The client left before the response ended. */
   left: boolean
@@ -59,7 +67,7 @@ export class Departure {
     this.left = hasLeft(res)
     res.on('pipe', (source: Readable) => this.#pipedFrom(source))
     res.on('close', () => this.#closed())
-    // Before the handler began: there will be no `close`.
+    // The client left before the handler began, so there will be no `close`.
     if (!this.left) return
     this.gone = true
     this.#wait(ANSWER_WITHIN_MS)
@@ -72,12 +80,16 @@ export class Departure {
     if (this.gone && this.#patienceMs === undefined) this.#giveUp()
   }
 
-  /** Something was written; after a departure, the time to the next write starts. */
+  /**
+   * The handler wrote something. If the client has left, the time to the next write starts again.
+   */
   wrote(): void {
     if (this.gone) this.#wait(WRITE_WITHIN_MS)
   }
 
-  /** The listeners stay: to take them off costs more than to leave them to a response that ends. */
+  /**
+   * The listeners stay, because removing them costs more than keeping them until the response ends.
+   */
   stop(): void {
     this.#isOver = true
     this.gone = false
@@ -105,7 +117,10 @@ export class Departure {
     this.#on.shared?.piped(source)
   }
 
-  /** File servers destroy a source that they pipe to a client that has left, and then nobody ends the response. */
+  /**
+   * File servers destroy a source that they pipe to a client that left. Then nothing ends the
+   * response.
+   */
   #pipedLate(source: Readable): void {
     const broken = (): void => {
       if (!this.gone || source.readableEnded) return
@@ -134,7 +149,7 @@ export class Departure {
   }
 }
 
-/** Nobody reads what is written to it. */
+/** Whether the client has left, so that writes go nowhere. */
 export function hasLeft(res: ServerResponse): boolean {
   const stream: unknown = Reflect.get(res, 'stream')
   return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
@@ -152,10 +167,12 @@ export function watchLeft(res: ServerResponse): () => boolean {
   return () => left
 }
 
-/** A socket that the other side closed has seen its end, or an error. One destroyed from here has not. */
+/**
+ * A socket closed by the client has ended or failed. One destroyed from this side has done neither.
+ */
 function leftByClient(res: ServerResponse): boolean {
   const { socket } = res
-  // HTTP/2 has none any more, and tells nothing else apart.
+  // On HTTP/2 the socket is gone by now, and nothing else shows which side closed the stream.
   if (isHttp2(res)) return true
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }

@@ -1,6 +1,6 @@
-// Hides the client's conditions and ranges from a handler that fills, which must not answer them
-// with 304 or 206. The conditions of the stored response may replace them. The RequestView keeps
-// the object it was made from, and so still sees them.
+// Hides the client's conditions and ranges from a handler that fills: it must send the whole
+// response, not a 304 or 206. Conditions of the stored response may replace them. The RequestView
+// holds the original header object, so core still sees the client's fields.
 
 import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core/adapter'
@@ -8,7 +8,10 @@ import { unwatched } from './watch-reads.ts'
 
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
-/** Hides them behind `shown`. Returns what puts them back, if there is something to put back. */
+/**
+ * Replaces them by `shown`. Returns a function that restores them; undefined if nothing was
+ * replaced.
+ */
 export function hideConditionals(
   req: IncomingMessage,
   shown: HeaderList = [],
@@ -18,7 +21,7 @@ export function hideConditionals(
   const present = HIDDEN.filter(isHidden)
   const { rawHeaders } = req
   const headers = unwatched(req.headers)
-  // Distinct values are optional to have: HTTP/2 requests have none.
+  // HTTP/2 requests have no headersDistinct.
   const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
   const lists = shown.map(([name, value]) => [name, [value]] as const)
   const shadows: Record<string, unknown> = {
@@ -43,7 +46,7 @@ export function hideConditionals(
 }
 
 function define(req: IncomingMessage, name: string, value: unknown): void {
-  // Its reads are watched: what is set is watched too.
+  // If reads are recorded (watch-reads.ts), reads of the new value are recorded too.
   const own = Object.getOwnPropertyDescriptor(req, name)?.set
   if (own !== undefined) own.call(req, value)
   else

@@ -6,7 +6,9 @@ export function isHttp2(res: ServerResponse): boolean {
   return 'stream' in res
 }
 
-/** Back to the status's own reason phrase. HTTP/2 has none, and Node warns of attempts to set one. */
+/**
+ * Resets the reason phrase to that of the status. HTTP/2 has none, and Node warns if one is set.
+ */
 export function clearReason(res: ServerResponse): void {
   if (!isHttp2(res)) res.statusMessage = ''
 }

@@ -1,4 +1,4 @@
-// What a body parser that ran before us has left to see.
+// Reads the request body from what an earlier body parser has left on the request.
 
 import type { IncomingMessage } from 'node:http'
 import type { RequestBody } from '@stampede/core/adapter'
@@ -12,17 +12,19 @@ interface UploadedFile {
   readonly buffer: Uint8Array
 }
 
-/** Where a framework keeps what its parsers made of the body. */
+/** The parsed body of a request, from where its framework keeps it. */
 export interface ParsedRequest {
   readonly body: unknown
   readonly rawBody?: unknown
   /** Uploads, if they are not on the IncomingMessage. */
   readonly files?: unknown
-  /** Its parsers leave no body where they parsed nothing, so `{}` is what was sent. */
+  /**
+   * The framework's parsers set no body if they parsed nothing. So `{}` means that `{}` was sent.
+   */
   readonly leavesNothing?: boolean
 }
 
-/** Of a request whose stream somebody has read. */
+/** Returns the body of a request whose stream was already read. */
 export function readParsed(req: IncomingMessage, parsed: ParsedRequest): RequestBody {
   const { body } = parsed
   const files = uploadsOf(req, parsed.files)
@@ -34,8 +36,9 @@ export function readParsed(req: IncomingMessage, parsed: ParsedRequest): Request
 }
 
 /**
- * body-parser 1 (Express 4) leaves `{}` where it parsed nothing, and marks what it parsed; body-parser 2 marks nothing.
- * So an empty object counts as the body only where the body has no room for more.
+ * body-parser 1 (Express 4) sets `{}` if it parsed nothing, and marks requests that it parsed.
+ * body-parser 2 marks nothing. So an empty object counts as the body only if Content-Length is too
+ * small for more.
  */
 function isLeftover(req: IncomingMessage, { body, leavesNothing }: ParsedRequest): boolean {
   if (Reflect.get(req, '_body') === true) return false
@@ -44,14 +47,14 @@ function isLeftover(req: IncomingMessage, { body, leavesNothing }: ParsedRequest
   return Object.keys(body).length === 0 && !(Number(req.headers['content-length']) <= '{}'.length)
 }
 
-/** What body-parser can make an object of. */
+/** Content types that body-parser parses into an object. */
 const PARSED_TYPE = /^[^;]*(?:[/+]json|\/x-www-form-urlencoded)[ \t]*(?:;|$)/i
 
-/** As multer leaves them; undefined if there are some that are not in memory. */
+/** Uploads as multer sets them. Undefined if some are not in memory. */
 function uploadsOf(req: IncomingMessage, others: unknown): readonly UploadedFile[] | undefined {
   const single: unknown = Reflect.get(req, 'file')
   const lists = [Reflect.get(req, 'files'), others].map((list) => Object.values(Object(list)))
-  // Once, if both places name it.
+  // A set: both places may name the same file.
   const files = new Set([single, ...lists.flat(2)])
   const uploads: UploadedFile[] = []
   for (const file of files) {

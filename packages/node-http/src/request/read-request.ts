@@ -1,5 +1,5 @@
-// What core reads of a request, taken from an IncomingMessage. Scheme and host are the framework's
-// answer, because only it knows which proxies are trusted.
+// Reads the RequestView of core from an IncomingMessage. Scheme and host come from the framework,
+// because only the framework knows which proxies are trusted.
 
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
@@ -23,7 +23,7 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
   const { socket }: { socket: ClientSocket } = req as IncomingMessage & { socket: TLSSocket }
   return {
     method: req.method ?? 'GET',
-    scheme: unlessSaidOtherwise(address.scheme, headers[':scheme']),
+    scheme: schemeOf(address.scheme, headers[':scheme']),
     host: address.host,
     target: address.target,
     rewritten: address.rewritten,
@@ -41,7 +41,9 @@ function hasUnframedBody(req: IncomingMessage): boolean {
   return stream?.endAfterHeaders === false
 }
 
-/** Over TLS, `false` on the socket of a client that asked for no server. Elsewhere it is absent, or null. */
+/**
+ * Node sets `false` for a TLS client that sent no server name. Without TLS it is absent or null.
+ */
 function servernameOf({ servername }: ClientSocket): string | undefined {
   return (servername as string | false | null | undefined) === false ? '' : servername || undefined
 }
@@ -50,8 +52,8 @@ function servernameOf({ servername }: ClientSocket): string | undefined {
  * An HTTP/2 client sends a scheme that may differ from its connection's. A handler may read either,
  * so both are in the key if they differ.
  */
-function unlessSaidOtherwise(known: string, said: string | string[] | undefined): string {
-  return said === undefined || said === known ? known : `${known} ${said}`
+function schemeOf(known: string, sent: string | string[] | undefined): string {
+  return sent === undefined || sent === known ? known : `${known} ${sent}`
 }
 
 /**

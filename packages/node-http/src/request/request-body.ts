@@ -1,8 +1,8 @@
-// What can be seen of a request's body, without taking it from whoever reads it next.
+// Reads the body of a request so that the next reader still gets it.
 //
-// Before any parser the stream is read to its end, and put back in the tick in which the end was noticed: while something
-// is buffered Node emits no `end`, so the next reader gets the same bytes and then the end. Behind a parser
-// there is what the parser left.
+// Before any parser, the stream is read to its end, and the bytes are put back in the same tick.
+// Node emits no `end` while bytes are buffered, so the next reader gets the same bytes and then the
+// end. After a parser, the parsed body is used.
 
 import type { IncomingMessage } from 'node:http'
 import type { RequestBody } from '@stampede/core/adapter'
@@ -15,7 +15,8 @@ const NONE: RequestBody = { type: 'none' }
 const rawBodies = new WeakMap<IncomingMessage, Uint8Array>()
 
 /**
- * Remembers a body as it was sent, for the fingerprint of a request with an idempotency key. For body-parser's `verify`.
+ * Keeps the raw body for the fingerprint of a request with an idempotency key. Pass it as `verify`
+ * of body-parser.
  *
  * @example
  * app.use(express.json({ verify: rememberRawBody }))
@@ -24,7 +25,10 @@ export function rememberRawBody(req: IncomingMessage, _res: unknown, body: Uint8
   rawBodies.set(req, body)
 }
 
-/** Never rejects, and never waits longer than the client sends. At once behind a parser. */
+/**
+ * Never rejects, and waits only until the client has sent the body. After a parser it is
+ * synchronous.
+ */
 export function readRequestBody(
   req: IncomingMessage,
   maxBytes: number,
@@ -34,27 +38,36 @@ export function readRequestBody(
   if (typeof raw === 'string' || raw instanceof Uint8Array)
     return toBody(Buffer.from(raw), maxBytes)
   if (hasNoBody(req)) return NONE
-  return isUntouched(req) ? readLater(req, maxBytes, parsed) : readBehind(req, maxBytes, parsed)
+  return isUntouched(req)
+    ? readLater(req, maxBytes, parsed)
+    : readAfterParser(req, maxBytes, parsed)
 }
 
-/** Node may be parsing the packet that ends the body at this very moment; a listener added now would miss that it does. */
+/**
+ * Waits one turn: a listener added while Node parses the last packet would miss the end of the
+ * body.
+ */
 async function readLater(
   req: IncomingMessage,
   maxBytes: number,
   parsed: ParsedRequest,
 ): Promise<RequestBody> {
   await undefined
-  return isUntouched(req) ? readAndPutBack(req, maxBytes) : readBehind(req, maxBytes, parsed)
+  return isUntouched(req) ? readAndPutBack(req, maxBytes) : readAfterParser(req, maxBytes, parsed)
 }
 
-function readBehind(req: IncomingMessage, maxBytes: number, parsed: ParsedRequest): RequestBody {
-  // Read to an end before which nothing came.
+function readAfterParser(
+  req: IncomingMessage,
+  maxBytes: number,
+  parsed: ParsedRequest,
+): RequestBody {
+  // The body was read and was empty.
   if (!req.readableDidRead && req.readableEnded) return NONE
   const seen = readParsed(req, parsed)
   return seen.type === 'bytes' ? toBody(seen.bytes, maxBytes) : seen
 }
 
-/** Lets go of what is left of a body that nobody will read: the connection cannot be used again before. */
+/** Discards the rest of a body without a reader. The connection cannot be reused before. */
 export function discardRequestBody(req: IncomingMessage): void {
   if (!req.readableEnded) req.resume()
 }
@@ -77,10 +90,10 @@ function isUntouched(req: IncomingMessage): boolean {
 
 function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<RequestBody> {
   if (req.destroyed) return Promise.resolve(CLIENT_GONE)
-  // Not begun, Node itself gets rid of it.
+  // Node itself discards a body of which nothing was read.
   if (Number(req.headers['content-length']) > maxBytes) return Promise.resolve(TOO_LARGE)
   return new Promise((resolve) => {
-    const taken = createTaken(req)
+    const read = createReadBytes(req)
     const events = {
       readable: onReadable,
       end: onEnd,
@@ -93,32 +106,32 @@ function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<Request
       resolve(body)
     }
     function onReadable(): void {
-      // With nothing buffered, a read() at the end would have `end` emitted.
-      if (req.readableLength > 0) taken.add(req.read())
+      // If nothing is buffered, a read() at the end would emit `end`.
+      if (req.readableLength > 0) read.add(req.read())
       const whole = hasEnded(req)
-      if (!whole && taken.bytes <= maxBytes) return
-      settle(toBody(taken.putBack(), maxBytes))
+      if (!whole && read.bytes <= maxBytes) return
+      settle(toBody(read.putBack(), maxBytes))
     }
     function onEnd(): void {
-      settle(toBody(taken.putBack(), maxBytes))
+      settle(toBody(read.putBack(), maxBytes))
     }
     function onGone(): void {
       settle(CLIENT_GONE)
     }
-    // Nobody has read, and nothing is to come: a listener alone would have `end` emitted.
+    // The body is empty and unread. A listener alone would make Node emit `end`.
     if (hasEnded(req) && req.readableLength === 0) return resolve(NONE)
     for (const [event, listener] of Object.entries(events)) req.on(event, listener)
   })
 }
 
-interface Taken {
+interface ReadBytes {
   readonly bytes: number
   add(chunk: unknown): void
-  /** Returns what it was. */
+  /** Puts the bytes back into the request, and returns them. */
   putBack(): Uint8Array
 }
 
-function createTaken(req: IncomingMessage): Taken {
+function createReadBytes(req: IncomingMessage): ReadBytes {
   const chunks: Buffer[] = []
   let bytes = 0
   return {
@@ -127,10 +140,10 @@ function createTaken(req: IncomingMessage): Taken {
     },
     add(chunk) {
       if (chunk === null) return
-      // Strings, if somebody has set an encoding already.
-      const taken = Buffer.from(chunk as string, req.readableEncoding ?? undefined)
-      chunks.push(taken)
-      bytes += taken.byteLength
+      // Chunks are strings if an encoding was set before.
+      const read = Buffer.from(chunk as string, req.readableEncoding ?? undefined)
+      chunks.push(read)
+      bytes += read.byteLength
     },
     putBack() {
       const whole = Buffer.concat(chunks)
@@ -142,7 +155,7 @@ function createTaken(req: IncomingMessage): Taken {
   }
 }
 
-/** Node has no public name for it: everything has come, and may still have to be read. */
+/** The whole body has arrived, though it may not be read yet. Node has no public name for this. */
 function hasEnded(req: IncomingMessage): boolean {
   return Object(Reflect.get(req, '_readableState')).ended === true
 }

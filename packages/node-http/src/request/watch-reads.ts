@@ -1,10 +1,10 @@
-// Remembers what an app reads of a request: header fields, parameters and cookies. It is for
-// `audit` in development. The request behaves as before.
+// Records which header fields, query parameters and cookies an app reads of a request, for `audit`
+// in development. The request behaves as before.
 
 import type { IncomingMessage } from 'node:http'
 import type { ReadLog } from '@stampede/core/adapter'
 
-/** `holder`: where the framework keeps the parsed query, if not on the request itself. */
+/** `holder`: the object with the parsed query, if that is not the request itself. */
 export function watchReads(req: IncomingMessage, holder: object = req): ReadLog {
   const log = { headers: new Set<string>(), cookies: new Set<string>(), query: new Set<string>() }
   for (const name of ['headers', 'headersDistinct']) watchProperty(req, name, log.headers)
@@ -13,7 +13,7 @@ export function watchReads(req: IncomingMessage, holder: object = req): ReadLog 
   return log
 }
 
-/** Puts a recording view in front of whatever the property holds now, or is given later. */
+/** Replaces a property by a getter that returns a recording view of its value. */
 function watchProperty(target: object, name: string, log: Set<string>): void {
   const found = describe(target, name)
   let given: { readonly value: unknown } | undefined
@@ -44,14 +44,14 @@ function describe(target: object, name: string): PropertyDescriptor | undefined 
 
 const plain = new WeakMap<object, object>()
 
-/** What is behind a recording view, to be read by ourselves. */
+/** The object behind a recording view. Reads of it are not recorded. */
 export function unwatched<T extends object>(value: T): T {
   return (plain.get(value) as T | undefined) ?? value
 }
 
 function recording<T extends object>(value: T, log: Set<string>): T {
   const note = (name: string | symbol): void => {
-    // What every object has is no field: `toString`, `constructor`.
+    // Members of Object.prototype, such as `toString`, are no fields.
     const isInherited = name in Object.prototype && !Object.hasOwn(value, name)
     if (typeof name === 'string' && !isInherited) log.add(name.toLowerCase())
   }

@@ -10,7 +10,7 @@ import { inheritLogin } from '../request/connection.ts'
 import { withoutRaw } from '../request/hide-conditionals.ts'
 import { tlsMembersOf } from '../request/tls-connection.ts'
 
-/** Conditions and ranges are the client's own; the rest belongs to its connection or to a body. */
+/** Left out: conditions and ranges of the client, and fields of its connection and body. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   'if-match',
   'if-none-match',
@@ -55,7 +55,7 @@ export function createDetachedPair(from: IncomingMessage, target: string): Detac
 
   const res = new ServerResponse(req)
   res.assignSocket(socket)
-  // As the server does: a finished response is closed, which frees what hangs on it.
+  // As Node's server does: closing a finished response frees its resources.
   res.once('finish', () => socket.destroy())
   return { req, res }
 }
@@ -78,7 +78,7 @@ class NullSocket extends Duplex {
   timeout = 0
 
   constructor(like: Socket) {
-    // Nothing is ever held, so nothing should be held back either.
+    // Writes are discarded, so there is no backpressure.
     super({ writableHighWaterMark: Number.MAX_SAFE_INTEGER })
     this.remoteAddress = like.remoteAddress
     this.remotePort = like.remotePort

@@ -1,10 +1,13 @@
-// Requests that a cache has taken on: it runs the app for them, or has looked them up in vain. A second
-// cache further inside asks it first, because it would wait for the fill that it is part of.
+// Marks requests that a cache has passed on to the app. An inner cache asks this outer cache first:
+// otherwise it would wait for the fill that it is part of.
 
 import type { IncomingMessage } from 'node:http'
 import type { InnerCache, OnInner } from '@stampede/core/adapter'
 
-/** A property: an element of a WeakMap for each request costs a miss 25 µs of garbage collection. */
+/**
+ * A property of the request. A WeakMap element per request costs a miss 25 µs of garbage
+ * collection.
+ */
 const TAKEN: unique symbol = Symbol('stampede.taken')
 
 interface Taken {
@@ -19,7 +22,10 @@ export function isInsideOrigin(req: IncomingMessage & Taken): boolean {
   return req[TAKEN] !== undefined
 }
 
-/** Whether the cache that `inner` describes must let the request pass. Throws what its callbacks throw. */
+/**
+ * Whether the cache described by `inner` must pass the request on. Throws the errors of its
+ * callbacks.
+ */
 export function isTakenOn(
   req: IncomingMessage & Taken,
   inner: () => InnerCache | undefined,

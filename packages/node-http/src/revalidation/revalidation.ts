@@ -1,12 +1,14 @@
-// Running a request through the whole app once more, behind an answer that was already given. The new
-// request carries a mark that says which cache sent it; only that cache acts on it, once.
+// Sends a request through the whole app again, in the background of a stale response. The new
+// request is marked with the cache that sent it. Only that cache acts on the mark, once.
 
 import type { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { createDetachedPair } from './detached-exchange.ts'
 
-/** Sends a request into the app: a root Express app, `app.callback()` of Koa, a request listener. */
+/**
+ * Sends a request into the app: a root Express app, `app.callback()` of Koa, a request listener.
+ */
 export type Dispatch = (req: IncomingMessage, res: ServerResponse) => unknown
 
 export interface Revalidation {
@@ -15,19 +17,23 @@ export interface Revalidation {
 }
 
 interface Mark extends Revalidation {
-  /** The cache that waits for it. */
+  /** The cache that waits for the result. */
   readonly owner: object
   taken: boolean
 }
 
 const marks = new WeakMap<IncomingMessage, Mark>()
 
-/** Whether this request is a refresh by stampedeCache and has no client. For loggers and counters. */
+/**
+ * Whether this request is a refresh by stampedeCache and has no client. For loggers and counters.
+ */
 export function isRevalidation(req: IncomingMessage): boolean {
   return marks.has(req)
 }
 
-/** The refresh this cache ordered; `foreign`: another one did, let it pass; else an ordinary request. */
+/**
+ * This cache's own refresh; `foreign` for that of another cache, to be passed on; else undefined.
+ */
 export function takeRevalidation(
   req: IncomingMessage,
   owner: object,
@@ -39,14 +45,16 @@ export function takeRevalidation(
   return mark
 }
 
-/** Ends when the marked request has been observed by its owner, or was answered before it got there. */
+/**
+ * Resolves when the owner has observed the response, or when an outer layer responded before it.
+ */
 export function redispatch(order: {
   readonly from: IncomingMessage
   readonly target: string
   readonly owner: object
   readonly observer: OriginObserver
   readonly dispatch: Dispatch
-  /** The async context of `from`: layers in front may have put a tracer or a tenant into it. */
+  /** Async context of `from`: outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
 }): Promise<OriginEnd> {
   const { req, res } = createDetachedPair(order.from, order.target)
@@ -57,7 +65,7 @@ export function redispatch(order: {
     res.once('close', () => {
       if (!mark.taken) fail(res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))
     })
-    // The current context is that of the request that began the flight, which may be another one.
+    // The current context may be that of another request, which began the flight.
     order.context.runInAsyncScope(async () => {
       try {
         await order.dispatch(req, res)

@@ -1,19 +1,40 @@
 // Time budgets for commands.
 
-/** Rejects when the budget is spent. */
-export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T> {
+import type { Patience } from './patience.ts'
+
+/** Rejects when the budget is spent, and with it the extra time that `patience` allows. */
+export function withBudget<T>(
+  budgetMs: number,
+  promise: Promise<T>,
+  patience?: Patience,
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    const late = () => reject(new Error(`no answer within ${budgetMs} ms`))
-    // Timers run before sockets are read. After a blocked event loop the reply may be there
-    // already, so the loop gets two turns to deliver it.
-    const timer = setTimeout(() => setImmediate(() => setImmediate(late)), budgetMs)
+    let spentMs = 0
+    let timer: NodeJS.Timeout | undefined
+    const wait = (ms: number) => {
+      spentMs += ms
+      // Timers run before sockets are read. After a blocked event loop the reply may be there
+      // already, so the loop gets two turns to deliver it.
+      timer = setTimeout(() => setImmediate(() => setImmediate(late)), ms)
+    }
+    const late = () => {
+      if (timer === undefined) return
+      const moreMs = spentMs > budgetMs ? 0 : (patience?.moreMs() ?? 0)
+      if (moreMs > 0) wait(moreMs)
+      else reject(new Error(`no answer within ${Math.round(spentMs)} ms`))
+    }
+    const end = () => {
+      clearTimeout(timer)
+      timer = undefined
+    }
+    wait(budgetMs)
     promise.then(
       (value) => {
-        clearTimeout(timer)
+        end()
         resolve(value)
       },
       (error) => {
-        clearTimeout(timer)
+        end()
         reject(error)
       },
     )

@@ -33,6 +33,8 @@ export interface Terms {
   readonly insist?: boolean
   /** When the caller gives up, on this process's clock. Default: in one budget. */
   readonly deadline?: number
+  /** Waits beyond the deadline for the first late reply of the server, for one budget at most. */
+  readonly patient?: boolean
 }
 
 interface Live {
@@ -131,10 +133,24 @@ export class RedisLink {
     return Math.max(this.budgetMs / 10, deadline - this.#need().clock.now())
   }
 
-  /** Rejects with what `promise` does, or with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the time is over. */
+  /**
+   * When the caller of a patient command gives up at the latest, in ms of the server that has this
+   * record; 0: not known.
+   */
+  notAfter(key: string, deadline: number): number {
+    const { clock, patience } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
+    const leftMs = this.leftMs(deadline)
+    return clock.notAfter(leftMs + patience.mostMs(leftMs))
+  }
+
+  /**
+   * Rejects with what `promise` does, or with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the time is over.
+   * Patient with the server that has the log of purges.
+   */
   async within<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
+    const { patience } = this.#serverOf(this.names.purges[0])
     try {
-      return await withBudget(this.leftMs(deadline), promise)
+      return await withBudget(this.leftMs(deadline), promise, patience)
     } catch (error) {
       if (error instanceof StampedeError) throw error
       throw storeUnavailable('redis', operation, this.#whyNotSent() ?? error)
@@ -160,11 +176,14 @@ export class RedisLink {
   }
 
   /** The same, for a script that works on the log of purges. */
-  runOnLog(script: Script, args: readonly ScriptArgument[], insist: boolean): Promise<unknown> {
+  runOnLog(script: Script, args: readonly ScriptArgument[], terms: Terms): Promise<unknown> {
     const keys = this.names.purges
-    return this.attempt(script.name, keys[0], ({ scripts }) => scripts.run(script, keys, args), {
-      insist,
-    })
+    return this.attempt(
+      script.name,
+      keys[0],
+      ({ scripts }) => scripts.run(script, keys, args),
+      terms,
+    )
   }
 
   /** `run` for a script that replies with the server's time in second place, which makes its clock exact. */
@@ -198,15 +217,16 @@ export class RedisLink {
     operation: string,
     record: string,
     command: (live: Live, server: Server) => Promise<T>,
-    { insist = false, deadline = this.deadline() }: Terms = {},
+    { insist = false, deadline = this.deadline(), patient = false }: Terms = {},
   ): Promise<T> {
     const live = this.#need()
     const server = this.#serverOf(record)
-    const { breaker } = server
+    const { breaker, patience } = server
     if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', operation, this.#whyNotSent())
     try {
       if (!live.opening.isOver) await this.#opened(this.leftMs(deadline))
-      const reply = await withBudget(this.leftMs(deadline), command(live, server))
+      const running = command(live, server)
+      const reply = await withBudget(this.leftMs(deadline), running, patient ? patience : undefined)
       breaker.succeeded()
       return reply
     } catch (error) {
@@ -277,7 +297,7 @@ export class RedisLink {
   #connect(clock: Clock): Live {
     const { commands: connection, subscriber, serverOf } = connect(this.#redis, this.budgetMs)
     rememberErrors(connection)
-    const servers = new Servers(clock)
+    const servers = new Servers(clock, this.budgetMs)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {
         // A ready connection has just replied. In a cluster that says nothing about single nodes.

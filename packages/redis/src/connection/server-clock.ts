@@ -2,15 +2,19 @@
 // TIME. With it, a command can carry its deadline, and the age of a message is known.
 
 import type { Clock } from '@stampede/core/store'
+import type { Patience } from './patience.ts'
 
 export class ServerClock {
   readonly #clock: Clock
+  readonly #patience: Patience | undefined
   /** Server minus monotonic clock: at least, and at most, this. */
   #atLeast: number | undefined
   #atMost = 0
 
-  constructor(clock: Clock) {
+  /** `patience` is told how long these replies took. */
+  constructor(clock: Clock, patience?: Patience) {
     this.#clock = clock
+    this.#patience = patience
   }
 
   now(): number {
@@ -21,7 +25,9 @@ export class ServerClock {
   observe(serverNow: number, sentAt: number): void {
     // NaN would stay in the bounds for ever.
     if (!Number.isFinite(serverNow)) return
-    const atLeast = serverNow - this.#clock.now()
+    const now = this.#clock.now()
+    this.#patience?.replied(now - sentAt)
+    const atLeast = serverNow - now
     const atMost = serverNow - sentAt
     const jumped = this.#atLeast !== undefined && (atMost < this.#atLeast || atLeast > this.#atMost)
     // Bounds only get better, until the two clocks have drifted apart or one was set.

@@ -4,7 +4,7 @@ import { Servers } from './servers.ts'
 
 it('knows the health and the clock of each server by itself', () => {
   const manual = new ManualClock()
-  const servers = new Servers(manual)
+  const servers = new Servers(manual, 250)
   const [one, two] = [servers.get('a:1'), servers.get('b:1')]
   for (let i = 0; i < 3; i++) one.breaker.failed()
   expect([one.breaker.mayTry(), two.breaker.mayTry()]).toEqual([false, true])
@@ -16,7 +16,7 @@ it('knows the health and the clock of each server by itself', () => {
 })
 
 it('forgets those that it has not met for longest, where too many were met', () => {
-  const servers = new Servers(new ManualClock())
+  const servers = new Servers(new ManualClock(), 250)
   const first = servers.get('0')
   for (let i = 1; i <= 2_000; i++) servers.get(`${i}`)
   expect(servers.get('0')).not.toBe(first)

@@ -57,7 +57,7 @@ export class ReadFirst {
         'read',
         record,
         ({ connection }, { clock }) => readFresh(connection, clock, record, groupRecord),
-        { deadline },
+        { deadline, patient: true },
       )
       // On a link this slow the script may run out of time, so the next lookups begin with the
       // script.

@@ -3,7 +3,7 @@
 
 import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
-import type { RedisLink } from '../connection/link.ts'
+import type { RedisLink, Terms } from '../connection/link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { millisOf } from '../protocol/read-first.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -78,12 +78,12 @@ export class RedisPurgeCommands implements PurgeCommands {
     const longest = Math.ceil(LARGEST_LOG_BYTES / Buffer.byteLength(event))
     const bounds = [Math.min(LONGEST_LOG, longest), MOST_MARKS, DAY_MS + this.#longestMs]
     const args = [event, known, this.#link.names.logChannel, ...bounds, newRandom()]
-    return this.#link.persist(() => this.#run(appendPurge, args, true, readAppended))
+    return this.#link.persist(() => this.#run(appendPurge, args, { insist: true }, readAppended))
   }
 
   read(known: EventId, run: string, insist: boolean): Promise<News> {
     const args = [known, run, EVENTS_IN_ONE_REPLY, BYTES_IN_ONE_REPLY, newRandom()]
-    return this.#run(readPurges, args, insist, readNews)
+    return this.#run(readPurges, args, { insist, patient: true }, readNews)
   }
 
   /**
@@ -116,12 +116,12 @@ export class RedisPurgeCommands implements PurgeCommands {
   async #run<T extends { now: Position }>(
     script: Script,
     args: readonly ScriptArgument[],
-    insist: boolean,
+    terms: Terms,
     read: (raw: unknown) => T,
   ): Promise<T> {
     const clock = this.#link.logClock
     const sentAt = clock.now()
-    const reply = read(await this.#link.runOnLog(script, args, insist))
+    const reply = read(await this.#link.runOnLog(script, args, terms))
     clock.observe(Math.floor(reply.now / 1000), sentAt)
     return reply
   }

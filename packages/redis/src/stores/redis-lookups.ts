@@ -22,7 +22,7 @@ export class RedisLookups {
     this.#readFirst = new ReadFirst(link)
   }
 
-  /** Settles by `deadline`, whichever ways the lookup takes. */
+  /** Settles by `deadline`, or one budget later, whichever ways the lookup takes. */
   async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
     const delivered = this.#awaited.take(key, request, this.#link.clockOf(key))
     if (delivered !== undefined) return delivered
@@ -76,9 +76,9 @@ export class RedisLookups {
     try {
       // A frozen server runs the command when it thaws, long after the caller has gone on. The
       // command would take a lease that no process uses. So it carries the deadline of its caller.
-      const notAfter = clock.notAfter(this.#link.leftMs(deadline))
+      const notAfter = this.#link.notAfter(key, deadline)
       const args = this.#arguments(request, notAfter, isWanted)
-      const raw = await this.#link.run(lookupOrLease, key, args, { deadline })
+      const raw = await this.#link.run(lookupOrLease, key, args, { deadline, patient: true })
       const { serverNow, reply, busyFence } = readLookup(raw, key, request)
       clock.observe(serverNow, sentAt)
       if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)

@@ -36,7 +36,10 @@ import { RedisLookups } from './redis-lookups.ts'
 export interface RedisStoreOptions {
   /** First part of every key and channel. Default `stampede`. */
   prefix?: string
-  /** How long one operation may take before the request goes on without Redis. Default 250. */
+  /**
+   * How long one operation may take before the request goes on without Redis. A lookup waits once
+   * more if its reply is the first that is late. Default 250.
+   */
   commandTimeoutMs?: number
 }
 

@@ -38,6 +38,16 @@ export const memoryPeers: readonly DataPeer[] = [
     },
   },
   {
+    id: 'stampede-cache',
+    name: 'Stampede, `cache(name, defaults).getOrSet`',
+    kind: 'ours',
+    packages: ['@stampede/core'],
+    create(load) {
+      const cache = createStampede().cache('bench', { ttlMs: HOUR_MS })
+      return (key) => cache.getOrSet(key, () => load(key))
+    },
+  },
+  {
     id: 'bentocache',
     name: 'bentocache',
     kind: 'peer',

@@ -39,6 +39,7 @@ const byId = (id: string): Subject => {
 
 const FLOORS = [
   ['node-floor', 'front'],
+  ['express-used', 'express'],
   ['express-floor', 'express'],
   ['express4-floor', 'express4'],
   ['koa-floor', 'koa'],

@@ -42,11 +42,11 @@ function call(id: string, kind: CallRow['kind'], rate: number): CallRow {
 const pagesSeen = { entries: 1, bodyBytes: 1, memoryBytes: 1, countedBytes: 1 }
 
 describe('the page of the benchmarks', () => {
-  const hits = [hit('express-floor', floorRates), hit('express', [96, 150, 396])]
+  const hits = [hit('express-used', floorRates), hit('express', [96, 150, 396])]
 
   it('takes ratios round by round, and then the median', () => {
     const [target] = targetsOf({ hits, ...AROUND })
-    expect(target).toMatchObject({ wanted: '≥ 0.95', seen: '0.96', isMet: true })
+    expect(target).toMatchObject({ wanted: '≥ 0.98', seen: '0.96', isMet: false })
   })
 
   it('says what is not met, and where ours is behind', () => {

@@ -108,7 +108,7 @@ collection and compilation included; it says more than the rate when the machine
 the load's own process uses as much (last column), the rate is no longer the server's. nginx and Varnish are not in
 JavaScript: they are there to show how far away they are. *÷ floor* is the median of the ratios of all rounds, and not the ratio of the
 medians beside it: the machine is faster in some rounds than in others.
-On Express, our cache and apicache stand before the routes, as their READMEs put them: a hit is not routed, and the floor is.`
+On Express, our cache and apicache stand before the routes, as their READMEs put them. A hit is not routed, and neither is their floor.`
 
 const MEMORY = `## A hit in memory
 

@@ -37,10 +37,10 @@ const atMost = (what: string, wanted: number, seen: number, unit: string): Targe
 
 function hitTargets(hits: readonly HitRow[]): Target[] {
   const wanted = [
-    ['express', 'express-floor', 0.95, 'hit on Express 5 ÷ ready bytes on Express 5'],
-    ['express4', 'express4-floor', 0.95, 'hit on Express 4 ÷ ready bytes on Express 4'],
-    ['koa', 'koa-floor', 0.95, 'hit on Koa ÷ ready bytes on Koa'],
-    ['front', 'node-floor', 0.8, 'hit of `stampedeFront` ÷ ready bytes on node:http'],
+    ['express', 'express-used', 0.98, 'hit on Express 5 ÷ ready bytes on Express 5'],
+    ['express4', 'express4-floor', 0.98, 'hit on Express 4 ÷ ready bytes on Express 4'],
+    ['koa', 'koa-floor', 0.98, 'hit on Koa ÷ ready bytes on Koa'],
+    ['front', 'node-floor', 0.95, 'hit of `stampedeFront` ÷ ready bytes on node:http'],
     ['express', 'express-uncached', 1.3, 'hit on Express 5 ÷ the route uncached'],
     ['express', 'bentocache', 1.8, 'hit on Express 5 ÷ bentocache in a handler'],
     ['redis', 'redis-floor', 0.8, 'hit from Redis on Express 5 ÷ `getBuffer` in a handler'],
@@ -57,8 +57,8 @@ const rates = (hits: readonly HitRow[], id: string) =>
 
 function fastest(calls: readonly CallRow[]): Target {
   const best = Math.max(...ratesOf(calls, 'peer'))
-  const [ours = Number.NaN] = ratesOf(calls, 'ours')
-  return atLeast('`getOrSet` in memory ÷ the fastest other', 1, ours / best)
+  const ours = Math.max(...ratesOf(calls, 'ours'))
+  return atLeast('`getOrSet` of a bound cache ÷ the fastest other', 1.2, ours / best)
 }
 
 const ratesOf = (calls: readonly CallRow[], kind: CallRow['kind']): number[] =>
@@ -86,7 +86,12 @@ function burstTargets(open: readonly OpenRow[]): Target[] {
       seen: String(calls),
       isMet: calls === 1,
     },
-    atMost('cold burst: p99 − the origin’s time (wanted: the best other’s)', best, seen, 'ms'),
+    atMost(
+      `cold burst: p99 − the origin’s time (best other: ${Math.round(best)} ms)`,
+      9,
+      seen,
+      'ms',
+    ),
   ]
 }
 
