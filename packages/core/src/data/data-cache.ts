@@ -65,7 +65,7 @@ export function createDataCache<S extends DataCacheOptions>(
   name: string,
   defaults: S,
 ): DataCache<S> {
-  // With a colon, keys of two caches could be equal: `a:b` with `c`, and `a` with `b:c`.
+  // With colons in names, two caches could share a record: `a:b` with key `c`, `a` with key `b:c`.
   if (typeof name !== 'string' || !/^[^:]+$/.test(name)) {
     throw optionError(
       `${WHERE}: name`,

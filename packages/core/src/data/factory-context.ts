@@ -22,16 +22,15 @@ export interface FactoryContext<T = unknown> {
    */
   readonly previous: { readonly value: T; readonly ageMs: number } | undefined
   /**
-   * Return the result of this call if `previous` is still current. Its lifetimes then begin again.
+   * A factory returns `notModified()` if `previous` is still current. The lifetimes of `previous`
+   * then begin again.
    */
   notModified(): never
 }
 
 export type Factory<T, P = T> = (context: FactoryContext<P>) => T | Promise<T>
 
-/**
- * The result of `notModified()`. A symbol, because no factory can return an equal value by chance.
- */
+/** The result of `notModified()`: a symbol, which no factory returns by chance. */
 export const NOT_MODIFIED: unique symbol = Symbol('not modified')
 
 /** The parts of a `getOrSet` call that its context needs. */

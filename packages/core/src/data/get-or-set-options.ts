@@ -16,7 +16,7 @@ import { readTags, type TagsRule } from '../tags.ts'
 export interface GetOrSetOptions<T = unknown> {
   /** How long the value is fresh. A function gets the value as callers get it. */
   ttlMs: number | ((value: T) => number)
-  /** How long after that it may be served stale while one process refreshes it. Default 0. */
+  /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
   staleWhileRevalidateMs?: number
   /** How long after `ttlMs` a stale value is served if the factory fails. Default 0. */
   staleIfErrorMs?: number

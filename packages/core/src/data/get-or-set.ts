@@ -233,7 +233,8 @@ export class Call<T, P> implements Caller {
   }
 
   /**
-   * Needs a concurrency slot: after `waitMs`, all waiters would run the factory at the same time.
+   * Runs the factory after `waitMs`, with a concurrency slot. Without the slot, all waiters would
+   * run it at the same time.
    */
   async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan

@@ -31,9 +31,7 @@ type Refused =
 /** An element of an array. JSON writes `undefined` as null there. */
 type StoredElement<T> = T extends undefined ? null : StoredMember<T>
 
-/**
- * A member of an object. Bytes are refused there: they are stored as bytes only as a whole value.
- */
+/** A member of an object or array. Bytes are allowed only as a whole value, and refused here. */
 type StoredMember<T> = unknown extends T
   ? T
   : T extends Buffer

@@ -58,9 +58,9 @@ export async function commit(
       // A failed early refresh is not recorded: the entry is still fresh.
       const isFresh = previous && freshnessAt(previous, rt.clock.now()) === 'fresh'
       const leaseEnded = isFresh ? releaseLease(rt, grant) : trySend(rt, grant, 'fail', send)
-      const left = leftOf(rt, key, since, previous)
+      const usable = leftOf(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
-      const failed = { type: 'failed', failure, retryAfterMs, error, previous: left } as const
+      const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
       const shared = shareFailure(rt, flight, failed)
       // Without this, the next lookup would find this lease and wait for its end.
       if (shared === 'again') await leaseEnded
@@ -282,9 +282,15 @@ export function shareInProcess(
   const { failure, error } = result
   rt.events.emit({ type: 'fill.failed', key, failure, error })
   delayRefresh(rt, key)
-  const left = leftOf(rt, key, since, previous)
+  const usable = leftOf(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
-  return shareFailure(rt, flight, { type: 'failed', failure, retryAfterMs, error, previous: left })
+  return shareFailure(rt, flight, {
+    type: 'failed',
+    failure,
+    retryAfterMs,
+    error,
+    previous: usable,
+  })
 }
 
 /** Puts the entry into L1 with a short TTL, unless it was purged during the fill. */

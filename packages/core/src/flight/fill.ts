@@ -157,7 +157,7 @@ class Fill implements Lead, HoldHooks {
     return this.#abort.signal
   }
 
-  /** Undefined for a background run: it has no client that limits how fast the body is read. */
+  /** Undefined for a background run: no client limits how fast its body is read into memory. */
   get publish(): Lead['publish'] {
     if (this.#runner.leader === undefined) return undefined
     // After a lost lease the commit is refused and waiters look up again, so none may get it.

@@ -153,9 +153,9 @@ function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): K
   const held = slot?.type === 'hold' ? slot.held : previous
   if (held === undefined) return NO_COPY
   const { fence } = held
-  const left = afterPurges(rt, held)
-  if (left === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
-  const isValid = left === held && rt.marks.judge(held.entry.made) === 'valid'
+  const usable = afterPurges(rt, held)
+  if (usable === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
+  const isValid = usable === held && rt.marks.judge(held.entry.made) === 'valid'
   return { held, knownFence: fence, outdated: isValid ? undefined : { fence, soft: true } }
 }
 
@@ -176,9 +176,9 @@ function judgeReply(
   if (stored === undefined) return { held: undefined }
   const { fence } = stored
   const held = heldEntryOf(rt, key, stored, copy, sentAt)
-  const left = held && afterPurges(rt, held)
-  if (reply.status !== 'fresh' || (held !== undefined && left === held)) return { held: left }
-  return { held: left, outdated: { fence, soft: left !== undefined } }
+  const usable = held && afterPurges(rt, held)
+  if (reply.status !== 'fresh' || (held !== undefined && usable === held)) return { held: usable }
+  return { held: usable, outdated: { fence, soft: usable !== undefined } }
 }
 
 /** Puts the entry into L1, or drops the copy there. Returns the reply with the entry. */

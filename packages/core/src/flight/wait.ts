@@ -8,16 +8,16 @@ import type { Runtime } from './runtime.ts'
 import { withSoftTimeout } from './soft-timeout.ts'
 
 /**
- * Bound of a random extra wait. Without it, all processes that wait for a dead holder would look up
- * in the same millisecond.
+ * Upper bound of the random time that is added to each wait. Without it, all processes that wait
+ * for a dead holder would look up in the same millisecond.
  */
 const SPREAD_MS = 40
 /** Shortest wait. Without it, a store that replies `busy` for 0 ms would cause a busy loop. */
 const LEAST_MS = 20
 
 /**
- * The store wakes this process, because its lookup got `busy`. After the wait the flight looks up
- * again.
+ * Waits for the wake-up that the store sends to each process whose lookup got `busy`. After the
+ * wait, the flight looks up again.
  */
 export async function waitForHolder(
   rt: Runtime,

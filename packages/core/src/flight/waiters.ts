@@ -20,13 +20,13 @@ interface TimedWaiter extends Waiter {
   readonly waitMs: number
   /** When its `waitMs` ends. Undefined until its clock starts. */
   endsAt: number | undefined
-  /** Fills that it waited for and that ended without a result for it. */
+  /** Number of fills that ended without a result for this waiter. */
   refusals: number
 }
 
 /**
- * If purges are more frequent than a fill takes, every fill is refused. Without this limit, each
- * fill would serve its leader only.
+ * If purges come faster than a fill can finish, every fill is refused. Without this limit, each
+ * fill would then serve only its leader.
  */
 const MOST_REFUSALS = 2
 
@@ -42,7 +42,7 @@ export class Waiters {
    */
   #timer: Timer | undefined
   #timerAt = 0
-  /** Whether their waits end in order of arrival: their `waitMs` are equal and none moved here. */
+  /** Whether waits end in order of arrival: all `waitMs` are equal, and no waiter moved here. */
   #isInOrder = true
   #latest = 0
 
@@ -163,7 +163,9 @@ export class Waiters {
     this.#timer = rt.clock.setTimer(endsAt - rt.clock.now(), () => this.#timeOutDue(rt))
   }
 
-  /** Ends each wait whose `waitMs` has passed. There may be none: the timer outlives its waiter. */
+  /**
+   * Ends each wait whose `waitMs` has passed. There may be none, if its waiter was settled before.
+   */
   #timeOutDue(rt: FlightRuntime): void {
     this.#timer = undefined
     const now = rt.clock.now()
