@@ -1,11 +1,12 @@
-// Six projects. `npm test` runs `core` and `unit` (beside the sources, no server), `redis` (fleets that measure time or count
-// commands: one file at a time) and `beside` (three files at a time). `npm run test:soak` runs `soak` and `older`. The folder of a
-// test decides which project it belongs to (test/README.md).
-// In-process tests run the sources: the workspaces' exports map `stampede:source` to ./src. Fleet
-// members are separate processes and run the build, so that tier is started through `npm test`.
+// Six projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
+// server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
+// three files at a time. `npm run test:soak` runs `soak` and `older`. The folder of a test decides
+// its project (test/README.md). In-process tests run the sources: the workspaces' exports map
+// `stampede:source` to ./src. Fleet members are separate processes and run the build, so start them
+// with `npm test`.
 import { defineConfig } from 'vitest/config'
 
-// Ours, then what Vitest sets by itself; `import` and `default` always count.
+// Our condition, then those that Vitest sets. `import` and `default` always apply.
 const conditions = ['stampede:source', 'node', 'development|production']
 
 const shared = {
@@ -18,15 +19,15 @@ const inFolders = (...folders: string[]): string[] =>
 
 const CORE = 'packages/core/src/**/!(*.property).test.ts'
 
-/** Storms, leaks, long fuzzing and the simulation: minutes long. Two at a time. */
+/** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
 /** Contracts and attacks on other versions, and fleets that take long. One at a time. */
 const OLDER = [...inFolders('older'), 'test/**/*.versions.test.ts']
 
 /**
- * Files that do not measure time, or only bounds that a busy machine keeps too. Three at a time: most
- * of their time is waiting.
+ * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
+ * because most of their time is waiting.
  */
 const BESIDE = inFolders(
   'attacks',
@@ -43,9 +44,9 @@ const common = {
   pool: 'forks' as const,
   testTimeout: 30_000,
   hookTimeout: 60_000,
-  // Contracts run side by side where most of their time is waiting.
+  // Contracts run side by side, because most of their time is waiting.
   maxConcurrency: 8,
-  // Workspace packages are symlinks in node_modules; they are ours, so they are transformed.
+  // Workspace packages are symlinks in node_modules. They are our sources, so Vite transforms them.
   server: { deps: { inline: [/^@stampede\//] } },
 }
 
@@ -62,8 +63,8 @@ export default defineConfig({
           ...common,
           name: 'core',
           include: [CORE],
-          // Core has no state outside its objects, so its files share their imports. Random
-          // cases that measure time stay apart.
+          // Core has no state outside its objects, so its files share their imports. Random cases
+          // that measure time run apart.
           isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },

@@ -1,4 +1,4 @@
-// Installs a folder's own packages when they are first used: compared caches, Testcontainers, recheck.
+// Installs packages of a folder when they are first used: compared caches, Testcontainers, recheck.
 // Such a folder is not a workspace, so `npm install` in a clone does not install its packages.
 // @ts-check
 import { spawnSync } from 'node:child_process'

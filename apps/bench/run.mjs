@@ -1,5 +1,6 @@
 // Runs a benchmark: installs the compared packages if needed, checks types, compiles, starts it.
-// Usage: node run.mjs <compare | paths | locks | idempotency | torture> [arguments]; `check` runs the tests of the bench instead.
+// Usage: node run.mjs <compare | paths | locks | idempotency | torture> [arguments]. With `check`,
+// it runs the tests of the bench instead.
 // @ts-check
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -14,7 +15,7 @@ if (program !== 'check' && !PROGRAMS.includes(program)) {
   process.exit(2)
 }
 installOnDemand(HERE)
-// The compiler and Vitest are those of the repository.
+// The bench uses the compiler and the Vitest of the repository.
 runTool('typescript/bin/tsc', ['-p', HERE])
 if (program === 'check') runTool('vitest/vitest.mjs', ['run', ...process.argv.slice(2)])
 else await import(`./dist/${program}/main.js`)

@@ -1,5 +1,5 @@
-// Tests of the bench, on the built packages: `npm run bench:check`. They need the compared packages,
-// which `npm test` does not install.
+// Tests of the bench against the built packages: `npm run bench:check`. They need the compared
+// packages, which `npm test` does not install.
 import { defineConfig } from 'vitest/config'
 
 const { STAMPEDE_TEST_REPORT: report } = process.env

@@ -1,10 +1,10 @@
-// docs/simulation.md: the parts of it that a command writes.
+// Writes the generated parts of docs/simulation.md.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Figures } from './figures.ts'
 
-/** In the place of what stands between the marks of this part. */
+/** Replaces the text between the markers of this part. */
 export async function writeInto(part: string, text: string, name = 'simulation.md'): Promise<void> {
   const path = join(process.cwd(), 'docs', name)
   const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`]
@@ -26,20 +26,23 @@ export function figuresTable(figures: Figures, wallMs: number): string {
     ['calls of applications', figures.calls],
     ['purges', figures.purges],
     ['requests of users', figures.visits],
-    ['of them answered without a run of the app of their own', figures.visitsFromCache],
-    ['locks asked for', figures.locks],
-    ['idempotent jobs asked for', figures.jobs],
-    ['runs of their work', figures.works],
+    ['requests of users that did not run the app', figures.visitsFromCache],
+    ['lock requests', figures.locks],
+    ['deliveries of idempotent jobs', figures.jobs],
+    ['runs of idempotent jobs', figures.works],
     ['origin calls', figures.origin],
-    ['look-ups answered by the script', figures.scripted],
-    ['by a plain read of the record', figures.readFirst],
-    ['by what the process was told with the word that woke it', figures.told],
+    ['lookups by the script', figures.scripted],
+    ['lookups by a plain read of the record', figures.readFirst],
+    ['lookups by an entry delivered with a wake-up', figures.told],
     ['fills committed', figures.committed],
     ['fills refused by the fence', figures.fenced],
     ['fills failed', figures.failed],
-    ['worst staleness after a purge elsewhere', `${figures.worstStalenessMs.toFixed(0)} ms`],
-    ['purges lost with the data of a fail-over, so excluded', figures.lostPurges],
-    ['until they held again, as their process was there', figures.restoredPurges],
+    [
+      'longest time that a purged value was served elsewhere',
+      `${figures.worstStalenessMs.toFixed(0)} ms`,
+    ],
+    ['purges lost in a fail-over (excluded)', figures.lostPurges],
+    ['lost purges that their process restored', figures.restoredPurges],
   ]
   const faults = [...figures.faults].sort(([a], [b]) => (a < b ? -1 : 1))
   return [

@@ -1,4 +1,4 @@
-// bentocache with the ioredis it was made for (5): a package of its own, as everything else here has ioredis 6.
+// bentocache with ioredis 5, which it requires. All other packages of the bench use ioredis 6.
 export { BentoCache, bentostore } from 'bentocache'
 export { memoryDriver } from 'bentocache/drivers/memory'
 export { redisBusDriver, redisDriver } from 'bentocache/drivers/redis'

@@ -1,4 +1,4 @@
-// A port of this machine that is free.
+// Finds a free port of this machine.
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { inJson, publish, readAsked } from './publish.ts'
+import { inJson, publish, readArguments } from './publish.ts'
 
 describe('a published run', () => {
   it('has its raw results beside its page', () => {
@@ -15,7 +15,7 @@ describe('a published run', () => {
     })
   })
 
-  it('has the numbers of a list on one line, with five digits', () => {
+  it('has each list of numbers on one line, with five significant digits', () => {
     const text = inJson({ rates: [1234.56789, -0.000123456, 7], name: 'a, [1, 2]', none: [] })
     expect(text).toBe(
       '{\n "rates": [1234.6, -0.00012346, 7],\n "name": "a, [1, 2]",\n "none": []\n}\n',
@@ -24,12 +24,12 @@ describe('a published run', () => {
 })
 
 describe('the arguments of a run', () => {
-  it('are ids, and a folder for what is written', () => {
-    expect(readAsked(['a', '--out', 'there', 'b'])).toEqual({
+  it('are ids, and a folder for the page', () => {
+    expect(readArguments(['a', '--out', 'there', 'b'])).toEqual({
       folder: 'there',
       ids: new Set(['a', 'b']),
     })
-    expect(readAsked([])).toEqual({ folder: undefined, ids: new Set() })
-    expect(() => readAsked(['--out'])).toThrow('--out needs a folder')
+    expect(readArguments([])).toEqual({ folder: undefined, ids: new Set() })
+    expect(() => readArguments(['--out'])).toThrow('--out needs a folder')
   })
 })

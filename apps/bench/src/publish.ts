@@ -1,4 +1,4 @@
-// Writes the page of a run, and beside it, as JSON, the raw results that the page was made from.
+// Writes the page of a run and its raw results, as JSON, beside the page.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,18 +11,18 @@ export function publish(folder: string, name: string, page: string, raw: object)
   writeFileSync(join(folder, `${name}.json`), inJson(raw))
 }
 
-/** What every page says of its raw results. */
+/** The sentence about raw results on every page. */
 export const rawResultsOf = (name: string): string =>
   `[${name}.json](${name}.json) has the raw results of this run.`
 
-export interface Asked {
-  /** `--out FOLDER`: where page and raw results go, also those of a part. */
+export interface Arguments {
+  /** `--out FOLDER`: the folder for page and raw results, also for a part of a run. */
   readonly folder: string | undefined
-  /** Ids of what is run. Empty: everything. */
+  /** Ids of the parts to run. Empty: all. */
   readonly ids: ReadonlySet<string>
 }
 
-export function readAsked(args: readonly string[]): Asked {
+export function readArguments(args: readonly string[]): Arguments {
   const at = args.indexOf('--out')
   if (at < 0) return { folder: undefined, ids: new Set(args) }
   const folder = args[at + 1]
@@ -30,7 +30,7 @@ export function readAsked(args: readonly string[]): Asked {
   return { folder, ids: new Set(args.toSpliced(at, 2)) }
 }
 
-/** Lists of numbers on one line each; five digits say more than a measurement does. */
+/** Lists of numbers are on one line each. More than five digits say nothing about a measurement. */
 export function inJson(raw: object): string {
   const text = JSON.stringify(raw, (_key, value) => (isFraction(value) ? rounded(value) : value), 1)
   const onOneLine = text.replace(/\[\s+(-?\d[-\d.e+,\s]*?)\s+\]/g, (_all, numbers: string) => {

@@ -1,11 +1,9 @@
-// The shop as an Express app. Everything it says about caching is the line with `stampedeCache` and the purge
-// of what an order changes; everything about idempotency keys is the line with `idempotency`.
+// The shop as an Express app. Caching is the line with `stampedeCache` and the purge after an
+// order. Idempotency keys are the line with `idempotency`.
 
 import type { Stampede } from '@stampede/core'
 import { idempotency, stampedeCache } from '@stampede/express'
 import {
-  type Answer,
-  answerError,
   createLab,
   type Lab,
   noSuchPage,
@@ -13,7 +11,9 @@ import {
   type Pages,
   type ProductHandlers,
   readCustomer,
+  respondToError,
   type Shop,
+  type ShopResponse,
 } from '@stampede/shop'
 import express, {
   type ErrorRequestHandler,
@@ -28,11 +28,11 @@ export interface AppOptions {
   readonly shop: Shop
   readonly stampede: Stampede
   readonly pages: Pages
-  /** Where the cache lives, for the page to show. */
+  /** The page shows where the cache lives. */
   readonly store: 'memory' | 'Redis'
 }
 
-/** Fresh for ten seconds; then stale for thirty while it is refreshed, or for sixty if it cannot be. */
+/** Fresh for 10 s. Then stale for 30 s during a refresh, or for 60 s if the refresh fails. */
 const LIFETIMES = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
 
 export function createApp({ shop, stampede, pages, store }: AppOptions): Express {
@@ -40,14 +40,15 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Express
   const app = express()
   app.disable('x-powered-by')
 
-  // The lab comes first: it looks at the cache from outside.
+  // The lab is mounted before the cache, because it measures the cache from outside.
   app.use('/api/lab', labRoutes(createLab(shop, about)))
 
-  // Orders come before the cache: what a customer bought is nobody else's.
+  // Orders are mounted before the cache, because an order belongs to one customer.
   app.use('/api/orders', orderRoutes(shop.orders, stampede))
 
-  // Each page is tagged with what it shows, so that an order can purge what it changes. A change of price does not, as by default
-  // it would: the page shows how one comes through by time alone.
+  // Tags name the products on a page, so that an order can purge them. By default a price change
+  // would purge the page, too. Here it does not, so that the page can show how a change appears
+  // when the TTL ends.
   app.use(
     '/api',
     stampedeCache({
@@ -81,7 +82,8 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
     admit(req)
     next()
   }
-  // Elsewhere a key is required; here the page shows what happens without one.
+  // The key is optional here, so that the page can show what happens without one. Other apps
+  // require it.
   const once = idempotency({ stampede, scope: readCustomer, required: false })
   return express
     .Router()
@@ -96,12 +98,12 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
     .get('/:id', (req: Request<{ id: string }>, res) => send(res, show(req, req.params.id)))
 }
 
-/** With the host, since each shop has a database of its own, and two may share a Redis. */
+/** The tag includes the host: each shop has its own database, and two shops may share a Redis. */
 function pageTag({ headers }: Request, shown: string): string {
   return `${headers.host} ${shown}`
 }
 
-/** One product, or, whatever the query, a list of them. */
+/** One product, or the list of products with any query. */
 function shownOn(url: string): string {
   const id = /^\/api\/products\/([^/?]+)/.exec(url)?.[1]
   return id === undefined ? 'products' : `product:${id}`
@@ -117,12 +119,12 @@ function labRoutes({ stats, resetStats, stampede, doubleClick, database }: Lab):
     .put('/database', (req, res) => send(res, database(req)))
 }
 
-async function send(res: Response, answer: Answer | Promise<Answer>): Promise<void> {
-  const { status, headers, body } = await answer
+async function send(res: Response, response: ShopResponse | Promise<ShopResponse>): Promise<void> {
+  const { status, headers, body } = await response
   res.status(status).set(headers).send(body)
 }
 
 const failed: ErrorRequestHandler = (error, req, res, next) => {
   if (res.headersSent) next(error)
-  else void send(res, answerError(error, req))
+  else void send(res, respondToError(error, req))
 }

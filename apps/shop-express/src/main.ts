@@ -1,4 +1,4 @@
-// Starts the shop on Express: `npm run demo`. How an app is given a cache, from the first line to the last.
+// Starts the shop on Express: `npm run demo`. It shows how an app gets a cache.
 
 import { createStampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -12,8 +12,8 @@ await launch('Express', async (settings, onStop) => {
   const shop = await openShop(settings)
   onStop(() => shop.close())
 
-  // Without a store the cache lives in this process. With Redis, all processes share one: whatever their
-  // number, one of them asks the database, and the others get its answer.
+  // Without a store the cache lives in this process. With Redis all processes share one cache: one
+  // process queries the database, and the others get its response.
   const stampede = createStampede(redis === undefined ? {} : { store: redisStore(redis) })
   onStop(() => stampede.close())
 

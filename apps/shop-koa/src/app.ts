@@ -1,12 +1,10 @@
-// The shop as a Koa app. Everything it says about caching is the line with `stampedeCache` and the purge
-// of what an order changes; everything about idempotency keys is the line with `idempotency`.
+// The shop as a Koa app. Caching is the line with `stampedeCache` and the purge after an order.
+// Idempotency keys are the line with `idempotency`.
 
 import { Router, type RouterContext } from '@koa/router'
 import type { Stampede } from '@stampede/core'
 import { idempotency, stampedeCache } from '@stampede/koa'
 import {
-  type Answer,
-  answerError,
   createLab,
   type Lab,
   noSuchPage,
@@ -14,7 +12,9 @@ import {
   type Pages,
   type ProductHandlers,
   readCustomer,
+  respondToError,
   type Shop,
+  type ShopResponse,
 } from '@stampede/shop'
 import Koa, { type Context, type Middleware } from 'koa'
 
@@ -22,11 +22,11 @@ export interface AppOptions {
   readonly shop: Shop
   readonly stampede: Stampede
   readonly pages: Pages
-  /** Where the cache lives, for the page to show. */
+  /** The page shows where the cache lives. */
   readonly store: 'memory' | 'Redis'
 }
 
-/** Fresh for ten seconds; then stale for thirty while it is refreshed, or for sixty if it cannot be. */
+/** Fresh for 10 s. Then stale for 30 s during a refresh, or for 60 s if the refresh fails. */
 const LIFETIMES = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
 
 export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
@@ -34,14 +34,15 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
   const app = new Koa()
   app.use(catchErrors)
 
-  // The lab comes first: it looks at the cache from outside.
+  // The lab is mounted before the cache, because it measures the cache from outside.
   app.use(labRoutes(createLab(shop, about)).routes())
 
-  // Orders come before the cache: what a customer bought is nobody else's.
+  // Orders are mounted before the cache, because an order belongs to one customer.
   app.use(orderRoutes(shop.orders, stampede).routes())
 
-  // Each page is tagged with what it shows, so that an order can purge what it changes. A change of price does not, as by default
-  // it would: the page shows how one comes through by time alone.
+  // Tags name the products on a page, so that an order can purge them. By default a price change
+  // would purge the page, too. Here it does not, so that the page can show how a change appears
+  // when the TTL ends.
   const cached = new Router({ prefix: '/api' })
   cached.use(
     stampedeCache({
@@ -73,7 +74,8 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
     admit(ctx.req)
     return next()
   }
-  // Elsewhere a key is required; here the page shows what happens without one.
+  // The key is optional here, so that the page can show what happens without one. Other apps
+  // require it.
   const once = idempotency({ stampede, scope: (ctx) => readCustomer(ctx.req), required: false })
   return new Router({ prefix: '/api/orders' })
     .post('/', admitted, once, (ctx) => {
@@ -87,12 +89,12 @@ function orderRoutes({ admit, place, list, show }: OrderHandlers, stampede: Stam
     .get('/:id', (ctx) => send(ctx, show(ctx.req, idOf(ctx))))
 }
 
-/** With the host, since each shop has a database of its own, and two may share a Redis. */
+/** The tag includes the host: each shop has its own database, and two shops may share a Redis. */
 function pageTag({ headers }: Context, shown: string): string {
   return `${headers.host} ${shown}`
 }
 
-/** One product, or, whatever the query, a list of them. */
+/** One product, or the list of products with any query. */
 function shownOn(url: string): string {
   const id = /^\/api\/products\/([^/?]+)/.exec(url)?.[1]
   return id === undefined ? 'products' : `product:${id}`
@@ -111,13 +113,13 @@ function idOf({ params }: RouterContext): string {
   return params.id ?? ''
 }
 
-function pageFor({ method, path }: Context, pages: Pages): Answer {
+function pageFor({ method, path }: Context, pages: Pages): ShopResponse {
   const page = method === 'GET' || method === 'HEAD' ? pages.get(path) : undefined
   return page ?? noSuchPage()
 }
 
-async function send(ctx: Context, answer: Answer | Promise<Answer>): Promise<void> {
-  const { status, headers, body } = await answer
+async function send(ctx: Context, response: ShopResponse | Promise<ShopResponse>): Promise<void> {
+  const { status, headers, body } = await response
   ctx.status = status
   ctx.set({ ...headers })
   ctx.body = body.length === 0 ? null : body
@@ -129,6 +131,6 @@ const catchErrors: Middleware = async (ctx, next) => {
     await next()
   } catch (error) {
     if (ctx.headerSent) throw error
-    await send(ctx, answerError(error, ctx.req))
+    await send(ctx, respondToError(error, ctx.req))
   }
 }

@@ -1,4 +1,4 @@
-// Talks to the shop, and keeps of each answer what the lab wants to show.
+// Sends requests to the shop, and returns the parts of a response that the lab shows.
 
 /**
  * @typedef {object} Reply
@@ -9,22 +9,22 @@
  * @property {number} tookMs
  */
 
-/** Throws with the problem's own words when the shop refuses. @returns {Promise<Reply>} */
+/** Throws with the shop's error text on a status of 400 or more. @returns {Promise<Reply>} */
 export async function ask(path, options) {
-  const reply = await look(path, options)
+  const reply = await send(path, options)
   if (reply.status < 400) return reply
-  throw new Error(reply.body?.detail ?? `The shop answered ${reply.status}.`)
+  throw new Error(reply.body?.detail ?? `The shop responded with ${reply.status}.`)
 }
 
-/** The answer, whatever it is; throws only when there is none. @returns {Promise<Reply>} */
-export async function look(path, { method = 'GET', body, headers: extra = {} } = {}) {
+/** Returns a response of any status. Throws if there is none. @returns {Promise<Reply>} */
+export async function send(path, { method = 'GET', body, headers: extra = {} } = {}) {
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
   const headers = { ...type, ...extra }
   const askedAt = performance.now()
-  // The browser has a cache of its own, which would answer in place of the one on show.
+  // Without this, the browser's own cache would respond.
   const options = { method, headers, cache: 'no-store', body: JSON.stringify(body) }
   const response = await fetch(path, options).catch(() => {
-    throw new Error('The shop does not answer. Is it still running?')
+    throw new Error('The shop does not respond. Is it still running?')
   })
   const text = await response.text()
   const tookMs = performance.now() - askedAt
@@ -38,7 +38,7 @@ export async function look(path, { method = 'GET', body, headers: extra = {} } =
 }
 
 /**
- * What a Cache-Status says, in one word, and for how many seconds it is still fresh (negative: stale).
+ * Returns the kind of a Cache-Status in one word, and its ttl in seconds (negative: stale).
  * @param {string | null} cacheStatus
  */
 export function readCacheStatus(cacheStatus) {

@@ -1,8 +1,9 @@
-// A cup of tea seen from above, in the colour that the tea has. The rim's pattern tells the kind.
+// Drawing of a cup of tea from above, in the colour of the tea. The pattern of the rim shows its
+// kind.
 
 const SVG = 'http://www.w3.org/2000/svg'
 
-/** Dashes of the painted ring, along a circle that is 100 long. */
+/** Dashes of the painted ring, as parts of a circle of length 100. */
 const RIMS = {
   green: '2 2',
   white: '100 0',

@@ -1,8 +1,8 @@
-// Who this browser is to the shop: a random name that it keeps. It stands in for a login, and is none.
+// The customer of this browser: a random name in local storage, in place of a login.
 
 const NAME = 'quiet-cup-customer'
 
-/** What to send with every request about orders. */
+/** Header fields of every request about orders. */
 export const customerHeaders = { 'x-customer': remembered() ?? invented() }
 
 function remembered() {
@@ -20,7 +20,7 @@ function invented() {
   try {
     localStorage.setItem(NAME, customer)
   } catch {
-    // A browser that keeps nothing is somebody else after each reload.
+    // Without local storage the browser is a new customer after each reload.
   }
   return customer
 }

@@ -1,4 +1,5 @@
-// The double click: has one order sent many times, with an idempotency key and without, and shows the rows.
+// The double click: sends one order many times, with and without an idempotency key, and shows the
+// rows.
 
 import { ask } from './api.js'
 import { customerHeaders } from './customer.js'
@@ -10,11 +11,11 @@ const form = document.querySelector('#double-click-form')
 const select = document.querySelector('#ordered')
 const story = document.querySelector('#double-click-story')
 
-const ANSWERS = {
+const STATUSES = {
   201: '201 Created',
   '201 replayed': '201 Created, replayed',
   409: '409 Conflict',
-  none: '(no answer)',
+  none: '(no response)',
 }
 
 /** @param {any[]} teas @param {() => void} onDone called after each run */
@@ -23,25 +24,26 @@ export function startDoubleClick(teas, onDone) {
   const unkeyed = createSide(document.querySelector('.side.unkeyed'))
   select.replaceChildren(...teas.map(({ id, name }) => new Option(name, String(id))))
   select.value = '7'
-  const forget = () => {
+  const reset = () => {
     for (const side of [keyed, unkeyed]) side.expect(clickOf(form).clicks)
   }
-  forget()
-  form.addEventListener('change', forget)
+  reset()
+  form.addEventListener('change', reset)
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
     const click = clickOf(form)
     const controls = [...form.elements]
     for (const control of controls) control.disabled = true
     try {
-      forget()
-      // So that the page of the tea is in the cache, and would be old after the order.
+      reset()
+      // Puts the page of the tea into the cache. Without a purge it would be outdated after the
+      // order.
       const page = `/api/products/${click.productId}`
       await ask(page)
-      say(`The same order ${whole(click.clicks)} times, with a key ...`)
+      say(`Sending the order ${whole(click.clicks)} times with a key ...`)
       const withKey = await send(keyed, { ...click, keyed: true })
       const { body: tea } = await ask(page)
-      say(`The same order ${whole(click.clicks)} times, without a key ...`)
+      say(`Sending the order ${whole(click.clicks)} times without a key ...`)
       const without = await send(unkeyed, { ...click, keyed: false })
       say(compare(withKey, without, tea))
     } catch (error) {
@@ -70,11 +72,11 @@ function compare(withKey, without, tea) {
   const rows = `${counted(withKey.rows, 'row', 'rows')} with the key, ${whole(without.rows)} without`
   const again =
     withKey.later === '201 replayed'
-      ? 'The late click got the same answer again.'
-      : `The late click got ${ANSWERS[withKey.later] ?? withKey.later}.`
-  const stock = `With the key ${whole(withKey.stockBefore)} tins became ${whole(withKey.stockAfter)}`
-  const page = `the cached page of the tea said ${whole(tea.stock)} at once`
-  return `${whole(withKey.clicks + 1)} clicks: ${rows}. ${again} ${stock}; ${page}.`
+      ? 'The last click got the first response again.'
+      : `The last click got ${STATUSES[withKey.later] ?? withKey.later}.`
+  const stock = `With the key, the stock went from ${whole(withKey.stockBefore)} to ${whole(withKey.stockAfter)} tins`
+  const page = `The cached page of the tea showed ${whole(tea.stock)} at once`
+  return `${whole(withKey.clicks + 1)} clicks: ${rows}. ${again} ${stock}. ${page}.`
 }
 
 function say(text, trouble = false) {
@@ -102,7 +104,7 @@ function createSide(root) {
       count(rows, total)
       herd.show({ total, filled: rows, answered: total })
       const counts = { ...statuses, [later]: (statuses[later] ?? 0) + 1 }
-      showHistogram(find('histogram'), counts, total, (name) => ANSWERS[name] ?? name)
+      showHistogram(find('histogram'), counts, total, (name) => STATUSES[name] ?? name)
       const more = rows - orders.length
       find('rows').replaceChildren(
         ...orders.map(row),

@@ -1,4 +1,4 @@
-// Numbers as the page writes them.
+// Numbers, prices and times as text.
 
 const EURO = new Intl.NumberFormat('en-IE', { style: 'currency', currency: 'EUR' })
 const WHOLE = new Intl.NumberFormat('en', { useGrouping: true })

@@ -1,4 +1,4 @@
-// The herd: one dot a request, in a canvas; filled dots ran a query.
+// The requests as dots on a canvas. A filled dot is a request that ran a query.
 
 /** @param {HTMLCanvasElement} canvas */
 export function createHerd(canvas) {
@@ -23,7 +23,8 @@ export function createHerd(canvas) {
       pen.beginPath()
       pen.arc(x, y, i < filled ? radius : radius * 0.55, 0, 2 * Math.PI)
       pen.fillStyle = i < filled ? hue : style.getPropertyValue('--soft')
-      // Still waiting for their answer: faint. Answered without a query of their own: plain.
+      // A request without a response is faint. A request with a response but without a query is
+      // plain.
       pen.globalAlpha = i < filled ? 1 : i < answered ? 0.6 : 0.25
       pen.fill()
     }
@@ -39,7 +40,7 @@ export function createHerd(canvas) {
   }
 }
 
-/** The largest square step with which `total` dots fit. */
+/** The largest distance at which `total` dots fit. */
 function fit(total, width, height) {
   let step = Math.min(Math.sqrt((width * height) / Math.max(total, 1)), 24)
   while (step > 1 && Math.floor(width / step) * Math.floor(height / step) < total) step -= 0.1

@@ -1,8 +1,8 @@
-// A list of what came back, how often, each with a bar: the most frequent first, and no more than there is room for.
+// List of responses by frequency, each with a bar. The last line sums up the rest.
 
 import { whole } from './format.js'
 
-/** How many lines the page has room for; the rest is summed up in the last one. */
+/** Number of lines that fit. The last one sums up the rest. */
 const LINES = 3
 
 /**
@@ -19,7 +19,7 @@ function lines(counts) {
   const all = Object.entries(counts).sort(([, a], [, b]) => b - a)
   if (all.length <= LINES) return all
   const rest = all.slice(LINES - 1).reduce((sum, [, n]) => sum + n, 0)
-  return [...all.slice(0, LINES - 1), ['others', rest]]
+  return [...all.slice(0, LINES - 1), ['other', rest]]
 }
 
 function bar(label, count, total) {

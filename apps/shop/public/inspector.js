@@ -1,8 +1,8 @@
-// The inspector: asks for one tea, once or every second, and lets the price and the database change.
+// The inspector: asks for one tea, once or every second, and changes its price and the database.
 
-import { ask, look } from './api.js'
+import { ask, send } from './api.js'
 import { watchPriceChange } from './price-change.js'
-import { createReadout, tell } from './readout.js'
+import { createReadout, showStory } from './readout.js'
 
 const tea = document.querySelector('#tea')
 const askOnce = document.querySelector('#ask-once')
@@ -11,11 +11,15 @@ const unplug = document.querySelector('#unplug')
 const raise = document.querySelector('#raise')
 
 const EVERY_MS = 1000
-const UNPLUGGED =
-  'The database is unplugged. What the cache has, it goes on serving: as long as it is fresh, and then ' +
-  'stale for a minute, since old is better than nothing. What it has not, fails.'
+const DISCONNECTED =
+  'The database is disconnected. The cache still serves its responses: while they are fresh, and then ' +
+  'stale for a minute. Requests for other pages fail.'
 
-/** @param {any} about what /api/lab/stats says @param {any[]} teas @param {(text: string) => void} announce */
+/**
+ * @param {any} about the body of /api/lab/stats
+ * @param {any[]} teas
+ * @param {(text: string) => void} announce
+ */
 export function startInspector(about, teas, announce) {
   const readout = createReadout(about)
   tea.replaceChildren(...teas.map(({ id, name }) => new Option(name, String(id))))
@@ -25,25 +29,25 @@ export function startInspector(about, teas, announce) {
   const path = () => `/api/products/${tea.value}`
   const once = async () => {
     const asked = path()
-    const reply = await look(asked)
+    const reply = await send(asked)
     return { reply, status: readout.show(asked, reply) }
   }
-  const onceAloud = async () => {
+  const onceAnnounced = async () => {
     const { reply, status } = await once()
     announce(`${reply.status}, ${status.kind}`)
   }
-  const pace = createPace(once)
+  const timer = createTimer(once)
   const pick = () => {
     readout.clear()
-    return trying(onceAloud, pace)
+    return trying(onceAnnounced, timer)
   }
 
   tea.addEventListener('change', pick)
-  askOnce.addEventListener('click', () => trying(onceAloud, pace))
-  askOn.addEventListener('change', pace.follow)
-  unplug.addEventListener('change', () => trying(pullPlug, pace))
-  raise.addEventListener('click', () => raisePrice(path(), once, pace))
-  void trying(once, pace)
+  askOnce.addEventListener('click', () => trying(onceAnnounced, timer))
+  askOn.addEventListener('change', timer.follow)
+  unplug.addEventListener('change', () => trying(switchDatabase, timer))
+  raise.addEventListener('click', () => raisePrice(path(), once, timer))
+  void trying(once, timer)
 
   return {
     /** Shows the tea with this number. */
@@ -57,51 +61,51 @@ export function startInspector(about, teas, announce) {
   }
 }
 
-/** Asks every second while the switch says so. */
-function createPace(once) {
-  let timer
-  const pause = () => clearInterval(timer)
+/** Asks every second while the switch is on. */
+function createTimer(once) {
+  let interval
+  const pause = () => clearInterval(interval)
   const follow = () => {
     pause()
     if (!askOn.checked) return
-    const beat = () => once().catch(stop)
-    beat()
-    timer = setInterval(beat, EVERY_MS)
+    const request = () => once().catch(stop)
+    request()
+    interval = setInterval(request, EVERY_MS)
   }
   const stop = (error) => {
     pause()
     askOn.checked = false
-    tell(error.message, true)
+    showStory(error.message, true)
   }
   return { pause, follow, stop }
 }
 
-/** Runs `work`; what goes wrong is told, and ends the asking. */
-async function trying(work, pace) {
+/** Runs `work`. If it fails, shows the error and stops asking. */
+async function trying(work, timer) {
   try {
     await work()
   } catch (error) {
-    pace.stop(error)
+    timer.stop(error)
   }
 }
 
-async function pullPlug() {
+async function switchDatabase() {
   const connected = !unplug.checked
   try {
     await ask('/api/lab/database', { method: 'PUT', body: { connected } })
-    tell(connected ? 'The database is back.' : UNPLUGGED)
+    showStory(connected ? 'The database is connected again.' : DISCONNECTED)
   } catch (error) {
     unplug.checked = connected
     throw error
   }
 }
 
-async function raisePrice(path, once, pace) {
+async function raisePrice(path, once, timer) {
   const controls = [tea, askOnce, askOn, unplug, raise]
-  pace.pause()
+  timer.pause()
   for (const control of controls) control.disabled = true
-  await trying(() => watchPriceChange(path, once, tell), pace)
+  await trying(() => watchPriceChange(path, once, showStory), timer)
   for (const control of controls) control.disabled = false
   raise.focus({ preventScroll: true })
-  pace.follow()
+  timer.follow()
 }

@@ -1,4 +1,4 @@
-// Starts the four parts of the page, and keeps the line at its foot up to date.
+// Starts the four parts of the page, and updates the line at its foot.
 
 import { ask } from './api.js'
 import { startDoubleClick } from './double-click.js'
@@ -7,7 +7,7 @@ import { startInspector } from './inspector.js'
 import { startShelf } from './shelf.js'
 import { startStampede } from './stampede.js'
 
-/** Shown if the lab refuses to tell, as it does to anybody but its own machine. */
+/** Shown if the lab refuses to respond. It responds only to its own machine. */
 const UNKNOWN = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
 
 const announce = (text) => {
@@ -35,13 +35,15 @@ async function showAbout() {
 
 function describe(about) {
   const where =
-    about.store === 'memory' ? 'cache in this process' : 'cache in Redis and in this process'
+    about.store === 'memory'
+      ? 'with the cache in this process'
+      : 'with the cache in Redis and in this process'
   const runs = Object.entries(about.originRuns)
   const sum = (prefix) =>
     runs.filter(([route]) => route.startsWith(prefix)).reduce((total, [, n]) => total + n, 0)
-  const pool = `PostgreSQL takes ${about.originLatencyMs} ms a query, ${about.databaseConnections} at a time`
+  const pool = `PostgreSQL takes ${about.originLatencyMs} ms per query and runs ${about.databaseConnections} at a time`
   return (
-    `${about.framework}; ${where}. ${pool}. So far: ${counted(sum('GET /api'), 'query', 'queries')} ` +
-    `behind the cache, ${whole(sum('GET /uncached'))} without it.`
+    `${about.framework}, ${where}. ${pool}. So far: ${counted(sum('GET /api'), 'query', 'queries')} ` +
+    `with the cache, ${whole(sum('GET /uncached'))} without it.`
   )
 }

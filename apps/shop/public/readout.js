@@ -1,4 +1,4 @@
-// What one answer says of itself: in words, on the lifeline, and as the newest line of the log.
+// The last response: as text, on the lifeline, and as the newest line of the log.
 
 import { readCacheStatus } from './api.js'
 import { duration, euros } from './format.js'
@@ -9,7 +9,7 @@ const write = (id, text) => {
   document.querySelector(`#${id}`).textContent = text
 }
 
-/** @param {any} lifetimes what /api/lab/stats says of them */
+/** @param {any} lifetimes as in the body of /api/lab/stats */
 export function createReadout(lifetimes) {
   const lifeline = createLifeline(lifetimes)
   const log = createLog(document.querySelector('#log'))
@@ -33,7 +33,7 @@ export function createReadout(lifetimes) {
 }
 
 /** The sentence below the readout. */
-export function tell(text, trouble = false) {
+export function showStory(text, trouble = false) {
   write('story', text)
   document.querySelector('#story').classList.toggle('trouble', trouble)
 }

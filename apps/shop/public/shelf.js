@@ -1,4 +1,4 @@
-// The shelf: the list of teas as the API gives it, with what the cache said of that list.
+// The shelf: the list of teas from the API, with its Cache-Status.
 
 import { ask } from './api.js'
 import { cup } from './cup.js'
@@ -8,7 +8,7 @@ const tins = document.querySelector('#tins')
 const receipt = document.querySelector('#receipt')
 const filters = document.querySelector('#filters')
 
-/** @param {(id: number) => void} onPick called with the tea that was clicked */
+/** @param {(id: number) => void} onPick called with the id of a clicked tea */
 export function startShelf(onPick) {
   tins.addEventListener('click', (event) => {
     const button = event.target.closest('button[data-id]')
@@ -28,13 +28,13 @@ async function show() {
   const path = `/api/products${query.size > 0 ? `?${query}` : ''}`
   try {
     const { body, cacheStatus, tookMs } = await ask(path)
-    // Answers may overtake each other; only the one to the last click counts.
+    // Responses can overtake each other. Only the response to the last click is shown.
     if (turn !== latest) return body.products
     tins.replaceChildren(...body.products.map(tin))
-    receipt.textContent = `GET ${path}  \u2192  ${cacheStatus ?? 'no Cache-Status'}, in ${duration(tookMs)}`
+    receipt.textContent = `GET ${path}  \u2192  ${cacheStatus ?? 'no Cache-Status'} in ${duration(tookMs)}`
     return body.products
   } catch (error) {
-    const below = tins.children.length > 0 ? ' Below is the last list that came.' : ''
+    const below = tins.children.length > 0 ? ' The list below is the last one that was loaded.' : ''
     if (turn === latest) receipt.textContent = error.message + below
     return []
   }

@@ -1,4 +1,4 @@
-// The stampede: fires it with the cache and without, and puts both outcomes side by side.
+// The stampede: sends requests with the cache and without, and compares the results.
 
 import { ask } from './api.js'
 import { counted, duration, whole } from './format.js'
@@ -12,21 +12,21 @@ const verdict = document.querySelector('#verdict')
 export function startStampede(onDone) {
   const cached = createSide(document.querySelector('.side.cached'))
   const uncached = createSide(document.querySelector('.side.uncached'))
-  const forget = () => {
+  const reset = () => {
     for (const side of [cached, uncached]) side.expect(orderOf(form).requests)
   }
-  forget()
-  form.addEventListener('change', forget)
+  reset()
+  form.addEventListener('change', reset)
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
     const order = orderOf(form)
     const controls = [...form.elements]
     for (const control of controls) control.disabled = true
     try {
-      forget()
-      say(`${whole(order.requests)} requests, with the cache ...`)
+      reset()
+      say(`Sending ${whole(order.requests)} requests with the cache ...`)
       const withCache = await fire(cached, { ...order, cached: true })
-      say(`${whole(order.requests)} requests, without the cache ...`)
+      say(`Sending ${whole(order.requests)} requests without the cache ...`)
       const without = await fire(uncached, { ...order, cached: false })
       say(compare(withCache, without))
     } catch (error) {
@@ -44,7 +44,7 @@ function orderOf(form) {
   return { requests: Number(data.get('requests')), path: String(data.get('path')) }
 }
 
-/** While the answer is on its way, the statistics tell how far it is. */
+/** Shows the progress from the statistics until the run ends. */
 async function fire(side, order) {
   let over = false
   const watch = async () => {
@@ -54,7 +54,7 @@ async function fire(side, order) {
       if (!over && body.running !== null) side.progress(body.running)
     }
   }
-  // Watching is a courtesy; a failed look must not spoil the run.
+  // If the progress cannot be read, the run goes on.
   watch().catch(() => {})
   try {
     const { body } = await ask('/api/lab/stampede', { method: 'POST', body: order })
@@ -68,12 +68,12 @@ async function fire(side, order) {
 function compare(withCache, without) {
   const requests = counted(withCache.requests, 'request', 'requests')
   const runs = `${counted(withCache.originRuns, 'query', 'queries')} with the cache, ${whole(without.originRuns)} without`
-  const slowest = `${duration(withCache.maxMs)} with it, ${duration(without.maxMs)} without`
-  const unwell = [withCache, without]
+  const slowest = `${duration(withCache.maxMs)} with the cache, ${duration(without.maxMs)} without`
+  const failed = [withCache, without]
     .flatMap((run) => Object.entries(run.statuses))
     .reduce((sum, [status, count]) => (status === '200' ? sum : sum + count), 0)
-  const trouble = unwell === 0 ? '' : ` ${counted(unwell, 'request', 'requests')} failed.`
-  return `${requests}: ${runs}. The slowest visitor waited ${slowest}.${trouble}`
+  const failures = failed === 0 ? '' : ` ${counted(failed, 'request', 'requests')} failed.`
+  return `${requests}: ${runs}. The slowest response took ${slowest}.${failures}`
 }
 
 function say(text, trouble = false) {

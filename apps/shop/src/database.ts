@@ -1,24 +1,24 @@
-// PostgreSQL inside this process (PGlite), made as slow and as narrow as a real one. Every query
-// and every transaction takes `latencyMs`. A pool has a fixed number of connections, which is what
-// a stampede exhausts.
+// PostgreSQL inside this process (PGlite), as slow as a real server. Every query and every
+// transaction takes `latencyMs`. The pool has a fixed number of connections, and a stampede
+// exhausts it.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PGlite } from '@electric-sql/pglite'
-import { Problem } from './answer.ts'
+import { Problem } from './response.ts'
 import { SEED } from './seed.ts'
 
 export type Query = <Row>(sql: string, params: readonly unknown[]) => Promise<Row[]>
 
 export interface Database {
-  /** How many queries run at a time; the others wait their turn. */
+  /** Number of queries that run at a time. Others wait in a queue. */
   readonly connections: number
   readonly latencyMs: number
-  /** False: queries fail, as if the server had gone away. The lab pulls this plug. */
+  /** False: queries fail as if the server were down. The lab can set this. */
   connected: boolean
   query: Query
-  /** All of what `work` does with its `query`, or, if it throws, nothing. */
+  /** Commits all of `work`, or nothing if it throws. */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T>
-  /** Waits for running queries; those still in the queue are refused. */
+  /** Waits for running queries and rejects queued ones. */
   close(): Promise<void>
 }
 
@@ -72,11 +72,14 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   await postgres.query(INSERT, [JSON.stringify(SEED)])
   const pool = createPool(connections)
   let closed: Promise<void> | undefined
-  /** With a connection, after the latency. It comes before a transaction, never inside: all share one session. */
+  /**
+   * Runs `work` on a connection, after the latency. The latency comes before a transaction, because
+   * all transactions share one session.
+   */
   const connect = <T>(work: () => Promise<T>) =>
     pool.use(async () => {
       await sleep(latencyMs)
-      if (!database.connected) throw unplugged()
+      if (!database.connected) throw disconnected()
       return work()
     })
   const database: Database = {
@@ -102,10 +105,10 @@ interface Pool {
 
 interface Waiter {
   start(): void
-  refuse(error: Error): void
+  reject(error: Error): void
 }
 
-/** First come, first served; `close` refuses who waits, and waits for who works. */
+/** A queue, first come, first served. `close` rejects queued work and waits for running work. */
 function createPool(size: number): Pool {
   const waiting: Waiter[] = []
   let busy = 0
@@ -113,12 +116,12 @@ function createPool(size: number): Pool {
   let drained: (() => void) | undefined
 
   const turn = () =>
-    new Promise<void>((start, refuse) => {
-      if (closed) refuse(closedError())
+    new Promise<void>((start, reject) => {
+      if (closed) reject(closedError())
       else if (busy < size) {
         busy++
         start()
-      } else waiting.push({ start, refuse })
+      } else waiting.push({ start, reject })
     })
 
   const done = () => {
@@ -138,14 +141,14 @@ function createPool(size: number): Pool {
     },
     async close() {
       closed = true
-      for (const waiter of waiting.splice(0)) waiter.refuse(closedError())
+      for (const waiter of waiting.splice(0)) waiter.reject(closedError())
       if (busy > 0) await new Promise<void>((resolve) => (drained = resolve))
     },
   }
 }
 
-function unplugged(): Problem {
-  return new Problem(503, 'Database unavailable', 'The database was unplugged in the lab.')
+function disconnected(): Problem {
+  return new Problem(503, 'Database unavailable', 'The database was disconnected in the lab.')
 }
 
 function closedError(): Error {

@@ -1,36 +1,36 @@
-// A double click, or a worse one: the same order many times at once, and once more when they are answered;
-// all under one idempotency key, or without any. Then the database is asked what came of it. Called by lab.ts.
+// Sends one order many times at once, and once more afterwards, with one idempotency key or
+// without. Then it reads the rows from the database. Called by lab.ts.
 
 import { randomUUID } from 'node:crypto'
-import { Problem } from './answer.ts'
 import type { Database } from './database.ts'
 import { fire, type Target } from './fire.ts'
 import { type Order, ordersSince, restock } from './orders.ts'
 import { readWholeNumber, refuseUnknownFields } from './read-json.ts'
+import { Problem } from './response.ts'
 
 export interface DoubleClick {
   readonly productId: number
-  /** How many are sent at once. */
+  /** Number of requests that are sent at once. */
   readonly clicks: number
   readonly keyed: boolean
 }
 
 export interface Outcome extends DoubleClick {
-  /** The answers by status; of those given again, `replayed` is said. */
+  /** Number of responses by status. Replays are counted apart, as `201 replayed`. */
   readonly statuses: Record<string, number>
-  /** The answer to the one that was sent when the others had theirs. */
+  /** The response to the request that was sent after the others had theirs. */
   readonly later: string
   readonly rows: number
-  /** The first rows. */
+  /** The first rows only. */
   readonly orders: readonly Order[]
   readonly stockBefore: number
   readonly stockAfter: number
 }
 
-/** Where the shop is, who clicks, and how long it may take. */
+/** Address of the shop, customer, and time limit of the run. */
 export interface Clicker {
   readonly origin: Pick<Target, 'host' | 'port'>
-  /** As the clicker addressed the shop. */
+  /** The Host header with which the client addressed the shop. */
   readonly hostHeader: string
   readonly customer: string
   readonly deadline: AbortSignal
@@ -38,17 +38,17 @@ export interface Clicker {
 
 const MAX_CLICKS = 200
 const SHOWN_ROWS = 3
-/** What the lab leaves on the shelf for others, at least. */
+/** Number of tins that must be left on the shelf after a run. */
 const SPARE_TINS = 24
 
-/** The requests come from here and not from the browser, which would send six at a time. */
+/** The server sends the requests, because a browser sends only six at a time. */
 export async function doubleClick(
   database: Database,
   click: DoubleClick,
   { origin, hostHeader, customer, deadline }: Clicker,
 ): Promise<Outcome> {
   const { productId, clicks, keyed } = click
-  // A tin for each, so that it is not the stock that stops the second one.
+  // One tin per request, so that a second order does not fail for lack of stock.
   const before = await restock(database, productId, clicks + 1 + SPARE_TINS)
   if (before === undefined) {
     throw new Problem(404, 'No such product', 'The shop has no product with this number.')
@@ -80,7 +80,7 @@ export async function doubleClick(
   }
 }
 
-/** Throws a 400 `Problem` for whatever is not a double click. */
+/** Throws a 400 `Problem` if the body is not a valid double click. */
 export function readDoubleClick(body: Record<string, unknown>): DoubleClick {
   refuseUnknownFields(body, ['productId', 'clicks', 'keyed'])
   const productId = readWholeNumber(body, 'productId', 1, 999_999_999)

@@ -21,7 +21,7 @@ describe('kindOf', () => {
 describe('summarise', () => {
   const shot = (elapsedMs: number) => ({ status: '200', cacheStatus: 'hit', elapsedMs })
 
-  it('takes percentiles by nearest rank, whatever the order', () => {
+  it('takes percentiles by nearest rank, in any order of the values', () => {
     const shots = Array.from({ length: 200 }, (_, i) => shot(200 - i))
     expect(summarise(shots)).toMatchObject({ requests: 200, p50Ms: 100, p99Ms: 198, maxMs: 200 })
     expect(summarise([shot(7.04)])).toMatchObject({ p50Ms: 7, p99Ms: 7, maxMs: 7 })

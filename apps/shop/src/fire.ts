@@ -1,4 +1,4 @@
-// Fires many requests at one address at the same moment, and sums up what came back. Called by lab.ts.
+// Sends many requests to one address at once, and sums up the responses. Called by lab.ts.
 
 import {
   Agent,
@@ -9,9 +9,9 @@ import {
 } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 
-/** Sockets open at a time. Above it, requests wait for one, and the wait counts as latency. */
+/** Number of sockets. Further requests wait for one, and the wait counts as latency. */
 const MAX_SOCKETS = 1000
-/** Requests sent before the event loop turns once. */
+/** Number of requests between two turns of the event loop. */
 const BATCH = 100
 
 export interface Target {
@@ -26,12 +26,12 @@ export interface Target {
 
 export interface Summary {
   readonly requests: number
-  /** By status; `201 replayed`: an earlier answer, given again. `none` counts requests without an answer. */
+  /** By status. A replay is `201 replayed`. `none` counts requests without a response. */
   readonly statuses: Record<string, number>
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
-  /** By Cache-Status, without what differs from request to request. `none`: no such header. */
+  /** By Cache-Status, without the parts that differ per request. `none`: no such header. */
   readonly cacheStatus: Record<string, number>
 }
 
@@ -41,7 +41,7 @@ interface Shot {
   readonly elapsedMs: number
 }
 
-/** Never rejects: what failed, or was still open when `deadline` aborted, is counted as `none`. */
+/** Never rejects. A request that failed, or was open when `deadline` aborted, counts as `none`. */
 export async function fire(
   target: Target,
   requests: number,
@@ -50,7 +50,7 @@ export async function fire(
 ): Promise<Summary> {
   const agent = new Agent({ keepAlive: true, maxSockets: Math.min(requests, MAX_SOCKETS) })
   const sent: ClientRequest[] = []
-  // One listener for all of them: two thousand on one signal would look like a leak to Node.
+  // One listener for all requests: Node warns of a leak if a signal has two thousand.
   const giveUp = () => {
     for (const one of sent) one.destroy()
   }
@@ -63,7 +63,8 @@ export async function fire(
       onShot()
       return { ...reply, elapsedMs: performance.now() - firedAt }
     })
-    // The server is this same process: it has to get a word in, or its queue of connections overflows.
+    // The server runs in this process. It needs a turn now and then, or its queue of connections
+    // overflows.
     if (shots.push(shot) % BATCH === 0) await setImmediate()
   }
   const summary = summarise(await Promise.all(shots))
@@ -93,7 +94,7 @@ function shoot(
   })
 }
 
-/** `Stampede; fwd=uri-miss; fwd-status=200; stored` → `fwd=uri-miss; stored`: what happened, not the details. */
+/** `Stampede; fwd=uri-miss; fwd-status=200; stored` → `fwd=uri-miss; stored`: drops the details. */
 export function kindOf(cacheStatus: string | string[] | undefined): string {
   if (cacheStatus === undefined || cacheStatus.length === 0) return 'none'
   const text = typeof cacheStatus === 'string' ? cacheStatus : cacheStatus.join(', ')
@@ -101,7 +102,7 @@ export function kindOf(cacheStatus: string | string[] | undefined): string {
   const kept = parts
     .slice(1)
     .filter((part) => part !== '' && !/^(ttl=|key=|fwd-status=200$)/.test(part))
-  // A hit with a negative ttl is a stale one (RFC 9211 §2.4): worth a line of its own.
+  // A hit with a negative ttl is stale (RFC 9211 §2.4), and gets a line of its own.
   const stale = kept[0] === 'hit' && parts.some((part) => part.startsWith('ttl=-'))
   return (stale ? ['hit (stale)', ...kept.slice(1)] : kept).join('; ') || 'none'
 }

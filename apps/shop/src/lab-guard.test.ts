@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { Problem } from './answer.ts'
-import { refuseStrangers } from './lab-guard.ts'
+import { requireLocal } from './lab-guard.ts'
+import { Problem } from './response.ts'
 
 const from = (remoteAddress: string | undefined, headers: Record<string, string>) => () =>
-  refuseStrangers({ headers, socket: { remoteAddress } })
+  requireLocal({ headers, socket: { remoteAddress } })
 
-describe('refuseStrangers', () => {
+describe('requireLocal', () => {
   it.each([
     ['127.0.0.1', 'localhost:3000'],
     ['::1', '[::1]:3000'],
@@ -21,13 +21,13 @@ describe('refuseStrangers', () => {
     },
   )
 
-  it('refuses a name that only resolves to this machine (DNS rebinding)', () => {
+  it('refuses a host name that only resolves to this machine (DNS rebinding)', () => {
     expect(from('127.0.0.1', { host: 'shop.example' })).toThrow(Problem)
     expect(from('127.0.0.1', { host: 'localhost.example:3000' })).toThrow(Problem)
     expect(from('127.0.0.1', {})).toThrow(Problem)
   })
 
-  it('refuses what a proxy on this machine passes on', () => {
+  it('refuses a request that a proxy on this machine forwards', () => {
     const host = 'localhost'
     expect(from('127.0.0.1', { host, 'x-forwarded-for': '203.0.113.5' })).toThrow(Problem)
     expect(from('127.0.0.1', { host, forwarded: 'for=203.0.113.5' })).toThrow(Problem)

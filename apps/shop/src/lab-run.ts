@@ -1,10 +1,10 @@
-// One stampede at the shop's own product routes: what may be ordered, and how it is run and counted.
+// One stampede at the shop's own product routes: checks the order, runs it and counts the results.
 
 import { randomUUID } from 'node:crypto'
-import { Problem } from './answer.ts'
 import { fire, type Summary, type Target } from './fire.ts'
 import type { OriginRuns } from './origin-runs.ts'
 import { readWholeNumber, refuseUnknownFields } from './read-json.ts'
+import { Problem } from './response.ts'
 
 export interface StampedeOrder {
   readonly requests: number
@@ -12,7 +12,7 @@ export interface StampedeOrder {
   readonly cached: boolean
 }
 
-/** The stampede under way, for the page to watch. */
+/** The running stampede. The page shows its progress. */
 export interface Running extends StampedeOrder {
   readonly answered: number
   readonly originRuns: number
@@ -34,7 +34,7 @@ export function createRunner(originRuns: OriginRuns): Runner {
   return {
     running: () => running,
     async run(order, origin, deadline) {
-      // A mark that was never used before makes the key cold, without touching anybody else's entry.
+      // A new query parameter makes the key cold without a change to other entries.
       const runId = randomUUID()
       const watch = originRuns.watch(runId)
       let answered = 0
@@ -59,7 +59,7 @@ export function createRunner(originRuns: OriginRuns): Runner {
   }
 }
 
-/** Throws a 400 `Problem` for whatever is not a stampede at a product route. */
+/** Throws a 400 `Problem` if the body is not a valid stampede at a product route. */
 export function readStampedeOrder(body: Record<string, unknown>): StampedeOrder {
   refuseUnknownFields(body, ['requests', 'path', 'cached'])
   const requests = readWholeNumber(body, 'requests', 1, MAX_REQUESTS)
@@ -71,12 +71,12 @@ export function readStampedeOrder(body: Record<string, unknown>): StampedeOrder 
       `requests must be a whole number from 1 to ${MAX_REQUESTS}.`,
     )
   }
-  // The product routes and nothing else: the lab must not fire at itself, nor at another server.
+  // Only product routes: the lab must not send requests to itself or to another server.
   if (typeof path !== 'string' || !/^\/api\/products(\/\d{1,9})?(\?[\w=&%-]{0,200})?$/.test(path)) {
     throw new Problem(
       400,
       'Bad value',
-      'path must be /api/products or /api/products/:id, with a query if you like.',
+      'path must be /api/products or /api/products/:id. It may have a query.',
     )
   }
   if (typeof cached !== 'boolean')

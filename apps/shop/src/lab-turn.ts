@@ -1,9 +1,10 @@
-// One run at a time in the whole lab, so that nobody's figures are disturbed, and the load has a ceiling.
+// Allows one run at a time in the lab, so that runs do not disturb each other and the load is
+// bounded.
 
-import { Problem } from './answer.ts'
+import { Problem } from './response.ts'
 
 export interface Turn {
-  /** Throws a 409 `Problem` while another run is on. */
+  /** Throws a 409 `Problem` during another run. */
   take<T>(run: () => Promise<T>): Promise<T>
 }
 
@@ -12,7 +13,11 @@ export function createTurn(): Turn {
   return {
     async take(run) {
       if (taken) {
-        throw new Problem(409, 'The lab is busy', 'One run at a time; try again when it is over.')
+        throw new Problem(
+          409,
+          'The lab is busy',
+          'The lab runs one test at a time. Try again when this one is over.',
+        )
       }
       taken = true
       try {

@@ -1,17 +1,17 @@
-// The lab's handlers: fire a stampede, click twice, pull the database's plug, and tell what happened.
+// Handlers of the lab: stampede, double click, database switch and statistics.
 
 import type { IncomingMessage } from 'node:http'
-import { type Answer, answer, json, nothing, Problem } from './answer.ts'
 import { readCustomer } from './customer.ts'
 import { doubleClick, readDoubleClick } from './double-click.ts'
 import type { Target } from './fire.ts'
-import { refuseStrangers } from './lab-guard.ts'
+import { requireLocal } from './lab-guard.ts'
 import { createRunner, type Runner, readStampedeOrder } from './lab-run.ts'
 import { createTurn } from './lab-turn.ts'
 import { readJson, refuseUnknownFields } from './read-json.ts'
+import { json, noContent, Problem, respond, type ShopResponse } from './response.ts'
 import type { Shop } from './shop.ts'
 
-/** What the page shows of the app it talks to. */
+/** The app as the page describes it. */
 export interface About {
   readonly framework: string
   readonly store: 'memory' | 'Redis'
@@ -23,14 +23,14 @@ export interface About {
 }
 
 export interface Lab {
-  stats(message: IncomingMessage): Promise<Answer>
-  resetStats(message: IncomingMessage): Promise<Answer>
-  stampede(message: IncomingMessage): Promise<Answer>
-  doubleClick(message: IncomingMessage): Promise<Answer>
-  database(message: IncomingMessage): Promise<Answer>
+  stats(message: IncomingMessage): Promise<ShopResponse>
+  resetStats(message: IncomingMessage): Promise<ShopResponse>
+  stampede(message: IncomingMessage): Promise<ShopResponse>
+  doubleClick(message: IncomingMessage): Promise<ShopResponse>
+  database(message: IncomingMessage): Promise<ShopResponse>
 }
 
-// Nothing here may be cached, by anyone: every answer is about this very moment.
+// The lab's responses describe one moment, so no cache may store them.
 const NO_STORE = { 'cache-control': 'no-store' }
 /** 2 000 uncached requests at 300 ms on 20 connections need 30 s. */
 const LONGEST_RUN_MS = 60_000
@@ -42,40 +42,43 @@ export function createLab(shop: Shop, about: About): Lab {
   let since = new Date()
   return {
     stats: (message) =>
-      near(message, () => json({ ...describe(shop, about, runner), since }, NO_STORE)),
+      forLocalCallers(message, () => json({ ...describe(shop, about, runner), since }, NO_STORE)),
     resetStats: (message) =>
-      near(message, () => {
+      forLocalCallers(message, () => {
         originRuns.reset()
         since = new Date()
-        return nothing()
+        return noContent()
       }),
     stampede: (message) =>
-      near(message, async () => {
+      forLocalCallers(message, async () => {
         const order = readStampedeOrder(await readJson(message))
-        const run = () => runner.run(order, ownAddress(message), inTime())
+        const run = () => runner.run(order, ownAddress(message), deadline())
         return json(await turn.take(run), NO_STORE)
       }),
     doubleClick: (message) =>
-      near(message, async () => {
+      forLocalCallers(message, async () => {
         const customer = readCustomer(message)
         const click = readDoubleClick(await readJson(message))
         const hostHeader = message.headers.host ?? ''
         const origin = ownAddress(message)
-        const clicker = { origin, hostHeader, customer, deadline: inTime() }
+        const clicker = { origin, hostHeader, customer, deadline: deadline() }
         return json(await turn.take(() => doubleClick(database, click, clicker)), NO_STORE)
       }),
     database: (message) =>
-      near(message, async () => {
+      forLocalCallers(message, async () => {
         database.connected = readPlug(await readJson(message))
         return json({ connected: database.connected }, NO_STORE)
       }),
   }
 }
 
-/** The answer of `handler`, for callers on this machine. */
-function near(message: IncomingMessage, handler: () => Answer | Promise<Answer>): Promise<Answer> {
-  return answer(() => {
-    refuseStrangers(message)
+/** Returns the response of `handler` to callers on this machine. */
+function forLocalCallers(
+  message: IncomingMessage,
+  handler: () => ShopResponse | Promise<ShopResponse>,
+): Promise<ShopResponse> {
+  return respond(() => {
+    requireLocal(message)
     return handler()
   })
 }
@@ -92,7 +95,7 @@ function describe({ database, originRuns }: Shop, { cacheStats, ...fixed }: Abou
   }
 }
 
-function inTime(): AbortSignal {
+function deadline(): AbortSignal {
   return AbortSignal.timeout(LONGEST_RUN_MS)
 }
 
@@ -102,7 +105,7 @@ function readPlug(body: Record<string, unknown>): boolean {
   throw new Problem(400, 'Bad value', 'connected must be true or false.')
 }
 
-/** Where this very request came in: no name to resolve, no proxy in between. */
+/** The local address of this request's connection. It needs no name lookup and no proxy. */
 function ownAddress({ socket }: IncomingMessage): Pick<Target, 'host' | 'port'> {
   return { host: socket.localAddress ?? '127.0.0.1', port: socket.localPort ?? 0 }
 }

@@ -1,4 +1,5 @@
-// The life of a demo process: settings, start, banner, signals, stop. The apps' main.ts say what runs in it.
+// Lifetime of a demo process: settings, start, banner, signals and stop. main.ts of each app says
+// what it runs.
 
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -6,27 +7,31 @@ import { banner } from './banner.ts'
 import { drain, listen } from './serve.ts'
 import { readSettings, type Settings, StartError } from './settings.ts'
 
-/** When all is closed the process ends by itself; after this it ends whatever is still open. */
+/** The process ends by itself when everything is closed. After this time it is ended. */
 const LONGEST_STOP_MS = 10_000
 
-/** Registers what to close at the end; the last one registered is closed first. */
+/** Registers a function to call at the end. The last one registered is called first. */
 export type OnStop = (close: () => unknown) => void
 
 type Start = (settings: Settings, onStop: OnStop) => Promise<RequestListener>
 
-/** Runs the listener that `start` makes until SIGTERM or SIGINT. A `StartError` ends with one line and code 1. */
+/**
+ * Runs the listener that `start` returns until SIGTERM or SIGINT. On a `StartError` it prints one
+ * line and exits with 1.
+ */
 export async function launch(framework: string, start: Start): Promise<void> {
   const closers: Array<() => unknown> = []
   let stopped: () => void = () => {}
   const stop = new Promise<void>((resolve) => (stopped = resolve))
-  // npm passes on the signal that the terminal sent to everybody, so it often comes twice: once is enough.
+  // The signal often comes twice, from the terminal and from npm. The second one changes nothing.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stopped)
 
-  // Said late, so that what refuses to start at once says one line and no more.
-  const patience = setTimeout(() => console.log(`Starting the shop on ${framework} ...`), 500)
+  // Delayed, so that an early `StartError` prints only its own line.
+  const startNotice = setTimeout(() => console.log(`Starting the shop on ${framework} ...`), 500)
   try {
     const settings = readSettings(process.env)
-    // The port first: it costs nothing to find out that it is taken. Early requests wait for the shop.
+    // Listens first, because a port that is taken is found at once. Early requests wait for the
+    // shop.
     let open: (listener: RequestListener) => void = () => {}
     const opened = new Promise<RequestListener>((resolve) => (open = resolve))
     const early: RequestListener = (req, res) => void opened.then((listener) => listener(req, res))
@@ -36,14 +41,14 @@ export async function launch(framework: string, start: Start): Promise<void> {
     open(listener)
     console.log(banner(framework, settings, (server.address() as AddressInfo).port))
   } catch (error) {
-    clearTimeout(patience)
+    clearTimeout(startNotice)
     console.error(startFailure(error))
     process.exitCode = 1
     await closeAll(closers)
     process.exit()
   }
   await stop
-  console.log('\nStopping: finishing what was asked, then closing.')
+  console.log('\nStopping: open requests finish first.')
   await closeAll(closers)
 }
 
@@ -52,7 +57,7 @@ function startFailure(error: unknown): string {
   return `The shop could not start: ${error instanceof Error ? error.message : String(error)}`
 }
 
-/** One after the other; one that fails does not keep the next from closing. */
+/** Closes one after the other. If one fails, the others are still closed. */
 async function closeAll(closers: ReadonlyArray<() => unknown>): Promise<void> {
   setTimeout(() => process.exit(process.exitCode ?? 0), LONGEST_STOP_MS).unref()
   for (const close of closers) {

@@ -1,30 +1,33 @@
-// The handlers of orders, free of any framework: a request in, an `Answer` out. They know nothing of
-// idempotency keys but this: two attempts of one request carry the same mark.
+// Handlers of orders for both frameworks: a request in, a response out. Of idempotency keys they
+// see only `request`: it is the same in all attempts of one request.
 
 import type { IncomingMessage } from 'node:http'
-import { type Answer, answer, json, Problem } from './answer.ts'
 import { readCustomer } from './customer.ts'
 import type { Database } from './database.ts'
-import { refuseStrangers } from './lab-guard.ts'
+import { requireLocal } from './lab-guard.ts'
 import { findOrder, listOrders, placeOrder } from './orders.ts'
 import { readJson, readWholeNumber, refuseUnknownFields } from './read-json.ts'
+import { json, Problem, respond, type ShopResponse } from './response.ts'
 
 export interface OrderHandlers {
-  /** Who may order, and on whose account: before anything is looked up. Throws a `Problem`. */
+  /**
+   * Returns the customer. Called before any other work. Throws a `Problem` if the order is not
+   * allowed.
+   */
   admit(message: IncomingMessage): string
-  place(message: IncomingMessage, options: PlaceOptions): Promise<Answer>
-  list(message: IncomingMessage): Promise<Answer>
-  show(message: IncomingMessage, id: string): Promise<Answer>
+  place(message: IncomingMessage, options: PlaceOptions): Promise<ShopResponse>
+  list(message: IncomingMessage): Promise<ShopResponse>
+  show(message: IncomingMessage, id: string): Promise<ShopResponse>
 }
 
 export interface PlaceOptions {
-  /** The mark of the request, if it has one. */
+  /** Identifies the request over all its attempts. Undefined without an idempotency key. */
   readonly request: string | undefined
-  /** Called after the transaction and before the answer. */
+  /** Called after the transaction and before the response. */
   onSold(productId: number): Promise<void>
 }
 
-// Between the shop and one customer: not for any cache.
+// The response belongs to one customer, so no cache may store it.
 const PRIVATE = { 'cache-control': 'private, no-store' }
 
 const MAX_QUANTITY = 100
@@ -32,35 +35,38 @@ const MAX_QUANTITY = 100
 export function orderHandlers(database: Database): OrderHandlers {
   return {
     admit: (message) => {
-      // An order takes tins from everybody's shelf, so it is guarded as a change of price is.
-      refuseStrangers(message)
+      // An order takes tins from the shelf that all visitors share, so it has the same limits as a
+      // price change.
+      requireLocal(message)
       return readCustomer(message)
     },
 
     place: (message, { request, onSold }) =>
-      answer(async () => {
+      respond(async () => {
         const customer = readCustomer(message)
         const wanted = readWanted(await readJson(message))
         const placed = await placeOrder(database, { customer, ...wanted, request })
         if (placed === 'no such product') throw noSuch('product')
         if (placed === 'out of stock') throw outOfStock(wanted.quantity)
-        // The order stands, whatever becomes of this: the old page is gone in seconds by itself.
+        // If the purge fails, the order still holds. The old page expires after a few seconds.
         await onSold(placed.productId).catch((error: Error) => {
-          console.error(`Order ${placed.id} is not on the product's page yet: ${error.message}`)
+          console.error(
+            `The page of product ${placed.productId} was not purged after order ${placed.id}: ${error.message}`,
+          )
         })
         const location = `/api/orders/${placed.id}`
         return { ...json(placed, { location, ...PRIVATE }), status: 201 }
       }),
 
     list: (message) =>
-      answer(async () =>
+      respond(async () =>
         json({ orders: await listOrders(database, readCustomer(message)) }, PRIVATE),
       ),
 
     show: (message, id) =>
-      answer(async () => {
+      respond(async () => {
         const customer = readCustomer(message)
-        // PostgreSQL's integer ends before ten digits do; no order has such a number.
+        // A number of ten digits may exceed PostgreSQL's integer, and the query would fail.
         const number = /^\d{1,9}$/.test(id) ? Number(id) : 0
         const order = await findOrder(database, customer, number)
         if (order === undefined) throw noSuch('order')

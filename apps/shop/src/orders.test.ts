@@ -21,13 +21,13 @@ describe('placeOrder', () => {
     const placed = await order('ada', { quantity: 4 })
     expect(placed).toMatchObject({ product: 'Gunpowder', quantity: 4, totalCents: 4 * 780 })
     expect(await stockOf(3)).toBe(stock - 4)
-    // The row is refused after the tins were taken: they are back.
+    // The row is rejected after the tins were taken, so the tins are put back.
     const broken = order('ada', { customer: null })
     await expect(broken).rejects.toThrow('null value in column "customer"')
     expect(await stockOf(3)).toBe(stock - 4)
   })
 
-  it('sells nothing more to an attempt whose request has its row', async () => {
+  it('sells nothing more to a second attempt of the same request', async () => {
     const first = await order('eve', { request: 'r-1' })
     const stock = await stockOf(3)
     expect(await order('eve', { request: 'r-1' })).toEqual(first)
@@ -37,7 +37,7 @@ describe('placeOrder', () => {
     expect(await listOrders(database, 'eve')).toHaveLength(2)
   })
 
-  it('tells an empty shelf from a product that is not there', async () => {
+  it('distinguishes a product without stock from an unknown product', async () => {
     const stock = await stockOf(18)
     expect(await order('bob', { productId: 18, quantity: 100 })).toBe('out of stock')
     expect(await order('bob', { productId: 25 })).toBe('no such product')
@@ -55,7 +55,7 @@ describe('placeOrder', () => {
 })
 
 describe('the orders of a customer', () => {
-  it('are the latest twenty, newest first, and nobody else sees them', async () => {
+  it('are the latest twenty, newest first, and visible only to that customer', async () => {
     for (let i = 0; i < 21; i++) await order('zoe')
     const listed = await listOrders(database, 'zoe')
     expect(listed).toHaveLength(20)
@@ -65,7 +65,7 @@ describe('the orders of a customer', () => {
     expect(await findOrder(database, 'ada', ids[0] ?? 0)).toBeUndefined()
   })
 
-  it('are counted since the stock was taken', async () => {
+  it('are counted from the last order before the run', async () => {
     const before = await restock(database, 8, 3)
     expect(before?.stock).toBe(3)
     await order('kim', { productId: 8 })
@@ -80,9 +80,9 @@ describe('the orders of a customer', () => {
 })
 
 describe('a transaction', () => {
-  it('fails without the database, and leaves its connection to the next', async () => {
+  it('fails without the database, and frees its connection', async () => {
     database.connected = false
-    await expect(order('ada')).rejects.toThrow('unplugged')
+    await expect(order('ada')).rejects.toThrow('disconnected')
     database.connected = true
     expect(await order('ada')).toMatchObject({ customer: 'ada' })
   })

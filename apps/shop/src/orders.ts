@@ -1,11 +1,12 @@
-// Orders in the database: taking the tins and writing the row is one transaction. Called by order-handlers.ts.
+// Orders in the database. One transaction takes the tins and writes the row. Called by
+// order-handlers.ts.
 
 import type { Database } from './database.ts'
 
 export interface Order {
   readonly id: number
   readonly productId: number
-  /** The name it was sold by. */
+  /** The product's name at the time of the order. */
   readonly product: string
   readonly quantity: number
   readonly totalCents: number
@@ -18,8 +19,8 @@ export interface NewOrder {
   readonly productId: number
   readonly quantity: number
   /**
-   * The same in every attempt of one request, and unique: an attempt that takes over from one that died
-   * after its transaction finds that row, and sells nothing more. Undefined: nothing tells two apart.
+   * Unique per request and the same in all its attempts. If an attempt died after its transaction,
+   * the next one finds its row and sells nothing more. Undefined: attempts cannot be recognised.
    */
   readonly request: string | undefined
 }
@@ -29,7 +30,7 @@ const COLUMNS = `id, product_id as "productId", product, quantity, total_cents a
 
 const LATEST = 20
 
-/** The order, or why there is none. */
+/** Returns the order, or the reason why there is none. */
 export function placeOrder(
   database: Database,
   { customer, productId, quantity, request }: NewOrder,
@@ -55,13 +56,13 @@ export function placeOrder(
   })
 }
 
-/** The latest of this customer, newest first. */
+/** Returns the latest orders of this customer, newest first. */
 export function listOrders(database: Database, customer: string): Promise<Order[]> {
   const sql = `select ${COLUMNS} from orders where customer = $1 order by id desc limit ${LATEST}`
   return database.query<Order>(sql, [customer])
 }
 
-/** Undefined also when it is somebody else's. */
+/** Returns undefined also for another customer's order. */
 export async function findOrder(
   database: Database,
   customer: string,
@@ -71,13 +72,13 @@ export async function findOrder(
   return (await database.query<Order>(sql, [customer, id]))[0]
 }
 
-/** What the lab compares before and after: the tins of one product, and the last order there is. */
+/** The stock of one product and the last order id, before a run of the lab. */
 export interface Stocktaking {
   readonly stock: number
   readonly lastOrderId: number
 }
 
-/** Fills the shelf up to `atLeast` tins. Undefined: there is no such product. */
+/** Fills the shelf up to `atLeast` tins. Returns undefined for an unknown product. */
 export async function restock(
   database: Database,
   productId: number,
@@ -88,7 +89,10 @@ export async function restock(
   return (await database.query<Stocktaking>(sql, [productId, atLeast]))[0]
 }
 
-/** What this customer has ordered of one product since `lastOrderId`, oldest first, and what is left of it. */
+/**
+ * Returns the customer's orders of one product since `lastOrderId`, oldest first, and the remaining
+ * stock.
+ */
 export function ordersSince(
   database: Database,
   {

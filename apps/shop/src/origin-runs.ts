@@ -1,11 +1,11 @@
-// Counts how often the origin ran, that is, how often a handler went to the database.
+// Counts how often a handler queried the database.
 
 export interface OriginRuns {
-  /** One run of `route`; `runId` is the lab's mark in the query, if the request carries one. */
+  /** Counts one run of `route`. `runId` is the lab's query parameter, if the request has one. */
   record(route: string, runId: string | null): void
   byRoute(): Record<string, number>
   reset(): void
-  /** Counts the runs that carry `runId`, until `stop`. Marks that nobody watches are not kept. */
+  /** Counts the runs with this `runId` until `stop`. Other ids are not kept. */
   watch(runId: string): Watch
 }
 

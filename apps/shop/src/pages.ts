@@ -1,10 +1,10 @@
-// The page's files, read from disk once at start and answered from memory. There is no other way to a
-// file: what is not in the list does not exist, so no path can climb out of the folder.
+// Files of the page, read from disk at the start and served from memory. Only listed files exist,
+// so no path can leave the folder.
 
 import { readFile } from 'node:fs/promises'
-import { type Answer, etagOf } from './answer.ts'
+import { etagOf, type ShopResponse } from './response.ts'
 
-// Beside src and dist alike; tsc does not copy what it does not compile.
+// The path is the same from src and from dist. tsc does not copy these files.
 const FOLDER = new URL('../public/', import.meta.url)
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -41,8 +41,8 @@ const FILES: readonly string[] = [
   'price-change.js',
 ]
 
-// The page is not cached by Stampede: it costs the database nothing. Without `unsafe-inline`, styles set
-// from script go through the CSSOM only.
+// Stampede does not cache the page, because it needs no query. Without `unsafe-inline`, scripts set
+// styles through the CSSOM only.
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -53,11 +53,11 @@ const HEADERS = {
 }
 
 /** The page's files by path: `/`, `/main.js`, ... */
-export type Pages = ReadonlyMap<string, Answer>
+export type Pages = ReadonlyMap<string, ShopResponse>
 
 export async function readPages(): Promise<Pages> {
   const pages = await Promise.all(
-    FILES.map(async (name): Promise<[string, Answer]> => {
+    FILES.map(async (name): Promise<[string, ShopResponse]> => {
       const body = await readFile(new URL(name, FOLDER))
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream'
       const headers = { 'content-type': type, etag: etagOf(body), ...HEADERS }

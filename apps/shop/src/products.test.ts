@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => database.close())
 
 describe('listProducts', () => {
-  it('lists all twenty-four by number, as they were seeded', async () => {
+  it('lists all twenty-four products by number', async () => {
     expect(await listProducts(database, {})).toEqual(SEED)
     expect(SEED).toHaveLength(24)
   })
@@ -24,27 +24,27 @@ describe('listProducts', () => {
     expect(first?.name).toBe('Alishan High Mountain')
   })
 
-  it('gives each category its four', async () => {
+  it('finds four products in each category', async () => {
     for (const category of CATEGORIES) {
       const products = await listProducts(database, { category })
       expect(products.map((product) => product.category)).toEqual(Array(4).fill(category))
     }
   })
 
-  it('takes a category as a value, never as SQL', async () => {
+  it('treats a category as a value and never as SQL', async () => {
     expect(await listProducts(database, { category: "green' or true --" })).toEqual([])
   })
 })
 
 describe('findProduct', () => {
-  it('finds by number, and knows what it does not have', async () => {
+  it('finds a product by number, and nothing for an unknown number', async () => {
     expect(await findProduct(database, 7)).toEqual(SEED[6])
     expect(await findProduct(database, 25)).toBeUndefined()
   })
 })
 
 describe('changeProduct', () => {
-  it('changes what is given, and leaves the rest', async () => {
+  it('changes the given fields and keeps the others', async () => {
     const changed = await changeProduct(database, 3, { priceCents: 999 })
     expect(changed).toEqual({ ...SEED[2], priceCents: 999 })
     expect(await changeProduct(database, 3, { stock: 0 })).toMatchObject({
@@ -56,19 +56,20 @@ describe('changeProduct', () => {
 })
 
 describe('openDatabase', () => {
-  it('makes queries wait for one of its connections, and each take its time', async () => {
+  it('lets queries wait for a connection, and delays each', async () => {
     const startedAt = performance.now()
     await Promise.all([1, 2, 3, 4, 5, 6].map((id) => findProduct(database, id)))
-    // Six queries of 20 ms on two connections: three rounds. Timers may fire a millisecond early.
+    // Six queries of 20 ms on two connections take three rounds. Timers may fire a millisecond
+    // early.
     expect(performance.now() - startedAt).toBeGreaterThan(57)
   })
 
-  it('goes on after a query that fails', async () => {
+  it('works on after a query that fails', async () => {
     await expect(database.query('select nothing_like_it', [])).rejects.toThrow('nothing_like_it')
     expect(await findProduct(database, 1)).toEqual(SEED[0])
   })
 
-  it('finishes running queries when it closes, and refuses those in the queue', async () => {
+  it('finishes running queries when it closes, and rejects queued ones', async () => {
     const outcomes = Promise.allSettled([1, 2, 4, 5].map((id) => findProduct(database, id)))
     await database.close()
     expect((await outcomes).map(({ status }) => status)).toEqual([

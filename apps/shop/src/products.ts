@@ -1,4 +1,4 @@
-// The shop's three queries. Values reach PostgreSQL as parameters only; the order comes from a fixed list.
+// Queries of the shop. Values are parameters, and the sort column comes from a fixed list.
 
 import type { Database } from './database.ts'
 import type { Product } from './seed.ts'
@@ -18,7 +18,7 @@ export interface ProductChange {
 const COLUMNS = `id, name, category, region, price_cents as "priceCents", stock, description, liquor,
   steep_celsius as "steepCelsius", steep_seconds as "steepSeconds"`
 
-// The id breaks ties, so that a list never changes its order by itself.
+// The id breaks ties, so that the order of a list never changes.
 const ORDER: Readonly<Record<Sort, string>> = { price: 'price_cents, id', name: 'name, id' }
 
 export const SORTS: readonly Sort[] = ['price', 'name']
@@ -34,7 +34,7 @@ export async function findProduct(database: Database, id: number): Promise<Produ
   return rows[0]
 }
 
-/** Changes what is given, and returns the product as it is now; undefined: there is no such product. */
+/** Changes the given fields and returns the product. Returns undefined for an unknown product. */
 export async function changeProduct(
   database: Database,
   id: number,

@@ -1,14 +1,18 @@
-// Reads the small JSON objects that the shop accepts. Called by the writing routes.
+// Reads the small JSON objects that routes accept.
 
 import type { IncomingMessage } from 'node:http'
-import { Problem } from './answer.ts'
+import { Problem } from './response.ts'
 
 const MAX_BYTES = 16 * 1024
 
-/** The body as an object. Throws a `Problem`: 415 not JSON, 413 too large, 400 not an object. */
+/**
+ * Returns the body as an object. Throws a `Problem`: 415 not JSON, 413 too large, 400 not an
+ * object.
+ */
 export async function readJson(message: IncomingMessage): Promise<Record<string, unknown>> {
   const type = message.headers['content-type']?.split(';')[0]?.trim().toLowerCase()
-  // Also a guard: another site's page can send text/plain here unasked, but not application/json.
+  // This also protects against other sites: their pages can send text/plain without permission, but
+  // not application/json.
   if (type !== 'application/json') {
     throw new Problem(415, 'Unsupported media type', 'Send the body as application/json.')
   }
@@ -28,7 +32,8 @@ export async function readJson(message: IncomingMessage): Promise<Record<string,
 async function readText(message: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
-  // Leaving the loop early must leave the message alone: the refusal still goes out on its connection.
+  // The stream must not be destroyed when the loop ends early, because the response uses its
+  // connection.
   for await (const chunk of message.iterator({ destroyOnReturn: false })) {
     bytes += chunk.length
     if (bytes > MAX_BYTES) {
@@ -39,7 +44,9 @@ async function readText(message: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** A whole number in range, or undefined when the field was left out. Throws a 400 `Problem`. */
+/**
+ * Returns a whole number in range, or undefined if the field is missing. Throws a 400 `Problem`.
+ */
 export function readWholeNumber(
   body: Record<string, unknown>,
   name: string,
@@ -55,7 +62,7 @@ export function readWholeNumber(
   throw new Problem(400, 'Bad value', detail)
 }
 
-/** Refuses fields that would be ignored, because a mistyped name should not look like success. */
+/** Rejects unknown fields, so that a mistyped name does not look like success. */
 export function refuseUnknownFields(body: Record<string, unknown>, known: readonly string[]): void {
   const unknown = Object.keys(body).find((name) => !known.includes(name))
   if (unknown === undefined) return

@@ -1,4 +1,4 @@
-// The stock of the Quiet Cup, a small tea shop: what the database holds when it opens.
+// Products of the Quiet Cup, a small tea shop. The database starts with them.
 
 export interface Product {
   readonly id: number

@@ -31,18 +31,18 @@ describe('drain', () => {
     const server = await listen(createServer(), 0)
     server.keepAliveTimeout = 60_000
     const agent = new Agent({ keepAlive: true })
-    const answer = ask(server, agent)
+    const received = ask(server, agent)
     const [, response] = await once(server, 'request')
     const stopped = drain(server, 60_000)
     await expect(ask(server, new Agent())).rejects.toThrow()
     response.end('done')
-    expect((await answer).statusCode).toBe(200)
-    // Agent and server would both keep the connection for a minute.
+    expect((await received).statusCode).toBe(200)
+    // Otherwise agent and server would keep the connection for a minute.
     await stopped
     agent.destroy()
   })
 
-  it('cuts off what has not finished in time', async () => {
+  it('closes connections that have not finished in time', async () => {
     const server = await listen(createServer(), 0)
     const cutOff = expect(ask(server, new Agent())).rejects.toThrow('socket hang up')
     await once(server, 'request')
@@ -52,7 +52,7 @@ describe('drain', () => {
 })
 
 describe('connectRedis', () => {
-  it('is not needed', async () => {
+  it('returns undefined without REDIS_URL', async () => {
     expect(await connectRedis({ redisUrl: undefined })).toBeUndefined()
   })
 
@@ -65,12 +65,12 @@ describe('connectRedis', () => {
     await expect(connectRedis({ redisUrl: url })).rejects.toThrow(
       new StartError(
         `REDIS_URL=redis://127.0.0.1:${port}: cannot use it (connect ECONNREFUSED 127.0.0.1:${port}); ` +
-          'start Redis there, correct it, or unset it to run without Redis',
+          'start Redis there, correct the URL, or unset it to run without Redis',
       ),
     )
   })
 
-  it('names an address where something else answers', async () => {
+  it('names an address where another server listens', async () => {
     const other = createTcpServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
     other.listen(0)
     await once(other, 'listening')

@@ -1,16 +1,16 @@
-// Opening and closing the door: listen on a port, or say why not; stop without cutting anybody short.
+// Starts a server on a port, or says why it cannot, and stops it without cutting off responses.
 
 import type { Server } from 'node:http'
 import { StartError } from './settings.ts'
 
-/** How long requests under way may take to finish once the shop stops. */
+/** Time limit for open requests when the shop stops. */
 const DRAIN_MS = 5_000
 
-/** Throws `StartError` when the port cannot be had. */
+/** Throws `StartError` if the port cannot be used. */
 export function listen(server: Server, port: number): Promise<Server> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(port, error)))
-    // The lab opens hundreds of connections at once; the default queue of 511 would drop some.
+    // The lab opens hundreds of connections at once. The default queue of 511 would drop some.
     server.listen({ port, backlog: 4096 }, () => resolve(server))
   })
 }
@@ -30,7 +30,9 @@ function cannotListen(port: number, error: NodeJS.ErrnoException): Error {
   return error
 }
 
-/** Stops accepting, and waits for the answers under way, but not for connections that idle. */
+/**
+ * Stops accepting connections and waits for open responses. Idle connections are closed at once.
+ */
 export async function drain(server: Server, drainMs: number = DRAIN_MS): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   const idle = setInterval(() => server.closeIdleConnections(), 50)

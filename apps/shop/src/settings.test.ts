@@ -11,13 +11,13 @@ function refusal(env: Record<string, string>): string {
 }
 
 describe('readSettings', () => {
-  it('runs embedded on port 3000 when nothing is set, and takes empty for unset', () => {
+  it('returns the defaults if no variable is set, or if all are empty', () => {
     const defaults = { port: 3000, originLatencyMs: 300, redisUrl: undefined }
     expect(readSettings({})).toEqual(defaults)
     expect(readSettings({ PORT: '', ORIGIN_LATENCY_MS: ' ', REDIS_URL: '' })).toEqual(defaults)
   })
 
-  it('reads what is set', () => {
+  it('reads all three variables', () => {
     const env = { PORT: '8080', ORIGIN_LATENCY_MS: '0', REDIS_URL: 'rediss://:secret@cache:6380/2' }
     expect(readSettings(env)).toEqual({
       port: 8080,
@@ -53,7 +53,7 @@ describe('readSettings', () => {
     },
   )
 
-  it('shows no password, neither of a good address nor of a bad one', () => {
+  it('shows no password, neither of a valid URL nor of an invalid one', () => {
     expect(refusal({ REDIS_URL: 'user:secret@cache:6379' })).not.toContain('secret')
     expect(withoutPassword('redis://user:secret@cache:6379/1')).toBe('redis://cache:6379/1')
   })

@@ -1,21 +1,27 @@
-// The three environment variables of the demo, read and checked once at start. Called by launch.ts.
+// The three environment variables of the demo, read once at start. Called by launch.ts.
 
 export interface Settings {
   readonly port: number
   /** Artificial latency of every database query. */
   readonly originLatencyMs: number
-  /** Undefined: embedded, nothing but this process. */
+  /** Undefined: the shop runs without Redis. */
   readonly redisUrl: string | undefined
 }
 
-/** Why the shop cannot start: one line naming the variable, its value and the fix. Shown without a stack. */
+/**
+ * Reason why the shop cannot start, in one line: the variable, its value and the fix. Printed
+ * without a stack.
+ */
 export class StartError extends Error {
   override readonly name = 'StartError'
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Reads PORT (3000), ORIGIN_LATENCY_MS (300) and REDIS_URL (none). Empty means unset. Throws `StartError`. */
+/**
+ * Reads PORT (3000), ORIGIN_LATENCY_MS (300) and REDIS_URL (none). An empty value counts as unset.
+ * Throws `StartError`.
+ */
 export function readSettings(env: Environment): Settings {
   return {
     port: readWhole(env, 'PORT', 3000, 65_535, 'e.g. PORT=3000; 0 takes any free port'),
@@ -28,7 +34,7 @@ function readWhole(env: Environment, name: string, byDefault: number, max: numbe
   const text = env[name]?.trim() ?? ''
   if (text === '') return byDefault
   const value = Number(text)
-  // Number() alone would take '0x10', '1e3' and '3.0', which nobody means.
+  // Number() alone would accept '0x10', '1e3' and '3.0'.
   if (/^\d{1,9}$/.test(text) && value <= max) return value
   throw new StartError(`${name}=${text}: use a whole number from 0 to ${max}, ${hint}`)
 }
@@ -37,14 +43,14 @@ function readRedisUrl(text: string | undefined): string | undefined {
   if (text === undefined || text === '') return undefined
   const protocol = URL.canParse(text) ? new URL(text).protocol : undefined
   if (protocol === 'redis:' || protocol === 'rediss:') return text
-  // The value may hold a password in a form no parser recognises; show only what cannot.
+  // The value may contain a password in a form that URL parsers do not recognise.
   const shown = text.includes('@') ? '(hidden, it may hold a password)' : text
   throw new StartError(
     `REDIS_URL=${shown}: use redis://host:port or rediss://host:port, or unset it to run without Redis`,
   )
 }
 
-/** A Redis URL as a message may show it: never with its password. */
+/** Returns a Redis URL without its password, for messages. */
 export function withoutPassword(url: string): string {
   const { protocol, host, pathname } = new URL(url)
   return `${protocol}//${host}${pathname === '/' ? '' : pathname}`

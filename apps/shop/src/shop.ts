@@ -1,9 +1,8 @@
-// The shop's handlers, free of any framework: a request in, an `Answer` out. The two apps route to them.
+// Handlers of the shop for both frameworks: a request in, a response out.
 
 import type { IncomingMessage } from 'node:http'
-import { type Answer, answer, json, Problem } from './answer.ts'
 import { type Database, openDatabase } from './database.ts'
-import { refuseStrangers } from './lab-guard.ts'
+import { requireLocal } from './lab-guard.ts'
 import { type OrderHandlers, orderHandlers } from './order-handlers.ts'
 import { createOriginRuns, type OriginRuns } from './origin-runs.ts'
 import {
@@ -15,22 +14,23 @@ import {
   SORTS,
 } from './products.ts'
 import { readJson, readWholeNumber, refuseUnknownFields } from './read-json.ts'
+import { json, Problem, respond, type ShopResponse } from './response.ts'
 import { CATEGORIES } from './seed.ts'
 import type { Settings } from './settings.ts'
 
 export interface Shop {
   readonly database: Database
   readonly originRuns: OriginRuns
-  /** The product routes below `prefix`, which only names them in the statistics. */
+  /** The product routes. `prefix` is only their name in the statistics. */
   productsAt(prefix: string): ProductHandlers
   readonly orders: OrderHandlers
   close(): Promise<void>
 }
 
 export interface ProductHandlers {
-  list(message: IncomingMessage): Promise<Answer>
-  show(message: IncomingMessage, id: string): Promise<Answer>
-  change(message: IncomingMessage, id: string): Promise<Answer>
+  list(message: IncomingMessage): Promise<ShopResponse>
+  show(message: IncomingMessage, id: string): Promise<ShopResponse>
+  change(message: IncomingMessage, id: string): Promise<ShopResponse>
 }
 
 export async function openShop(settings: Pick<Settings, 'originLatencyMs'>): Promise<Shop> {
@@ -52,7 +52,7 @@ export function createShop(database: Database): Shop {
 function productHandlers(database: Database, runs: OriginRuns, prefix: string): ProductHandlers {
   return {
     list: (message) =>
-      answer(async () => {
+      respond(async () => {
         const query = queryOf(message)
         const filter = readFilter(query)
         runs.record(`GET ${prefix}/products`, query.get('run'))
@@ -60,15 +60,15 @@ function productHandlers(database: Database, runs: OriginRuns, prefix: string): 
       }),
 
     show: (message, id) =>
-      answer(async () => {
+      respond(async () => {
         const number = readId(id)
         runs.record(`GET ${prefix}/products/:id`, queryOf(message).get('run'))
         return json((await findProduct(database, number)) ?? noSuchProduct())
       }),
 
     change: (message, id) =>
-      answer(async () => {
-        refuseStrangers(message)
+      respond(async () => {
+        requireLocal(message)
         const number = readId(id)
         const change = readChange(await readJson(message))
         runs.record(`PUT ${prefix}/products/:id`, null)
@@ -77,7 +77,7 @@ function productHandlers(database: Database, runs: OriginRuns, prefix: string): 
   }
 }
 
-/** Unknown parameters are ignored; the lab relies on it to make a key that nobody has asked for. */
+/** Unknown parameters are ignored. The lab uses one to make a cold key. */
 function queryOf(message: IncomingMessage): URLSearchParams {
   const url = message.url ?? ''
   const start = url.indexOf('?')
@@ -103,7 +103,7 @@ function readId(text: string): number {
   if (!/^\d+$/.test(text)) {
     throw new Problem(400, 'Bad product number', 'A product number has digits only, e.g. 7.')
   }
-  // PostgreSQL's integer ends before ten digits do; no product has such a number.
+  // A number of ten digits may exceed PostgreSQL's integer, and the query would fail.
   return text.length > 9 ? 0 : Number(text)
 }
 

@@ -1,5 +1,4 @@
-// What both shops answer over HTTP: one suite, so that they cannot drift apart. It stands here because
-// neither app is the place for the other's test.
+// HTTP tests of the shop on both frameworks: one suite, so that they cannot differ.
 
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createStampede, type Stampede } from '@stampede/core'
@@ -34,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => database.close())
 
-/** A shop on a port of its own; `close` what was opened. */
+/** Starts a shop on a free port. The caller closes it. */
 async function open(build: Build, on: Database) {
   const stampede = createStampede()
   const server = await listen(createServer(build({ shop: createShop(on), stampede, pages })), 0)
@@ -60,7 +59,7 @@ describe.each(FRAMEWORKS)('the shop on %s', (framework, build) => {
   pageSuite(opened)
 })
 
-it.each(FRAMEWORKS)('%s tells a broken database apart, without its details', async (_, build) => {
+it.each(FRAMEWORKS)('%s reports a broken database without its details', async (_, build) => {
   const log = vi.spyOn(console, 'error').mockImplementation(() => {})
   const query = () => Promise.reject(new Error('secret of the database'))
   const { server, close } = await open(build, { ...database, query })
@@ -74,13 +73,15 @@ it.each(FRAMEWORKS)('%s tells a broken database apart, without its details', asy
   await close()
 })
 
-it.each(FRAMEWORKS)('%s keeps an order of which the cache could not be told', async (_, build) => {
+it.each(FRAMEWORKS)('%s keeps an order if the purge after it fails', async (_, build) => {
   const log = vi.spyOn(console, 'error').mockImplementation(() => {})
   const { server, stampede, close } = await open(build, database)
   vi.spyOn(stampede, 'purge').mockRejectedValue(new Error('no Redis'))
   const post = request(server).post('/api/orders').set({ 'x-customer': 'ada' })
   const { body } = await post.send({ productId: 22, quantity: 1 }).expect(201)
-  expect(log).toHaveBeenCalledWith(`Order ${body.id} is not on the product's page yet: no Redis`)
+  expect(log).toHaveBeenCalledWith(
+    `The page of product 22 was not purged after order ${body.id}: no Redis`,
+  )
   log.mockRestore()
   await close()
 })

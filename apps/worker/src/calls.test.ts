@@ -20,19 +20,19 @@ function connect() {
 }
 
 describe('calls', () => {
-  it('bring each caller the answer to its own question', async () => {
+  it('return each caller the result of its own call', async () => {
     const call = connect()
     const answers = await Promise.all([call('half', 8), call('next', 2n ** 60n), call('half', 2)])
     expect(answers).toEqual([4, 2n ** 60n + 1n, 1])
   })
 
-  it('reject with what the service threw, and go on', async () => {
+  it('reject with the error of the service, and go on', async () => {
     const call = connect()
     await expect(call('half', 3)).rejects.toThrow('3 is odd')
     await expect(call('half', 4)).resolves.toBe(2)
   })
 
-  it('reject when there is no such service', async () => {
+  it('reject for an unknown service', async () => {
     const call = connect()
     await expect(call('toString' as 'half', 3)).rejects.toThrow('no service named toString')
   })

@@ -1,6 +1,6 @@
-// Calls between two processes over a message port: what a network client would be if the services were elsewhere.
+// Calls between two processes over a message port, in place of a network client.
 
-/** A child process as its parent sees it, or the parent as the child sees it. */
+/** A child process as seen by its parent, or the parent as seen by the child. */
 export interface Port {
   send(message: unknown): void
   onMessage(listener: (message: unknown) => void): void
@@ -24,7 +24,10 @@ type Outcome =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly error: string }
 
-/** Answers the calls that arrive at `port`. A service that throws rejects its caller with the message. */
+/**
+ * Serves the calls that arrive at `port`. If a service throws, its caller is rejected with the
+ * message.
+ */
 export function serve<S extends Services>(port: Port, services: S): void {
   port.onMessage(async (message) => {
     const { id, name, args } = message as Call
@@ -39,7 +42,7 @@ export function serve<S extends Services>(port: Port, services: S): void {
   })
 }
 
-/** Calls what `serve` offers at the other end of `port`. */
+/** Calls the services that `serve` offers at the other end of `port`. */
 export function createCaller<S extends Services>(port: Port): Caller<S> {
   const open = new Map<number, (outcome: Outcome) => void>()
   let lastId = 0

@@ -1,47 +1,52 @@
-// The two things that happen to workers in the demo, each at the worst moment there is.
+// The two faults of the demo: one worker is killed and one is paused, each at the worst moment.
 
-import type { Member } from './crew.ts'
+import type { WorkerProcess } from './start-worker.ts'
 import type { Step } from './work.ts'
 
-/** Whoever is halfway through this job is killed. */
+/** The worker that is halfway through this job is killed. */
 const KILLED_IN = 2
-/** Whoever is about to write the result of this one is stopped, until another has written it. */
+/**
+ * The worker that is about to write this job's result is paused until another worker has written
+ * it.
+ */
 const PAUSED_IN = 4
 
-/** Called at each step of a worker; the worker goes on when it resolves. */
-export type Strike = (member: Member, step: Step, job: number) => Promise<void>
+/** Called at each step of a worker. The worker goes on when it resolves. */
+export type FaultInjector = (worker: WorkerProcess, step: Step, job: number) => Promise<void>
 
-/** Once `signal` is aborted nothing happens to anybody any more, and whoever is paused goes on. */
-export function createFaults(print: (line: string) => void, signal: AbortSignal): Strike {
+/** When `signal` aborts, no more faults happen, and a paused worker goes on. */
+export function createFaults(print: (line: string) => void, signal: AbortSignal): FaultInjector {
   let killed = false
-  let paused: { readonly member: Member; goOn(): void } | undefined
+  let paused: { readonly worker: WorkerProcess; goOn(): void } | undefined
 
-  const kill = (member: Member) => {
+  const kill = (worker: WorkerProcess) => {
     killed = true
-    print(`${member.name} is KILLED halfway through job ${KILLED_IN} (SIGKILL); its lease runs on`)
-    member.kill()
+    print(
+      `${worker.name} is KILLED halfway through job ${KILLED_IN} (SIGKILL); its lease goes on until it expires`,
+    )
+    worker.kill()
   }
 
-  const pause = (member: Member) =>
+  const pause = (worker: WorkerProcess) =>
     new Promise<void>((goOn) => {
-      paused = { member, goOn }
+      paused = { worker, goOn }
       const moment = `between its last check and its write of job ${PAUSED_IN}`
-      print(`${member.name} is PAUSED ${moment} (SIGSTOP)`)
-      member.pause()
+      print(`${worker.name} is PAUSED ${moment} (SIGSTOP)`)
+      worker.pause()
     })
 
   const resume = () => {
     if (paused === undefined) return
-    print(`${paused.member.name} is RESUMED (SIGCONT), and writes what it has`)
-    paused.member.resume()
+    print(`${paused.worker.name} is RESUMED (SIGCONT), and writes its result`)
+    paused.worker.resume()
     paused.goOn()
   }
 
   signal.addEventListener('abort', () => paused?.goOn())
-  return async (member, step, job) => {
+  return async (worker, step, job) => {
     if (signal.aborted) return
-    if (job === KILLED_IN && step === 'halfway' && !killed) kill(member)
-    if (job === PAUSED_IN && step === 'writes' && paused === undefined) await pause(member)
-    if (job === PAUSED_IN && step === 'did' && member !== paused?.member) resume()
+    if (job === KILLED_IN && step === 'halfway' && !killed) kill(worker)
+    if (job === PAUSED_IN && step === 'writes' && paused === undefined) await pause(worker)
+    if (job === PAUSED_IN && step === 'did' && worker !== paused?.worker) resume()
   }
 }

@@ -1,10 +1,10 @@
-// The jobs' results in PostgreSQL, guarded by the fence. The lock says who should write; this table says who may.
+// Results of jobs in PostgreSQL. Each row has a fence, which rejects late writes.
 
 import { fencedUpdate } from '@stampede/locks'
 
 export type Query = <Row>(sql: string, params: readonly unknown[]) => Promise<Row[]>
 
-/** `done` counts accepted results: 1 is what everything here is for. */
+/** `done` counts accepted results. It must be 1. */
 export const SCHEMA = `
   create table jobs (
     id         integer primary key,
@@ -22,13 +22,13 @@ export interface Row {
 }
 
 export interface Jobs {
-  /** Reads a job and, in the same statement, makes its row refuse every older fence from now on. */
+  /** Reads a job. In the same statement its row begins to refuse all older fences. */
   begin(job: number, fence: bigint): Promise<'open' | 'done' | 'late'>
-  /** False: no row was changed, since a newer fence has been there. */
+  /** Returns false if the row has seen a newer fence. Then nothing is written. */
   finish(job: number, fence: bigint, worker: string): Promise<boolean>
 }
 
-/** `fenced: false` is for seeing what happens without. */
+/** `fenced: false` shows what happens without the fence. */
 export function createJobs(query: Query, { fenced }: { fenced: boolean }): Jobs {
   return {
     async begin(job, fence) {

@@ -1,6 +1,5 @@
-// The embedded run: the locks live in the coordinator's memory, and each worker process reaches
-// them by calls. Workers wait by polling here, since only their own process may queue in a memory
-// store.
+// Locks of the run without Redis: they live in the coordinator's memory, and workers reach them by
+// calls. Workers poll, because only waiters of the coordinator's own process can queue there.
 
 import { memoryStore } from '@stampede/core'
 import {
@@ -19,7 +18,7 @@ export type LockServices = {
   release(grant: Grant): Promise<'released' | 'lost'>
 }
 
-/** The coordinator's side. */
+/** Lock services of the coordinator. */
 export function createLockServices(clock: Clock = systemClock): LockServices {
   const { locks } = memoryStore()
   const ignore = () => {}
@@ -31,7 +30,7 @@ export function createLockServices(clock: Clock = systemClock): LockServices {
   }
 }
 
-/** The worker's side: what `createLocks({ store, wait: 'poll' })` needs of a store. */
+/** The store that a worker passes to `createLocks({ store, wait: 'poll' })`. */
 export function remoteLockStore(call: Caller<LockServices>): { readonly locks: LockStore } {
   return {
     locks: {

@@ -1,14 +1,15 @@
-// The worker demo: `npm run demo:worker`. Ends with code 0 only if every job was done exactly once, or if it was told to stop.
+// The worker demo: `npm run demo:worker`. Exits with 0 if every job was done exactly once, or after
+// a signal.
 
 import { PGlite } from '@electric-sql/pglite'
 import { run } from './coordinator.ts'
 import { SCHEMA } from './jobs.ts'
+import { isExactlyOnce, table } from './output.ts'
 import { checkRedis, readSettings, type Settings, StartError, withoutPassword } from './settings.ts'
-import { isExactlyOnce, table } from './story.ts'
 import { LONG_JOB } from './work.ts'
 
 const LEASE_MS = 1_000
-/** Longer than the story ever takes; after this something is wrong, and it ends. */
+/** The demo never takes this long. After this time it is stopped. */
 const LONGEST_MS = 60_000
 
 async function start(): Promise<Settings> {
@@ -20,9 +21,9 @@ async function start(): Promise<Settings> {
 function intro({ redisUrl, fenced }: Settings): string {
   const where = redisUrl === undefined ? "this process's memory" : withoutPassword(redisUrl)
   return `
-Four workers, eight jobs, each delivered to two of them. Locks in ${where}, lease ${LEASE_MS} ms;
-results in PostgreSQL in this process, ${fenced ? 'guarded by the fence' : 'WITHOUT the fence (FENCE=off)'}.
-Job ${LONG_JOB} takes longer than the lease, which is renewed meanwhile. One worker will be killed, and one paused.
+Four workers share eight jobs. Each job is delivered to two workers. Locks are in ${where}, with leases of ${LEASE_MS} ms.
+Results are in PostgreSQL in this process, ${fenced ? 'guarded by the fence' : 'WITHOUT the fence (FENCE=off)'}.
+Job ${LONG_JOB} takes longer than its lease, so the lease is renewed. One worker will be killed, and one will be paused.
 `
 }
 
@@ -33,10 +34,10 @@ try {
   await postgres.exec(SCHEMA)
   const abort = new AbortController()
   const tooLong = setTimeout(() => abort.abort(), LONGEST_MS)
-  let wasTold = false
+  let wasStopped = false
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      wasTold = true
+      wasStopped = true
       abort.abort()
     })
   }
@@ -54,7 +55,7 @@ try {
   })
   clearTimeout(tooLong)
   console.log(table(tally))
-  process.exitCode = wasTold || isExactlyOnce(tally) ? 0 : 1
+  process.exitCode = wasStopped || isExactlyOnce(tally) ? 0 : 1
   await postgres.close()
 } catch (error) {
   if (!(error instanceof StartError)) throw error

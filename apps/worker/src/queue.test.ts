@@ -8,7 +8,7 @@ async function take(queue: Queue, worker: string): Promise<Delivery> {
 }
 
 describe('the queue', () => {
-  it('delivers every job as often as it has copies, to whoever asks', async () => {
+  it('delivers every job as often as it has copies, to any worker', async () => {
     const queue = new Queue([1, 2], 2)
     const jobs = []
     for (const worker of ['a', 'b', 'c', 'd']) jobs.push((await take(queue, worker)).job)
@@ -19,7 +19,7 @@ describe('the queue', () => {
     ])
   })
 
-  it('is over only when every delivery was settled', async () => {
+  it('is over only when every delivery is settled', async () => {
     const queue = new Queue([1], 1)
     const delivery = await take(queue, 'a')
     let isOver = false
@@ -33,7 +33,7 @@ describe('the queue', () => {
     expect(await next).toBeUndefined()
   })
 
-  it('delivers again what a worker gave back', async () => {
+  it('delivers a job again that a worker gave back', async () => {
     const queue = new Queue([1], 1)
     queue.settle(await take(queue, 'a'), true)
     const again = await take(queue, 'b')
@@ -43,7 +43,7 @@ describe('the queue', () => {
     expect(queue.deliveries.get(1)).toBe(2)
   })
 
-  it('gives nothing more to a worker that leaves, and what it asked for to the next', async () => {
+  it('gives no delivery to a worker that leaves, and its next one to another worker', async () => {
     const queue = new Queue([1], 1)
     const first = await take(queue, 'a')
     const [leaving, staying] = [queue.take('b'), queue.take('c')]
@@ -53,7 +53,7 @@ describe('the queue', () => {
     expect((await staying)?.job).toBe(1)
   })
 
-  it('delivers again what a lost worker had, and takes no word from the dead', async () => {
+  it('delivers the job of a lost worker again, and ignores a late settle of that worker', async () => {
     const queue = new Queue([1, 2], 1)
     const first = await take(queue, 'a')
     const second = await take(queue, 'b')

@@ -1,5 +1,5 @@
-// A job queue that delivers at least once, as real ones do. Here it delivers every job twice, and
-// again when the worker that has it dies.
+// A job queue that delivers at least once, as real queues do. It delivers every job twice, and
+// again if its worker dies.
 
 export interface Delivery {
   readonly id: number
@@ -7,19 +7,22 @@ export interface Delivery {
 }
 
 export class Queue {
-  /** How often each job was delivered. */
+  /** Number of deliveries of each job. */
   readonly deliveries: Map<number, number> = new Map()
   readonly #ready: number[]
   readonly #out = new Map<number, { readonly worker: string; readonly job: number }>()
   readonly #idle: Array<{ worker: string; take(delivery: Delivery | undefined): void }> = []
   #lastId = 0
 
-  /** Each job is queued as often as `copies` says, its copies next to each other, so that they meet. */
+  /**
+   * Queues each job `copies` times. The copies follow each other, so that two workers get them at
+   * once.
+   */
   constructor(jobs: readonly number[], copies: number) {
     this.#ready = jobs.flatMap((job) => Array<number>(copies).fill(job))
   }
 
-  /** The next delivery; undefined when every delivery was settled and no more will come. */
+  /** Returns the next delivery. Undefined: all deliveries are settled, and no more will come. */
   take(worker: string): Promise<Delivery | undefined> {
     return new Promise((take) => {
       this.#idle.push({ worker, take })
@@ -27,20 +30,20 @@ export class Queue {
     })
   }
 
-  /** The delivery is finished with. `again`: it was not dealt with, and is to be delivered once more. */
+  /** Ends a delivery. With `again`, the job is delivered once more. */
   settle(delivery: Delivery, again = false): void {
     if (this.#out.delete(delivery.id) && again) this.#ready.push(delivery.job)
     this.#hand()
   }
 
-  /** A worker is gone: what it had is delivered again. Returns those jobs. */
+  /** Delivers the jobs of a lost worker again, and returns them. */
   lose(worker: string): number[] {
     const lost = [...this.#out].filter(([, out]) => out.worker === worker)
     for (const [id, { job }] of lost) this.settle({ id, job }, true)
     return lost.map(([, { job }]) => job)
   }
 
-  /** A worker takes no more, also not what it has asked for already. */
+  /** The worker takes no more deliveries, and its waiting `take` ends. */
   dismiss(worker: string): void {
     const leaving = this.#idle.filter((idle) => idle.worker === worker)
     for (const idle of leaving) {

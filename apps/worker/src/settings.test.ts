@@ -11,13 +11,13 @@ function refusal(env: Record<string, string>, platform: NodeJS.Platform = 'linux
 }
 
 describe('readSettings', () => {
-  it('runs embedded with the fence when nothing is set, and takes empty for unset', () => {
+  it('returns the defaults if no variable is set, or if all are empty', () => {
     const defaults = { redisUrl: undefined, fenced: true }
     expect(readSettings({}, 'linux')).toEqual(defaults)
     expect(readSettings({ REDIS_URL: ' ', FENCE: '' }, 'linux')).toEqual(defaults)
   })
 
-  it('reads what is set', () => {
+  it('reads both variables', () => {
     const env = { REDIS_URL: 'redis://cache:6380/2', FENCE: 'off' }
     expect(readSettings(env, 'linux')).toEqual({ redisUrl: env.REDIS_URL, fenced: false })
   })
@@ -34,13 +34,13 @@ describe('readSettings', () => {
     expect(refusal({ REDIS_URL: 'user:secret@cache:6379' })).not.toContain('secret')
   })
 
-  it('says at once that Windows cannot pause a process', () => {
+  it('refuses Windows, which cannot pause a process', () => {
     expect(refusal({}, 'win32')).toContain('WSL')
   })
 })
 
 describe('checkRedis', () => {
-  it('says in one line, without the password, that nothing answers', async () => {
+  it('reports in one line, without the password, that nothing listens', async () => {
     const error: unknown = await checkRedis('redis://user:secret@127.0.0.1:1/').catch((e) => e)
     expect(error).toBeInstanceOf(StartError)
     expect(String(error)).toMatch(/REDIS_URL=redis:\/\/127\.0\.0\.1:1: cannot use it \(.+\)/)

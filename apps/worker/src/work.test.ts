@@ -1,5 +1,5 @@
-// Workers as objects in one process: their calls to the coordinator, the locks and PostgreSQL are real, and a worker
-// stands still while the test does not let it go on.
+// Tests of workers as objects in one process. Calls, locks and PostgreSQL are real, and the test
+// can hold a worker at a step.
 
 import { PGlite } from '@electric-sql/pglite'
 import { ManualClock } from '@stampede/core/testing'
@@ -9,7 +9,7 @@ import { createCaller, serve } from './calls.ts'
 import { addJobs, createJobs, type Query, readJobs, SCHEMA } from './jobs.ts'
 import { createLockServices, type LockServices, remoteLockStore } from './lock-service.ts'
 import { portPair } from './testing/port-pair.ts'
-import { type Desk, type Step, work } from './work.ts'
+import { type Step, type WorkContext, work } from './work.ts'
 
 const LEASE_MS = 60
 
@@ -25,21 +25,21 @@ const query: Query = async <Row>(sql: string, params: readonly unknown[]) =>
 
 let lastJob = 0
 
-async function office({ fenced = true } = {}) {
+async function startCoordinator({ fenced = true } = {}) {
   const clock = new ManualClock()
   const services = createLockServices(clock)
-  const told: string[] = []
+  const steps: string[] = []
   const gates = new Map<string, Promise<void>>()
-  const still = new Set<string>()
+  const frozen = new Set<string>()
   const job = ++lastJob
   await addJobs(query, [job])
 
-  const hire = (name: string): Desk => {
+  const createContext = (name: string): WorkContext => {
     const [here, there] = portPair()
     serve<LockServices>(there, {
       ...services,
       async renew(grants, leaseMs) {
-        if (still.has(name)) throw new Error('nothing comes from there')
+        if (frozen.has(name)) throw new Error('no reply from the coordinator')
         return services.renew(grants, leaseMs)
       },
     })
@@ -49,13 +49,13 @@ async function office({ fenced = true } = {}) {
       leaseMs: LEASE_MS,
       locks: createLocks({ store, wait: 'poll', leaseMs: LEASE_MS, clock }),
       jobs: createJobs(query, { fenced }),
-      async tell(step: Step) {
-        told.push(`${name} ${step}`)
+      async report(step: Step) {
+        steps.push(`${name} ${step}`)
         await gates.get(`${name} ${step}`)
       },
     }
   }
-  const seen = (line: string) => expect.poll(() => told).toContain(line)
+  const seen = (line: string) => expect.poll(() => steps).toContain(line)
   const holdAt = (line: string): (() => void) => {
     let open = () => {}
     gates.set(
@@ -66,57 +66,60 @@ async function office({ fenced = true } = {}) {
     )
     return open
   }
-  /** From now on nothing is renewed, as if its process were stopped; time passes until its lease is over. */
-  const standStill = async (name: string) => {
-    still.add(name)
+  /**
+   * From now on renewals of this worker fail, as if its process were paused. Then its lease runs
+   * out.
+   */
+  const freeze = async (name: string) => {
+    frozen.add(name)
     await clock.advance(2 * LEASE_MS)
   }
   const row = async () => (await readJobs(query)).find(({ id }) => id === job)
   return {
     clock,
-    told,
-    hire,
+    steps,
+    createContext,
     seen,
     holdAt,
-    standStill,
+    freeze,
     row,
     delivery: (id: number) => ({ id, job }),
   }
 }
 
 describe('a worker', () => {
-  it('does a job, and the next to be given it finds it done', async () => {
-    const { hire, delivery, told, row } = await office()
-    expect(await work(delivery(1), hire('a'))).toBe(true)
-    expect(await work(delivery(2), hire('b'))).toBe(true)
-    expect(told).toEqual(['a begins', 'a halfway', 'a writes', 'a did', 'b skips'])
+  it('does a job, and the worker with the next delivery finds it done', async () => {
+    const { createContext, delivery, steps, row } = await startCoordinator()
+    expect(await work(delivery(1), createContext('a'))).toBe(true)
+    expect(await work(delivery(2), createContext('b'))).toBe(true)
+    expect(steps).toEqual(['a begins', 'a halfway', 'a writes', 'a did', 'b skips'])
     expect(await row()).toMatchObject({ done: 1, doneBy: 'a' })
   })
 
-  it('waits while another has the job, and does nothing after it', async () => {
-    const { clock, hire, delivery, told, seen, holdAt, row } = await office()
+  it('waits while another worker has the job, and does nothing afterwards', async () => {
+    const { clock, createContext, delivery, steps, seen, holdAt, row } = await startCoordinator()
     const goOn = holdAt('a halfway')
-    const first = work(delivery(1), hire('a'))
+    const first = work(delivery(1), createContext('a'))
     await seen('a halfway')
-    const second = work(delivery(2), hire('b'))
+    const second = work(delivery(2), createContext('b'))
     await seen('b waits')
     goOn()
     await first
     await clock.advance(200)
     await second
-    expect(told.filter((line) => line.startsWith('b'))).toEqual(['b waits', 'b skips'])
+    expect(steps.filter((line) => line.startsWith('b'))).toEqual(['b waits', 'b skips'])
     expect(await row()).toMatchObject({ done: 1, doneBy: 'a' })
   })
 
-  it('stops when it notices that its lease is over, and asks for another delivery', async () => {
-    const { hire, delivery, told, seen, holdAt, standStill, row } = await office()
+  it('stops if its lease is over, and asks for another delivery', async () => {
+    const { createContext, delivery, steps, seen, holdAt, freeze, row } = await startCoordinator()
     const goOn = holdAt('a halfway')
-    const first = work(delivery(1), hire('a'))
+    const first = work(delivery(1), createContext('a'))
     await seen('a halfway')
-    await standStill('a')
+    await freeze('a')
     goOn()
     expect(await first).toBe(false)
-    expect(told.at(-1)).toBe('a stops')
+    expect(steps.at(-1)).toBe('a stops')
     expect(await row()).toMatchObject({ done: 0 })
   })
 })
@@ -126,31 +129,35 @@ describe.each([
   { fenced: false, last: 'a did', done: 2, doneBy: 'a' },
 ])('a late writer, with fenced: $fenced', ({ fenced, last, done, doneBy }) => {
   it(`ends with "${last}", and the job has ${done} result(s)`, async () => {
-    const { hire, delivery, told, seen, holdAt, standStill, row } = await office({ fenced })
+    const { createContext, delivery, steps, seen, holdAt, freeze, row } = await startCoordinator({
+      fenced,
+    })
     const goOn = holdAt('a writes')
-    const late = work(delivery(1), hire('a'))
+    const late = work(delivery(1), createContext('a'))
     await seen('a writes')
-    await standStill('a')
-    expect(await work(delivery(2), hire('b'))).toBe(true)
+    await freeze('a')
+    expect(await work(delivery(2), createContext('b'))).toBe(true)
     goOn()
     await late
-    expect(told).toContain('b did')
-    expect(told.at(-1)).toBe(last)
+    expect(steps).toContain('b did')
+    expect(steps.at(-1)).toBe(last)
     expect(await row()).toMatchObject({ done, doneBy })
   })
 
-  it('is stopped, or not, even before the newer holder has written', async () => {
-    const { hire, delivery, told, seen, holdAt, standStill, row } = await office({ fenced })
+  it('is refused only with the fence, also before the newer holder has written', async () => {
+    const { createContext, delivery, steps, seen, holdAt, freeze, row } = await startCoordinator({
+      fenced,
+    })
     const goOn = holdAt('a writes')
-    const late = work(delivery(1), hire('a'))
+    const late = work(delivery(1), createContext('a'))
     await seen('a writes')
-    await standStill('a')
+    await freeze('a')
     const goOnB = holdAt('b begins')
-    const newer = work(delivery(2), hire('b'))
+    const newer = work(delivery(2), createContext('b'))
     await seen('b begins')
     goOn()
     await late
-    expect(told.at(-1)).toBe(last)
+    expect(steps.at(-1)).toBe(last)
     goOnB()
     await newer
     expect(await row()).toMatchObject({ done, doneBy: 'b' })

@@ -1,4 +1,4 @@
-// One worker as a process of its own: takes deliveries until there are no more. Started by crew.ts.
+// One worker as a process: takes deliveries until there are no more. Started by start-worker.ts.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLocks } from '@stampede/locks'
@@ -16,7 +16,7 @@ const port: Port = {
   send: (message) => void process.send?.(message),
   onMessage: (listener) => void process.on('message', listener),
 }
-// Without its coordinator a worker has nothing to do, and nobody to tell.
+// Without its coordinator a worker has no work, so it ends.
 process.on('disconnect', () => process.exit())
 
 const call = createCaller<CoordinatorServices>(port)
@@ -27,15 +27,15 @@ const locks =
     ? createLocks({ store: remoteLockStore(call), leaseMs, wait: 'poll' })
     : createLocks({ store: redisStore(redis, { prefix: LOCK_PREFIX }), leaseMs })
 
-const desk = {
+const context = {
   name,
   locks,
   jobs: createJobs((sql, params) => call('query', sql, params) as Promise<never[]>, {
     fenced: FENCE !== 'off',
   }),
   leaseMs,
-  tell: (step: Parameters<CoordinatorServices['tell']>[1], job: number, fence: bigint) =>
-    call('tell', name, step, job, fence),
+  report: (step: Parameters<CoordinatorServices['report']>[1], job: number, fence: bigint) =>
+    call('report', name, step, job, fence),
 }
 
 let stopping = false
@@ -51,9 +51,9 @@ while (!stopping) {
   const delivery = await call('take', name)
   if (delivery === undefined) break
   try {
-    await call('settle', delivery, !(await work(delivery, desk)))
+    await call('settle', delivery, !(await work(delivery, context)))
   } catch (error) {
-    // No lock could be had: somebody else may have more luck, or this worker after a while.
+    // The lock was not available. Another worker may get it, or this one later.
     await call('trouble', name, delivery.job, error instanceof Error ? error.message : `${error}`)
     await sleep(leaseMs / 4)
     await call('settle', delivery, true)

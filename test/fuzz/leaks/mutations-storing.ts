@@ -1,4 +1,4 @@
-// What may be stored, and given to those who wait.
+// Mutations of storing responses, and of sharing them with waiters.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
@@ -22,40 +22,45 @@ export const STORING: readonly Mutation[] = [
     ],
   },
   drop(
-    'a cookie set in front of the cache, while the head is written, is not seen (node-http)',
+    'a cookie that a layer in front sets while the head is written is missed (node-http)',
     SOURCE.layer,
     '|| !shared',
     '|| (!shared && false)',
   ),
   drop(
-    'a cookie set in front of the cache, after it, is not seen (koa)',
+    'a cookie that a layer in front sets after the cache is missed (koa)',
     SOURCE.koaRun,
     "how === 'sent' && setsCookie(res)",
     "how === 'sent' && setsCookie(res) && false",
   ),
   drop(
-    'headers in the arguments of writeHead are not read',
+    'headers in the arguments of writeHead are ignored',
     'node-http/src/response/write-head.ts',
     'for (const [name, values] of given) fields.set(name, values)',
     'void given',
   ),
-  drop('private is not heeded', SOURCE.storable, "if (cc.private) return 'private'"),
-  drop('no-store is not heeded', SOURCE.storable, "if (cc.noStore) return 'no-store'"),
-  drop('no-cache is not heeded', SOURCE.storable, "if (cc.noCache) return 'no-cache'"),
+  drop('private is ignored', SOURCE.storable, "if (cc.private) return 'private'"),
+  drop('no-store is ignored', SOURCE.storable, "if (cc.noStore) return 'no-store'"),
+  drop('no-cache is ignored', SOURCE.storable, "if (cc.noCache) return 'no-cache'"),
   drop(
-    'Pragma: no-cache is not heeded',
+    'Pragma: no-cache is ignored',
     SOURCE.storable,
     "if (parseCacheControl(pragma).noCache) return 'no-cache'",
   ),
-  drop('directives have to be in lower case', SOURCE.control, 'name.toLowerCase()', 'name'),
   drop(
-    'directives with a value, as private="", are not flags',
+    'directives are recognised in lower case only',
+    SOURCE.control,
+    'name.toLowerCase()',
+    'name',
+  ),
+  drop(
+    'directives with a value, such as private="", are ignored',
     SOURCE.control,
     'if (flag !== undefined) read',
     'if (flag !== undefined && value === undefined) read',
   ),
   drop(
-    'only the first line of Cache-Control is read',
+    'only the first line of Cache-Control is parsed',
     SOURCE.control,
     'of values) {',
     'of values.slice(0, 1)) {',
@@ -73,19 +78,19 @@ export const STORING: readonly Mutation[] = [
     'void NEVER_STORED',
   ),
   drop(
-    'what says nothing of its freshness is stored',
+    'a response without freshness is stored',
     SOURCE.storable,
     'lifetimeMs(head.status, explicit, ageMs, config)',
     'lifetimeMs(head.status, explicit, ageMs, config) ?? 5_000',
   ),
   drop(
-    'fields set in front of the cache are stored',
+    'fields of layers in front of the cache are stored',
     'node-http/src/response/header-fields.ts',
     'return before.length === now.length && before.every((value, i) => value === now[i])',
     'return before.length === now.length && before.length === 0',
   ),
   {
-    name: 'those who waited for an answer get it, also if it is not for them',
+    name: 'waiters get a response that is not shareable',
     edits: [
       {
         file: SOURCE.run,
@@ -104,13 +109,13 @@ export const STORING: readonly Mutation[] = [
     ],
   },
   drop(
-    'a leader that leaves makes those who wait fail',
+    'a leader whose client leaves fails its waiters',
     SOURCE.handle,
     'isGone() && mayComeFromDeparture(result)',
     'false && mayComeFromDeparture(result)',
   ),
   drop(
-    'of a body that is cut for the leader nothing is stored',
+    'a body that is cut for the leader is not stored',
     SOURCE.layer,
     '!this.#collect(args, whole)',
     "!(this.#head.cut === undefined ? this.#collect(args, whole) : this.#collect(['']))",
@@ -122,20 +127,20 @@ export const STORING: readonly Mutation[] = [
     'stored: instead, args: headInstead(res, instead, outer),',
   ),
   drop(
-    'what is said to this cache alone is not heeded',
+    'Stampede-Cache-Control is ignored',
     'core/src/http/targeted-fields.ts',
     'of targets) {',
     'of targets.slice(targets.length)) {',
   ),
   drop(
-    'tags reach clients',
+    'tag fields reach clients',
     'core/src/ports/exchange.ts',
     "[OWN_FIELD, 'surrogate-key', 'cache-tag']",
     '[OWN_FIELD]',
   ),
   drop('fields of one request are stored', SOURCE.headers, "  'x-request-id',\n"),
   {
-    name: 'a cookie set in front of the cache is not seen by those who are shown an answer as it comes (koa)',
+    name: 'a cookie of a layer in front is missed for followers of a stream (koa)',
     edits: [{ file: 'koa/src/koa-capture.ts', from: '&& !setsCookie(ctx.res)', to: '' }],
     framework: 'koa3',
   },

@@ -1,4 +1,4 @@
-// docs/scale.md: its tables.
+// The tables of docs/scale.md.
 
 import type { Checked } from './cross-check.ts'
 import type { BusyBurst, Cost, Costs } from './large-fleet.ts'
@@ -16,7 +16,7 @@ function grouped(number: number, digits = 0): string {
   return number.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))/g, ' ')
 }
 
-/** `perProcess`: requests a second. */
+/** `perProcess`: requests per second. */
 const SHAPES: ReadonlyArray<Pick<Load, 'ttlS' | 'entries'> & { readonly perProcess: number }> = [
   { perProcess: 1, ttlS: 60, entries: 10_000 },
   { perProcess: 10, ttlS: 60, entries: 10_000 },
@@ -29,14 +29,14 @@ const SHAPES: ReadonlyArray<Pick<Load, 'ttlS' | 'entries'> & { readonly perProce
 
 export function modelTable(processes: number): string {
   const head = [
-    'requests/s a process',
+    'requests/s per process',
     'ttl, s',
-    'room in memory',
+    'entries in L1',
     'origin calls/s',
     'lookups/s',
     'wake-ups/s',
-    'from memory',
-    'held',
+    'hits in L1',
+    'copies in L1',
   ]
   const rows = SHAPES.map(({ perProcess, ...shape }): Row => {
     const requestsPerSecond = processes * perProcess
@@ -57,7 +57,7 @@ export function checkTable({ load, expected, seen }: Checked): string {
     const [model, real] = [expected[name], seen[name]]
     return [name, model.toFixed(1), real.toFixed(1), `${(100 * (real / model - 1)).toFixed(1)} %`]
   })
-  const intro = `${processes} processes, ${keys} keys, ${requestsPerSecond} requests/s in all, ${ttlS} s, ${entries} entries in memory.`
+  const intro = `${processes} processes, ${keys} keys, ${requestsPerSecond} requests/s in total, a ttl of ${ttlS} s, ${entries} entries in L1.`
   return `${intro}\n\n${table(['per second', 'model', 'real code', 'difference'], rows)}`
 }
 
@@ -67,14 +67,16 @@ export function measuredTable(all: readonly Measured[]): string {
   return table(
     ['processes', ...all.map(({ processes }) => grouped(processes))],
     [
-      row('lookup beside all who wait, ms', (each) => ms(each.lookupMicros)),
-      row('commit that wakes all, ms', (each) => ms(each.commitMicros)),
-      row('purge of a key that all wait for, ms', (each) => ms(each.purgeOfRecordMicros)),
-      row('purge announced to all, ms', (each) => ms(each.announceMicros)),
-      row('lock handed over, all queued, ms', (each) => ms(each.handOverMicros)),
-      row('record that all wait in, KB', (each) => (each.recordBytes / 1_024).toFixed(1)),
-      row('a subscriber, KB', (each) => (each.subscriberBytes / 1_024).toFixed(1)),
-      row('all connect and subscribe, ms', (each) => each.connectMs.toFixed(0)),
+      row('lookup while all processes wait, ms', (each) => ms(each.lookupMicros)),
+      row('commit that wakes all processes, ms', (each) => ms(each.commitMicros)),
+      row('purge of a key that all processes wait for, ms', (each) => ms(each.purgeOfRecordMicros)),
+      row('notification of a purge to all processes, ms', (each) => ms(each.announceMicros)),
+      row('hand-over of a lock with all processes queued, ms', (each) => ms(each.handOverMicros)),
+      row('record with all processes as waiters, KB', (each) =>
+        (each.recordBytes / 1_024).toFixed(1),
+      ),
+      row('memory of a subscriber, KB', (each) => (each.subscriberBytes / 1_024).toFixed(1)),
+      row('time for all to connect and subscribe, ms', (each) => each.connectMs.toFixed(0)),
     ],
   )
 }
@@ -98,19 +100,19 @@ export function fleetTable(all: ReadonlyArray<readonly [number, Costs]>): string
       row('cold burst: origin calls', ({ burst }) => `${burst.asked.origins}`),
       row('cold burst: commands', ({ burst }) => named(burst)),
       row('cold burst: wake-ups', ({ burst }) => grouped(burst.messages)),
-      row('cold burst: last answer after, ms', ({ burst }) => burst.asked.lastMs.toFixed(0)),
+      row('cold burst: last response after, ms', ({ burst }) => burst.asked.lastMs.toFixed(0)),
       row('cold burst: failed', ({ burst }) => `${burst.asked.failed}`),
       row('purge by key: messages', ({ purge }) => grouped(purge.messages)),
       row('purge by key: commands', ({ purge }) => named(purge)),
       row('restart: commands in 10 s', ({ restart }) => named(restart)),
-      row('restart: most in 100 ms', ({ restart }) => grouped(restart.peak)),
-      row('heap of a process, KB', ({ heapKb }) => heapKb.toFixed(0)),
+      row('restart: most commands in 100 ms', ({ restart }) => grouped(restart.peak)),
+      row('heap per process, KB', ({ heapKb }) => heapKb.toFixed(0)),
     ],
   )
 }
 
 export function busyTable(bursts: readonly BusyBurst[]): string {
-  const head = ['processes', 'origin calls', 'lookups', 'last answer, ms', 'failed']
+  const head = ['processes', 'origin calls', 'lookups', 'last response, ms', 'failed']
   const rows = bursts.map(({ processes, asked, cost }): Row => {
     const counts = [
       asked.origins,

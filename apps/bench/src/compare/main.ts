@@ -2,7 +2,7 @@
 // --only PARTS --rows IDS --out FOLDER]`.
 import { loadavg } from 'node:os'
 import { DOCS } from '../publish.ts'
-import { surroundings } from '../surroundings.ts'
+import { runInfo } from '../run-info.ts'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 import { memoryPeers } from './data/memory-peers.ts'
 import { redisPeers } from './data/redis-peers.ts'
@@ -19,12 +19,12 @@ import { pageOf } from './page/page.ts'
 import type { Growth, Results } from './page/results.ts'
 import { writePage } from './page/write-page.ts'
 
-// Ends what was started, which listens to `exit`.
+// Child processes end when this process emits `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
 const args = process.argv.slice(2)
 const { parts, isQuick, rows, folder } = optionsOf(args)
-const asked = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
+const chosen = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
   rows.length === 0 ? all : all.filter(({ id }) => rows.includes(id))
 
 const PLANS = isQuick
@@ -43,12 +43,12 @@ const PLANS = isQuick
 
 const since = performance.now()
 const [, loadBefore = 0] = loadavg()
-// At the beginning: somebody may commit while it runs.
-const around = surroundings()
+// The commit is read first, because somebody may commit during the run.
+const info = runInfo()
 const results = await run()
 const isWhole = parts.length === PARTS.length && rows.length === 0 && !isQuick
 if (folder !== undefined) writePage(folder, results)
-// A part of it is for looking at, not for publishing.
+// A part of a run is printed and not published.
 else if (isWhole) writePage(DOCS, results)
 else console.log(pageOf(results))
 
@@ -71,23 +71,23 @@ async function run(): Promise<Results> {
   if (parts.includes('data')) seen.calls = await memoryHits()
   if (parts.includes('l2')) Object.assign(seen, await redisTier())
   if (parts.includes('open')) {
-    const plan = { peers: asked(openPeers), scenarios, processes: 4, rounds: PLANS.openRounds }
+    const plan = { peers: chosen(openPeers), scenarios, processes: 4, rounds: PLANS.openRounds }
     seen.open = await runOpen(plan)
   }
   if (parts.includes('growth')) seen.growth = await growth()
   const command = ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' ')
-  return { ...around, ...seen, command, loadBefore, seconds: (performance.now() - since) / 1_000 }
+  return { ...info, ...seen, command, loadBefore, seconds: (performance.now() - since) / 1_000 }
 }
 
 function memoryHits(): Promise<CallRow[]> {
   const plan = { tier: 'memory', callers: 1, isEachNew: false, ...PLANS.calls } as const
-  return runCalls({ ...plan, peers: asked(memoryPeers) }, '')
+  return runCalls({ ...plan, peers: chosen(memoryPeers) }, '')
 }
 
 async function redisTier(): Promise<Partial<Results>> {
   await using redis = await startRedis()
   const url = urlOf(redis.port)
-  const plan = { tier: 'redis', peers: asked(redisPeers), callers: 50, ...PLANS.calls } as const
+  const plan = { tier: 'redis', peers: chosen(redisPeers), callers: 50, ...PLANS.calls } as const
   return {
     redisVersion: redis.version,
     redisHits: await runCalls({ ...plan, isEachNew: false }, url),
@@ -97,7 +97,7 @@ async function redisTier(): Promise<Partial<Results>> {
 
 async function growth(): Promise<Growth> {
   const { sizes } = PLANS
-  const compared = asked(openPeers).map(({ id }) => id)
+  const compared = chosen(openPeers).map(({ id }) => id)
   const peers = ['stampede', 'bentocache'].filter((id) => compared.includes(id))
   return {
     keys: await runKeys(sizes),

@@ -1,4 +1,4 @@
-// The adversarial list: every case, in the order of the table.
+// All cases of the comparison, in the order of the table.
 import type { Case } from './cases/case.ts'
 import { crashes } from './cases/crashes.ts'
 import { duplicates } from './cases/duplicates.ts'

@@ -1,7 +1,7 @@
 // Runs the list against every peer and writes docs/idempotency-compared.md.
 // `npm run bench:idempotency -- peer… case… --out FOLDER` runs a part of it, or writes elsewhere.
-import { DOCS, publish, readAsked } from '../publish.ts'
-import { surroundings } from '../surroundings.ts'
+import { DOCS, publish, readArguments } from '../publish.ts'
+import { runInfo } from '../run-info.ts'
 import { cases } from './cases.ts'
 import { absent, peers } from './peers.ts'
 import { startRedis } from './redis-process.ts'
@@ -9,15 +9,15 @@ import { type Column, rawOf, report } from './report.ts'
 import { runCase } from './run-case.ts'
 import type { Verdict } from './verdict.ts'
 
-// Ends what was started, which listens to `exit`.
+// Child processes end when this process emits `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
-const { folder, ids: asked } = readAsked(process.argv.slice(2))
+const { folder, ids } = readArguments(process.argv.slice(2))
 const chosen = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
-  all.some(({ id }) => asked.has(id)) ? all.filter(({ id }) => asked.has(id)) : all
+  all.some(({ id }) => ids.has(id)) ? all.filter(({ id }) => ids.has(id)) : all
 
-// At the beginning: somebody may commit while it runs.
-const here = surroundings()
+// The commit is read first, because somebody may commit during the run.
+const start = runInfo()
 const columns: Column[] = []
 for (const peer of chosen(peers)) {
   const verdicts: Verdict[] = []
@@ -29,12 +29,12 @@ for (const peer of chosen(peers)) {
   columns.push({ peer, verdicts })
 }
 
-// A part of the table is for looking at, not for publishing.
-const target = folder ?? (asked.size === 0 ? DOCS : undefined)
+// A part of the table is printed and not published.
+const target = folder ?? (ids.size === 0 ? DOCS : undefined)
 if (target !== undefined) {
   const redis = await startRedis()
-  const around = { ...here, redis: redis.version, absent }
+  const info = { ...start, redis: redis.version, absent }
   await redis[Symbol.asyncDispose]()
   const ran = chosen(cases)
-  publish(target, 'idempotency-compared', report(ran, columns, around), rawOf(ran, columns, around))
+  publish(target, 'idempotency-compared', report(ran, columns, info), rawOf(ran, columns, info))
 }

@@ -1,4 +1,4 @@
-// What the handlers answer, whatever they are written for: one path a way of answering.
+// Responses of the order routes, the same for every framework: one path per way to respond.
 import { fileURLToPath } from 'node:url'
 
 export const WAYS = [
@@ -25,21 +25,21 @@ export const locationOf = (id: string): string => `/orders/${id}`
 
 export const order = (id: string): object => ({ id, note: 'naïve ✓', price: 9.5, lines: [] })
 
-/** Every byte there is, so that no text encoding can carry it. */
+/** All byte values, so that no text encoding can carry them. */
 export const BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
 
-/** A character is cut in two by the chunks. */
+/** Chunks that cut a character in two. */
 export function chunksOf(id: string): Buffer[] {
   const bytes = Buffer.from(`order ${id}: ✓ done\n`)
   const cut = bytes.indexOf(0xe2) + 1
   return [bytes.subarray(0, cut), bytes.subarray(cut)]
 }
 
-/** Any file that is there will do. */
+/** Any existing file works. */
 export const FILE: string = fileURLToPath(import.meta.url)
 
-/** More than any sensible limit for what is kept of a response. */
+/** Longer than any sensible limit for stored responses. */
 export const LARGE: string = 'x'.repeat(3 * 1024 * 1024)
 
-/** The first attempt fails; a retry would succeed, if it were let through. */
+/** The body of the first attempt. A retry succeeds if it runs. */
 export const FAILURE = { error: 'try again' }

@@ -1,9 +1,9 @@
-// One server process of a peer, as the test sees it: started, killed, frozen, and its runs.
+// One server process of a library, as a test uses it: started, killed, frozen, with its runs.
 import { type ChildProcess, fork } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Peer } from './peer.ts'
-import type { Go, Told } from './runs.ts'
+import type { Go, ServerMessage } from './runs.ts'
 
 const SERVE = fileURLToPath(new URL('./serve.js', import.meta.url))
 const START_MS = 20_000
@@ -15,19 +15,19 @@ export interface RunSeen {
 
 export interface PeerProcess {
   readonly port: number
-  /** Whether it is still there, unless the test killed it. */
+  /** True if the process has ended and the test did not kill it. */
   readonly crashed: boolean
-  /** The last lines it wrote about errors. */
-  readonly lastWords: () => string
-  /** Lets runs of this scene pass the gate. */
+  /** The last lines that the process wrote about errors. */
+  readonly lastErrors: () => string
+  /** Lets the runs of this scene go on that wait at the gate. */
   readonly go: (scene: string) => void
   readonly freeze: () => void
   readonly thaw: () => void
-  /** SIGKILL, as a crash or the kernel would. */
+  /** Sends SIGKILL, like a crash or the kernel. */
   readonly kill: () => Promise<void>
 }
 
-/** Whoever runs in whichever process; emits `run` with a `RunSeen`. */
+/** All runs in all processes of a case. Emits `run` with a `RunSeen`. */
 export class RunLog extends EventEmitter {
   readonly seen: RunSeen[] = []
 
@@ -47,17 +47,17 @@ export class RunLog extends EventEmitter {
 
 export async function startPeer(peer: Peer, redisUrl: string, log: RunLog): Promise<PeerProcess> {
   const child = fork(SERVE, [peer.id, redisUrl], { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
-  let words = ''
+  let errors = ''
   let killed = false
   child.stderr?.on('data', (chunk) => {
-    words = (words + chunk).slice(-4_000)
+    errors = (errors + chunk).slice(-4_000)
   })
-  child.on('message', (told: Told) => {
-    if (told.type !== 'run') return
-    log.seen.push(told)
-    log.emit('run', told)
+  child.on('message', (message: ServerMessage) => {
+    if (message.type !== 'run') return
+    log.seen.push(message)
+    log.emit('run', message)
   })
-  // Also one that is frozen, which would not notice that the test is gone.
+  // SIGKILL also ends a frozen process, which cannot notice that the test has ended.
   const atExit = () => child.kill('SIGKILL')
   process.once('exit', atExit)
   child.once('exit', () => process.off('exit', atExit))
@@ -67,13 +67,13 @@ export async function startPeer(peer: Peer, redisUrl: string, log: RunLog): Prom
     child.kill('SIGKILL')
     await once(child, 'exit')
   }
-  const port = await listening(child, () => words)
+  const port = await listening(child, () => errors)
   return {
     port,
     get crashed() {
       return !killed && gone(child)
     },
-    lastWords: () => words,
+    lastErrors: () => errors,
     go: (scene) => child.send({ type: 'go', scene } satisfies Go),
     freeze: () => child.kill('SIGSTOP'),
     thaw: () => child.kill('SIGCONT'),
@@ -83,20 +83,20 @@ export async function startPeer(peer: Peer, redisUrl: string, log: RunLog): Prom
 
 const gone = (child: ChildProcess): boolean => child.exitCode !== null || child.signalCode !== null
 
-function listening(child: ChildProcess, words: () => string): Promise<number> {
+function listening(child: ChildProcess, errors: () => string): Promise<number> {
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => {
       child.kill('SIGKILL')
-      reject(new Error(`the server did not start in ${START_MS} ms: ${words()}`))
+      reject(new Error(`the server did not start in ${START_MS} ms: ${errors()}`))
     }, START_MS)
     child.once('exit', () => {
       clearTimeout(late)
-      reject(new Error(`the server ended at its start: ${words()}`))
+      reject(new Error(`the server ended at its start: ${errors()}`))
     })
-    child.on('message', (told: Told) => {
-      if (told.type !== 'listening') return
+    child.on('message', (message: ServerMessage) => {
+      if (message.type !== 'listening') return
       clearTimeout(late)
-      resolve(told.port)
+      resolve(message.port)
     })
   })
 }

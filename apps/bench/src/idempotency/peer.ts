@@ -1,4 +1,5 @@
-// What is known of a peer before it runs: its name, what it is made of, how it was set up, and what it does not claim.
+// Description of a library before it runs: name, packages, set-up, and cases that it does not
+// support.
 
 export interface Peer {
   readonly id: string
@@ -7,13 +8,13 @@ export interface Peer {
   /** npm packages whose versions the table gives, the peer's own first. */
   readonly packages: readonly string[]
   readonly framework: string
-  /** How its documentation says to set it up, and which options of that were used. */
+  /** The set-up that its documentation describes, with the options that were used. */
   readonly setUp: string
-  /** How long a silent holder is trusted, if there is such an option. */
+  /** How long the library trusts a holder that does not renew, if it has such an option. */
   readonly leaseMs?: number
-  /** What it leaves to its caller by design: not asked, not counted. Case id to reason. */
+  /** Cases that it leaves to its caller, by case id, with the reason. They are not tested. */
   readonly notSupported?: Readonly<Record<string, string>>
-  /** Run in a process of its own. */
+  /** Called in a process of its own. */
   readonly load: () => Promise<PeerServer>
 }
 

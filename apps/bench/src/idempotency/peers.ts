@@ -1,9 +1,9 @@
-// Who is compared, in the order of the columns, and how each was set up.
+// The compared libraries in the order of the columns, with their set-up.
 import type { Peer } from './peer.ts'
 
-const VALUE_ONLY = 'it guards a function and stores its value: the caller writes the response'
+const VALUE_ONLY = 'it guards a function and stores its value; the caller writes the response'
 const NO_STATUS = 'it sees a value or an error, not a status'
-const NO_HEADER = 'it is given the key by its caller, not by a header'
+const NO_HEADER = 'its caller passes the key, not a header'
 
 const ofValues = {
   stream: VALUE_ONLY,
@@ -16,9 +16,9 @@ const ofValues = {
 const ofFunctions = { ...ofValues, quoted: NO_HEADER, 'two-lines': NO_HEADER, malformed: NO_HEADER }
 
 const POWERTOOLS =
-  '`makeIdempotent` around a function that returns an API Gateway result, called by an Express handler; ' +
-  '`CachePersistenceLayer` on Redis; `eventKeyJmesPath` of user and key; `keyPrefix` a route; ' +
-  '`throwOnNoIdempotencyKey`; a context with 1.5 s left, which is what its records in progress are trusted for'
+  '`makeIdempotent` around a function that returns an API Gateway result, called by an Express handler. ' +
+  '`CachePersistenceLayer` on Redis; `eventKeyJmesPath` of user and key; one `keyPrefix` per route; ' +
+  '`throwOnNoIdempotencyKey`. Its context has 1.5 s left, which is how long a record in progress is trusted.'
 
 export const peers: readonly Peer[] = [
   {
@@ -27,7 +27,7 @@ export const peers: readonly Peer[] = [
     packages: ['@stampede/express', '@stampede/core', '@stampede/redis', 'express', 'ioredis'],
     framework: 'Express',
     setUp:
-      '`express.json({ verify: rememberRawBody })` before it; `scope` is the user; `leaseMs: 1_500`; everything else by default',
+      '`express.json({ verify: rememberRawBody })` before it; `scope` is the user; `leaseMs: 1_500`; defaults for the rest.',
     leaseMs: 1_500,
     load: () => import('./peers/stampede.ts'),
   },
@@ -37,8 +37,8 @@ export const peers: readonly Peer[] = [
     packages: ['express-idempotency', 'express-idempotency-redis-adapter', 'express', 'redis4'],
     framework: 'Express',
     setUp:
-      '`dataAdapter`: its Redis adapter with a client of ours that has an error listener; handlers ask `isHit` and call ' +
-      '`reportError` when they throw; no option for users or leases',
+      '`dataAdapter` is its Redis adapter, with a client that has an error listener. Handlers call `isHit`, and `reportError` when ' +
+      'they throw. It has no option for users or leases.',
     load: () => import('./peers/express-idempotency.ts'),
   },
   {
@@ -52,8 +52,8 @@ export const peers: readonly Peer[] = [
     ],
     framework: 'Nest on Express',
     setUp:
-      '`forRootAsync` with the Redis adapter, `@Idempotent()` on every handler; handlers return what is sent (`StreamableFile`, ' +
-      '`@Redirect`, `@HttpCode`); no option for users or leases',
+      '`forRootAsync` with the Redis adapter, and `@Idempotent()` on every handler. Handlers return the response ' +
+      '(`StreamableFile`, `@Redirect`, `@HttpCode`). It has no option for users or leases.',
     load: () => import('./peers/node-idempotency-nest.ts'),
   },
   {
@@ -65,11 +65,11 @@ export const peers: readonly Peer[] = [
       '@node-idempotency/shared',
       'express',
     ],
-    framework: 'called in Express',
+    framework: 'Express; the handler calls the library',
     setUp:
-      '`onRequest` before the work; `onResponse` after it, awaited before the answer leaves as in its own Nest interceptor, an error ' +
-      'stored as `error`; `cacheKeyPrefix` of the request is the ' +
-      'user; statuses of its errors by its own table; no option for leases',
+      '`onRequest` before the work and `onResponse` after it, awaited before the response is sent, as its own Nest interceptor ' +
+      'does. An error is stored as `error`. `cacheKeyPrefix` of the request is the user. Its own table maps its errors to ' +
+      'statuses. It has no option for leases.',
     notSupported: ofValues,
     load: () => import('./peers/node-idempotency-core.ts'),
   },
@@ -77,7 +77,7 @@ export const peers: readonly Peer[] = [
     id: 'powertools',
     name: 'powertools',
     packages: ['@aws-lambda-powertools/idempotency', '@redis/client', 'express'],
-    framework: 'called in Express',
+    framework: 'Express; the handler calls the library',
     setUp: POWERTOOLS,
     leaseMs: 1_500,
     notSupported: ofFunctions,
@@ -87,8 +87,8 @@ export const peers: readonly Peer[] = [
     id: 'powertools-validated',
     name: 'powertools, payload validation',
     packages: ['@aws-lambda-powertools/idempotency', '@redis/client', 'express'],
-    framework: 'called in Express',
-    setUp: "the same, and `payloadValidationJmesPath: 'body'`",
+    framework: 'Express; the handler calls the library',
+    setUp: "As in the column before, with `payloadValidationJmesPath: 'body'`.",
     leaseMs: 1_500,
     notSupported: ofFunctions,
     load: () => import('./peers/powertools-validated.ts'),
@@ -98,14 +98,14 @@ export const peers: readonly Peer[] = [
     name: 'no guard (the floor)',
     packages: ['express'],
     framework: 'Express',
-    setUp: 'nothing: it shows which rows a plain handler passes',
+    setUp: 'None. It shows which rows a plain handler passes.',
     load: () => import('./peers/unguarded.ts'),
   },
 ]
 
-/** Asked for with `npm view` on the day named, and not found in the registry that this project installs from. */
+/** Packages that `npm view` did not find in the registry of this project on that day. */
 export const absent = {
-  asked: '2026-11-21',
+  date: '2026-11-21',
   names: [
     '@idempot/express-middleware',
     'hono-idempotency',

@@ -1,4 +1,4 @@
-// A Redis of our own for one case: killed without warning, and started again with what it had acknowledged.
+// A Redis for one case. It can be killed without warning, and started again with its data.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -12,7 +12,7 @@ export interface RedisProcess extends AsyncDisposable {
   readonly version: string
   readonly kill: () => Promise<void>
   readonly restart: () => Promise<void>
-  /** The longest time that any of its keys will still live, in ms; 0 without keys. */
+  /** The longest TTL of its keys in ms. 0 without keys. */
   readonly longestTtlMs: () => Promise<number>
 }
 
@@ -21,7 +21,7 @@ export async function startRedis(): Promise<RedisProcess> {
   const url = `redis://127.0.0.1:${port}`
   const dir = await mkdtemp(join(tmpdir(), 'stampede-idempotency-'))
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '']
-  // Acknowledged is kept: a peer that loses its claim in a crash of Redis would be blamed for Redis.
+  // Acknowledged writes must survive the crash. Otherwise a library would fail because of Redis.
   args.push('--appendonly', 'yes', '--appendfsync', 'always')
   const launch = () => spawn('redis-server', args, { stdio: 'ignore' })
   let child = launch()

@@ -1,6 +1,7 @@
-// The table as Markdown: everything in it comes from a run.
+// Renders docs/idempotency-compared.md from the verdicts of a run.
+import { listItem } from '../compare/lib/markdown.ts'
 import { rawResultsOf } from '../publish.ts'
-import type { Surroundings } from '../surroundings.ts'
+import type { RunInfo } from '../run-info.ts'
 import type { Case } from './cases/case.ts'
 import type { Peer } from './peer.ts'
 import type { Verdict } from './verdict.ts'
@@ -8,16 +9,16 @@ import { installed } from './versions.ts'
 
 export interface Column {
   readonly peer: Peer
-  /** One a case, in the order of the cases. */
+  /** One verdict per case, in the order of the cases. */
   readonly verdicts: readonly Verdict[]
 }
 
-interface Around extends Surroundings {
+interface ReportInfo extends RunInfo {
   readonly redis: string
-  readonly absent: { readonly asked: string; readonly names: readonly string[] }
+  readonly absent: { readonly date: string; readonly names: readonly string[] }
 }
 
-export function report(cases: readonly Case[], columns: readonly Column[], around: Around) {
+export function report(cases: readonly Case[], columns: readonly Column[], info: ReportInfo) {
   const rows = cases.map(({ title }, row) => [
     `${row + 1}`,
     title,
@@ -27,35 +28,47 @@ export function report(cases: readonly Case[], columns: readonly Column[], aroun
   const names = columns.map(({ peer }) => peer.name)
   return `# Idempotency keys, compared
 
-Written by \`npm run bench:idempotency\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${around.redis}. One adversarial list, run
-against what npm has and against ours. Every verdict, fact and version below is what the run saw; only how each was set up, and what it
-was not asked, was written down before. ${rawResultsOf('idempotency-compared')}
+Written by \`npm run bench:idempotency\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${info.redis}.
+${rawResultsOf('idempotency-compared')}
 
-- **ok**: did what the row says. **wrong**: did not; the notes say what was seen. **–**: it leaves that to its caller, so it
-  was not asked; not counted.
-- Each was set up as its documentation says, with the options named below. Each case had a server process and a Redis of its own
-  (every write on disk before it is acknowledged); handlers are written in the idiom of the framework, and Redis clients are as they come.
-- Some rows are policy: Stripe, for one, remembers a 500 on purpose. They say what a plain retry gets.
-- The list is ours, and it was made by looking for ways in which such software fails: run it, add a row, correct a set-up in
+One list of hard cases, run against libraries from npm and against Stampede. Every verdict, fact and version comes from
+this run. Only the set-up of each library, and the reason why a case was not tested, were written before it.
+
+- **ok**: the library does what the row says.
+- **wrong**: it does not. The notes below say what it did.
+- **–**: the library leaves this to its caller, so it was not tested. It does not count.
+
+How it was measured:
+
+- Each library was set up as its documentation says, with the options listed below. Each case had a server process and a
+  Redis of its own, which writes every change to disk before it acknowledges it. Redis clients have default options.
+- Handlers are written as usual in their framework.
+- Some rows are a matter of policy. For example, Stripe replays a 500 on purpose. The row says what a plain retry gets.
+- We wrote the list, and looked for ways in which such libraries fail. To add a row or to correct a set-up, edit
   \`apps/bench/src/idempotency\`.
 
 | # | must | ${names.join(' | ')} |
 |--:|---|${':-:|'.repeat(columns.length)}
 ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
-| | ok, of those asked | ${totals.join(' | ')} |
+| | ok, of those tested | ${totals.join(' | ')} |
 
 ${columns.map((column) => notes(cases, column)).join('\n\n')}
 
 ## Not compared
 
-Not in the npm registry that this project installs from (asked on ${around.absent.asked}); they may be had elsewhere:
-${around.absent.names.map((name) => `\`${name}\``).join(', ')}.
+These packages were not in the npm registry of this project on ${info.absent.date}. They may be available elsewhere:
+
+${info.absent.names.map((name) => `- \`${name}\``).join('\n')}
 `
 }
 
-/** Every verdict, peer by peer and case by case. */
-export function rawOf(cases: readonly Case[], columns: readonly Column[], around: Around): object {
-  const { absent: _absent, ...run } = around
+/** All verdicts, by library and case. */
+export function rawOf(
+  cases: readonly Case[],
+  columns: readonly Column[],
+  info: ReportInfo,
+): object {
+  const { absent: _absent, ...run } = info
   const peers = columns.map(({ peer, verdicts }) => ({
     id: peer.id,
     versions: peer.packages.map(installed).join(', '),
@@ -70,28 +83,34 @@ function cell(verdict: Verdict | undefined): string {
 }
 
 function count(verdicts: readonly Verdict[]): string {
-  const asked = verdicts.filter(({ kind }) => kind !== 'not supported')
-  return `${asked.filter(({ kind }) => kind === 'ok').length} / ${asked.length}`
+  const tested = verdicts.filter(({ kind }) => kind !== 'not supported')
+  return `${tested.filter(({ kind }) => kind === 'ok').length} / ${tested.length}`
 }
 
 function notes(cases: readonly Case[], { peer, verdicts }: Column): string {
   const lines: string[] = []
   const details: string[] = []
-  const left = new Map<string, number[]>()
+  const notTested = new Map<string, number[]>()
   for (const [index, verdict] of verdicts.entries()) {
     const row = index + 1
-    if (verdict.kind === 'wrong') lines.push(`- ${row}, ${cases[index]?.id}: ${verdict.fact}`)
+    if (verdict.kind === 'wrong')
+      lines.push(listItem(`${row}, ${cases[index]?.id}: ${verdict.fact}`))
     if (verdict.kind === 'ok' && verdict.detail) details.push(`${row} (${verdict.detail})`)
     if (verdict.kind === 'not supported')
-      left.set(verdict.reason, [...(left.get(verdict.reason) ?? []), row])
+      notTested.set(verdict.reason, [...(notTested.get(verdict.reason) ?? []), row])
   }
-  const facts = lines.length === 0 ? ['- Nothing was wrong.'] : lines
-  if (details.length > 0) facts.push(`- Seen where it was ok: ${details.join(', ')}.`)
-  for (const [reason, rows] of left) facts.push(`- Not asked, ${rows.join(', ')}: ${reason}.`)
+  const facts = lines.length === 0 ? ['- No row is wrong.'] : lines
+  if (details.length > 0)
+    facts.push(listItem(`Responses in rows that are ok: ${details.join(', ')}.`))
+  for (const [reason, rows] of notTested)
+    facts.push(listItem(`Not tested, ${rows.join(', ')}: ${reason}.`))
   const packages = peer.packages.map(installed).join(', ')
+  const about = [`Versions: ${packages}.`, `Framework: ${peer.framework}.`, `Set-up: ${peer.setUp}`]
   return `## ${peer.name}
 
-${packages}; ${peer.framework}. Set up: ${peer.setUp}.
+${about.map(listItem).join('\n')}
+
+Results:
 
 ${facts.join('\n')}`
 }

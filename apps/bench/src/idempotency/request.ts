@@ -1,23 +1,26 @@
-// The client: one request on a connection of its own, the answer as bytes, and never an exception.
+// The HTTP client of the cases: one connection per request. It never throws.
 import { type ClientRequest, type IncomingHttpHeaders, request } from 'node:http'
 
 export interface Sent {
-  /** As it stands in the header; two of them are two lines. Default: the scene's own key. */
+  /** Values of the header, one line each. Default: the key of the scene. */
   readonly keys?: readonly string[]
   readonly user?: string
   /** The JSON text, byte for byte. */
   readonly body?: string
-  /** What only the test tells the handler: which attempt this is, and whether it must wait. */
+  /**
+   * Fields for the test's own handler: the number of the attempt, and whether the handler must
+   * wait.
+   */
   readonly attempt?: number
   readonly holdMs?: number
   readonly gated?: boolean
   readonly timeoutMs?: number
-  /** Sees the request itself, to abort it. */
+  /** Called with the request, so that the case can abort it. */
   readonly onRequest?: (sent: ClientRequest) => void
 }
 
-export interface Answer {
-  /** 0 if none came; then `failure` says why. */
+export interface ClientResponse {
+  /** 0 if no response came. Then `failure` has the reason. */
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
@@ -26,8 +29,13 @@ export interface Answer {
 
 const NOTHING = { status: 0, headers: {}, body: Buffer.alloc(0) }
 
-/** `scene` tells the runs of one case from stragglers of another. */
-export function post(port: number, path: string, scene: string, sent: Sent): Promise<Answer> {
+/** `scene` distinguishes the runs of one case from late runs of another. */
+export function post(
+  port: number,
+  path: string,
+  scene: string,
+  sent: Sent,
+): Promise<ClientResponse> {
   const { timeoutMs = 5_000, body = '{"amount":1}' } = sent
   const headers = [
     'Host',
@@ -45,14 +53,14 @@ export function post(port: number, path: string, scene: string, sent: Sent): Pro
 
   return new Promise((resolve) => {
     const deadline = setTimeout(() => {
-      resolve({ ...NOTHING, failure: `no answer in ${timeoutMs / 1_000} s` })
+      resolve({ ...NOTHING, failure: `no response in ${timeoutMs / 1_000} s` })
       outgoing.destroy()
     }, timeoutMs)
-    const end = (answer: Answer) => {
+    const end = (response: ClientResponse) => {
       clearTimeout(deadline)
-      resolve(answer)
+      resolve(response)
     }
-    const failed = (error: Error) => end({ ...NOTHING, failure: `no answer: ${error.message}` })
+    const failed = (error: Error) => end({ ...NOTHING, failure: `no response: ${error.message}` })
     const options = { host: '127.0.0.1', port, path, method: 'POST', headers, agent: false }
     const outgoing = request(options, (response) => {
       const chunks: Buffer[] = []

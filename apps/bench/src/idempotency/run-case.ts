@@ -1,4 +1,4 @@
-// Runs one case of one peer with a Redis and servers of its own, which end with it.
+// Runs one case of one library with a Redis and servers of its own, and ends them.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Case } from './cases/case.ts'
@@ -40,10 +40,10 @@ async function inProcesses(
   const timeoutMs = each.timeoutMs ?? CASE_MS
   const verdict = await Promise.race([
     each.run(scene).catch((error: Error) => wrong(`the case failed: ${error.message}`)),
-    sleep(timeoutMs, wrong(`not over in ${timeoutMs / 1_000} s`), { ref: false }),
+    sleep(timeoutMs, wrong(`the case was not over in ${timeoutMs / 1_000} s`), { ref: false }),
   ])
   if (!server.crashed) return verdict
-  console.error(server.lastWords())
+  console.error(server.lastErrors())
   const said = verdict.kind === 'wrong' ? verdict.fact : ''
   return said.includes('crashed') ? verdict : wrong(`${said && `${said}; `}the server crashed`)
 }

@@ -1,26 +1,26 @@
-// What one case of one peer has to work with: a server of its own, a Redis, a key, and the runs it causes.
+// Everything that a case works with: a server of the library, a Redis, a key, and the runs.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathOf, type Way } from './orders.ts'
 import type { Peer } from './peer.ts'
 import type { PeerProcess, RunLog, RunSeen } from './peer-process.ts'
 import type { RedisProcess } from './redis-process.ts'
-import { type Answer, post, type Sent } from './request.ts'
+import { type ClientResponse, post, type Sent } from './request.ts'
 
-/** Some peers store behind the answer: a client's retry comes later than that. */
+/** Some libraries store in the background. A client's retry comes later than that. */
 const SETTLE_MS = 150
 
 export interface Scene {
   readonly peer: Peer
-  /** The key of the case, new each time; sent unless a request says otherwise. */
+  /** The key of the case, new for each case. Requests send it by default. */
   readonly key: string
   readonly redis: RedisProcess
   readonly server: PeerProcess
-  /** One more server of the peer on the same Redis. */
+  /** Starts one more server of the library on the same Redis. */
   readonly another: () => Promise<PeerProcess>
-  readonly send: (way: Way, sent?: Sent, to?: PeerProcess) => Promise<Answer>
-  /** The same a little later, as a client's retry. */
-  readonly retry: (way: Way, sent?: Sent, to?: PeerProcess) => Promise<Answer>
-  /** All so far; waits until what was sent with an answer has arrived here. */
+  readonly send: (way: Way, sent?: Sent, to?: PeerProcess) => Promise<ClientResponse>
+  /** Sends the request again a little later, like a client. */
+  readonly retry: (way: Way, sent?: Sent, to?: PeerProcess) => Promise<ClientResponse>
+  /** All runs so far. Waits until the runs before the last response have been reported. */
   readonly runs: () => Promise<RunSeen[]>
   readonly nthRun: (n: number) => Promise<RunSeen>
 }

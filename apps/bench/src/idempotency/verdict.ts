@@ -1,5 +1,5 @@
-// How a case ends, and the short words for what came back.
-import type { Answer } from './request.ts'
+// The verdict of a case, and short texts for its responses.
+import type { ClientResponse } from './request.ts'
 
 export type Verdict =
   | { readonly kind: 'ok'; readonly detail?: string }
@@ -13,13 +13,14 @@ export const wrong = (fact: string): Verdict => ({ kind: 'wrong', fact })
 
 export const notSupported = (reason: string): Verdict => ({ kind: 'not supported', reason })
 
-/** Wrong for each fact that holds, or else ok. */
+/** Wrong if any fact holds, with all facts that hold. Else ok. */
 export function unless(facts: ReadonlyArray<readonly [boolean, string]>, detail?: string): Verdict {
   const held = facts.filter(([holds]) => holds).map(([, fact]) => fact)
   return held.length === 0 ? ok(detail) : wrong(held.join('; '))
 }
 
-export const inWords = (answer: Answer): string => answer.failure ?? String(answer.status)
+export const inWords = (response: ClientResponse): string =>
+  response.failure ?? String(response.status)
 
-/** Refused, or told to wait: the client knows that this request did nothing. */
-export const isRefusal = ({ status }: Answer): boolean => status >= 400 && status < 500
+/** A 4xx: the request was refused or has to wait, so the client knows that it did nothing. */
+export const isRefusal = ({ status }: ClientResponse): boolean => status >= 400 && status < 500

@@ -1,9 +1,9 @@
-// The versions that are installed here, as their package.json says.
+// Versions of the installed packages, from their package.json.
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** `name version`; an alias (`redis4`) is named by what it stands for. */
+/** Returns `name version`. For an alias (`redis4`), the name of the package behind it. */
 export function installed(name: string): string {
   for (let dir = dirname(fileURLToPath(import.meta.url)); ; dir = dirname(dir)) {
     const path = join(dir, 'node_modules', name, 'package.json')

@@ -2,16 +2,16 @@
 // Rounds are interleaved, figures are medians. Writes docs/benchmarks-locks.md.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { DOCS, publish, rawResultsOf, readAsked } from '../publish.ts'
-import { surroundings } from '../surroundings.ts'
+import { DOCS, publish, rawResultsOf, readArguments } from '../publish.ts'
+import { runInfo } from '../run-info.ts'
 import { floor, type LockPeer, peers } from './peers.ts'
 import { commandCalls, openRedis } from './redis.ts'
 
-// Ends what was started, which listens to `exit`.
+// Child processes end when this process emits `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
-const { folder, ids } = readAsked(process.argv.slice(2))
-// To see that everything runs: its figures say nothing.
+const { folder, ids } = readArguments(process.argv.slice(2))
+// A short run that only shows that everything works. Its figures mean nothing.
 const isQuick = ids.has('--quick')
 const [ROUNDS, SERIAL, WAITERS] = isQuick ? [1, 100, 20] : [3, 1_000, 200]
 const PROCESSES = 10
@@ -28,15 +28,15 @@ interface Hot {
   readonly overlaps: number
   /** Longest gap between two grants ÷ median gap. */
   readonly order: number
-  /** When each of the waiters got the lock, after they all came at once. */
+  /** Time until each waiter got the lock. All waiters begin together. */
   readonly waitsMs: readonly number[]
 }
 
-const around = surroundings()
+const info = runInfo()
 const redis = await openRedis()
 const admin = new Redis(redis.url)
 
-/** One client takes and frees one lock after another. */
+/** One client takes and releases one lock after another. */
 async function uncontended(peer: LockPeer): Promise<Free> {
   const locks = peer.open(redis.url)
   for (let i = 0; i < 50; i++) await (await locks.acquire(`warm:${i}`))()
@@ -49,7 +49,7 @@ async function uncontended(peer: LockPeer): Promise<Free> {
   return { locksPerSecond: SERIAL / seconds, commands }
 }
 
-/** Waiters of several processes (here: connections of their own) on one key. */
+/** Waiters of several processes compete for one key. Each process is a connection here. */
 async function contended(peer: LockPeer): Promise<Hot> {
   const all = Array.from({ length: PROCESSES }, () => peer.open(redis.url))
   for (const [i, locks] of all.entries()) await (await locks.acquire(`warm:${i}`))()
@@ -74,7 +74,10 @@ async function contended(peer: LockPeer): Promise<Hot> {
   return { totalMs, commands, overlaps, order: fairness(waitsMs), waitsMs }
 }
 
-/** Everybody came at once, so a fair lock hands out its turns evenly: longest gap between two grants ÷ median gap. */
+/**
+ * Longest gap between two grants ÷ median gap. All waiters begin together, so a fair lock has equal
+ * gaps.
+ */
 function fairness(waitsMs: readonly number[]): number {
   const gaps = waitsMs.slice(1).map((wait, i) => wait - (waitsMs[i] ?? 0))
   return Math.max(...gaps) / Math.max(0.01, median(gaps))
@@ -117,26 +120,29 @@ const rows = [...results].map(([name, { free, hot }]) => {
   ]
 })
 
-const text = `# Locks, side by side
+const text = `# Locks compared
 
-Written by \`npm run bench:locks\` on ${around.date} at ${around.commit}: Redis ${redis.version}, Node ${around.node}, ${around.machine}.
-Medians of ${ROUNDS} interleaved rounds in one run; compare the ratios, not the absolute figures. ${rawResultsOf('benchmarks-locks')}
+Written by \`npm run bench:locks\` on ${info.date} at ${info.commit}: Redis ${redis.version}, Node ${info.node}, ${info.machine}.
+Figures are medians of ${ROUNDS} interleaved rounds. Compare the ratios, not the absolute figures. ${rawResultsOf('benchmarks-locks')}
 
-- **Free**: one client takes and frees ${SERIAL} locks one after another.
-- **Hot**: ${WAITERS} waiters on ${PROCESSES} connections want one lock at once, each holds it for ${HOLD_MS} ms.
-- **Commands**: what clients send, per lock. **Longest gap**: longest time between two grants ÷ the median one; a
-  fair queue stays low, back-off lets the lock lie idle. **Overlaps**: two holders at once.
+- **Free**: one client takes and releases ${SERIAL} locks, one after another.
+- **Hot**: ${WAITERS} waiters on ${PROCESSES} connections ask for one lock at once. Each holds it for ${HOLD_MS} ms.
+- **Commands**: commands that clients send per lock.
+- **Longest gap**: the longest time between two grants ÷ the median time. It is low for a fair queue. It is high for
+  retries with a delay, because the lock is idle in between.
+- **Overlaps**: how often two clients held the lock at once.
 
 | lock | free: locks/s | ÷ floor | commands | hot: total ms | commands | longest gap | overlaps |
 |---|--:|--:|--:|--:|--:|--:|--:|
 ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
 
-The floor neither waits nor checks who frees the lock. A lock that renews, fences and queues pays for its scripts on the
-server and for its timers here: uncontended we are expected to lose against a bare SET.
+The floor does not wait, and does not check which client releases the lock. \`@stampede/locks\` renews leases, issues
+fences and queues waiters. This takes scripts on the server and timers in the process. So a free lock is expected to be
+slower than a bare \`SET\`.
 `
-const raw = { ...around, redis: redis.version, locks: Object.fromEntries(results) }
+const raw = { ...info, redis: redis.version, locks: Object.fromEntries(results) }
 if (folder !== undefined) publish(folder, 'benchmarks-locks', text, raw)
-// A quick run is for looking at, not for publishing.
+// A quick run is printed and not published.
 else if (!isQuick) publish(DOCS, 'benchmarks-locks', text, raw)
 console.log(text)
 admin.disconnect()

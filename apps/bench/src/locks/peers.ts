@@ -1,4 +1,4 @@
-// The same lock from everybody: acquire(key) resolves with a function that releases it.
+// The compared locks behind one interface: acquire(key) resolves with a function that releases it.
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
@@ -8,7 +8,7 @@ import Redlock from 'redlock'
 
 export interface LockPeer {
   readonly name: string
-  /** What it sends itself, as opposed to what its scripts call. */
+  /** Commands that the client sends. Commands inside its scripts do not count. */
   readonly commands: readonly string[]
   readonly open: (url: string) => Acquirer
 }
@@ -34,7 +34,7 @@ const ours =
   }
 
 export const floor: LockPeer = {
-  name: 'SET NX PX, then DEL (no waiting, no safety: the floor)',
+  name: 'SET NX PX, then DEL (the floor: no waiting, no safety)',
   commands: ['set', 'del'],
   open(url) {
     const client = new Redis(url)
@@ -80,7 +80,7 @@ export const peers: readonly LockPeer[] = [
       return {
         async acquire(key) {
           const options = { lockTimeout: 10_000, acquireTimeout: 120_000, refreshInterval: 8_000 }
-          // Its types are those of ioredis 6; it is run with 5, like redlock.
+          // Its types are those of ioredis 6. It runs with ioredis 5, like redlock.
           const mutex = new redisSemaphore.Mutex(client as never, key, options)
           await mutex.acquire()
           return () => mutex.release()

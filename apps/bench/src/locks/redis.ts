@@ -1,4 +1,4 @@
-// A Redis for one run: REDIS_URL if it is set, else a server of our own on a free port.
+// The Redis of a run: REDIS_URL if it is set, else a new server on a free port.
 import { Redis } from 'ioredis'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 
@@ -25,7 +25,7 @@ async function versionOf(url: string): Promise<string> {
   return /redis_version:(\S+)/.exec(info)?.[1] ?? 'unknown'
 }
 
-/** Calls of these commands since the last CONFIG RESETSTAT. */
+/** How often these commands ran since the last CONFIG RESETSTAT. */
 export async function commandCalls(client: Redis, names: readonly string[]): Promise<number> {
   const info = await client.info('commandstats')
   const calls = [...info.matchAll(/cmdstat_([^:]+):calls=(\d+)/g)]

@@ -1,4 +1,4 @@
-// redlock exports no types to ESM: as much of it as is used here.
+// Types of redlock, which exports none to ESM: only the parts that the benchmark uses.
 declare module 'redlock' {
   export default class Redlock {
     constructor(clients: readonly unknown[], settings: Readonly<Record<string, number>>)

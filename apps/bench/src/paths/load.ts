@@ -1,5 +1,5 @@
-// The process that loads the servers: node load.js. On its own, so that its work is not the server's.
-import { answers } from '../compare/lib/child.ts'
+// The process that sends load to the servers, apart from them. Usage: node load.js.
+import { offer } from '../compare/lib/child.ts'
 import { type ClosedLoopResult, closedLoop } from '../compare/lib/closed-loop.ts'
 import { type RequestKind, requestsOf } from './requests.ts'
 
@@ -11,7 +11,7 @@ export interface PathLoad {
 
 const CONNECTIONS = 50
 
-answers({
+offer({
   load: ({ port, request, durationMs }: PathLoad): Promise<ClosedLoopResult> =>
     closedLoop({ port, durationMs, connections: CONNECTIONS, next: () => requestsOf(request) }),
 })

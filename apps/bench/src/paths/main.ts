@@ -1,24 +1,25 @@
-// What each path costs in CPU time of the server: `npm run bench:paths [-- ID... --quick --out FOLDER]`.
-// Rounds are interleaved. A ratio is taken within a round. Writes docs/benchmarks-paths.md.
+// Measures the CPU time of the server on each path: `npm run bench:paths [-- ID... --quick --out
+// FOLDER]`. Rounds are interleaved, and a ratio is taken within a round. Writes
+// docs/benchmarks-paths.md.
 import { startChild } from '../compare/lib/child.ts'
 import type { ClosedLoopResult } from '../compare/lib/closed-loop.ts'
 import { table, whole } from '../compare/lib/markdown.ts'
 import { medianOf, ratios } from '../compare/lib/statistics.ts'
-import { DOCS, publish, rawResultsOf, readAsked } from '../publish.ts'
-import { surroundings } from '../surroundings.ts'
+import { DOCS, publish, rawResultsOf, readArguments } from '../publish.ts'
+import { runInfo } from '../run-info.ts'
 import { startRedis, urlOf } from '../torture/redis-server.ts'
 import type { PathLoad } from './load.ts'
 import { type Path, paths } from './paths.ts'
 
-// Ends what was started, which listens to `exit`.
+// Child processes end when this process emits `exit`.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
-const { folder, ids: given } = readAsked(process.argv.slice(2))
+const { folder, ids: given } = readArguments(process.argv.slice(2))
 const ids = new Set(given)
-// To see that everything runs: its figures say nothing.
+// A short run that only shows that everything works. Its figures mean nothing.
 const isQuick = ids.delete('--quick')
 const [ROUNDS, ROUND_MS, WARM_UP_MS] = isQuick ? [1, 300, 500] : [11, 800, 3_000]
-/** A server was idle since its last round. */
+/** Load before each round, because the server was idle since its last round. */
 const AWAKE_MS = 150
 
 interface Measured {
@@ -26,7 +27,7 @@ interface Measured {
   readonly rates: number[]
 }
 
-const around = surroundings()
+const info = runInfo()
 const chosen = paths.filter(
   ({ id }) =>
     ids.size === 0 || ids.has(id) || paths.some((path) => ids.has(path.id) && path.of === id),
@@ -84,22 +85,23 @@ function rowOf({ id, name, of, wanted }: Path): string[] {
 const head = ['path', 'CPU µs', '÷ route', 'wanted', '', 'requests/s']
 const text = `# What each path costs
 
-Written by \`npm run bench:paths\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${redis.version}, ${around.machine}.
+Written by \`npm run bench:paths\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${redis.version}, ${info.machine}.
 ${rawResultsOf('benchmarks-paths')}
 
-CPU is the time that the server's process used for a request, garbage collection and compilation included. It is steadier
-than a rate on a machine with other work. Each path has a process of its own with \`NODE_ENV=production\`, 50 connections
-and 2.3 kB of JSON. A ratio is taken in each of ${ROUNDS} interleaved rounds of ${ROUND_MS} ms; the median is shown.
-The route is the same app without the cache or without idempotency keys, under the same requests.
+- **CPU µs** is the CPU time of the server's process for one request, including garbage collection and compilation. On a
+  machine with other work, it is steadier than the rate.
+- **÷ route** divides it by the CPU of the same route without the cache or without idempotency keys, under the same
+  requests. The ratio is taken within each of ${ROUNDS} interleaved rounds of ${ROUND_MS} ms. The median is shown.
+- Each path has a process of its own with \`NODE_ENV=production\`, 50 connections and 2.3 kB of JSON.
 
 ${table(head, chosen.map(rowOf))}
 
-A ratio below 1 on Express is real: the cache makes \`req\` and \`res\` cheaper for Express, see
+On Express a ratio can be below 1, because the cache makes \`req\` and \`res\` cheaper for Express. The reason is in
 [decision 26](decisions/0026-what-a-miss-on-express-costs.md).
 `
-const raw = { ...around, redis: redis.version, paths: Object.fromEntries(measured) }
+const raw = { ...info, redis: redis.version, paths: Object.fromEntries(measured) }
 if (folder !== undefined) publish(folder, 'benchmarks-paths', text, raw)
-// A part of a run, or a quick one, is for looking at, not for publishing.
+// A part of a run, or a quick run, is printed and not published.
 else if (!isQuick && ids.size === 0) publish(DOCS, 'benchmarks-paths', text, raw)
 console.log(text)
 for (const { child } of servers.values()) await child[Symbol.asyncDispose]()

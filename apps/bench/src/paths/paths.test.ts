@@ -3,7 +3,7 @@ import { paths } from './paths.ts'
 import { requestsOf } from './requests.ts'
 
 describe('paths', () => {
-  it('have ids of their own, and are compared with another path that is no ratio itself', () => {
+  it('have unique ids, and are divided by a path that is a route itself', () => {
     const ids = paths.map(({ id }) => id)
     expect(new Set(ids).size).toBe(ids.length)
     for (const { of } of paths) {
@@ -12,7 +12,7 @@ describe('paths', () => {
     }
   })
 
-  it('send a new target or key for each request that must be the first of its kind', () => {
+  it('send a new target or key with each request that must be the first of its kind', () => {
     for (const kind of ['new', 'private-new', 'order'] as const) {
       const next = requestsOf(kind)
       expect(String(next())).not.toBe(String(next()))

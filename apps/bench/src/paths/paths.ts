@@ -1,8 +1,8 @@
-// The paths of a request through the cache and through idempotency keys, each beside the same route without them.
+// The measured paths through the cache and through idempotency keys, with the route of each.
 
 import type { RequestKind } from './requests.ts'
 
-/** What `servers.ts` can start. `redis`: with its entries in Redis. */
+/** The servers of `servers.ts`. */
 export type ServerId =
   | 'express'
   | 'express-lru'
@@ -19,42 +19,46 @@ export interface Path {
   readonly server: ServerId
   readonly request: RequestKind
   readonly isOverRedis?: boolean
-  /** The path whose CPU it is divided by, under the same requests. */
+  /** Id of the path whose CPU it is divided by, under the same requests. */
   readonly of?: string
-  /** The target for that ratio. */
+  /** The highest ratio that meets the target. */
   readonly wanted?: number
 }
 
 export const paths: readonly Path[] = [
-  { id: 'route', name: 'Express 5: the route, no cache', server: 'express', request: 'new' },
+  { id: 'route', name: 'Express 5: the route without a cache', server: 'express', request: 'new' },
   {
     ...{
       id: 'lru',
-      name: 'a bare LRU with a map of runs in flight: a miss',
+      name: 'a miss of a bare LRU with a map of running loads',
       server: 'express-lru',
     },
     ...{ request: 'new', of: 'route' },
   },
   {
-    ...{ id: 'miss', name: '`stampedeCache`: a miss', server: 'express-cached' },
+    ...{ id: 'miss', name: 'a miss of `stampedeCache`', server: 'express-cached' },
     ...{ request: 'new', of: 'route', wanted: 1.5 },
   },
   {
-    ...{ id: 'private-new', name: 'a private response, new key', server: 'express-cached' },
+    ...{ id: 'private-new', name: 'a private response under a new key', server: 'express-cached' },
     ...{ request: 'private-new', of: 'route', wanted: 1.4 },
   },
   {
-    ...{ id: 'private-known', name: 'a private response, known key', server: 'express-cached' },
+    ...{
+      id: 'private-known',
+      name: 'a private response under a known key',
+      server: 'express-cached',
+    },
     ...{ request: 'private', of: 'route', wanted: 1.08 },
   },
   {
-    ...{ id: 'bypass', name: 'bypassed, because of a cookie', server: 'express-cached' },
+    ...{ id: 'bypass', name: 'a bypass because of a cookie', server: 'express-cached' },
     ...{ request: 'cookie', of: 'route', wanted: 1.08 },
   },
   { id: 'hit', name: 'a hit', server: 'express-cached', request: 'same', of: 'route' },
-  { id: 'koa', name: 'Koa: the route, no cache', server: 'koa', request: 'new' },
+  { id: 'koa', name: 'Koa: the route without a cache', server: 'koa', request: 'new' },
   {
-    ...{ id: 'koa-miss', name: '`stampedeCache`: a miss', server: 'koa-cached' },
+    ...{ id: 'koa-miss', name: 'a miss of `stampedeCache`', server: 'koa-cached' },
     ...{ request: 'new', of: 'koa' },
   },
   { id: 'koa-hit', name: 'a hit', server: 'koa-cached', request: 'same', of: 'koa' },
@@ -64,12 +68,12 @@ export const paths: readonly Path[] = [
   },
   {
     id: 'order',
-    name: 'Express 5: `express.json()` and a route',
+    name: 'Express 5: a route with `express.json()`',
     server: 'orders',
     request: 'order',
   },
   {
-    ...{ id: 'first', name: '`idempotency`: a first request', server: 'orders-idempotent' },
+    ...{ id: 'first', name: 'a first request with `idempotency`', server: 'orders-idempotent' },
     ...{ request: 'order', of: 'order', wanted: 1.7 },
   },
   {
@@ -77,11 +81,11 @@ export const paths: readonly Path[] = [
     ...{ request: 'repeated-order', of: 'order', wanted: 1.1 },
   },
   {
-    ...{ id: 'first-redis', name: 'a first request, over Redis', server: 'orders-idempotent' },
+    ...{ id: 'first-redis', name: 'a first request over Redis', server: 'orders-idempotent' },
     ...{ isOverRedis: true, request: 'order', of: 'order', wanted: 2 },
   },
   {
-    ...{ id: 'replay-redis', name: 'a replay, over Redis', server: 'orders-idempotent' },
+    ...{ id: 'replay-redis', name: 'a replay over Redis', server: 'orders-idempotent' },
     ...{ isOverRedis: true, request: 'repeated-order', of: 'order', wanted: 1.1 },
   },
 ]

@@ -1,16 +1,16 @@
-// The requests of each path, as bytes.
+// Requests of each path, as bytes.
 
 export type RequestKind =
-  /** A target that no request had before. */
+  /** `new`: a target that no earlier request had. */
   'new' | 'same' | 'cookie' | 'private' | 'private-new' | 'order' | 'repeated-order'
 
 const ORDER = JSON.stringify({ item: 'kettle', count: 2, note: 'Please ring twice. '.repeat(12) })
 
-/** Tells this run's keys and targets from those of earlier ones. */
+/** Distinguishes the keys and targets of this run from those of earlier runs. */
 const RUN = Date.now().toString(36)
 let made = 0
 
-/** Returns what makes the next request. One that is always the same is made once. */
+/** Returns a function that makes the next request. A request that never changes is made once. */
 export function requestsOf(kind: RequestKind): () => Buffer {
   switch (kind) {
     case 'new':

@@ -1,4 +1,4 @@
-// The servers of the paths. Each app has the same routes; only what stands in front of them differs.
+// Servers of the paths. All apps have the same routes, and differ in the middleware before them.
 
 import type { RequestListener } from 'node:http'
 import { createStampede, type Stampede } from '@stampede/core'
@@ -74,7 +74,7 @@ interface Kept {
   readonly body: Buffer
 }
 
-/** The least that a cache in one process can do: no rules of HTTP, and a map of the runs in flight. */
+/** The smallest possible cache in one process: no HTTP rules, and a map of the running loads. */
 function bareCache(): RequestHandler {
   const kept = new LRUCache<string, Kept>({
     maxSize: 64 * 1024 * 1024,

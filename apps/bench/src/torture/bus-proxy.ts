@@ -1,4 +1,5 @@
-// Between one instance and Redis: can cut what is subscribed, and only that, as a network does to an idle connection.
+// A proxy between a cache and Redis that can cut only subscriptions, as networks cut idle
+// connections.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
@@ -24,12 +25,12 @@ export class BusProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** How many connections have a subscription now. */
+  /** Number of connections with a subscription. */
   get subscriptions(): number {
     return this.#subscribed.size
   }
 
-  /** Ends every subscription, and each that is tried again, until `mend`. */
+  /** Ends every subscription, and every new one until `mend`. */
   cut(): void {
     this.#cut = true
     for (const client of this.#subscribed) client.destroy()

@@ -1,4 +1,5 @@
-// One of the four processes: node member.js <peer id> <Redis port>. Warms up, waits for the word, asks 25 times at once.
+// One of four processes that ask for a cold key, 25 times. Usage: node member.js <peer id> <Redis
+// port>.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from './peers.ts'
 import { createStage } from './stage.ts'
@@ -8,7 +9,7 @@ import { watch } from './watch.ts'
 export interface FromMember {
   readonly type: 'ready' | 'done'
   readonly loads: number
-  readonly answers: readonly string[]
+  readonly results: readonly string[]
 }
 
 const CALLERS = 25
@@ -18,7 +19,7 @@ const [, , id, port = ''] = process.argv
 const peer = peers.find((each) => each.id === id)
 if (!peer) throw new Error(`no peer named ${id}`)
 
-// The scenario is gone, so is the reason to live.
+// The process ends with the scenario.
 process.on('disconnect', () => process.exit())
 
 const { open, origin } = await createStage(peer, Number(port), 0)
@@ -27,13 +28,13 @@ origin.during = () => sleep(LOAD_MS)
 
 process.once('message', async () => {
   const calls = Array.from({ length: CALLERS }, () => watch(() => cache.get('cold'), 5_000))
-  const answers = (await Promise.all(calls)).map((answer) =>
-    answer.kind === 'value' ? shown(answer.value) : inWords(answer),
+  const results = (await Promise.all(calls)).map((result) =>
+    result.kind === 'value' ? shown(result.value) : inWords(result),
   )
-  tell({ type: 'done', loads: origin.calls, answers })
+  sendToParent({ type: 'done', loads: origin.calls, results })
 })
-tell({ type: 'ready', loads: 0, answers: [] })
+sendToParent({ type: 'ready', loads: 0, results: [] })
 
-function tell(told: FromMember): void {
-  process.send?.(told)
+function sendToParent(message: FromMember): void {
+  process.send?.(message)
 }

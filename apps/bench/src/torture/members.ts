@@ -1,4 +1,4 @@
-// Four processes of a peer that ask for one cold key at once, as the scenario sees them.
+// Starts four processes of a cache that ask for one cold key at once.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -10,27 +10,27 @@ const PROCESSES = 4
 export interface MembersSeen {
   readonly processes: number
   readonly loads: number
-  /** What each caller got, in words. */
-  readonly answers: readonly string[]
+  /** The result of each caller as text. */
+  readonly results: readonly string[]
 }
 
 export async function callTogether(peerId: string, port: number): Promise<MembersSeen> {
   const members = Array.from({ length: PROCESSES }, () =>
     fork(MEMBER, [peerId, String(port)], { stdio: ['ignore', 'ignore', 'ignore', 'ipc'] }),
   )
-  await Promise.all(members.map((member) => heard(member, 'ready')))
-  const done = members.map((member) => heard(member, 'done'))
+  await Promise.all(members.map((member) => nextMessage(member, 'ready')))
+  const finished = members.map((member) => nextMessage(member, 'done'))
   for (const member of members) member.send('go')
-  const told = await Promise.all(done)
+  const done = await Promise.all(finished)
   for (const member of members) member.kill()
   return {
     processes: PROCESSES,
-    loads: told.reduce((sum, { loads }) => sum + loads, 0),
-    answers: told.flatMap(({ answers }) => answers),
+    loads: done.reduce((sum, { loads }) => sum + loads, 0),
+    results: done.flatMap(({ results }) => results),
   }
 }
 
-async function heard(member: ChildProcess, type: FromMember['type']): Promise<FromMember> {
+async function nextMessage(member: ChildProcess, type: FromMember['type']): Promise<FromMember> {
   const signal = AbortSignal.timeout(15_000)
   for (;;) {
     const [message] = (await once(member, 'message', { signal })) as [FromMember]

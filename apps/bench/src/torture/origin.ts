@@ -1,4 +1,4 @@
-// The origin: one value that changes, loads that are counted, held, failed or never end, as a scenario says.
+// The origin: one value that can change. Scenarios count its loads, hold them, or let them fail.
 import { EventEmitter, once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -7,7 +7,7 @@ export class Origin extends EventEmitter {
   calls = 0
   mostAtOnce = 0
   #atOnce = 0
-  /** What happens in the n-th load between the moment it reads the value and its end. */
+  /** Called in the n-th load, after it has read the value and before it returns it. */
   during: (call: number) => Promise<unknown> = () => sleep(20)
 
   readonly load = async (): Promise<string> => {
@@ -24,7 +24,7 @@ export class Origin extends EventEmitter {
     }
   }
 
-  /** Resolves with whether the n-th load has begun in time. */
+  /** Resolves with true if the n-th load begins within the time. */
   async begun(n: number, withinMs = 3_000): Promise<boolean> {
     const signal = AbortSignal.timeout(withinMs)
     while (this.calls < n) {
@@ -34,7 +34,7 @@ export class Origin extends EventEmitter {
     return true
   }
 
-  /** Forgets what was counted so far. */
+  /** Sets the counts to 0. */
   reset(): void {
     this.calls = 0
     this.mostAtOnce = 0

@@ -1,4 +1,4 @@
-// A Redis of our own for one cell of the matrix: frozen, refused writes or killed as the scenario says.
+// A Redis for one cell. The scenario freezes it, makes it refuse commands, or kills it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
@@ -18,7 +18,7 @@ export async function startRedis(): Promise<RedisServer> {
     console.error('bench: no redis-server on the PATH; install it')
     process.exit(1)
   })
-  // SIGKILL ends also one that is frozen.
+  // SIGKILL also ends a frozen process.
   const atExit = () => child.kill('SIGKILL')
   process.once('exit', atExit)
   const client = new Redis(urlOf(port), { maxRetriesPerRequest: null, retryStrategy: () => 20 })

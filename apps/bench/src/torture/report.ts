@@ -1,6 +1,7 @@
-// The matrix as Markdown: everything in it comes from a run.
+// Renders docs/torture.md from the verdicts of a run.
+import { listItem } from '../compare/lib/markdown.ts'
 import { rawResultsOf } from '../publish.ts'
-import type { Surroundings } from '../surroundings.ts'
+import type { RunInfo } from '../run-info.ts'
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { type Column as Judged, shortfalls } from './shortfalls.ts'
@@ -11,7 +12,7 @@ export interface Column extends Judged {
   readonly peer: Peer
 }
 
-interface Around extends Surroundings {
+interface ReportInfo extends RunInfo {
   readonly redis: string
   readonly seconds: number
 }
@@ -19,7 +20,7 @@ interface Around extends Surroundings {
 export function report(
   scenarios: readonly Scenario[],
   columns: readonly Column[],
-  around: Around,
+  info: ReportInfo,
 ): string {
   const rows = scenarios.map(({ id, title }, row) => [
     id,
@@ -30,40 +31,49 @@ export function report(
   const totals = columns.map(({ verdicts }) => `**${count(verdicts)}**`)
   return `# Torture
 
-Written by \`npm run bench:torture\` on ${around.date} at ${around.commit}: Node ${around.node}, Redis ${around.redis}, ${around.machine}; it took
-${around.seconds} s. Twelve things that go wrong in production, run against caches on npm and against ours. Every verdict, figure and version
-below is what the run saw; only how each was set up, and what it was not asked, was written down before. ${rawResultsOf('torture')}
+Written by \`npm run bench:torture\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${info.redis}, ${info.machine}.
+The run took ${info.seconds} s. ${rawResultsOf('torture')}
 
-- **ok**: met the criterion of the row, which is the same for all. **fails**: did not. **–**: not asked, for the
-  reason given below; not counted. What each was seen to do is below, also where it was ok.
-- Each was set up as its documentation says for memory, Redis and a bus, as far as it has them, with every option of it or of its
-  Redis client that helps in any row. Where a row shows what an option is worth, it was run without it too.
-- Each cell had a process and a Redis server of its own. An unhandled rejection fails any row: it ends a Node process.
-- The list is ours, and it was made by looking for ways in which such caches fail: run it, add a row, correct a set-up in
+Twelve faults that happen in production, tested with caches from npm and with Stampede. Every verdict, figure and
+version comes from this run. Only the set-up of each cache, and the reason why a scenario was not tested, were written
+before it.
+
+- **ok**: the cache met the criterion of the row. The criterion is the same for all caches.
+- **fails**: it did not.
+- **–**: the scenario was not tested, for the reason given below. It does not count.
+
+How it was measured:
+
+- Each cache was set up as its documentation says: with memory, Redis and a bus, as far as it has them. It has every
+  option of its own or of its Redis client that helps in any row. T7 and T8 also run with the default client options.
+- Each cell of the table had a process and a Redis server of its own. An unhandled promise rejection fails any row,
+  because it ends a Node process.
+- We wrote the list, and looked for ways in which such caches fail. To add a row or to correct a set-up, edit
   \`apps/bench/src/torture\`.
 
 | | | ${names.join(' | ')} |
 |---|---|${':-:|'.repeat(columns.length)}
 ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
-| | ok, of those asked | ${totals.join(' | ')} |
+| | ok, of those tested | ${totals.join(' | ')} |
 
-## What is done, and what is asked for
+## Scenarios and criteria
 
-${scenarios.map(({ id, title, story, criterion }) => `- **${id}, ${title}.** ${story} *ok:* ${criterion}`).join('\n')}
+${scenarios.map(({ id, title, story, criterion }) => listItem(`**${id}, ${title}.** ${story} The row is ok if ${criterion}`)).join('\n')}
 
 ## Where Stampede falls short
 
-From the same run: what it fails, what it could not be asked, and every figure in which another that passed the row was better by a
-call or by more than 50 ms.
+Every row that Stampede fails, and every row that was not tested with it. Then every figure in which another cache that
+passed the row was better, by at least one load or by more than 50 ms.
 
 ${asList(shortfalls(scenarios, columns, 'stampede'))}
 
 ${columns.map((column) => notes(scenarios, column)).join('\n\n')}
 
-## Run it
+# All verdicts with their figures, by cache and scenario.
 
-\`npm install && npm run bench:torture\`, with \`redis-server\` on the PATH. \`npm run bench:torture -- bentocache T6\` runs a part of it, which
-is printed and not written here; \`--out FOLDER\` writes it elsewhere.
+\`npm install && npm run bench:torture\`, with \`redis-server\` on the PATH. With names of caches or scenarios
+(\`npm run bench:torture -- bentocache T6\`), it runs only these and prints the result. \`--out FOLDER\` writes the page
+to a folder.
 `
 }
 
@@ -71,14 +81,14 @@ is printed and not written here; \`--out FOLDER\` writes it elsewhere.
 export function rawOf(
   scenarios: readonly Scenario[],
   columns: readonly Column[],
-  around: Around,
+  info: ReportInfo,
 ): object {
   const peers = columns.map(({ peer, verdicts }) => ({
     id: peer.id,
     versions: versionsOf(peer),
     verdicts: Object.fromEntries(scenarios.map(({ id }, row) => [id, verdicts[row]])),
   }))
-  return { ...around, peers }
+  return { ...info, peers }
 }
 
 function cell(verdict: Verdict | undefined): string {
@@ -87,22 +97,24 @@ function cell(verdict: Verdict | undefined): string {
 }
 
 function count(verdicts: readonly Verdict[]): string {
-  const asked = verdicts.filter(({ kind }) => kind !== 'n/a')
-  return `${asked.filter(({ kind }) => kind === 'ok').length} / ${asked.length}`
+  const tested = verdicts.filter(({ kind }) => kind !== 'n/a')
+  return `${tested.filter(({ kind }) => kind === 'ok').length} / ${tested.length}`
 }
 
 const asList = (lines: readonly string[]): string =>
-  lines.length === 0 ? '- Nowhere in this run.' : lines.map((line) => `- ${line}`).join('\n')
+  lines.length === 0 ? '- Nowhere in this run.' : lines.map(listItem).join('\n')
 
 function notes(scenarios: readonly Scenario[], { peer, verdicts }: Column): string {
   const lines = scenarios.map(({ id }, row) => {
     const verdict = verdicts[row]
-    const kind = verdict?.kind === 'n/a' ? 'not asked' : verdict?.kind
-    return `${id} ${kind}: ${verdict?.seen}.`
+    const kind = verdict?.kind === 'n/a' ? 'not tested' : verdict?.kind
+    return `**${id} ${kind}.** ${verdict?.seen}`
   })
   return `## ${peer.name}
 
-${versionsOf(peer)}. Set up: ${peer.setUp}.
+${[`Versions: ${versionsOf(peer)}.`, `Set-up: ${peer.setUp}`].map(listItem).join('\n')}
+
+Results:
 
 ${asList(lines)}`
 }

@@ -1,4 +1,4 @@
-// Runs one scenario of one peer with a Redis and a process of its own, which end with it.
+// Runs one scenario with one cache, with a Redis and a process of its own, and ends them.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -6,15 +6,15 @@ import { fileURLToPath } from 'node:url'
 import type { Peer } from './peer.ts'
 import { startRedis } from './redis-server.ts'
 import type { Scenario } from './scenarios/scenario.ts'
-import { decide, notAsked, short, type Verdict } from './verdict.ts'
+import { decide, notTested, short, type Verdict } from './verdict.ts'
 
 const CELL = fileURLToPath(new URL('./cell.js', import.meta.url))
-/** No scenario is meant to need it. */
+/** No scenario should take this long. */
 const HARD_LIMIT_MS = 30_000
 
 export async function runCell(peer: Peer, scenario: Scenario): Promise<Verdict> {
-  const left = peer.leaves?.[scenario.id]
-  if (left !== undefined) return notAsked(left)
+  const left = peer.notSupported?.[scenario.id]
+  if (left !== undefined) return notTested(left)
   await using redis = await startRedis()
   const args = [peer.id, scenario.id, String(redis.port), String(redis.pid)]
   const child = fork(CELL, args, { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
@@ -29,19 +29,19 @@ export async function runCell(peer: Peer, scenario: Scenario): Promise<Verdict> 
 }
 
 async function verdictOf(child: ChildProcess): Promise<Verdict> {
-  let words = ''
+  let errors = ''
   child.stderr?.on('data', (chunk) => {
-    words = (words + chunk).slice(-4_000)
+    errors = (errors + chunk).slice(-4_000)
   })
-  const told = once(child, 'message').then(([verdict]) => verdict as Verdict)
+  const judged = once(child, 'message').then(([verdict]) => verdict as Verdict)
   const died = once(child, 'exit').then(() =>
-    decide([false], `the process died: ${lastError(words)}`),
+    decide([false], `The process died: ${lastError(errors)}.`),
   )
   const late = sleep(HARD_LIMIT_MS, undefined, { ref: false }).then(() =>
-    decide([false], `not over in ${HARD_LIMIT_MS / 1_000} s`),
+    decide([false], `The scenario was not over in ${HARD_LIMIT_MS / 1_000} s.`),
   )
-  return Promise.race([told, died, late])
+  return Promise.race([judged, died, late])
 }
 
-const lastError = (words: string): string =>
-  short(words.split('\n').find((line) => /^\w*Error\b/.test(line)) ?? words)
+const lastError = (errors: string): string =>
+  short(errors.split('\n').find((line) => /^\w*Error\b/.test(line)) ?? errors)

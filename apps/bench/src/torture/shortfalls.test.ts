@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Column, shortfalls } from './shortfalls.ts'
-import { decide, type Figure, notAsked, type Verdict } from './verdict.ts'
+import { decide, type Figure, notTested, type Verdict } from './verdict.ts'
 
 const scenarios = [{ id: 'T1', title: 'a purge' }]
 const figure = (value: number, rest: Partial<Figure> = {}): Figure => ({
@@ -15,14 +15,14 @@ const column = (id: string, ...verdicts: Verdict[]): Column => ({
 })
 const of = (...columns: Column[]) => shortfalls(scenarios, columns, 'ours')
 
-describe('what a column falls short of', () => {
-  it('is what it fails and what it was not asked', () => {
-    expect(of(column('ours', decide([false], 'old')))).toEqual(['T1, a purge: fails: old.'])
-    expect(of(column('ours', notAsked('no tags')))).toEqual(['T1, a purge: not asked: no tags.'])
+describe('shortfalls', () => {
+  it('list a row that fails or was not tested', () => {
+    expect(of(column('ours', decide([false], 'Old.')))).toEqual(['T1, a purge: fails. Old.'])
+    expect(of(column('ours', notTested('No tags.')))).toEqual(['T1, a purge: not tested. No tags.'])
     expect(of(column('ours', decide([true], 'new')))).toEqual([])
   })
 
-  it('is every figure in which another that passed is better', () => {
+  it('list a figure in which another cache that passed is better', () => {
     const ours = column('ours', decide([true], '', [figure(300)]))
     expect(of(ours, column('theirs', decide([true], '', [figure(100)])))).toEqual([
       'T1, a purge, until it is over: 300 ms; theirs 100 ms.',
@@ -31,11 +31,11 @@ describe('what a column falls short of', () => {
     expect(of(ours, column('theirs', decide([true], '', [figure(260)])))).toEqual([])
   })
 
-  it('is what never ended, however long it was watched', () => {
+  it('list a figure that was not reached in time', () => {
     const ours = column('ours', decide([true], '', [figure(3_000, { never: true })]))
     const late = column('theirs', decide([true], '', [figure(5_000)]))
     expect(of(ours, late)).toEqual([
-      'T1, a purge, until it is over: none in 3000 ms; theirs 5000 ms.',
+      'T1, a purge, until it is over: not in 3000 ms; theirs 5000 ms.',
     ])
     expect(of(column('ours', decide([true], '', [figure(9)])), ours)).toEqual([])
   })

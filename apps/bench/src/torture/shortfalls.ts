@@ -1,15 +1,15 @@
-// Where one column falls short, by the verdicts alone: what it fails, and figures in which another that passed is better
+// Lists rows that a cache fails, and figures in which another cache that passed the row is better.
 import type { Peer } from './peer.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 import { counted, type Figure, type Verdict } from './verdict.ts'
 
 export interface Column {
   readonly peer: Pick<Peer, 'id' | 'name'>
-  /** One a scenario, in the order of the scenarios. */
+  /** One verdict per scenario, in their order. */
   readonly verdicts: readonly Verdict[]
 }
 
-/** Less is chance: what a busy machine adds to any of them. */
+/** A smaller difference is noise: a busy machine adds that much. */
 const CHANCE = { ms: 50, calls: 0 }
 
 export function shortfalls(
@@ -23,8 +23,8 @@ export function shortfalls(
     const verdict = own?.verdicts[row]
     if (verdict === undefined) return []
     const where = `${id}, ${title}`
-    if (verdict.kind === 'n/a') return [`${where}: not asked: ${verdict.seen}.`]
-    const failed = verdict.kind === 'fails' ? [`${where}: fails: ${verdict.seen}.`] : []
+    if (verdict.kind === 'n/a') return [`${where}: not tested. ${verdict.seen}`]
+    const failed = verdict.kind === 'fails' ? [`${where}: fails. ${verdict.seen}`] : []
     return [...failed, ...verdict.figures.flatMap((figure) => behind(where, figure, others, row))]
   })
 }
@@ -47,5 +47,5 @@ const isBetter = (theirs: Figure, own: Figure): boolean =>
 
 function inWords({ value, unit, never }: Figure): string {
   const amount = unit === 'calls' ? counted(value, 'call') : `${Math.round(value)} ms`
-  return never ? `none in ${amount}` : amount
+  return never ? `not in ${amount}` : amount
 }

@@ -1,24 +1,24 @@
-// What one scenario of one peer has to work with: instances, an origin, and a Redis to torture.
+// Everything that a scenario works with: caches of several processes, an origin, and a Redis.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Origin } from './origin.ts'
 import type { Instance, Peer, Settings } from './peer.ts'
 import { urlOf } from './redis-server.ts'
 
-/** Some subscribe behind their constructor. */
+/** Some caches subscribe after their constructor has returned. */
 const SETTLE_MS = 150
 
 export interface Stage {
   readonly peer: Peer
   readonly origin: Origin
   readonly redis: RedisControl
-  /** One more process's cache, with connections of its own, that is connected and has been used. */
+  /** Opens the cache of one more process, with its own connections, and makes a first call. */
   readonly open: (settings?: Partial<Settings>) => Promise<Instance>
 }
 
 export interface RedisControl {
   readonly port: number
-  /** Commands that are not of the peer. */
+  /** A connection for commands of the scenario. */
   readonly admin: Redis
   readonly freeze: () => void
   readonly kill: () => void
@@ -57,7 +57,7 @@ export async function createStage(peer: Peer, port: number, pid: number): Promis
   }
 }
 
-/** As a user of its own: what is refused to others is not refused to it. */
+/** Connects as a user of its own, so that restrictions for the caches do not apply to it. */
 async function connectAdmin(port: number): Promise<Redis> {
   const setUp = new Redis(urlOf(port))
   await setUp.call('ACL', 'SETUSER', 'admin', 'on', '>admin', '~*', '&*', '+@all')

@@ -1,11 +1,11 @@
-// How a scenario ends, and the short words for what a caller got.
+// Verdict of a scenario, and short texts for the results of callers.
 
 export interface Figure {
   readonly label: string
-  /** The smaller, the better. */
+  /** Smaller is better. */
   readonly value: number
   readonly unit: 'ms' | 'calls'
-  /** It did not end while it was watched: `value` is how long that was. */
+  /** True: it did not happen in the time given by `value`. */
   readonly never?: boolean
 }
 
@@ -14,41 +14,41 @@ export type Verdict =
   | { readonly kind: 'fails'; readonly seen: string; readonly figures: readonly Figure[] }
   | { readonly kind: 'n/a'; readonly seen: string }
 
-export const notAsked = (seen: string): Verdict => ({ kind: 'n/a', seen })
+export const notTested = (seen: string): Verdict => ({ kind: 'n/a', seen })
 
-/** `ok` when everything that the criterion asks for holds. */
+/** Returns `ok` if all parts of the criterion hold. */
 export function decide(
-  asked: readonly boolean[],
+  criteria: readonly boolean[],
   seen: string,
   figures: readonly Figure[] = [],
 ): Verdict {
-  return { kind: asked.every(Boolean) ? 'ok' : 'fails', seen, figures }
+  return { kind: criteria.every(Boolean) ? 'ok' : 'fails', seen, figures }
 }
 
-/** An unhandled rejection ends a Node process, whatever else went well. */
-export function withAccidents(verdict: Verdict, accidents: readonly string[]): Verdict {
-  const [first] = accidents
+/** An unhandled rejection ends a Node process, so the row fails. */
+export function withRejections(verdict: Verdict, rejections: readonly string[]): Verdict {
+  const [first] = rejections
   if (first === undefined) return verdict
   const figures = verdict.kind === 'n/a' ? [] : verdict.figures
-  const seen = `${verdict.seen}; ${accidents.length} × unhandled rejection, which ends a process: ${first}`
+  const seen = `${verdict.seen} ${rejections.length} × unhandled rejection, which ends a process: ${first}`
   return { kind: 'fails', seen, figures }
 }
 
-/** What one caller got, and after how long. */
-export type Answer =
+/** The result of one caller, and its time. */
+export type Result =
   | { readonly kind: 'value'; readonly value: unknown; readonly ms: number }
   | { readonly kind: 'error'; readonly message: string; readonly ms: number }
   | { readonly kind: 'none'; readonly ms: number }
 
-export function inWords(answer: Answer): string {
-  const ms = `${Math.round(answer.ms)} ms`
-  switch (answer.kind) {
+export function inWords(result: Result): string {
+  const ms = `${Math.round(result.ms)} ms`
+  switch (result.kind) {
     case 'value':
-      return `${shown(answer.value)} in ${ms}`
+      return `${shown(result.value)} in ${ms}`
     case 'error':
-      return `an error in ${ms} (${short(answer.message)})`
+      return `an error in ${ms} (${short(result.message)})`
     case 'none':
-      return `no answer in ${ms}`
+      return `no result in ${ms}`
   }
 }
 
@@ -65,7 +65,7 @@ export function short(text: string): string {
 export const counted = (count: number, name: string): string =>
   `${count} ${name}${count === 1 ? '' : 's'}`
 
-/** Each answer once, with how often it came: `3 × "new"`. */
+/** Each result once, with its count: `3 × "new"`. */
 export function tally(words: readonly string[]): string {
   const counts = new Map<string, number>()
   for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)

@@ -1,4 +1,4 @@
-// The versions of what a peer is made of, as installed here or in the folder that it has for itself.
+// Versions of the packages of a cache, as installed here or in the cache's own folder.
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { installed } from '../idempotency/versions.ts'

@@ -1,41 +1,41 @@
-// One call, watched for so long: what came of it, and when.
+// One call with a time limit, and its result.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NotSupported } from './peer.ts'
-import type { Answer } from './verdict.ts'
+import type { Result } from './verdict.ts'
 
-export async function watch(call: () => Promise<unknown>, limitMs: number): Promise<Answer> {
+export async function watch(call: () => Promise<unknown>, limitMs: number): Promise<Result> {
   const since = performance.now()
   const ms = () => performance.now() - since
   const settled = started(call).then(
-    (value): Answer => ({ kind: 'value', value, ms: ms() }),
-    (error: unknown): Answer => {
+    (value): Result => ({ kind: 'value', value, ms: ms() }),
+    (error: unknown): Result => {
       if (error instanceof NotSupported) throw error
       return { kind: 'error', message: messageOf(error), ms: ms() }
     },
   )
   const late = sleep(limitMs, undefined, { ref: false }).then(
-    (): Answer => ({ kind: 'none', ms: limitMs }),
+    (): Result => ({ kind: 'none', ms: limitMs }),
   )
   return Promise.race([settled, late])
 }
 
-/** Calls until one gets `wanted`; the time counts from the first call. The last answer says what came instead. */
+/** Repeats the call until it returns `wanted`. The time counts from the first call. */
 export async function until(
   wanted: string,
   call: () => Promise<unknown>,
   limitMs: number,
-): Promise<Answer & { readonly reached: boolean }> {
+): Promise<Result & { readonly reached: boolean }> {
   const since = performance.now()
   for (;;) {
-    const answer = await watch(call, limitMs)
+    const result = await watch(call, limitMs)
     const ms = performance.now() - since
-    const reached = answer.kind === 'value' && answer.value === wanted
-    if (reached || ms > limitMs) return { ...answer, ms, reached }
+    const reached = result.kind === 'value' && result.value === wanted
+    if (reached || ms > limitMs) return { ...result, ms, reached }
     await sleep(50)
   }
 }
 
-/** Also what is thrown at once is an answer. */
+/** Turns a synchronous throw into a rejection. */
 const started = async (call: () => Promise<unknown>): Promise<unknown> => call()
 
 const messageOf = (error: unknown): string =>

@@ -1,4 +1,4 @@
-// What a double click comes to in both shops. Called by surface.test.ts, once a framework.
+// Tests of the double click, for both shops. Called by surface.test.ts.
 
 import request from 'supertest'
 import { describe, expect, it } from 'vitest'
@@ -10,10 +10,10 @@ export function doubleClickSuite(at: () => Opened): void {
     request(at().server).post('/api/lab/double-click').set('x-customer', 'lab').send(body)
 
   describe('the double click', () => {
-    it('leaves one row with a key, and one a click without', async () => {
+    it('leaves one row with a key, and one row per click without', async () => {
       const keyed = await click({ productId: 23, clicks: 30, keyed: true }).expect(200)
       const { statuses, stockBefore, stockAfter } = keyed.body
-      // Whoever came while the first was at work was told so.
+      // Requests during the first one got a 409.
       expect(statuses[201]).toBe(1)
       expect((statuses[409] ?? 0) + (statuses['201 replayed'] ?? 0)).toBe(29)
       expect(keyed.body).toMatchObject({ clicks: 30, rows: 1, later: '201 replayed' })
@@ -26,13 +26,13 @@ export function doubleClickSuite(at: () => Opened): void {
       expect(without.body.stockAfter).toBe(without.body.stockBefore - 31)
     })
 
-    it('finds enough tins for every click', async () => {
+    it('fills the shelf, so that there is a tin per click', async () => {
       await changeProduct(at().database, 18, { stock: 1 })
       const { body } = await click({ productId: 18, clicks: 5, keyed: false }).expect(200)
       expect(body).toMatchObject({ stockBefore: 30, rows: 6, stockAfter: 24 })
     })
 
-    it('lets no other run in', async () => {
+    it('refuses a second run at the same time', async () => {
       const [one, other] = await Promise.all([
         click({ productId: 23, clicks: 30, keyed: true }),
         click({ productId: 23, clicks: 30, keyed: true }),
@@ -52,7 +52,7 @@ export function doubleClickSuite(at: () => Opened): void {
       expect(headers['content-type']).toBe('application/problem+json')
     })
 
-    it('is closed to strangers, and wants to know who it is', async () => {
+    it('refuses other machines, and requests without a customer', async () => {
       const body = { productId: 23, clicks: 2, keyed: true }
       await click(body).set('host', 'shop.example').expect(403)
       await request(at().server).post('/api/lab/double-click').send(body).expect(401)

@@ -1,4 +1,4 @@
-// What the lab of both shops answers, and to whom. Called by surface.test.ts, once a framework.
+// Tests of the lab, for both shops. Called by surface.test.ts.
 
 import request from 'supertest'
 import { afterAll, describe, expect, it, vi } from 'vitest'
@@ -9,7 +9,7 @@ export function labSuite(at: () => Opened): void {
     const fire = (order: object) => request(at().server).post('/api/lab/stampede').send(order)
     const stats = async () => (await request(at().server).get('/api/lab/stats').expect(200)).body
 
-    it('runs the origin once for a cached stampede, and every time without the cache', async () => {
+    it('runs the origin once per stampede with the cache, and once per request without', async () => {
       const path = '/api/products?category=oolong'
       const cached = await fire({ requests: 60, path, cached: true }).expect(200)
       expect(cached.body).toMatchObject({ requests: 60, originRuns: 1, statuses: { 200: 60 } })
@@ -21,7 +21,7 @@ export function labSuite(at: () => Opened): void {
       expect(uncached.body).toMatchObject({ originRuns: 60, cacheStatus: { none: 60 } })
     })
 
-    it('counts origin runs by route, and starts over when told', async () => {
+    it('counts origin runs by route, and can reset the counts', async () => {
       await request(at().server).delete('/api/lab/stats').expect(204)
       await fire({ requests: 3, path: '/api/products/5', cached: true })
       await fire({ requests: 3, path: '/api/products/5', cached: false })
@@ -40,7 +40,7 @@ export function labSuite(at: () => Opened): void {
       })
     })
 
-    it('shows the stampede under way, and lets no other in', async () => {
+    it('shows the running stampede, and refuses a second one', async () => {
       const first = fire({ requests: 400, path: '/api/products', cached: false }).then((r) => r)
       await vi.waitFor(async () => expect((await stats()).running).not.toBeNull())
       const second = await fire({ requests: 1, path: '/api/products', cached: true })
@@ -65,7 +65,7 @@ export function labSuite(at: () => Opened): void {
       expect(headers['content-type']).toBe('application/problem+json')
     })
 
-    it('is closed to strangers, and to other sites in a browser on this machine', async () => {
+    it('refuses other machines, and other sites in a browser on this machine', async () => {
       const order = { requests: 1, path: '/api/products', cached: true }
       await fire(order).set('host', 'shop.example').expect(403)
       await fire(order).set('x-forwarded-for', '203.0.113.5').expect(403)
@@ -75,7 +75,7 @@ export function labSuite(at: () => Opened): void {
     })
   })
 
-  describe('the plug of the database', () => {
+  describe('the switch of the database', () => {
     const plug = (connected: unknown) =>
       request(at().server).put('/api/lab/database').send({ connected })
 
@@ -83,19 +83,19 @@ export function labSuite(at: () => Opened): void {
       at().database.connected = true
     })
 
-    it('takes away what is not cached, and leaves what is', async () => {
+    it('makes uncached requests fail, and leaves cached responses', async () => {
       await request(at().server).get('/api/products/21').expect(200)
       const { body } = await plug(false).expect(200)
       expect(body).toEqual({ connected: false })
       await request(at().server).get('/api/products/21').expect(200)
       const failed = await request(at().server).get('/uncached/api/products/21').expect(503)
-      expect(failed.body.detail).toBe('The database was unplugged in the lab.')
+      expect(failed.body.detail).toBe('The database was disconnected in the lab.')
       await request(at().server).get('/api/products/22').expect(503)
       await plug(true).expect(200)
       await request(at().server).get('/uncached/api/products/21').expect(200)
     })
 
-    it('takes true or false, from this machine', async () => {
+    it('accepts true or false, from this machine only', async () => {
       await plug('no').expect(400)
       await plug(false).set('host', 'shop.example').expect(403)
     })

@@ -1,4 +1,4 @@
-// What the suites are told of the shop they test.
+// The shop that a suite tests: its server, database and pages.
 
 import type { Server } from 'node:http'
 import type { Database } from '../database.ts'

@@ -1,4 +1,4 @@
-// What both shops answer to those who order. Called by surface.test.ts, once a framework.
+// Tests of orders, for both shops. Called by surface.test.ts.
 
 import { randomUUID } from 'node:crypto'
 import request from 'supertest'
@@ -7,7 +7,7 @@ import { changeProduct } from '../products.ts'
 import type { Opened } from './opened.ts'
 
 export function orderSuite(at: () => Opened): void {
-  /** A customer that nobody has been before. */
+  /** A new customer for each call. */
   const somebody = () => {
     const customer = `c-${randomUUID()}`
     return {
@@ -24,7 +24,7 @@ export function orderSuite(at: () => Opened): void {
   const tin = { productId: 14, quantity: 1 }
 
   describe('orders', () => {
-    it('are placed, and told to who placed them, uncached', async () => {
+    it('are placed, and shown to their customer only, uncached', async () => {
       const { customer, order, get } = somebody()
       const stock = await stockOf(14)
       const placed = await order({ productId: 14, quantity: 3 }).expect(201)
@@ -44,7 +44,7 @@ export function orderSuite(at: () => Opened): void {
       }
     })
 
-    it('are one row for one key, whose repeats get the first answer', async () => {
+    it('are one row per key, and a repeat gets the first response', async () => {
       const { order, get } = somebody()
       const stock = await stockOf(14)
       const first = await order(tin, 'k-1').expect(201)
@@ -58,7 +58,7 @@ export function orderSuite(at: () => Opened): void {
       await order({ ...tin, quantity: 2 }, 'k-1').expect(422)
     })
 
-    it('carry the mark of their request, by which an attempt that takes over knows them', async () => {
+    it('carry an identifier by which a later attempt recognises them', async () => {
       const { customer, order } = somebody()
       await order(tin, 'k-1').expect(201)
       await order(tin).expect(201)
@@ -76,7 +76,7 @@ export function orderSuite(at: () => Opened): void {
       expect((await other.get('/api/orders')).body.orders).toEqual([second.body])
     })
 
-    it('show on the cached page of the product, and on the list', async () => {
+    it('appear at once on the cached page of the product, and on the list', async () => {
       const paths = ['/api/products/14', '/api/products']
       for (const path of paths) await request(at().server).get(path).expect(200)
       await somebody().order(tin, 'k-1').expect(201)
@@ -100,7 +100,7 @@ export function orderSuite(at: () => Opened): void {
       expect((await get('/api/orders')).body.orders).toEqual([])
     })
 
-    it('end with the stock, and take none of it when there is too little', async () => {
+    it('are refused if there is too little stock, and take no tins then', async () => {
       await changeProduct(at().database, 18, { stock: 2 })
       const { order } = somebody()
       const refused = await order({ productId: 18, quantity: 3 }).expect(409)
@@ -128,7 +128,7 @@ export function orderSuite(at: () => Opened): void {
       },
     )
 
-    it('are not taken from strangers, nor told when there are none', async () => {
+    it('are refused for other machines, and a missing order is a 404', async () => {
       const { order, get } = somebody()
       await order(tin, 'k-1').set('host', 'shop.example').expect(403)
       for (const id of ['0', 'x', '99999999999']) await get(`/api/orders/${id}`).expect(404)

@@ -1,4 +1,4 @@
-// How both shops serve the page. Called by surface.test.ts, once a framework.
+// Tests of the page's files, for both shops. Called by surface.test.ts.
 
 import request from 'supertest'
 import { describe, expect, it } from 'vitest'
@@ -6,7 +6,7 @@ import type { Opened } from './opened.ts'
 
 export function pageSuite(at: () => Opened): void {
   describe('the page', () => {
-    it('forbids whatever is inline or comes from elsewhere', async () => {
+    it('forbids inline content and other origins', async () => {
       const { headers, text } = await request(at().server).get('/').expect(200)
       expect(headers['content-type']).toBe('text/html; charset=utf-8')
       expect(headers['content-security-policy']).toMatch(/^default-src 'none'; script-src 'self'; /)

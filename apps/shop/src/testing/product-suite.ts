@@ -1,4 +1,4 @@
-// What both shops answer on their product routes. Called by surface.test.ts, once a framework.
+// Tests of the product routes, for both shops. Called by surface.test.ts.
 
 import request from 'supertest'
 import { describe, expect, it } from 'vitest'
@@ -15,7 +15,7 @@ export function productSuite(at: () => Opened): void {
       expect(green.body.products.map((p: { id: number }) => p.id)).toEqual([3, 4, 1, 2])
     })
 
-    it('is cached below /api, and only there', async () => {
+    it('is cached below /api only', async () => {
       const path = '/products/11'
       const first = await request(at().server).get(`/api${path}`).expect(200)
       expect(first.headers['cache-status']).toMatch(/^Stampede; fwd=uri-miss.*; stored/)
@@ -28,7 +28,7 @@ export function productSuite(at: () => Opened): void {
       expect(third.body).toEqual(first.body)
     })
 
-    it('tells a client that has the answer already so', async () => {
+    it('responds 304 to a client that has the response already', async () => {
       for (const path of ['/api/products/12', '/uncached/api/products/12', '/']) {
         const { headers } = await request(at().server).get(path).expect(200)
         await request(at().server)
@@ -45,17 +45,17 @@ export function productSuite(at: () => Opened): void {
       ['/api/products/-1', 400, 'A product number has digits only, e.g. 7.'],
       ['/api/products?sort=stock', 400, 'sort must be one of: price, name.'],
       ['/api/products?category=coffee', 400, 'category must be one of: green, white, '],
-      ['/api/nothing', 404, 'There is nothing at this address.'],
-      ['/.env', 404, 'There is nothing at this address.'],
-      ['/..%2fpackage.json', 404, 'There is nothing at this address.'],
-    ])('answers %s with a %i problem', async (path, status, detail) => {
+      ['/api/nothing', 404, 'There is no page at this address.'],
+      ['/.env', 404, 'There is no page at this address.'],
+      ['/..%2fpackage.json', 404, 'There is no page at this address.'],
+    ])('responds to %s with a %i problem', async (path, status, detail) => {
       const { body, headers } = await request(at().server).get(path).expect(status)
       expect(headers['content-type']).toBe('application/problem+json')
       expect(body).toMatchObject({ type: 'about:blank', status })
       expect(body.detail).toContain(detail)
     })
 
-    it('shows a change at once where there is no cache, and later where there is one', async () => {
+    it('shows a change at once without the cache, and later with it', async () => {
       const path = '/products/19'
       const before = await request(at().server).get(`/api${path}`)
       const { priceCents } = before.body
@@ -78,11 +78,11 @@ export function productSuite(at: () => Opened): void {
       ['/api/products/25', { stock: 5 }, 404, 'The shop has no product with this number.'],
       ['/api/products/x', { stock: 5 }, 400, 'A product number has digits only'],
     ])('refuses to change %s to %j', async (path, body, status, detail) => {
-      const answer = await request(at().server).put(path).send(body).expect(status)
-      expect(answer.body.detail).toContain(detail)
+      const response = await request(at().server).put(path).send(body).expect(status)
+      expect(response.body.detail).toContain(detail)
     })
 
-    it('refuses a body that is broken, too large or something else', async () => {
+    it('refuses a body that is broken, too large or of another type', async () => {
       const put = () =>
         request(at().server).put('/api/products/1').set('content-type', 'application/json')
       await put().send('{"stock":').expect(400)
@@ -92,7 +92,7 @@ export function productSuite(at: () => Opened): void {
       await put().set('content-type', 'text/plain').send('{"stock":1}').expect(415)
     })
 
-    it('changes nothing for a stranger', async () => {
+    it('refuses changes from other machines', async () => {
       const put = request(at().server).put('/api/products/1').set('host', 'shop.example')
       const { body } = await put.send({ stock: 1 }).expect(403)
       expect(body.title).toBe('Only from this machine')

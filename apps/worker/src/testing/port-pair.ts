@@ -1,4 +1,5 @@
-// Two ports that are each other's other end, in one process: messages are copied and arrive later, as between two.
+// Two connected ports in one process. Messages are copied and arrive later, as between two
+// processes.
 
 import { setImmediate } from 'node:timers'
 import type { Port } from '../calls.ts'

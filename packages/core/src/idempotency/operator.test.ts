@@ -201,7 +201,7 @@ describe('resolve', () => {
   })
 
   it.each<[string, unknown, RegExp]>([
-    ['no answer', undefined, /idempotency\.resolve: received undefined; return a response/],
+    ['no answer', undefined, /idempotency\.resolve: received undefined; use a response/],
     ['a word', 'done', /idempotency\.resolve: received "done"; pass an object/],
     ['a status of no answer', { status: 100 }, /resolve\.status: received 100; use a status/],
     ['a status that is none', { status: '201' }, /resolve\.status: received "201"/],

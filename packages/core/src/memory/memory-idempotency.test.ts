@@ -56,7 +56,7 @@ describe('what is remembered in this process', () => {
   it('has room again when an operator settles a large answer away', async () => {
     const { store, begin, complete } = setUp()
     await complete('a', new Uint8Array(256 * MIB))
-    await expect(begin('b')).rejects.toThrow('bytes are remembered')
+    await expect(begin('b')).rejects.toThrow('the store is full')
     await store.settle('a', { as: 'released', keepMs: 60_000 }, { force: true })
     expect(await begin('b')).toMatchObject({ key: 'b' })
   })

@@ -1,16 +1,16 @@
 // The process of one cache for data: node member.js <memory | redis> <peer id> <Redis URL>.
 import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { product } from '../lib/product.ts'
 import { memoryPeers } from './memory-peers.ts'
 import { redisPeers } from './redis-peers.ts'
 
 export interface CallOrder {
   readonly durationMs: number
-  /** Callers, each with one call at a time. */
+  /** Callers that run at the same time. Each makes one call at a time. */
   readonly callers: number
-  /** So many keys in turn; 0 for a new one each time. */
+  /** Number of keys that the calls go through in turn. 0: every call is for a new key. */
   readonly keys: number
 }
 
@@ -32,9 +32,9 @@ const get = await peer.create(() => {
 let next = 0
 const CALLS_A_TURN = 64
 
-answers({ call, fill })
+offer({ call, fill })
 
-/** Fills so many keys, and what it gives for each is what the origin made: as bytes, or as an object with its names in any order. */
+/** Fills the keys, and checks each value against the origin. A value may come back as bytes. */
 async function fill(keys: number): Promise<void> {
   for (let i = 0; i < 2 * keys; i++) {
     const value = await get(`${id}:${i % keys}`)
@@ -59,7 +59,8 @@ async function call(order: CallOrder): Promise<Called> {
 
 async function oneCaller({ keys }: CallOrder, end: number): Promise<number> {
   for (let calls = 0; ; calls++) {
-    // The clock is not asked each time: it costs as much as a fast cache. Nor is all of it one turn of the event loop.
+    // Reading the clock costs as much as a fast cache, so it is read once per batch. The event loop
+    // turns between batches.
     if (calls % CALLS_A_TURN === 0) {
       if (performance.now() >= end) return calls
       await turn()

@@ -3,7 +3,7 @@ import { product } from '../lib/product.ts'
 import { memoryPeers } from './memory-peers.ts'
 
 describe('every cache for data of the benchmark', () => {
-  it.each(memoryPeers)('$id loads a key once, and gives what was loaded', async ({ create }) => {
+  it.each(memoryPeers)('$id loads a key once and returns the loaded value', async ({ create }) => {
     const loaded: string[] = []
     const get = await create((key) => {
       loaded.push(key)

@@ -1,4 +1,4 @@
-// Caches for data with their memory tier alone, each set up as its documentation says.
+// Data caches with only their memory tier, each set up as its documentation says.
 import { BentoCache, bentostore, memoryDriver } from '@stampede/bench-bentocache'
 import { createStampede } from '@stampede/core'
 import { createCache } from 'async-cache-dedupe'

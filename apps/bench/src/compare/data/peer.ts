@@ -1,6 +1,6 @@
-// A cache for data, or what it is measured against: something that gets the value of a key.
+// A data cache, or a floor that it is compared with: a function that returns the value of a key.
 
-/** The origin, counted. */
+/** The origin. The caller counts its calls. */
 export type Load = (key: string) => object
 
 export type Get = (key: string) => Promise<unknown>
@@ -9,7 +9,7 @@ export interface DataPeer {
   readonly id: string
   /** Its name in the table. */
   readonly name: string
-  /** For its versions. */
+  /** Packages whose versions the page names. */
   readonly packages: readonly string[]
   readonly workspace?: string
   readonly kind: 'floor' | 'ours' | 'peer'

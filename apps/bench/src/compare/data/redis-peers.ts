@@ -1,4 +1,4 @@
-// Caches for data with their Redis tier alone, each set up as its documentation says: what a hit there costs, and a miss.
+// Data caches with only their Redis tier, each set up as its documentation says.
 import { cachified } from '@epic-web/cachified'
 import { createClient } from '@redis/client'
 import { BentoCache, bentostore, Redis as Redis5, redisDriver } from '@stampede/bench-bentocache'

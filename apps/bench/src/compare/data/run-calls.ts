@@ -1,5 +1,5 @@
-// Measures what a call of a data cache costs. Every cache is a process of its own, called from
-// inside, one at a time, round by round.
+// Measures the cost of one call of a data cache. Every cache runs in a process of its own, and the
+// caches take turns, round by round.
 import { type Child, startChild } from '../lib/child.ts'
 import { medianOf, ratios, type Spread, spreadOf } from '../lib/statistics.ts'
 import type { Called, CallOrder } from './member.ts'
@@ -9,7 +9,7 @@ export interface CallPlan {
   readonly tier: 'memory' | 'redis'
   readonly peers: readonly DataPeer[]
   readonly callers: number
-  /** Every call is for a key that is nowhere. */
+  /** Every call is for a new key, which neither memory nor Redis has. */
   readonly isEachNew: boolean
   readonly rounds: number
   readonly roundMs: number
@@ -22,11 +22,11 @@ export interface CallRow {
   readonly kind: DataPeer['kind']
   readonly callsPerSecond: Spread
   readonly cpuMicros: number
-  /** Its rate by that of the first one in the same round: the median. */
+  /** The median of the ratios to the rate of the first cache, each taken within one round. */
   readonly ofFloor: number
-  /** In the order of the rounds. */
+  /** Rates in the order of the rounds. */
   readonly rates: readonly number[]
-  /** What each round saw. */
+  /** The figures of each round. */
   readonly rounds: readonly Measured[]
 }
 
@@ -68,7 +68,7 @@ export interface Measured {
   readonly cpuMicros: number
 }
 
-/** Started, filled, warm, and found to give the right value. */
+/** Starts the process of a cache, fills the cache, checks its values and warms it up. */
 async function prepare(peer: DataPeer, plan: CallPlan, redisUrl: string): Promise<Member> {
   const child = await startChild('data/member.js', [plan.tier, peer.id, redisUrl])
   await child.ask('fill', KEYS)

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { blockedMs, watchBlocking } from './blocked.ts'
 
 describe('how long an event loop was blocked', () => {
-  it('counts what blocks at once, each time anew', async () => {
+  it('measures a blocked event loop, and starts again after each reading', async () => {
     await watchBlocking()
     const end = performance.now() + 100
     while (performance.now() < end);
-    // Never less than it was; more if the machine has other work.
+    // A busy machine can only make the measured time longer.
     expect(await blockedMs()).toBeGreaterThanOrEqual(95)
   })
 })

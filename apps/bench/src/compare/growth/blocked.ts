@@ -1,12 +1,12 @@
-// The longest time in which nothing else could run in this process, as a timer of a millisecond sees it.
+// The longest time for which the event loop of this process was blocked, measured by a 1 ms timer.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const delay = monitorEventLoopDelay({ resolution: 1 })
-/** A timer needs some turns: the first one after a reset is not counted, and what was the last turn is counted by the next. */
+/** The timer skips its first turn after a reset. It counts a turn when the next one begins. */
 const TURNS_MS = 20
 
-/** What comes after it is watched. */
+/** Starts a new measurement. */
 export async function watchBlocking(): Promise<void> {
   delay.enable()
   await sleep(TURNS_MS)
@@ -17,6 +17,7 @@ export async function watchBlocking(): Promise<void> {
 export async function blockedMs(): Promise<number> {
   await sleep(TURNS_MS)
   delay.disable()
-  // What is counted is the whole of a turn, of which a millisecond was wanted.
+  // The histogram has the whole length of a turn. One millisecond of it is the timer's own
+  // interval.
   return Math.max(0, delay.max / 1e6 - 1)
 }

@@ -1,10 +1,10 @@
-// The clients of a crowd: so many connections, one request on each: node crowd-clients.js.
+// Many clients with one connection and one request each. Usage: node crowd-clients.js.
 import { connect, type Socket } from 'node:net'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
 
-export interface CrowdAnswered {
-  /** Of the time since 1970. */
+export interface CrowdResponses {
+  /** Milliseconds since 1970. */
   readonly lastAtMs: number
   readonly failed: number
 }
@@ -12,7 +12,7 @@ export interface CrowdAnswered {
 const AT_ONCE = 200
 let sockets: Socket[] = []
 
-answers({ gather, ask })
+offer({ gather, ask })
 
 async function gather({ port, clients }: { port: number; clients: number }): Promise<void> {
   for (const socket of sockets) socket.destroy()
@@ -30,11 +30,11 @@ const connected = (port: number): Promise<Socket> =>
     socket.once('error', reject)
   })
 
-/** Resolves when everybody has an answer. */
-async function ask(path: string): Promise<CrowdAnswered> {
+/** Resolves when every client has its response. */
+async function ask(path: string): Promise<CrowdResponses> {
   const request = getRequest(path)
   let failed = 0
-  const answered = sockets.map(
+  const responses = sockets.map(
     (socket) =>
       new Promise<void>((resolve) => {
         readResponses(socket, (isOk) => {
@@ -48,7 +48,7 @@ async function ask(path: string): Promise<CrowdAnswered> {
         socket.write(request)
       }),
   )
-  await Promise.all(answered)
+  await Promise.all(responses)
   for (const socket of sockets) socket.removeAllListeners('close')
   return { lastAtMs: performance.timeOrigin + performance.now(), failed }
 }

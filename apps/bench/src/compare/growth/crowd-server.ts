@@ -1,14 +1,15 @@
-// Many requests for one cold page in one process: node crowd-server.js <stampede | express>. Express alone is the floor.
+// Server for many requests of one cold page. Usage: node crowd-server.js <stampede | express>.
+// Express alone is the floor.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { BODY } from '../lib/product.ts'
 import { blockedMs, watchBlocking } from './blocked.ts'
 
-/** Of the time since 1970, which two processes of a machine share. */
+/** Milliseconds since 1970: two processes of one machine can compare them. */
 const nowMs = (): number => performance.timeOrigin + performance.now()
 
 const [, , subject] = process.argv
@@ -32,7 +33,7 @@ const server = createServer(app).listen(0, '127.0.0.1', 4_096)
 server.keepAliveTimeout = 60_000
 await once(server, 'listening')
 
-answers({
+offer({
   port: () => (server.address() as AddressInfo).port,
   hold() {
     arrived = 0

@@ -1,7 +1,8 @@
-// One of up to sixteen processes that ask for the same cold key: node fleet-member.js <peer id> <Redis URL>.
+// One process of a fleet that asks for a cold key. Usage: node fleet-member.js <peer id> <Redis
+// URL>.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from '../../torture/peers.ts'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { FLEET_ORIGIN_MS } from './sizes.ts'
 
 export interface FleetMemberSeen {
@@ -23,7 +24,7 @@ const load = async (): Promise<string> => {
 }
 const cache = await open({ redisUrl, ttlMs: 60_000, staleMs: 0, tags: [], client: 'plain', load })
 
-answers({
+offer({
   async ask(key: string): Promise<FleetMemberSeen> {
     originCalls = 0
     const since = performance.now()

@@ -1,20 +1,20 @@
-// How the memory tier does with so many keys: node --expose-gc keys-member.js <keys> <bytes of a value>. Asked once, then done.
+// Measures L1 with many keys. Usage: node --expose-gc keys-member.js <keys> <bytes of a value>.
 import { setImmediate as turn } from 'node:timers/promises'
 import { createStampede, memoryStore } from '@stampede/core'
 import { LRUCache } from 'lru-cache'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { medianOf } from '../lib/statistics.ts'
 import { memoryInUse } from './memory.ts'
 
 export interface KeysSeen {
   readonly keys: number
-  /** Of the value as JSON. */
+  /** Length of the value as JSON. */
   readonly storedBytes: number
   readonly memoryBytes: number
   readonly countedBytes: number
   readonly fillMicros: number
   readonly hitNanos: number
-  /** The same hits on an LRU in an async function. */
+  /** The time of a hit on an LRU in an async function. */
   readonly lruNanos: number
 }
 
@@ -23,18 +23,14 @@ type Get = (key: string) => Promise<unknown>
 const WARM_UP = 2_000
 const HITS = 100_000
 const PASSES = 3
-/** As in a server, where what is read in one turn of the event loop is garbage in the next. */
+/** A server reads few values per turn of the event loop, and they are garbage in the next turn. */
 const CALLS_A_TURN = 64
 
 const [, , keys, bytes] = process.argv.map(Number) as [number, number, number, number]
 
-answers({
+offer({
   async measure(): Promise<KeysSeen> {
-    // The store keeps next to nothing, so what grows is the memory tier.
-    const stampede = createStampede({
-      store: memoryStore({ maxBytes: 65_536 }),
-      l1: { maxEntries: 10_000_000, maxBytes: 2 ** 34 },
-    })
+    const stampede = createStampede({ store: memoryStore({ maxBytes: 2 ** 34 }) })
     const options = { ttlMs: 3_600_000 }
     const get: Get = (key) => stampede.getOrSet(key, () => made(key), options)
     for (let i = 0; i < WARM_UP; i++) await get(`warm-up:${i}`)
@@ -50,7 +46,8 @@ answers({
     const { entries, bytes: counted } = stampede.stats().l1
     if (entries !== keys + WARM_UP) throw new Error(`${entries} entries of ${keys} are in memory`)
     const hitNanos = await nanosOfHits(get)
-    if (stampede.stats().fills.started !== keys + WARM_UP) throw new Error('a hit was none')
+    if (stampede.stats().fills.started !== keys + WARM_UP)
+      throw new Error('a lookup that should hit was a miss')
     const lruNanos = await nanosOfHits(lruGet())
     const storedBytes = Buffer.byteLength(JSON.stringify(made(keyOf(0))))
     return {

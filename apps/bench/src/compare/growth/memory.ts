@@ -1,4 +1,4 @@
-// What a process holds, after the garbage collector: run with --expose-gc.
+// Memory of this process after a garbage collection. Needs --expose-gc.
 
 export function memoryInUse(): number {
   if (globalThis.gc === undefined) throw new Error('run with --expose-gc')

@@ -1,25 +1,22 @@
-// How much memory a stored response takes: node --expose-gc pages-member.js. A server whose memory tier alone keeps what it served.
+// Server that measures the memory of a stored response. Usage: node --expose-gc pages-member.js.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createStampede, memoryStore } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { product } from '../lib/product.ts'
 import { memoryInUse } from './memory.ts'
 
 export interface PagesSeen {
   readonly entries: number
   readonly memoryBytes: number
-  /** By the account of the memory tier. */
+  /** The bytes that L1 counts for its entries. */
   readonly countedBytes: number
 }
 
-const stampede = createStampede({
-  store: memoryStore({ maxBytes: 65_536 }),
-  l1: { maxEntries: 10_000_000, maxBytes: 2 ** 34 },
-})
+const stampede = createStampede({ store: memoryStore({ maxBytes: 2 ** 34 }) })
 const app = express()
 app.get('/products/:id', stampedeCache({ stampede, ttlMs: 3_600_000 }), (_req, res) => {
   res.json(product)
@@ -27,7 +24,7 @@ app.get('/products/:id', stampedeCache({ stampede, ttlMs: 3_600_000 }), (_req, r
 const server = createServer(app).listen(0, '127.0.0.1')
 await once(server, 'listening')
 
-answers({
+offer({
   port: () => (server.address() as AddressInfo).port,
   seen(): PagesSeen {
     const { entries, bytes } = stampede.stats().l1

@@ -1,21 +1,21 @@
-// A crowd of clients, each with a connection and a request of its own, that wait for one cold page in one process.
+// Runs many clients that wait for one cold page of one process. Each has its own connection.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Child, startChild } from '../lib/child.ts'
 import { medianOf } from '../lib/statistics.ts'
-import type { CrowdAnswered } from './crowd-clients.ts'
+import type { CrowdResponses } from './crowd-clients.ts'
 import type { Sizes } from './sizes.ts'
 
 export interface CrowdRow {
   readonly subject: string
   readonly clients: number
   readonly originCalls: number
-  /** From the end of the origin until the last answer has come. */
-  readonly answeredMs: number
-  /** The longest time from then in which nothing else could run in the server. */
+  /** Time from the end of the origin until the last response has arrived. */
+  readonly respondedMs: number
+  /** The longest time in that period for which the server's event loop was blocked. */
   readonly blockedMs: number
 }
 
-/** Express alone runs the handler for each of them: the floor. */
+/** Express alone is the floor: it runs the handler for each request. */
 const SUBJECTS = ['express', 'stampede']
 
 export async function runCrowds({ crowds, rounds }: Sizes): Promise<CrowdRow[]> {
@@ -38,17 +38,17 @@ export async function runCrowds({ crowds, rounds }: Sizes): Promise<CrowdRow[]> 
 
 async function crowd(server: Child, clients: Child, count: number, path: string) {
   await server.ask('hold')
-  const asking = clients.ask<CrowdAnswered>('ask', path)
+  const asking = clients.ask<CrowdResponses>('ask', path)
   while ((await server.ask<number>('arrived')) < count) await sleep(10)
   const releasedAtMs = await server.ask<number>('release')
   const { lastAtMs, failed } = await asking
   const seen = await server.ask<{ originCalls: number; blockedMs: number }>('seen')
-  if (failed > 0) throw new Error(`${failed} of ${count} clients were not answered`)
-  return { ...seen, answeredMs: lastAtMs - releasedAtMs }
+  if (failed > 0) throw new Error(`${failed} of ${count} clients got no response`)
+  return { ...seen, respondedMs: lastAtMs - releasedAtMs }
 }
 
 const medians = (seen: readonly Omit<CrowdRow, 'subject' | 'clients'>[]) => ({
   originCalls: medianOf(seen.map(({ originCalls }) => originCalls)),
-  answeredMs: medianOf(seen.map(({ answeredMs }) => answeredMs)),
+  respondedMs: medianOf(seen.map(({ respondedMs }) => respondedMs)),
   blockedMs: medianOf(seen.map(({ blockedMs }) => blockedMs)),
 })

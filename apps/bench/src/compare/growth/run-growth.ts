@@ -1,4 +1,4 @@
-// What becomes of time, memory and origin calls as there are more keys, more processes and more who wait.
+// Measures time, memory and origin calls with more keys, processes and waiters.
 import { startRedis, urlOf } from '../../torture/redis-server.ts'
 import { type Child, startChild } from '../lib/child.ts'
 import type { ClosedLoopResult } from '../lib/closed-loop.ts'
@@ -14,7 +14,7 @@ export interface FleetRow {
   readonly peer: string
   readonly processes: number
   readonly originCalls: number
-  /** The slowest of all callers, without the time of the origin. */
+  /** Wait of the slowest caller, minus the time of the origin. */
   readonly overheadMs: number
 }
 
@@ -40,7 +40,10 @@ export async function runKeys({ keys }: Sizes): Promise<KeysSeen[]> {
   return rows
 }
 
-/** From one moment of a server at work to another, so that what it needs once is not counted. */
+/**
+ * Measures twice and takes the difference, so that memory which the server needs only once does not
+ * count.
+ */
 export async function runPages({ pagesMs }: Sizes): Promise<PagesRow> {
   await using member = await startChild('growth/pages-member.js', [], ['--expose-gc'])
   await using loader = await startChild('lib/loader.js')

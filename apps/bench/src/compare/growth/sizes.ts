@@ -1,11 +1,11 @@
-// How far everything is grown.
+// The sizes that `npm run bench` measures: numbers of keys, processes, callers and clients.
 
 export const FLEET_ORIGIN_MS = 100
 
 export interface Sizes {
-  /** Keys, and the bytes of a value. */
+  /** Number of keys, and bytes per value. */
   readonly keys: ReadonlyArray<readonly [keys: number, bytes: number]>
-  /** For how long pages are asked for, twice. */
+  /** How long each of the two rounds loads pages. */
   readonly pagesMs: number
   readonly processes: readonly number[]
   readonly waiters: readonly number[]

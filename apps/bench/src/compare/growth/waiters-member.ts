@@ -1,14 +1,14 @@
-// Many callers of one cold key in one process: node waiters-member.js <peer id> <Redis URL>.
+// One process with many callers of a cold key. Usage: node waiters-member.js <peer id> <Redis URL>.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peers } from '../../torture/peers.ts'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { blockedMs, watchBlocking } from './blocked.ts'
 
 export interface WaitersSeen {
   readonly originCalls: number
-  /** From the end of the origin until the last caller has the value. */
+  /** Time from the end of the origin until the last caller has the value. */
   readonly settledMs: number
-  /** The longest time in which nothing else could run. */
+  /** The longest time for which the event loop was blocked. */
   readonly blockedMs: number
 }
 
@@ -28,13 +28,13 @@ const load = (): Promise<string> => {
 }
 const cache = await open({ redisUrl, ttlMs: 60_000, staleMs: 0, tags: [], client: 'plain', load })
 
-answers({ wait })
+offer({ wait })
 
 async function wait(waiters: number): Promise<WaitersSeen> {
   originCalls = 0
   const key = `waiters:${asked++}`
   const calls = Array.from({ length: waiters }, () => cache.get(key))
-  // Under way by then, whatever is asked of Redis before.
+  // Some caches ask Redis before they call the origin. From here on, the origin call is running.
   while (originCalls === 0) await sleep(5)
   await watchBlocking()
   const since = performance.now()

@@ -1,4 +1,4 @@
-// What a hit costs: every subject is a process of its own, loaded by another, one at a time, round by round.
+// Measures the cost of a hit. Every server runs in its own process, and the servers take turns.
 import { startRedis, urlOf } from '../../torture/redis-server.ts'
 import { type Child, startChild } from '../lib/child.ts'
 import type { ClosedLoopResult } from '../lib/closed-loop.ts'
@@ -13,22 +13,25 @@ export interface HitPlan {
   readonly rounds: number
   readonly roundMs: number
   readonly warmUpMs: number
-  /** Ids; their floors are run too. Empty: all. */
+  /** Ids of the rows to run, with their floors. Empty: all rows. */
   readonly rows: readonly string[]
 }
 
 export interface HitRow {
   readonly subject: Subject
   readonly requestsPerSecond: Spread
-  /** What the server's process was at work for a request; none for what is not Node. */
+  /** CPU time of the server's process per request. Undefined if the server is not Node. */
   readonly cpuMicros: number | undefined
-  /** What the load's process was at work for a request: if that is more, its rate is not the server's. */
+  /**
+   * CPU time of the load's process per request. If it is higher than the server's, the load limits
+   * the rate.
+   */
   readonly loaderMicros: number
-  /** Its rate by that of its floor in the same round: the median. */
+  /** The median of the ratios to the rate of its floor, each taken within one round. */
   readonly ofFloor: number | undefined
-  /** Rates in the order of the rounds, for other ratios. */
+  /** Rates in the order of the rounds, for ratios between other rows. */
   readonly rates: readonly number[]
-  /** What each round saw. */
+  /** The figures of each round. */
   readonly rounds: readonly Measured[]
 }
 
@@ -92,13 +95,13 @@ async function measure(
   durationMs: number,
 ): Promise<Measured> {
   const { subject, server } = contestant
-  // Since its last round it was idle, and the machine may have taken its memory and its place in the caches.
+  // The server was idle since its last round, so its memory may be swapped out and its caches cold.
   await load(loader, contestant, AWAKE_MS)
   const before = await server.usage()
   const loaded = await load(loader, contestant, durationMs)
   const { requests, wrong } = loaded
   const after = await server.usage()
-  if (wrong > 0) throw new Error(`${subject.id}: ${wrong} of ${requests} answers are wrong`)
+  if (wrong > 0) throw new Error(`${subject.id}: ${wrong} of ${requests} responses are wrong`)
   checkOriginCalls(subject, after.originCalls - before.originCalls, requests)
   const cpuMicros = server.isNode ? (after.cpuMicros - before.cpuMicros) / requests : undefined
   const rate = (requests * 1_000) / loaded.durationMs
@@ -118,7 +121,7 @@ const load = (
     durationMs,
   } satisfies LoadOrder)
 
-/** A rate counts only if what was measured is what it is called: a hit asks the origin for nothing. */
+/** Throws if a hit called the origin, or a miss did not. Such a rate would have the wrong name. */
 export function checkOriginCalls(
   { id, kind, isEachNew }: Subject,
   calls: number,

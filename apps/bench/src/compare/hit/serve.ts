@@ -1,8 +1,8 @@
-// The server process of one subject: node serve.js <module> <Redis URL>.
+// The server process of one row. Usage: node serve.js <module> <Redis URL>.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { product } from '../lib/product.ts'
 import type { ServerModule } from './subject.ts'
 
@@ -22,7 +22,7 @@ const server = createServer(
 ).listen(0, '127.0.0.1')
 await once(server, 'listening')
 
-answers({
+offer({
   port: () => (server.address() as AddressInfo).port,
   usage: (): Usage => {
     const { user, system } = process.cpuUsage()

@@ -1,10 +1,10 @@
-// A server of a subject, in a process of its own, and what that process has used so far.
+// Starts the server of a row in a process of its own, and reads its CPU time and origin calls.
 import { startChild } from '../lib/child.ts'
 import type { Usage } from './serve.ts'
 
 export interface Server extends AsyncDisposable {
   readonly port: number
-  /** Else its processor time is not known. */
+  /** False: the CPU time of the server is not known. */
   readonly isNode: boolean
   usage(): Promise<Usage>
 }

@@ -1,4 +1,4 @@
-// nginx and Varnish before Express, as caches that are not written in JavaScript: on one core each, like the others.
+// Starts nginx or Varnish before Express: caches that are not written in JavaScript, on one core.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ export async function startReference(id: string): Promise<Server> {
   if (start === undefined) throw new Error(`no reference named ${id}`)
   const origin = await startNode('express-uncached')
   const folder = mkdtempSync(join(tmpdir(), 'stampede-bench-'))
-  // Started by root, both work as a user of their own.
+  // If root starts them, both run as another user, who must be able to read the folder.
   chmodSync(folder, 0o755)
   const port = await freePort()
   const child = start(folder, port, origin.port)

@@ -1,29 +1,32 @@
-// What is measured: a server that answers with the product.
+// A row of the hit table: a server that responds with the product.
 import type { RequestListener } from 'node:http'
 
 export interface Subject {
   readonly id: string
   /** Its name in the table. */
   readonly name: string
-  /** What it is made of, for its versions. */
+  /** Packages whose versions the page names. */
   readonly packages: readonly string[]
   readonly kind: 'floor' | 'uncached' | 'ours' | 'peer' | 'reference'
-  /** The subject whose rate it is divided by. */
+  /** Id of the row whose rate it is divided by. */
   readonly floor?: string
-  /** The module in `servers/`, if it is not that of its id. */
+  /** The module in `servers/`. Default: its id. */
   readonly server?: string
-  /** Every request is for a product of its own: what a miss costs. */
+  /** Every request is for a new product, so every request is a miss. */
   readonly isEachNew?: boolean
-  /** Its entries are in a Redis alone, which is started for it. */
+  /** Entries are only in a Redis that is started for this row. */
   readonly isOverRedis?: boolean
-  /** Why it cannot be run here, if so. */
+  /** Returns the reason why the server cannot run here. Undefined: it can. */
   readonly isMissing?: () => string | undefined
 }
 
-/** What a handler calls for the product: counted, as a hit must not. */
+/**
+ * The function that a handler calls for the product. Its calls are counted, because a hit must not
+ * call it.
+ */
 export type Origin = () => object
 
-/** What `servers/<id>.ts` exports. */
+/** The exports of `servers/<id>.ts`. */
 export interface ServerModule {
   readonly listener: (origin: Origin, redisUrl: string) => RequestListener
 }

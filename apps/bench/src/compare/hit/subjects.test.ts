@@ -45,31 +45,34 @@ const FLOORS = [
   ['koa-floor', 'koa'],
 ] as const
 
-describe('every server of the benchmark', () => {
-  // Those over Redis are seen to be right in the run itself, as all are.
+describe('a server of the benchmark', () => {
+  // Servers over Redis are checked by the benchmark run itself.
   const inNode = subjects.filter(({ kind, isOverRedis }) => kind !== 'reference' && !isOverRedis)
   const [misses, others] = [true, false].map((isEachNew) =>
     inNode.filter((subject) => (subject.isEachNew ?? false) === isEachNew),
   ) as [Subject[], Subject[]]
 
-  it.each(others)('$id answers with the product, from where it says', async (subject) => {
-    const { url, calls } = await serve(subject)
-    for (let i = 0; i < 3; i++) {
-      const response = await fetch(`${url}42`)
-      expect(response.status).toBe(200)
-      expect(response.headers.get('content-length')).toBe(String(BODY.length))
-      expect(await response.json()).toEqual(product)
-    }
-    expect(calls()).toBe(CALLS_OF_THREE[subject.kind])
-  })
+  it.each(others)(
+    '$id responds with the product and calls the origin as often as expected',
+    async (subject) => {
+      const { url, calls } = await serve(subject)
+      for (let i = 0; i < 3; i++) {
+        const response = await fetch(`${url}42`)
+        expect(response.status).toBe(200)
+        expect(response.headers.get('content-length')).toBe(String(BODY.length))
+        expect(await response.json()).toEqual(product)
+      }
+      expect(calls()).toBe(CALLS_OF_THREE[subject.kind])
+    },
+  )
 
-  it.each(misses)('$id misses each time', async (subject) => {
+  it.each(misses)('$id calls the origin for every request', async (subject) => {
     const { url, calls } = await serve(subject)
     for (let i = 0; i < 3; i++) await (await fetch(`${url}m${i}`)).arrayBuffer()
     expect(calls()).toBe(3)
   })
 
-  it.each(FLOORS)('%s has the fields of a hit of ours', async (floorId, oursId) => {
+  it.each(FLOORS)('%s sends the header fields of a hit of Stampede', async (floorId, oursId) => {
     const [floor, ours] = [await serve(byId(floorId)), await serve(byId(oursId))]
     const names = async (url: string) => [...(await fetch(`${url}42`)).headers.keys()].sort()
     await names(ours.url)
@@ -77,10 +80,10 @@ describe('every server of the benchmark', () => {
   })
 })
 
-describe('a rate', () => {
+describe('a measured rate', () => {
   const [hit, miss] = [byId('express'), byId('express-miss')]
 
-  it('is refused if a hit called the origin, or a miss did not', () => {
+  it('is refused if a hit called the origin or a miss did not', () => {
     expect(() => checkOriginCalls(hit, 1, 1_000)).toThrow('express: 1 origin calls for 1000')
     expect(() => checkOriginCalls(miss, 999, 1_000)).toThrow('999 origin calls')
     checkOriginCalls(hit, 0, 1_000)

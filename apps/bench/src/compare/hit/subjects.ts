@@ -1,4 +1,4 @@
-// Everybody who answers with the product, in the order of the table: a floor, and then who is measured against it.
+// Rows of the hit table in their order. Each floor comes before the rows that are divided by it.
 import { spawnSync } from 'node:child_process'
 import type { Subject } from './subject.ts'
 

@@ -1,4 +1,4 @@
-// Packages without types: as much of them as is used here.
+// Types for packages without types: only the parts that the benchmark uses.
 
 declare module 'apicache' {
   const apicache: { middleware(duration: string): import('express').RequestHandler }

@@ -1,4 +1,5 @@
-// A process of a run that answers questions: asked by the parent with `ask`, answering with `answers`.
+// A child process whose functions the parent calls with `ask`. The child offers them with
+// `offer`.
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
@@ -8,7 +9,7 @@ interface Question {
   readonly argument: unknown
 }
 
-/** The id of the first message of a child, which no question has. */
+/** The id of the child's first message. No question has it. */
 const READY = 0
 
 interface Reply {
@@ -19,7 +20,9 @@ interface Reply {
 
 export interface Child extends AsyncDisposable {
   readonly pid: number
-  /** What the function of this name gave there. Rejects if it threw, or if the process has ended. */
+  /**
+   * Calls the function of this name in the child. Rejects if it throws or if the process has ended.
+   */
   ask<T>(name: string, argument?: unknown): Promise<T>
 }
 
@@ -59,7 +62,7 @@ function converse(child: ChildProcess, name: string) {
       resolve()
     })
   })
-  const answered = (id: number) => new Promise<Reply>((resolve) => pending.set(id, resolve))
+  const replyTo = (id: number) => new Promise<Reply>((resolve) => pending.set(id, resolve))
   child.on('message', (reply: Reply) => {
     pending.get(reply.id)?.(reply)
     pending.delete(reply.id)
@@ -67,20 +70,20 @@ function converse(child: ChildProcess, name: string) {
   const ask = async <T>(question: string, argument?: unknown): Promise<T> => {
     if (over !== undefined) throw new Error(over)
     const id = nextId++
-    const reply = answered(id)
+    const reply = replyTo(id)
     child.send({ id, name: question, argument } satisfies Question)
     const { value, error } = await reply
     if (error !== undefined) throw new Error(`${name}: ${question}: ${error}`)
     return value as T
   }
-  const ready = answered(READY).then(({ error }) => {
+  const ready = replyTo(READY).then(({ error }) => {
     if (error !== undefined) throw new Error(error)
   })
   return { ask, ready, ended }
 }
 
-/** In the child: answers by these functions, from now on. Ends with the parent. */
-export function answers(functions: Readonly<Record<string, (argument: never) => unknown>>): void {
+/** Called in the child: offers these functions to the parent. The child ends with the parent. */
+export function offer(functions: Readonly<Record<string, (argument: never) => unknown>>): void {
   process.on('disconnect', () => process.exit())
   process.on('message', async ({ id, name, argument }: Question) => {
     try {

@@ -1,11 +1,11 @@
-// As many requests as a server answers: so many connections, each with one request under way. Written for cheapness, so that the
-// server is what is measured.
+// Closed loop: each connection sends its next request when the last response has arrived. The code
+// does little per request, so that the server limits the rate.
 import { connect } from 'node:net'
 import { readResponses } from './responses.ts'
 
 export interface ClosedLoop {
   readonly port: number
-  /** Called for each connection. Returns what makes the bytes of its next request. */
+  /** Called once per connection. Returns a function that makes the bytes of the next request. */
   readonly next: () => () => Buffer
   readonly connections: number
   readonly durationMs: number
@@ -14,10 +14,16 @@ export interface ClosedLoop {
 export interface ClosedLoopResult {
   readonly requests: number
   readonly durationMs: number
-  /** Not 200 or 201, or of another length than the first one: a rate with one of these in it says nothing. */
+  /**
+   * Responses with another status than 200 or 201, or another length than the first. The rate is
+   * valid only if this is 0.
+   */
   readonly wrong: number
   readonly bodyBytes: number
-  /** What this process was at work for a request: more than the server is, and the rate is this one's. */
+  /**
+   * CPU time of this process per request. If it is higher than the server's, the load limits the
+   * rate.
+   */
   readonly cpuMicros: number
 }
 

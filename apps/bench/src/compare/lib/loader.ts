@@ -1,12 +1,12 @@
-// The process that loads servers: node loader.js. On its own, so that its work is not the server's.
-import { answers } from './child.ts'
+// The process that sends load to the servers, apart from them. Usage: node loader.js.
+import { offer } from './child.ts'
 import { type ClosedLoopResult, closedLoop } from './closed-loop.ts'
 import { requestsFor } from './responses.ts'
 
 export interface LoadOrder {
   readonly port: number
   readonly path: string
-  /** A number is put after the path that no request had before. */
+  /** Adds a new number to the path of each request. */
   readonly isEachNew: boolean
   readonly connections: number
   readonly durationMs: number
@@ -14,7 +14,7 @@ export interface LoadOrder {
 
 let asked = 0
 
-answers({
+offer({
   load: ({ path, isEachNew, ...order }: LoadOrder): Promise<ClosedLoopResult> =>
     closedLoop({
       ...order,

@@ -1,4 +1,4 @@
-// What every subject serves: a product page's JSON of 2.3 kB, and the fields that a hit of ours has.
+// The body that every server sends (2.3 kB of JSON), and the header fields of a hit of Stampede.
 
 const REVIEWS = Array.from({ length: 10 }, (_, n) => ({
   author: `customer-${1_000 + n * 37}`,
@@ -24,7 +24,10 @@ export const product = {
 
 export const BODY: Buffer = Buffer.from(JSON.stringify(product))
 
-/** As many as a hit of ours has. Node adds Date, Connection and Keep-Alive, Express adds X-Powered-By. */
+/**
+ * The fields of a hit of Stampede. Node adds Date, Connection and Keep-Alive; Express adds
+ * X-Powered-By.
+ */
 export const FIELDS = {
   'Content-Type': 'application/json; charset=utf-8',
   ETag: 'W/"8fc-yJGVLdJLRY0vVGyHy1lpGvYB7mY"',

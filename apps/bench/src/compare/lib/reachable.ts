@@ -1,4 +1,4 @@
-// A port of this machine that answers by now.
+// Waits until a port of this machine accepts connections.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

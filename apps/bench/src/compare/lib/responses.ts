@@ -1,13 +1,13 @@
-// Reads the responses of one connection, as cheaply as it goes: status and Content-Length, no more.
+// Reads status and Content-Length of the responses on a connection, as cheaply as possible.
 import type { Socket } from 'node:net'
 
-/** Called at the end of each response, before anything else is asked on its connection. */
+/** Called at the end of each response, before the next request is sent on its connection. */
 export type OnResponse = (isOk: boolean, bodyBytes: number) => void
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 
 export function readResponses(socket: Socket, onResponse: OnResponse): void {
-  /** Bytes of the body still to come; -1 before the end of the head. */
+  /** Bytes of the body that have not arrived yet. -1: the head is not complete. */
   let missing = -1
   let head: Buffer | undefined
   let isOk = false
@@ -41,7 +41,7 @@ function contentLength(head: string): number {
 export const getRequest = (path: string): Buffer =>
   Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n\r\n`)
 
-/** Returns what makes the next request. It is written anew only for another path. */
+/** Returns a function that makes the next request. It writes new bytes only if the path changes. */
 export function requestsFor(path: () => string): () => Buffer {
   let last = ''
   let bytes: Buffer = Buffer.alloc(0)

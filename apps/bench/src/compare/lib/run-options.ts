@@ -1,15 +1,17 @@
-// The command line of `npm run bench`: what is run, and for how long.
+// The command line of `npm run bench`: which parts run, and for how long.
 
 export const PARTS = ['hit', 'data', 'l2', 'open', 'growth'] as const
 export type Part = (typeof PARTS)[number]
 
 export interface RunOptions {
   readonly parts: readonly Part[]
-  /** To see that everything runs: its figures say nothing. */
+  /** A short run that only shows that everything works. Its figures mean nothing. */
   readonly isQuick: boolean
-  /** Ids of the rows of a part that are run, with their floors. Empty: all. */
+  /** Ids of the rows to run, with their floors. Empty: all rows. */
   readonly rows: readonly string[]
-  /** Where the page is written, if not in docs/, or at all: a part of a run is printed. */
+  /**
+   * Folder for the page. Undefined: a whole run writes to docs/, and a part of a run is printed.
+   */
   readonly folder: string | undefined
 }
 
@@ -19,7 +21,7 @@ npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in ap
 npm run bench -- --quick          short: to see that it runs, its figures say nothing
 npm run bench -- --out FOLDER     page, plots and raw results to a folder`
 
-/** Throws on what it does not know. */
+/** Throws on unknown arguments. */
 export function readRunOptions(args: readonly string[]): RunOptions {
   let parts: readonly Part[] = PARTS
   let isQuick = false

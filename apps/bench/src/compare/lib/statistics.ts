@@ -1,6 +1,6 @@
-// Medians and percentiles: what a row of the page is made of.
+// Medians, ratios and percentiles for the pages of the benchmarks.
 
-/** `values` of the rounds of one figure, in order. */
+/** Median, minimum and maximum of one figure over all rounds. */
 export interface Spread {
   readonly median: number
   readonly min: number
@@ -14,11 +14,16 @@ export function spreadOf(values: readonly number[]): Spread {
 
 export const medianOf = (values: readonly number[]): number => spreadOf(values).median
 
-/** Round by round: what was measured under the same load of the machine is compared. */
+/**
+ * Divides round by round, so that both figures were measured under the same load of the machine.
+ */
 export const ratios = (values: readonly number[], floors: readonly number[]): number[] =>
   values.map((value, round) => value / (floors[round] ?? Number.NaN))
 
-/** The value that a part `q` of `sorted` does not exceed; between two, the mean for the median alone. */
+/**
+ * The smallest value of which a share `q` of `sorted` is not larger. For the median of an even
+ * number, the mean of two.
+ */
 export function quantile(sorted: readonly number[], q: number): number {
   if (sorted.length === 0) return 0
   const at = q * (sorted.length - 1)

@@ -1,6 +1,6 @@
-// When requests come, and for which key: by chance, and the same for the same seed.
+// Random arrival times and keys of requests, the same for the same seed.
 
-/** A request, at so many milliseconds after the beginning. */
+/** A request, with its time in milliseconds after the start. */
 export interface Arrival {
   readonly atMs: number
   readonly key: string
@@ -8,7 +8,7 @@ export interface Arrival {
 
 export type Random = () => number
 
-/** mulberry32: numbers from 0 to 1. */
+/** The generator mulberry32: numbers from 0 to 1. */
 export function seeded(seed: number): Random {
   let state = seed >>> 0
   return () => {
@@ -19,7 +19,7 @@ export function seeded(seed: number): Random {
   }
 }
 
-/** A Poisson process: each comes without regard to the others, nor to how the server is doing. */
+/** A Poisson process: each request comes independently of the others and of the server's state. */
 export function poisson(
   random: Random,
   { fromMs = 0, forMs, perSecond }: { fromMs?: number; forMs: number; perSecond: number },
@@ -34,7 +34,10 @@ export function poisson(
   }
 }
 
-/** A number below `count`: the first the likeliest, the n-th 1/n as likely (Zipf). */
+/**
+ * Returns a generator of numbers below `count`. The n-th number is 1/n as likely as the first
+ * (Zipf).
+ */
 export function zipf(random: Random, count: number): () => number {
   const sums = new Float64Array(count)
   let sum = 0

@@ -1,33 +1,33 @@
 // The process that sends the requests of a scenario, each at its moment, whether or not earlier
 // ones have ended. Usage: node generator.js.
 import { connect, type Socket } from 'node:net'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { getRequest, readResponses } from '../lib/responses.ts'
 import { type Arrival, seeded } from './arrivals.ts'
 
 export interface FireOrder {
   readonly arrivals: readonly Arrival[]
-  /** For which process a request is. */
+  /** Seed that decides which process each request goes to. */
   readonly seed: number
   readonly ports: readonly number[]
-  /** Before each key, so that no scenario meets the keys of another. */
+  /** Prefix of every key, so that scenarios do not share keys. */
   readonly prefix: string
 }
 
 export interface Fired {
-  /** From when a request was to be sent until its last byte: in milliseconds, in the order of their ends. */
+  /** Time from when each request was due until its last byte, in the order in which they ended. */
   readonly latenciesMs: readonly number[]
-  /** Other than 200, or none at all. */
+  /** Requests with another status than 200, or without a response. */
   readonly failed: number
 }
 
-/** Then a request has failed, and is counted with this time. */
+/** After this time a request has failed, and counts with this latency. */
 const GIVEN_UP_MS = 5_000
 
 const WARM_UP_REQUESTS = 300
 const WARM_UP_AT_ONCE = 10
 
-answers({ fire, warmUp })
+offer({ fire, warmUp })
 
 async function fire({ arrivals, seed, ports, prefix }: FireOrder): Promise<Fired> {
   const random = seeded(seed)
@@ -44,7 +44,7 @@ async function fire({ arrivals, seed, ports, prefix }: FireOrder): Promise<Fired
   return { latenciesMs, failed }
 }
 
-/** Each process has its connections and compiled code before anything is measured: hits of a key of its own. */
+/** Opens connections and lets each process compile its code, with hits of a key of its own. */
 async function warmUp({ ports, prefix }: FireOrder): Promise<void> {
   for (const port of ports) {
     const pool = new Pool(port)
@@ -53,7 +53,7 @@ async function warmUp({ ports, prefix }: FireOrder): Promise<void> {
         pool.get(`/items/${prefix}warm-up`),
       )
       const wrong = (await Promise.all(asked)).filter((isOk) => !isOk)
-      if (wrong.length > 0) throw new Error(`${wrong.length} wrong answers while warming up`)
+      if (wrong.length > 0) throw new Error(`${wrong.length} wrong responses while warming up`)
     }
     pool.close()
   }
@@ -89,7 +89,7 @@ interface Connection {
   settle: ((isOk: boolean) => void) | undefined
 }
 
-/** Connections to one process: a request takes one that is idle, or makes one. */
+/** Connections to one process. A request takes an idle connection, or opens one. */
 class Pool {
   readonly #port: number
   readonly #idle: Connection[] = []

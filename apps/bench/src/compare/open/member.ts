@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import express, { type ErrorRequestHandler } from 'express'
-import { answers } from '../lib/child.ts'
+import { offer } from '../lib/child.ts'
 import { BODY } from '../lib/product.ts'
 import { openPeers } from './peers.ts'
 
@@ -25,7 +25,7 @@ let app = express()
 const server = createServer((req, res) => app(req, res)).listen(0, '127.0.0.1')
 await once(server, 'listening')
 
-answers({
+offer({
   port: () => (server.address() as AddressInfo).port,
   open,
   originCalls: () => calls,
@@ -34,12 +34,12 @@ answers({
   },
 })
 
-/** Express would write every error of the failing origin. */
+/** Express would log every error of the failing origin. */
 const quietly: ErrorRequestHandler = (_error, _req, res, _next) => {
   res.status(500).end()
 }
 
-/** A cache of its own for each scenario, since each has lifetimes of its own. */
+/** Creates a new cache for each scenario, because each scenario has other lifetimes. */
 async function open({ originMs, ...settings }: SceneOrder): Promise<void> {
   const load = async (): Promise<string> => {
     calls += 1

@@ -1,11 +1,11 @@
-// What goes through the scenarios: handlers of a route of Express 5.
+// A cache in the scenarios: the handlers of one route of Express 5.
 import type { RequestHandler } from 'express'
 
 export interface OpenSettings {
   readonly redisUrl: string
   readonly ttlMs: number
   readonly staleMs: number
-  /** The origin: JSON, by its key. */
+  /** The origin: returns JSON for a key. */
   readonly load: (key: string) => Promise<string>
 }
 
@@ -17,7 +17,7 @@ export interface OpenPeer {
   readonly open: (settings: OpenSettings) => Promise<RequestHandler[]>
 }
 
-/** A handler that gets JSON and sends it as it is. */
+/** A handler that gets JSON from a cache and sends it unchanged. */
 export const sending =
   (get: (key: string) => Promise<unknown>): RequestHandler =>
   async (req, res) => {

@@ -1,4 +1,5 @@
-// Who goes through the scenarios: ours as a middleware, the others in a handler, set up as for docs/torture.md.
+// Caches in the scenarios: Stampede as a middleware, the others in a handler as for
+// docs/torture.md.
 import { peers as torturePeers } from '../../torture/peers.ts'
 import { type OpenPeer, type OpenSettings, sending } from './peer.ts'
 import { stampedeHandlers } from './stampede.ts'

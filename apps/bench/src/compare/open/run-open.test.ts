@@ -1,4 +1,4 @@
-// The fleets of the benchmark, small: that what they count is so. Times are not asserted.
+// Small fleets of the benchmark: checks what they count, and no times.
 
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { OpenPeer } from './peer.ts'
@@ -12,7 +12,7 @@ interface Program {
 
 let program: Program
 beforeAll(async () => {
-  // Its processes run what is compiled, which `npm run bench:check` has just done.
+  // The fleet runs compiled code. `npm run bench:check` has just compiled it.
   const compiled = (file: string) =>
     import(
       /* @vite-ignore */ new URL(`../../../dist/compare/open/${file}.js`, import.meta.url).href
@@ -38,7 +38,7 @@ const figures = ({ scenario, originCalls, requests, failed }: OpenRow) =>
   [scenario, originCalls.median, requests, failed] as const
 
 describe('a fleet of the benchmark', () => {
-  it('counts one origin call in a cold burst on ours, and one for each key of its own', async () => {
+  it('counts one origin call per cold burst for Stampede, and one for each new key', async () => {
     const peers = program.peers.filter(({ id }) => id === 'stampede')
     const rows = await program.runOpen({ peers, scenarios: [burst, once], processes: 2, rounds: 1 })
     expect(rows.map(figures)).toEqual([

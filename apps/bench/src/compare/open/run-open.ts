@@ -1,4 +1,4 @@
-// A fleet of four processes of each cache goes through every scenario, cache by cache, round by round.
+// Runs every scenario with a fleet of four processes of each cache, round by round.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startRedis, urlOf } from '../../torture/redis-server.ts'
 import { type Child, startChild } from '../lib/child.ts'
@@ -20,11 +20,11 @@ export interface OpenRow {
   readonly peer: string
   readonly scenario: string
   readonly originCalls: Spread
-  /** Of a round, all of them together. */
+  /** Requests of all processes in one round. */
   readonly requests: number
   readonly failed: number
   readonly latencyMs: Latency
-  /** What each round saw. */
+  /** The figures of each round. */
   readonly rounds: readonly OpenRound[]
 }
 

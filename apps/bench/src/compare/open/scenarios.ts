@@ -1,4 +1,4 @@
-// What a fleet of four processes goes through, the same for every cache.
+// The scenarios for a fleet of four processes, the same for every cache.
 import { type Arrival, poisson, type Random, zipf } from './arrivals.ts'
 
 export type Trouble = 'origin fails' | 'origin is well' | 'redis freezes' | 'redis thaws'
@@ -9,7 +9,7 @@ export interface Scenario {
   readonly story: string
   readonly originMs: number
   readonly ttlMs: number
-  /** How long a value may be served past its ttl, where a cache can; 0 for not at all. */
+  /** How long a value may be served after its TTL, if the cache can do that. 0: not at all. */
   readonly staleMs: number
   readonly troubles: ReadonlyArray<{ readonly atMs: number; readonly what: Trouble }>
   readonly arrivals: (random: Random) => Arrival[]
@@ -24,7 +24,7 @@ export const scenarios: readonly Scenario[] = [
   {
     id: 'burst',
     title: 'Cold burst',
-    story: `${BURSTS} keys, each nowhere until 2000 requests/s come for it within 250 ms; the origin takes 300 ms`,
+    story: `${BURSTS} cold keys in turn. Each gets 2000 requests/s for 250 ms. The origin takes 300 ms`,
     originMs: 300,
     ttlMs: 60_000,
     staleMs: 0,
@@ -39,7 +39,7 @@ export const scenarios: readonly Scenario[] = [
     id: 'expiry',
     title: 'Expiry of a hot set',
     story:
-      '20 hot keys that live for 1 s and are not served stale, 600 requests/s; the origin takes 100 ms',
+      '20 hot keys that live for 1 s and are not served stale. 600 requests/s. The origin takes 100 ms',
     originMs: 100,
     ttlMs: 1_000,
     staleMs: 0,
@@ -50,7 +50,7 @@ export const scenarios: readonly Scenario[] = [
     id: 'zipf',
     title: 'Zipf mix',
     story:
-      '2000 keys, the n-th asked for 1/n as often as the first, 600 requests/s; values live for 2 s and may be stale for 2 s; the origin takes 50 ms',
+      '2000 keys. The n-th key gets 1/n of the requests of the first. 600 requests/s. Values live for 2 s, and may be served stale for 2 s. The origin takes 50 ms',
     originMs: 50,
     ttlMs: 2_000,
     staleMs: 2_000,
@@ -64,7 +64,7 @@ export const scenarios: readonly Scenario[] = [
     id: 'once',
     title: 'Every key once',
     story:
-      'each request is for a key that nobody asks for again, 300 requests/s; the origin takes 5 ms: a cache can only cost',
+      'each request is for a new key, so a cache can only add costs. 300 requests/s. The origin takes 5 ms',
     originMs: 5,
     ttlMs: 60_000,
     staleMs: 0,
@@ -75,7 +75,7 @@ export const scenarios: readonly Scenario[] = [
     id: 'failing',
     title: 'Failing origin',
     story:
-      '20 keys that live for 1 s and may be stale for 10 s, 400 requests/s; from 1.2 s to 3 s the origin throws after its 50 ms',
+      '20 keys that live for 1 s and may be served stale for 10 s. 400 requests/s. The origin takes 50 ms. From 1.2 s to 3 s it throws after that time',
     originMs: 50,
     ttlMs: 1_000,
     staleMs: 10_000,
@@ -89,7 +89,7 @@ export const scenarios: readonly Scenario[] = [
     id: 'frozen',
     title: 'Redis frozen',
     story:
-      '20 keys that live for 1 s and are not served stale, 400 requests/s; from 1.2 s to 3 s Redis does not answer, with its connections open; the origin takes 50 ms',
+      '20 keys that live for 1 s and are not served stale. 400 requests/s. The origin takes 50 ms. From 1.2 s to 3 s Redis is frozen, with its connections open',
     originMs: 50,
     ttlMs: 1_000,
     staleMs: 0,

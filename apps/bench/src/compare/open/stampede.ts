@@ -1,4 +1,4 @@
-// Ours before a handler, by its guide.
+// Stampede as a middleware before a handler, set up as in its guide.
 import { createStampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import { redisStore } from '@stampede/redis'

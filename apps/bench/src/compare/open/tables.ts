@@ -1,5 +1,5 @@
-// The scenarios as tables in Markdown.
-import { table } from '../lib/markdown.ts'
+// Tables of the scenarios, in Markdown.
+import { paragraph, table } from '../lib/markdown.ts'
 import { openPeers } from './peers.ts'
 import type { OpenRow } from './run-open.ts'
 import { scenarios } from './scenarios.ts'
@@ -8,7 +8,8 @@ export const openTables = (rows: readonly OpenRow[]): string =>
   scenarios
     .map(({ id, title, story }) => {
       const shown = rows.filter(({ scenario }) => scenario === id)
-      return `### ${title}\n\n${story[0]?.toUpperCase()}${story.slice(1)}.\n\n${openTable(shown)}`
+      const sentences = paragraph(`${story[0]?.toUpperCase()}${story.slice(1)}.`)
+      return `### ${title}\n\n${sentences}\n\n${openTable(shown)}`
     })
     .join('\n\n')
 

@@ -1,4 +1,4 @@
-// What was grown, as tables in Markdown.
+// Tables of the section "Growth", in Markdown.
 
 import type { KeysSeen } from '../growth/keys-member.ts'
 import type { CrowdRow } from '../growth/run-crowds.ts'
@@ -7,7 +7,7 @@ import { table, whole } from '../lib/markdown.ts'
 
 const NAMES: Readonly<Record<string, string>> = {
   stampede: 'Stampede',
-  express: 'Express alone, a run of the handler for each',
+  express: 'Express alone, one handler run per request',
 }
 const nameOf = (id: string): string => NAMES[id] ?? id
 
@@ -15,17 +15,17 @@ export const keysTable = (rows: readonly KeysSeen[]): string =>
   table(
     [
       'keys',
-      'bytes of a value',
-      'memory of an entry',
-      'by its own count',
-      'µs to fill',
+      'bytes per value',
+      'memory per entry',
+      'as counted by L1',
+      'µs a fill',
       'ns a hit',
-      'ns, lru-cache',
+      'ns a hit, lru-cache',
     ],
     rows.map((row) => [
       whole(row.keys),
       String(row.storedBytes),
-      // Of a hundred entries, the noise of the heap is larger than they are.
+      // With a hundred entries, the noise of the heap is larger than the entries.
       row.keys < 1_000 ? '–' : whole(row.memoryBytes),
       whole(row.countedBytes),
       row.fillMicros.toFixed(1),
@@ -36,7 +36,7 @@ export const keysTable = (rows: readonly KeysSeen[]): string =>
 
 export const fleetTable = (rows: readonly FleetRow[]): string =>
   table(
-    ['cache', 'processes', 'origin calls', 'slowest caller − origin, ms'],
+    ['cache', 'processes', 'origin calls', 'slowest caller after the origin, ms'],
     rows.map(({ peer, processes, originCalls, overheadMs }) => [
       nameOf(peer),
       String(processes),
@@ -51,7 +51,7 @@ export const waitersTable = (rows: readonly WaitersRow[]): string =>
       'cache',
       'callers',
       'origin calls',
-      'origin’s end to last value, ms',
+      'last value after the origin, ms',
       'event loop blocked, ms',
     ],
     rows.map(({ peer, waiters, originCalls, settledMs, blockedMs }) => [
@@ -69,14 +69,14 @@ export const crowdTable = (rows: readonly CrowdRow[]): string =>
       'server',
       'clients',
       'origin calls',
-      'origin’s end to last answer, ms',
+      'last response after the origin, ms',
       'event loop blocked, ms',
     ],
-    rows.map(({ subject, clients, originCalls, answeredMs, blockedMs }) => [
+    rows.map(({ subject, clients, originCalls, respondedMs, blockedMs }) => [
       nameOf(subject),
       String(clients),
       String(originCalls),
-      whole(answeredMs),
+      whole(respondedMs),
       blockedMs.toFixed(1),
     ]),
   )

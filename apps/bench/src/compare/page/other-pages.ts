@@ -1,20 +1,20 @@
-// What other benchmarks of this repository have written, quoted as it stands there.
+// Tables copied from the pages of the other benchmarks.
 import { readFileSync } from 'node:fs'
 
 const DOCS = new URL('../../../../../docs/', import.meta.url)
 
 export const lockTable = (): string => tableOf('benchmarks-locks.md')
 
-/** The heads of the columns, and how many rows of the list each was right in. */
+/** The total of each column of the idempotency page, as one row per library. */
 export function idempotencyTable(): string {
   const lines = tableOf('idempotency-compared.md').split('\n')
   const cells = (line = ''): string[] => line.split('|').slice(3, -1)
   const [names, total] = [cells(lines[0]), cells(lines.at(-1))]
   const rows = names.map((name, column) => `|${name}|${total[column]}|`)
-  return ['| | right, of what it was asked |', '|---|--:|', ...rows].join('\n')
+  return ['| | correct cases |', '|---|--:|', ...rows].join('\n')
 }
 
-/** The first table of a page. */
+/** Returns the first table of a page. */
 function tableOf(page: string): string {
   const lines = readFileSync(new URL(page, DOCS), 'utf8').split('\n')
   const from = lines.findIndex((line) => line.startsWith('|'))

@@ -1,9 +1,9 @@
-// docs/benchmarks.md: its sentences are written here, every figure comes from a run.
+// Renders docs/benchmarks.md: the sentences are written here, and every figure comes from a run.
 import { rawResultsOf } from '../../publish.ts'
 import { versionsOf } from '../../torture/versions.ts'
 import { callTable } from '../data/table.ts'
 import { hitTable } from '../hit/table.ts'
-import { table } from '../lib/markdown.ts'
+import { listItem, table } from '../lib/markdown.ts'
 import { openTables } from '../open/tables.ts'
 import { crowdTable, fleetTable, keysTable, waitersTable } from './growth-tables.ts'
 import { idempotencyTable, lockTable } from './other-pages.ts'
@@ -31,20 +31,20 @@ export const pageOf = (results: Results): string =>
     .join('\n\n')
     .concat('\n')
 
-/** Else it is for looking at: not published. */
+/** A part of a run is not published. */
 const isWhole = ({ hits, calls, redisHits, open, growth }: Results): boolean =>
   [hits, calls, redisHits, open, growth].every((part) => part !== undefined)
 
 const plot = (name: string): string => `![${PLOTS[name]}](benchmarks/${name}.svg)`
 
 const PLOTS: Readonly<Record<string, string>> = {
-  hits: 'Requests a second, of hits on every server in JavaScript',
+  hits: 'Requests a second for hits, for every server in JavaScript',
   memory: 'Calls a second of hits in memory',
   redis: 'Calls a second of hits and misses over Redis',
   'origin-calls': 'Origin calls in every scenario',
   latency: 'p99 of the latency in every scenario',
-  processes: 'Origin calls as there are more processes',
-  waiters: 'Time until all callers have the value, as there are more',
+  processes: 'Origin calls by number of processes',
+  waiters: 'Time until all callers have the value, by number of callers',
 }
 
 function intro(results: Results): string {
@@ -52,30 +52,32 @@ function intro(results: Results): string {
   const redis = redisVersion === undefined ? '' : `, Redis ${redisVersion}`
   return `# Benchmarks
 
-Written by \`${command}\` on ${date} at ${commit}: Node ${node}${redis}, ${machine}; it took ${Math.round(seconds)} s.
+Written by \`${command}\` on ${date} at ${commit}: Node ${node}${redis}, ${machine}.
+The run took ${Math.round(seconds)} s.
 ${isWhole(results) ? EVERY_FIGURE : A_PART} ${rawResultsOf('benchmarks')}
 
-- **Compare the ratios.** Absolute figures are those of one machine, on which server, load and Redis share the cores. ${otherWork(load)}
-- **Rounds are interleaved**: everybody once, then everybody again. A figure is the median of its rounds; the spread is the lowest and
-  the highest. A ratio is made in each round, and then the median is taken.
-- **A hit is a hit**: the run ends with an error if the origin was called in a round of hits, if a byte count differs, or if a cache
-  gives another value than the origin made.
-- Every server and every cache is a process of its own with \`NODE_ENV=production\`, warm before it is measured. The load comes from
-  another process.
-- Each was set up as its documentation says, for speed where it says so: see the [end](#set-up). Correct a set-up or add a row in
-  \`apps/bench/src/compare\`.
-- What goes wrong when something fails is on [another page](torture.md).`
+- **Compare the ratios.** Absolute figures depend on the machine, whose cores the server, the load and Redis share.
+  ${otherWork(load)}
+- **Rounds are interleaved.** Each round measures every server or cache once. A figure is the median of its rounds, and
+  the spread is the lowest and the highest. A ratio is taken within each round, and its median is shown.
+- **Hits are checked.** The run fails if a hit calls the origin, or if a response has another length. It also fails if a
+  cache returns another value than the origin.
+- **Separate processes.** Every server and every cache runs in a process of its own with \`NODE_ENV=production\`, and is
+  warmed up first. Another process sends the load.
+- **Set-up.** Every cache is set up as its documentation says, and for speed if the documentation says how. The
+  [last section](#set-up) lists the options. To correct a set-up or to add a row, edit \`apps/bench/src/compare\`.
+- **Failures.** What each cache does when Redis or the origin fails is on the page [Torture](torture.md).`
 }
 
-const EVERY_FIGURE = `Caches side by side in one run. Every figure is what the run saw, but for those of locks and idempotency, which have runs of
-their own; the sentences and the targets were written before.`
+const EVERY_FIGURE = `It measured all caches side by side. Every figure comes from this run, except those of locks and idempotency, which have
+runs of their own. The sentences and the targets were written before the run.`
 const A_PART =
-  '**A part of a run**: for looking at. `npm run bench` alone writes docs/benchmarks.md.'
+  '**A part of a run**, not for publishing. `npm run bench` without arguments writes docs/benchmarks.md.'
 
 const otherWork = (load: number): string =>
   load < 1.5
-    ? 'It had little other work before.'
-    : `**It had other work**: its load was ${load.toFixed(1)} before the run, so that also the ratios are uncertain.`
+    ? 'The machine had little other work before the run.'
+    : `**The machine had other work**: its load was ${load.toFixed(1)} before the run. So the ratios are uncertain, too.`
 
 function targetSection(results: Results): string | undefined {
   const targets = targetsOf(results)
@@ -91,37 +93,44 @@ function targetSection(results: Results): string | undefined {
 
 function shortfallSection(results: Results): string {
   const found = shortfalls(results)
-  const list = found.map((line) => `- ${line}`).join('\n')
+  const list = found.map(listItem).join('\n')
   return `## Where Stampede is behind
 
-From the same run, on servers, calls, fleets, callers and clients: every median in which another, or no cache at all, was better. Times count
-if they differ by more than a millisecond.
+Every median of this run in which another cache, or no cache at all, was better. A time is listed only if it differs by
+more than a millisecond.
 
 ${list || '- Nothing.'}`
 }
 
 const HITS = `## What a hit costs
 
-The same 2.3 kB of JSON from every server, 50 connections, each with one request at a time. *Ready bytes* is the floor: the framework
-writes a Buffer with as many header fields as a hit of ours has. *CPU* is what the server's process used for a request, garbage
-collection and compilation included; it says more than the rate when the machine has other work. Where
-the load's own process uses as much (last column), the rate is no longer the server's. nginx and Varnish are not in
-JavaScript: they are there to show how far away they are. *÷ floor* is the median of the ratios of all rounds, and not the ratio of the
-medians beside it: the machine is faster in some rounds than in others.
-On Express, our cache and apicache stand before the routes, as their READMEs put them. A hit is not routed, and neither is their floor.`
+Each server sends the same 2.3 kB of JSON over 50 connections, with one request at a time on each connection.
+
+- **CPU µs a request** is the CPU time of the server's process for one request, including garbage collection and
+  compilation. CPU per request is the steadier measure. The rate also depends on the other work of the machine.
+- **÷ floor** divides the rate by the rate of the floor. The floor is *ready bytes*: the framework writes a Buffer with
+  as many header fields as a hit of Stampede has. The ratio is taken within each round, and its median is shown. It can
+  differ from the ratio of the medians in the table, because the machine is faster in some rounds.
+- **Load CPU µs** is the CPU time of the process that sends the requests. If it is as high as that of the server, the
+  rate is limited by the load and not by the server.
+- nginx and Varnish are not written in JavaScript. They show how much faster such a cache is.
+- On Express, Stampede and apicache are mounted before the routes, as their READMEs show. So neither
+  a hit nor a request for its floor is routed.`
 
 const MEMORY = `## A hit in memory
 
-\`getOrSet\` and what others call it, from inside: one caller, 1000 keys in turn, an object of 2.3 kB. The first row only looks into a
-Map with a limit. Stampede gives everybody the same frozen object; bentocache (\`serialize: false\`), cacheable (\`useClone: false\`), async-cache-dedupe and
-layered-loader give everybody the same object, which a caller can change for all others.`
+\`getOrSet\`, or the same function of another cache, called inside the process: one caller, 1000 keys in turn, an object
+of 2.3 kB. The first row is only an LRU map. Stampede returns the same frozen object to every caller. The other caches
+return the same object, too (bentocache with \`serialize: false\`, cacheable with \`useClone: false\`). There one caller can
+change it for all others.`
 
 function redisSection(hits: Parameters<typeof callTable>[0], misses: typeof hits): string {
   return `## The Redis tier
 
-No memory tier, 50 callers, 2.3 kB. A hit: 1000 keys in turn. A miss: a key that nobody asked for before, from an origin that takes no
-time, so that only the cache is left. The first rows are bare commands: a key read, and set if it was not there. On a miss Stampede
-takes a lease and commits under a fence, by two scripts; the others write with nothing to stop a stale write.
+50 callers, values of 2.3 kB, no memory tier. Hits go through 1000 keys in turn. Each miss is for a new key, and the
+origin takes no time, so only the cost of the cache is measured. The first two rows are bare commands: they read a key,
+and set it if it is missing. On a miss, Stampede takes a lease and commits under a fence, with two scripts. The other
+caches write without a check, so nothing stops a stale write.
 
 ${plot('redis')}
 
@@ -136,50 +145,56 @@ ${callTable(misses)}`
 
 const OPEN = `## Fleets under load
 
-Four processes of Express 5 with one Redis, and an open loop: requests come by a Poisson process with a seed, the same for every
-cache, whether or not the ones before have been answered. Latency counts from the moment a request was to be sent, so that a server
-that stalls is charged for those who wait; the sender itself may be up to a millisecond late. The percentiles are of all rounds
-together, origin calls are of one round. A request without an answer after 5 s has failed.`
+Four processes of Express 5 share one Redis.
+
+- **Open loop.** Requests arrive by a seeded Poisson process, the same for every cache. They do not wait for earlier
+  responses.
+- **Latency** counts from the moment at which a request was due. So a server that stalls is also charged for the
+  requests that wait for it. The sender can be up to a millisecond late.
+- Percentiles are over all rounds together. Origin calls are those of one round.
+- A request without a response after 5 s has failed.`
 
 function growthSection({ keys, pages, fleets, waiters, crowds }: Growth): string {
-  return `## As it grows
+  return `## Growth
 
-**Keys.** The memory tier alone. Memory is what the heap and its buffers hold after a garbage collection. Hits go through all keys in
-an order that no processor cache likes; an object that nobody holds may have to be read from its JSON again.
+**Keys.** The memory tier alone. Memory is the heap and its buffers after a garbage collection. Hits go through all keys
+in an order that defeats the caches of the processor. A value that is no longer in use may have to be parsed again.
 
 ${keysTable(keys)}
 
-A response has header fields besides: one with a body of ${pages.bodyBytes} bytes took ${Math.round(pages.memoryBytes)} bytes, the mean of ${pages.entries}; the
-memory tier counted ${Math.round(pages.countedBytes)}.
+A response also has header fields. A response with a body of ${pages.bodyBytes} bytes took ${Math.round(pages.memoryBytes)} bytes (mean of ${pages.entries}).
+The memory tier counted ${Math.round(pages.countedBytes)} bytes for it.
 
-**Processes.** A cold key, 25 callers in each process, an origin that takes 100 ms.
+**Processes.** 25 callers in each process ask for one cold key. The origin takes 100 ms.
 
 ${plot('processes')}
 
 ${fleetTable(fleets)}
 
-**Callers.** \`getOrSet\` of one cold key in one process, over Redis.
+**Callers.** Many callers of \`getOrSet\` ask for one cold key in one process, with Redis as the store.
 
 ${plot('waiters')}
 
 ${waitersTable(waiters)}
 
-**Clients.** The same over HTTP, each client on a connection of its own: Express with \`stampedeCache\`, and Express alone.
+**Clients.** The same over HTTP, with a connection per client, for Express with \`stampedeCache\` and for Express alone.
 
 ${crowdTable(crowds)}`
 }
 
 const OTHERS = `## Locks and idempotency
 
-Locks have [a benchmark of their own](benchmarks-locks.md), \`npm run bench:locks\`; on the machine and at the commit that it names, it found:
+Locks have [a benchmark of their own](benchmarks-locks.md) (\`npm run bench:locks\`). Its page names its machine and
+commit. It measured:
 
 ${lockTable()}
 
-With idempotency keys the question is who is right, [row by row](idempotency-compared.md), \`npm run bench:idempotency\`:
+Idempotency keys are [compared case by case](idempotency-compared.md) (\`npm run bench:idempotency\`). The table counts
+the cases that each library handles correctly:
 
 ${idempotencyTable()}`
 
 const setUpSection = (): string => {
-  const lines = setUps.map((each) => `- ${each.name}: ${each.setUp} (${versionsOf(each)})`)
+  const lines = setUps.map((each) => listItem(`${each.name}: ${each.setUp} (${versionsOf(each)})`))
   return `## Set-up\n\n${lines.join('\n')}`
 }

@@ -1,4 +1,4 @@
-// The plots of the page: file name to SVG, of what was run.
+// The plots of docs/benchmarks.md, as a map from file name to SVG.
 import type { CallRow } from '../data/run-calls.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import { whole } from '../lib/markdown.ts'
@@ -88,7 +88,9 @@ function openPlot(
   return barPanels(title, panels, false)
 }
 
-/** Not below one call or a hundredth of a millisecond, which a logarithmic axis needs. */
+/**
+ * One call or a hundredth of a millisecond is the minimum, because a logarithmic axis has no zero.
+ */
 const lineOf = <T>(
   rows: readonly (T & { readonly peer: string })[],
   peer: string,

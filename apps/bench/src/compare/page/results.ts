@@ -1,5 +1,5 @@
-// Everything that one run saw. A part that was not run is not there.
-import type { Surroundings } from '../../surroundings.ts'
+// Results of one run. A part that did not run is missing.
+import type { RunInfo } from '../../run-info.ts'
 import type { CallRow } from '../data/run-calls.ts'
 import type { KeysSeen } from '../growth/keys-member.ts'
 import type { CrowdRow } from '../growth/run-crowds.ts'
@@ -7,7 +7,7 @@ import type { FleetRow, PagesRow, WaitersRow } from '../growth/run-growth.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import type { OpenRow } from '../open/run-open.ts'
 
-export interface Results extends Surroundings {
+export interface Results extends RunInfo {
   hits?: readonly HitRow[]
   calls?: readonly CallRow[]
   redisHits?: readonly CallRow[]
@@ -15,10 +15,10 @@ export interface Results extends Surroundings {
   open?: readonly OpenRow[]
   growth?: Growth
   redisVersion?: string
-  /** That was run. */
+  /** The command that was run. */
   command: string
   seconds: number
-  /** Of the machine, in the five minutes before. */
+  /** Load average of the machine in the five minutes before the run. */
   loadBefore: number
 }
 

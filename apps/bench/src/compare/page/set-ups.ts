@@ -1,4 +1,4 @@
-// How everybody was set up, in words, with the packages whose versions the page gives.
+// How each cache was set up, with the packages whose versions the page names.
 import type { Peer } from '../../torture/peer.ts'
 
 type SetUp = Pick<Peer, 'name' | 'packages' | 'workspace' | 'setUp'>
@@ -8,18 +8,18 @@ export const setUps: readonly SetUp[] = [
     name: 'Stampede',
     packages: ['@stampede/core', '@stampede/express', '@stampede/koa', '@stampede/redis'],
     setUp:
-      '`stampedeCache({ ttlMs })` and `getOrSet` with the default options; for the Redis tier `l1: { maxBytes: 0 }`; in fleets `redisStore`, and `originTimeoutMs: 1_000`',
+      '`stampedeCache({ ttlMs })` and `getOrSet` with the default options; `l1: { maxBytes: 0 }` for the Redis tier; `redisStore` and `originTimeoutMs: 1_000` in fleets',
   },
   {
     name: 'Frameworks',
     packages: ['express', 'express4', 'koa', 'ioredis'],
-    setUp: 'as they come',
+    setUp: 'default settings',
   },
   { name: 'apicache', packages: ['apicache'], setUp: "`middleware('1 hour')`, its memory store" },
   {
     name: 'koa-cash',
     packages: ['koa-cash', 'lru-cache'],
-    setUp: 'on an LRU in memory, as its README shows',
+    setUp: 'an LRU in memory, as its README shows',
   },
   {
     name: 'bentocache',
@@ -40,17 +40,17 @@ export const setUps: readonly SetUp[] = [
   {
     name: 'layered-loader',
     packages: ['layered-loader'],
-    setUp: 'as its README advises for speed: `getInMemoryOnly`, and `get` if that has nothing',
+    setUp: '`getInMemoryOnly` first, and `get` on a miss, as its README advises for speed',
   },
   {
     name: 'cachified',
     packages: ['@epic-web/cachified', 'cachified-redis-adapter', '@redis/client'],
-    setUp: 'on the Redis adapter that its README names',
+    setUp: 'the Redis adapter that its README names',
   },
   {
     name: 'In fleets',
     packages: ['@keyv/redis', '@qified/redis'],
     setUp:
-      'the others as for [torture](torture.md), with every option against a slow Redis that they or their clients have',
+      'the other caches are set up as for [Torture](torture.md), with every option against a slow Redis that the cache or its client has',
   },
 ]

@@ -1,5 +1,4 @@
-// Where ours is behind, by the figures of a run alone: behind another cache, or behind what has no cache at all. Times count if they differ
-// by more than a millisecond, which is what a timer may be late.
+// Lists every figure of a run in which another cache, or no cache at all, was better than Stampede.
 import type { CallRow } from '../data/run-calls.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import { whole } from '../lib/markdown.ts'
@@ -21,7 +20,10 @@ export const shortfalls = (results: Results): string[] => [
   ...(results.growth ? slowerGrowth(results.growth) : []),
 ]
 
-/** Against those with the same floor, and of the same kind: hits with hits, misses with misses, and all with no cache at all. */
+/**
+ * Compares with rows of the same floor and kind: hits with hits, misses with misses, and each with
+ * no cache.
+ */
 const slowerHits = (rows: readonly HitRow[]): string[] =>
   rows
     .filter(({ subject }) => subject.kind === 'ours')
@@ -75,14 +77,14 @@ function slowerScenario(title: string, rows: readonly OpenRow[]): string[] {
   })
 }
 
-/** A millisecond, and what a difference must be to count. */
+/** Differences of less than a millisecond do not count, because a timer can be late by that. */
 const MARGIN_MS = 1
 
 function slowerGrowth({ keys, waiters, crowds }: Growth): string[] {
   const times = [
     ...waiters.map((row) => ({
       isOurs: row.peer === 'stampede',
-      what: `${whole(row.waiters)} callers, ms to the last value`,
+      what: `${whole(row.waiters)} callers, ms until the last value`,
       name: row.peer,
       ms: row.settledMs,
     })),
@@ -90,8 +92,8 @@ function slowerGrowth({ keys, waiters, crowds }: Growth): string[] {
       const of = { isOurs: row.subject === 'stampede', name: row.subject }
       const clients = `${whole(row.clients)} clients`
       return [
-        { ...of, what: `${clients}, ms to the last answer`, ms: row.answeredMs },
-        { ...of, what: `${clients}, ms of event loop blocked`, ms: row.blockedMs },
+        { ...of, what: `${clients}, ms until the last response`, ms: row.respondedMs },
+        { ...of, what: `${clients}, event loop blocked in ms`, ms: row.blockedMs },
       ]
     }),
   ]
@@ -106,12 +108,15 @@ function slowerGrowth({ keys, waiters, crowds }: Growth): string[] {
         better.map(({ name, ms }) => `${name} ${whole(ms)}`),
       )
     })
-  const hits = keys.filter(({ hitNanos, lruNanos }) => lruNanos < hitNanos)
-  const all = hits.map(
-    ({ keys: count, storedBytes, hitNanos, lruNanos }) =>
-      `${whole(hitNanos)} to ${whole(lruNanos)} of ${whole(count)} with ${whole(storedBytes)} bytes`,
-  )
-  return [...slower, ...sentence('ns a hit in memory, to those of lru-cache alone', all)]
+  const hits = keys
+    .filter(({ hitNanos, lruNanos }) => lruNanos < hitNanos)
+    .flatMap(({ keys: count, storedBytes, hitNanos, lruNanos }) =>
+      sentence(
+        `a hit in memory with ${whole(count)} keys of ${whole(storedBytes)} bytes: ${whole(hitNanos)} ns`,
+        [`lru-cache alone ${whole(lruNanos)} ns`],
+      ),
+    )
+  return [...slower, ...hits]
 }
 
 const perSecond = (rate: number): string => `${whole(rate)}/s`

@@ -1,4 +1,4 @@
-// Plots as SVG, in the colours of whoever reads: no wider than a telephone, and legible in the light and in the dark.
+// Bar and line plots as SVG, narrow enough for a phone, in colours for light and dark pages.
 
 const WIDTH = 480
 const STYLE = `<style>
@@ -20,7 +20,7 @@ export type Tone = 'ours' | 'peer' | 'floor'
 export interface Bar {
   readonly label: string
   readonly value: number
-  /** The value in words. */
+  /** The value as text. */
   readonly text: string
   readonly tone: Tone
 }
@@ -33,7 +33,7 @@ export interface Panel {
 const BAR_HEIGHT = 34
 const TITLE_HEIGHT = 34
 
-/** Bars under their labels, panel under panel; each panel has a scale of its own, or all have the same. */
+/** Bars with their labels, in panels. Each panel has its own scale, or all share one. */
 export function barPanels(title: string, panels: readonly Panel[], isOneScale: boolean): string {
   const parts: string[] = [text(0, 16, title, 'title')]
   const highest = (bars: readonly Bar[]) => Math.max(...bars.map(({ value }) => value), 1e-9)
@@ -97,7 +97,7 @@ function logScale(ticks: readonly number[], from: number, to: number) {
   return { at, ticks: ticks.map((value) => ({ value, at: at(value) })) }
 }
 
-/** The powers of ten around `values`. */
+/** The powers of ten that enclose `values`. */
 function decades(values: readonly number[]): number[] {
   const low = Math.floor(Math.log10(Math.min(...values)) + 1e-9)
   const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...values)) - 1e-9))
@@ -118,6 +118,6 @@ const text = (x: number, y: number, words: string, style = '', anchor = 'start')
 const escaped = (words: string): string =>
   words.replaceAll('`', '').replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
-/** With its name for those who do not see it. */
+/** The title is also the text that a screen reader reads. */
 const svg = (title: string, height: number, parts: readonly string[]): string =>
   `<svg xmlns="http://www.w3.org/2000/svg" role="img" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}">\n<title>${escaped(title)}</title>\n${STYLE}\n${parts.join('\n')}\n</svg>\n`

@@ -1,4 +1,4 @@
-// What was aimed at, and what a run saw of it.
+// The targets of the benchmarks, and whether a run met them.
 import type { CallRow } from '../data/run-calls.ts'
 import type { HitRow } from '../hit/run-hits.ts'
 import { medianOf, ratios } from '../lib/statistics.ts'
@@ -41,10 +41,10 @@ function hitTargets(hits: readonly HitRow[]): Target[] {
     ['express4', 'express4-floor', 0.98, 'hit on Express 4 ÷ ready bytes on Express 4'],
     ['koa', 'koa-floor', 0.98, 'hit on Koa ÷ ready bytes on Koa'],
     ['front', 'node-floor', 0.95, 'hit of `stampedeFront` ÷ ready bytes on node:http'],
-    ['express', 'express-uncached', 1.3, 'hit on Express 5 ÷ the route uncached'],
+    ['express', 'express-uncached', 1.3, 'hit on Express 5 ÷ the route without a cache'],
     ['express', 'bentocache', 1.8, 'hit on Express 5 ÷ bentocache in a handler'],
     ['redis', 'redis-floor', 0.8, 'hit from Redis on Express 5 ÷ `getBuffer` in a handler'],
-    ['front', 'express-uncached', 3, 'hit of `stampedeFront` ÷ the route uncached'],
+    ['front', 'express-uncached', 3, 'hit of `stampedeFront` ÷ the route without a cache'],
   ] as const
   return wanted.flatMap(([ours, other, least, what]) => {
     const [upper, lower] = [rates(hits, ours), rates(hits, other)]
@@ -58,7 +58,7 @@ const rates = (hits: readonly HitRow[], id: string) =>
 function fastest(calls: readonly CallRow[]): Target {
   const best = Math.max(...ratesOf(calls, 'peer'))
   const ours = Math.max(...ratesOf(calls, 'ours'))
-  return atLeast('`getOrSet` of a bound cache ÷ the fastest other', 1.2, ours / best)
+  return atLeast('`getOrSet` of a bound cache ÷ the fastest other cache', 1.2, ours / best)
 }
 
 const ratesOf = (calls: readonly CallRow[], kind: CallRow['kind']): number[] =>
@@ -81,13 +81,13 @@ function burstTargets(open: readonly OpenRow[]): Target[] {
   const best = Math.min(...others.map(({ latencyMs }) => latencyMs.p99)) - originMs
   return [
     {
-      what: `cold burst over 4 processes: origin calls (others: ${fewest.toFixed(1)} or more)`,
+      what: `cold burst over 4 processes: origin calls (others: at least ${fewest.toFixed(1)})`,
       wanted: '1',
       seen: String(calls),
       isMet: calls === 1,
     },
     atMost(
-      `cold burst: p99 − the origin’s time (best other: ${Math.round(best)} ms)`,
+      `cold burst: p99 after the origin (best other cache: ${Math.round(best)} ms)`,
       9,
       seen,
       'ms',
@@ -103,19 +103,19 @@ function growthTargets({ keys, pages, waiters, crowds }: Growth): Target[] {
   const crowd = crowds.filter(({ subject }) => subject === 'stampede').at(-1)
   return [
     atMost(
-      `${most?.waiters} waiters ÷ ${before?.waiters}: time (linear: ${times})`,
+      `time for ${most?.waiters} waiters ÷ time for ${before?.waiters} (linear: ${times})`,
       times * 1.5,
       grown,
       '×',
     ),
     atMost(
-      `${most?.waiters} callers: the event loop blocked for`,
+      `event loop blocked by ${most?.waiters} callers`,
       50,
       most?.blockedMs ?? Number.NaN,
       'ms',
     ),
     atMost(
-      `${crowd?.clients} clients: the event loop blocked for`,
+      `event loop blocked by ${crowd?.clients} clients`,
       50,
       crowd?.blockedMs ?? Number.NaN,
       'ms',
@@ -124,7 +124,7 @@ function growthTargets({ keys, pages, waiters, crowds }: Growth): Target[] {
       .filter((seen) => seen.keys >= 10_000)
       .map((seen) =>
         memoryTarget(
-          `a value of ${seen.storedBytes} bytes, one of ${seen.keys}`,
+          `a value of ${seen.storedBytes} bytes, with ${seen.keys} keys`,
           seen.storedBytes,
           seen,
         ),

@@ -1,11 +1,12 @@
-// One adversarial case, and what many of them ask: was the retry answered with the first answer, without a run?
-import type { Answer } from '../request.ts'
+// Type of a case, and the check that many cases share: the retry gets the first response without a
+// run.
+import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, unless, type Verdict, wrong } from '../verdict.ts'
 
 export interface Case {
   readonly id: string
-  /** What a peer must do to get an ok, as a row of the table says it. */
+  /** The row of the table: what a library must do to be ok. */
   readonly title: string
   /** Default 20 000. */
   readonly timeoutMs?: number
@@ -15,19 +16,19 @@ export interface Case {
 export interface Expected {
   readonly status: number
   readonly body?: Buffer
-  /** Fields that the retry must carry as the first answer did. */
+  /** Fields that must be equal in both responses. */
   readonly headers?: readonly string[]
 }
 
 export async function judgeReplay(
   scene: Scene,
-  first: Answer,
-  again: Answer,
+  first: ClientResponse,
+  again: ClientResponse,
   expected: Expected,
 ): Promise<Verdict> {
-  if (first.status !== expected.status) return wrong(`first answer: ${inWords(first)}`)
+  if (first.status !== expected.status) return wrong(`first response: ${inWords(first)}`)
   if (expected.body && !first.body.equals(expected.body))
-    return wrong('first answer: altered bytes')
+    return wrong('first response: altered bytes')
   const runs = (await scene.runs()).length
   const difference = differenceOf(first, again, expected.headers ?? ['content-type'])
   return unless([
@@ -36,8 +37,12 @@ export async function judgeReplay(
   ])
 }
 
-/** Empty if `again` is the same answer. */
-export function differenceOf(first: Answer, again: Answer, headers: readonly string[]): string {
+/** Returns an empty text if both responses are equal. */
+export function differenceOf(
+  first: ClientResponse,
+  again: ClientResponse,
+  headers: readonly string[],
+): string {
   if (again.status !== first.status) return `retry got ${inWords(again)}`
   const lost = headers.filter((name) => again.headers[name] !== first.headers[name])
   const facts = lost.map((name) => `${name} ${again.headers[name] ? 'changed' : 'lost'}`)

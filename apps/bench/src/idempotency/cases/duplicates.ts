@@ -1,13 +1,13 @@
-// Duplicates that come while the first request is at work, and a client that leaves meanwhile.
+// Cases with duplicates during the first run, and with a client that leaves during it.
 
 import type { ClientRequest } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answer } from '../request.ts'
+import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, isRefusal, ok, unless, type Verdict, wrong } from '../verdict.ts'
 import { type Case, differenceOf } from './case.ts'
 
-/** One pair may be lucky. */
+/** A single pair could pass by chance. */
 const PAIRS = 20
 
 async function pairs(scene: Scene): Promise<Verdict> {
@@ -18,30 +18,30 @@ async function pairs(scene: Scene): Promise<Verdict> {
   const bad = verdicts.filter(({ kind }) => kind === 'wrong')
   const [worst] = bad
   return worst?.kind === 'wrong'
-    ? wrong(`${worst.fact}, in ${bad.length} of ${PAIRS}`)
+    ? wrong(`${worst.fact} in ${bad.length} of ${PAIRS} rounds`)
     : (verdicts[0] ?? ok())
 }
 
 async function together(scene: Scene, count: number, key = scene.key): Promise<Verdict> {
   const before = (await scene.runs()).length
   const sent = Array.from({ length: count }, () => scene.send('json', { keys: [key], holdMs: 150 }))
-  const answers = await Promise.all(sent)
+  const responses = await Promise.all(sent)
   const runs = (await scene.runs()).length - before
-  const first = answers.find(({ status }) => status === 201)
-  if (!first) return wrong(`nobody got the answer: ${tally(answers)}`)
-  const odd = answers.filter((each) => !isRefusal(each) && differenceOf(first, each, []) !== '')
+  const first = responses.find(({ status }) => status === 201)
+  if (!first) return wrong(`no request got a 201: ${tally(responses)}`)
+  const odd = responses.filter((each) => !isRefusal(each) && differenceOf(first, each, []) !== '')
   return unless(
     [
       [runs !== 1, `${runs} runs`],
       [runs === 1 && odd.length > 0, tally(odd)],
     ],
-    tally(answers),
+    tally(responses),
   )
 }
 
-function tally(answers: readonly Answer[]): string {
+function tally(responses: readonly ClientResponse[]): string {
   const counts = new Map<string, number>()
-  for (const each of answers) counts.set(inWords(each), (counts.get(inWords(each)) ?? 0) + 1)
+  for (const each of responses) counts.set(inWords(each), (counts.get(inWords(each)) ?? 0) + 1)
   return [...counts].map(([words, count]) => `${count} × ${words}`).join(', ')
 }
 
@@ -63,13 +63,14 @@ async function abortedClient(scene: Scene): Promise<Verdict> {
   const runs = (await scene.runs()).length
   if (runs > 1) return wrong('ran again')
   if (again.status !== 201) return wrong(`retry got ${inWords(again)}`)
-  return again.body.includes(id) ? ok() : wrong('retry got another answer')
+  return again.body.includes(id) ? ok() : wrong('retry got another response')
 }
 
 export const duplicates: readonly Case[] = [
   {
     id: 'two-at-once',
-    title: '2 duplicates at once, 20 times: one run, the other is refused or gets its answer',
+    title:
+      '2 duplicates at once, 20 times: one run; the other request is refused or gets the same response',
     run: pairs,
   },
   {
@@ -79,7 +80,7 @@ export const duplicates: readonly Case[] = [
   },
   {
     id: 'client-aborts',
-    title: 'the client aborts before the answer and retries later: replayed, one run',
+    title: 'the client aborts before the response and retries later: replayed, one run',
     run: abortedClient,
   },
 ]

@@ -1,4 +1,4 @@
-// Failures that a retry is meant to overcome: they must not be what the key is remembered for.
+// Cases in which the first run fails. The key must not keep the failure.
 import type { Way } from '../orders.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, unless, type Verdict, wrong } from '../verdict.ts'
@@ -6,7 +6,7 @@ import type { Case } from './case.ts'
 
 async function retried(scene: Scene, way: Way, status: number): Promise<Verdict> {
   const first = await scene.send(way, { attempt: 1 })
-  if (first.status !== status) return wrong(`first answer: ${inWords(first)}`)
+  if (first.status !== status) return wrong(`first response: ${inWords(first)}`)
   const again = await scene.retry(way, { attempt: 2 })
   const runs = (await scene.runs()).length
   return unless([
@@ -19,17 +19,17 @@ async function retried(scene: Scene, way: Way, status: number): Promise<Verdict>
 export const failures: readonly Case[] = [
   {
     id: 'throws',
-    title: 'the handler throws (500): a retry runs',
+    title: 'the handler throws (500): a retry runs it again',
     run: (scene) => retried(scene, 'throws', 500),
   },
   {
     id: 'unavailable',
-    title: 'the handler answers 503: a retry runs',
+    title: 'the handler responds with 503: a retry runs it again',
     run: (scene) => retried(scene, 'unavailable', 503),
   },
   {
     id: 'limited',
-    title: 'the handler answers 429: a retry runs',
+    title: 'the handler responds with 429: a retry runs it again',
     run: (scene) => retried(scene, 'limited', 429),
   },
 ]

@@ -1,4 +1,5 @@
-// What a retry gets back: the same status, bytes and representation fields, and nothing that was the first client's alone.
+// Cases about the replay: equal status, bytes and representation fields, and no field of one
+// client.
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,7 +22,7 @@ async function streamed(scene: Scene): Promise<Verdict> {
 
 async function cookie(scene: Scene): Promise<Verdict> {
   const first = await scene.send('cookie')
-  if (!first.headers['set-cookie']) return wrong('first answer: without its cookie')
+  if (!first.headers['set-cookie']) return wrong('first response: without its cookie')
   const again = await scene.retry('cookie')
   const runs = (await scene.runs()).length
   const difference = differenceOf(first, again, [])
@@ -44,7 +45,7 @@ async function date(scene: Scene): Promise<Verdict> {
 
 async function tooLarge(scene: Scene): Promise<Verdict> {
   const first = await scene.send('large')
-  if (first.status !== 200) return wrong(`first answer: ${inWords(first)}`)
+  if (first.status !== 200) return wrong(`first response: ${inWords(first)}`)
   const again = await scene.retry('large')
   const runs = (await scene.runs()).length
   const same = differenceOf(first, again, []) === ''
@@ -52,7 +53,7 @@ async function tooLarge(scene: Scene): Promise<Verdict> {
   return unless(
     [
       [runs > 1, 'ran again'],
-      [runs === 1 && !same && !refused, `retry got ${inWords(again)}, not the same body`],
+      [runs === 1 && !same && !refused, `retry got ${inWords(again)} with another body`],
     ],
     same ? 'replayed' : inWords(again),
   )
@@ -61,7 +62,7 @@ async function tooLarge(scene: Scene): Promise<Verdict> {
 export const fidelity: readonly Case[] = [
   {
     id: 'json',
-    title: '201 with JSON and Location: replayed to the byte, Location too',
+    title: '201 with JSON and Location: replayed byte for byte, with Location',
     run: (scene) => replay(scene, 'json', { status: 201, headers: ['content-type', 'location'] }),
   },
   {
@@ -76,10 +77,10 @@ export const fidelity: readonly Case[] = [
   },
   {
     id: 'binary',
-    title: 'all 256 byte values: replayed to the byte',
+    title: 'all 256 byte values: replayed byte for byte',
     run: (scene) => replay(scene, 'binary', { status: 200, body: BYTES }),
   },
-  { id: 'stream', title: 'a stream as the body: replayed to the byte', run: streamed },
+  { id: 'stream', title: 'a stream as the body: replayed byte for byte', run: streamed },
   {
     id: 'redirect',
     title: '303 with Location: replayed',
@@ -87,14 +88,14 @@ export const fidelity: readonly Case[] = [
   },
   {
     id: 'file',
-    title: 'a file as the body (Express: `sendFile`): replayed to the byte',
+    title: 'a file as the body (Express: `sendFile`): replayed byte for byte',
     run: async (scene) => replay(scene, 'file', { status: 200, body: await readFile(FILE) }),
   },
-  { id: 'cookie', title: 'Set-Cookie of the first answer is not replayed', run: cookie },
-  { id: 'date', title: 'a replay has a Date of its own', run: date },
+  { id: 'cookie', title: 'Set-Cookie of the first response is not replayed', run: cookie },
+  { id: 'date', title: 'a replay has its own Date', run: date },
   {
     id: 'too-large',
-    title: 'an answer of 3 MiB: whole for the first client, no second run',
+    title: 'a response of 3 MiB: complete for the first client, no second run',
     run: tooLarge,
   },
 ]

@@ -1,4 +1,4 @@
-// The header itself: a Structured Field string (draft-ietf-httpapi-idempotency-key-header), which many clients send bare.
+// Cases about the header, which is a Structured Field string. Many clients send it without quotes.
 import type { Scene } from '../scene.ts'
 import { inWords, isRefusal, unless, type Verdict } from '../verdict.ts'
 import { type Case, judgeReplay } from './case.ts'
@@ -10,8 +10,8 @@ async function quoted(scene: Scene): Promise<Verdict> {
 }
 
 async function twoLines(scene: Scene): Promise<Verdict> {
-  const answer = await scene.send('json', { keys: [`${scene.key}-a`, `${scene.key}-b`] })
-  return unless([[!isRefusal(answer), `accepted: ${inWords(answer)}`]], inWords(answer))
+  const response = await scene.send('json', { keys: [`${scene.key}-a`, `${scene.key}-b`] })
+  return unless([[!isRefusal(response), `accepted: ${inWords(response)}`]], inWords(response))
 }
 
 async function malformed(scene: Scene): Promise<Verdict> {
@@ -19,15 +19,19 @@ async function malformed(scene: Scene): Promise<Verdict> {
   const latin = await scene.send('json', { keys: [`"${scene.key}-\u00e9"`] })
   return unless(
     [
-      [!isRefusal(open), `a quote left open: ${inWords(open)}`],
-      [!isRefusal(latin), `a byte that is not ASCII: ${inWords(latin)}`],
+      [!isRefusal(open), `open quote accepted: ${inWords(open)}`],
+      [!isRefusal(latin), `non-ASCII byte accepted: ${inWords(latin)}`],
     ],
     `${inWords(open)}, ${inWords(latin)}`,
   )
 }
 
 export const keys: readonly Case[] = [
-  { id: 'quoted', title: '`"k"` and `k` are one key', run: quoted },
+  { id: 'quoted', title: '`"k"` and `k` are the same key', run: quoted },
   { id: 'two-lines', title: 'two Idempotency-Key lines: refused', run: twoLines },
-  { id: 'malformed', title: 'a key that is no Structured Field string: refused', run: malformed },
+  {
+    id: 'malformed',
+    title: 'a key that is not a Structured Field string: refused',
+    run: malformed,
+  },
 ]

@@ -1,12 +1,12 @@
-// Redis dies: before a result could be stored, and before a request comes.
+// Cases in which Redis dies before a result is stored, or before a request comes.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answer } from '../request.ts'
+import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
 import { inWords, unless, type Verdict } from '../verdict.ts'
 import type { Case } from './case.ts'
 
 async function diesBeforeStore(scene: Scene): Promise<Verdict> {
-  // Longer than the 5 s after which node-redis gives a command up.
+  // Longer than the 5 s after which node-redis gives up a command.
   const sent = scene.send('json', { gated: true, timeoutMs: 8_000 })
   const { id } = await scene.nthRun(1)
   await scene.redis.kill()
@@ -21,7 +21,7 @@ async function diesBeforeStore(scene: Scene): Promise<Verdict> {
   const real = first.status === 201 && first.body.includes(id)
   return unless(
     [
-      [!real, `client got ${inWords(first)}`],
+      [!real, `the client got ${inWords(first)}`],
       [crashed, 'the server crashed'],
       [runs > 1, 'ran again'],
     ],
@@ -29,11 +29,11 @@ async function diesBeforeStore(scene: Scene): Promise<Verdict> {
   )
 }
 
-/** Redis is back, and connections need a moment: what counts is what a patient client gets. */
-async function untilServed(send: () => Promise<Answer>): Promise<Answer> {
+/** Retries until the connections to the new Redis work, as a client would. */
+async function untilServed(send: () => Promise<ClientResponse>): Promise<ClientResponse> {
   for (let tries = 1; ; tries++) {
-    const answer = await send()
-    if ((answer.status > 0 && answer.status < 500) || tries === 8) return answer
+    const response = await send()
+    if ((response.status > 0 && response.status < 500) || tries === 8) return response
     await sleep(500)
   }
 }
@@ -41,15 +41,15 @@ async function untilServed(send: () => Promise<Answer>): Promise<Answer> {
 async function downAtBegin(scene: Scene): Promise<Verdict> {
   await scene.redis.kill()
   await sleep(300)
-  const answer = await scene.send('json', { timeoutMs: 2_000 })
+  const response = await scene.send('json', { timeoutMs: 2_000 })
   const ran = (await scene.runs()).length > 0
   const { crashed } = scene.server
   return unless(
     [
-      [answer.status === 0, inWords(answer)],
+      [response.status === 0, inWords(response)],
       [crashed, 'the server crashed'],
     ],
-    ran ? `${inWords(answer)}, ran unprotected` : inWords(answer),
+    ran ? `${inWords(response)}, ran without protection` : inWords(response),
   )
 }
 
@@ -57,13 +57,13 @@ export const outages: readonly Case[] = [
   {
     id: 'redis-dies-before-store',
     title:
-      'Redis dies between the handler and the store: the client gets the answer, no second run',
+      'Redis dies between the handler and the store: the client gets the response, no second run',
     timeoutMs: 40_000,
     run: diesBeforeStore,
   },
   {
     id: 'redis-down-at-begin',
-    title: 'Redis is down when a request comes: an answer within 2 s',
+    title: 'Redis is down when a request comes: a response within 2 s',
     run: downAtBegin,
   },
 ]

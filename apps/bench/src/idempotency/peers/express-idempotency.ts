@@ -1,18 +1,18 @@
-// express-idempotency with its Redis adapter, by the two READMEs.
+// express-idempotency with its Redis adapter, set up as in both READMEs.
 import express from 'express'
 import { getSharedIdempotencyService, idempotency } from 'express-idempotency'
 import redisAdapter from 'express-idempotency-redis-adapter'
 import { createClient } from 'redis4'
-import { expressHandlers } from '../handlers/express-answers.ts'
+import { expressHandlers } from '../handlers/express-handlers.ts'
 import { listen } from './listen.ts'
 
 type Adapter = typeof import('express-idempotency-redis-adapter')['default']
-// Its export is CommonJS: what `require` gives has the class in `default`.
+// The package is CommonJS, so the class is in `default` of its `require` result.
 const RedisAdapter = (redisAdapter as unknown as { default: Adapter }).default
 
 export async function start(url: string): Promise<number> {
   const client = createClient({ url })
-  // Without a listener an outage would end the process; that is the application's duty, not the peer's.
+  // Without a listener an outage ends the process. The listener is the application's duty.
   client.on('error', () => {})
   const dataAdapter = new RedisAdapter({ connectionInstance: client as never })
   await dataAdapter.connect()

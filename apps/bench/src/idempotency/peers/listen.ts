@@ -1,4 +1,4 @@
-// A server on a free port of this machine.
+// Starts a server on a free port of this machine.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,9 +1,9 @@
-// @node-idempotency/core, called by an Express handler before and after its work, as its README shows.
+// @node-idempotency/core, called by an Express handler before and after its work, as in its README.
 import { Idempotency, IdempotencyError } from '@node-idempotency/core'
 import { idempotency2HttpCodeMap } from '@node-idempotency/shared'
 import { RedisStorageAdapter } from '@node-idempotency/storage-adapter-redis'
 import express, { type Request } from 'express'
-import { answerCall, type Result, sendResult } from '../handlers/value-answers.ts'
+import { type Result, respondToCall, sendResult } from '../handlers/value-handlers.ts'
 import { pathOf, WAYS } from '../orders.ts'
 import { listen } from './listen.ts'
 
@@ -34,7 +34,7 @@ export async function start(url: string): Promise<number> {
         return void res.status(status).json({ error: error.message })
       }
       try {
-        const result = await answerCall({ way, headers: req.headers, body: req.body })
+        const result = await respondToCall({ way, headers: req.headers, body: req.body })
         const { body, ...additional } = result
         await idempotency.onResponse(params, { body, additional })
         sendResult(res, result)

@@ -4,18 +4,18 @@ import { Controller, HttpCode, Module, Post, Redirect, Req, Res } from '@nestjs/
 import { NestFactory } from '@nestjs/core'
 import { Idempotent, NodeIdempotencyModule, StorageAdapterEnum } from '@node-idempotency/nestjs'
 import type { Request, Response } from 'express'
-import { nestAnswers } from '../handlers/nest-answers.ts'
+import { nestHandlers } from '../handlers/nest-handlers.ts'
 import { pathOf, WAYS } from '../orders.ts'
 import { beginRun } from '../runs.ts'
 
-/** Decorators are applied by hand: TypeScript here only erases types. */
+/** TypeScript only erases types here, so the decorators are applied by hand. */
 class Orders {
   [name: string]: (req: Request, res: Response) => Promise<unknown>
 }
 
 for (const way of WAYS) {
   const handler = async (req: Request, res: Response) =>
-    nestAnswers[way](res, await beginRun(req.headers))
+    nestHandlers[way](res, await beginRun(req.headers))
   const descriptor: PropertyDescriptor = { value: handler, writable: true, configurable: true }
   Object.defineProperty(Orders.prototype, way, descriptor)
   const decorators = [Post(pathOf(way)), Idempotent({})]

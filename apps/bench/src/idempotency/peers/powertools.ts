@@ -1,4 +1,5 @@
-// @aws-lambda-powertools/idempotency: a function wrapped by makeIdempotent, with its cache layer on Redis.
+// @aws-lambda-powertools/idempotency: `makeIdempotent` around a function, with its cache layer on
+// Redis.
 import {
   IdempotencyAlreadyInProgressError,
   IdempotencyConfig,
@@ -10,11 +11,11 @@ import {
 import { CachePersistenceLayer } from '@aws-lambda-powertools/idempotency/cache'
 import { createClient } from '@redis/client'
 import express from 'express'
-import { answerCall, type Call, type Result, sendResult } from '../handlers/value-answers.ts'
+import { type Call, type Result, respondToCall, sendResult } from '../handlers/value-handlers.ts'
 import { pathOf, WAYS } from '../orders.ts'
 import { listen } from './listen.ts'
 
-/** The time a Lambda has left is what its records in progress are trusted for. */
+/** A record in progress is trusted for the time that the Lambda has left. */
 const REMAINING_MS = 1_500
 
 export async function startPowertools(url: string, validation?: string): Promise<number> {
@@ -32,7 +33,7 @@ export async function startPowertools(url: string, validation?: string): Promise
       ...(validation === undefined ? {} : { payloadValidationJmesPath: validation }),
     })
     config.registerLambdaContext({ getRemainingTimeInMillis: () => REMAINING_MS } as never)
-    const process = makeIdempotent((call: Call) => answerCall(call), {
+    const process = makeIdempotent((call: Call) => respondToCall(call), {
       persistenceStore,
       config,
       keyPrefix: way,
@@ -51,7 +52,7 @@ export async function startPowertools(url: string, validation?: string): Promise
   return listen(app)
 }
 
-/** What an API would make of the errors: the statuses that the header's draft names. */
+/** Maps the errors to the statuses that the draft of the header names. */
 function statusOf(error: unknown): number | undefined {
   if (error instanceof IdempotencyAlreadyInProgressError) return 409
   if (error instanceof IdempotencyItemAlreadyExistsError) return 409

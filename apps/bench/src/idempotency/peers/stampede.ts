@@ -1,10 +1,10 @@
-// Ours, by its guide.
+// `idempotency` of Stampede, set up as in its guide.
 import { createStampede } from '@stampede/core'
 import { idempotency, rememberRawBody } from '@stampede/express'
 import { redisStore } from '@stampede/redis'
 import express from 'express'
 import { Redis } from 'ioredis'
-import { expressHandlers } from '../handlers/express-answers.ts'
+import { expressHandlers } from '../handlers/express-handlers.ts'
 import { listen } from './listen.ts'
 
 export async function start(url: string): Promise<number> {

@@ -1,6 +1,6 @@
-// The floor: the same handlers with nothing before them, to see which rows ask for a guard at all.
+// The floor: the same handlers without a library. It shows which rows a plain handler passes.
 import express from 'express'
-import { expressHandlers } from '../handlers/express-answers.ts'
+import { expressHandlers } from '../handlers/express-handlers.ts'
 import { listen } from './listen.ts'
 
 export async function start(): Promise<number> {

@@ -1,4 +1,5 @@
-// async-cache-dedupe on its Redis storage, with references as its tags. Storage is memory or Redis, not both.
+// async-cache-dedupe on its Redis storage, with references as tags. It has no memory tier before
+// Redis.
 import { createCache } from 'async-cache-dedupe'
 import { Redis } from 'ioredis'
 import type { Instance, Settings } from '../peer.ts'

@@ -1,4 +1,4 @@
-// cacheable as it says to set it up against a Redis that hangs: nothing waits for Redis.
+// cacheable, set up as it advises against a Redis that hangs: no call waits for Redis.
 import { createKeyvNonBlocking } from '@keyv/redis'
 import type { Instance, Settings } from '../peer.ts'
 import { asInstance } from './cacheable.ts'

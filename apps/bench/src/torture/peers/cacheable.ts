@@ -1,4 +1,4 @@
-// cacheable with memory, Redis through Keyv, and its sync over Redis: the blocking way, which is the default.
+// cacheable with memory, Redis through Keyv, and its sync over Redis, in its default blocking mode.
 import KeyvRedis, { createClient } from '@keyv/redis'
 import { RedisMessageProvider } from '@qified/redis'
 import { Cacheable, type CacheableOptions } from 'cacheable'
@@ -7,9 +7,9 @@ import { listened, nodeRedisOptions } from './redis-options.ts'
 
 export async function open(settings: Settings): Promise<Instance> {
   const redis = listened(createClient(nodeRedisOptions(settings)))
-  // A client of one's own is to be connected before it is used, without an offline queue all the more.
+  // A client that is passed in must be connected first, in particular without an offline queue.
   await redis.connect()
-  // Its two clients are private, and their errors cannot be listened to.
+  // Its two clients are private, so no listener can be added for their errors.
   const provider = new RedisMessageProvider({ uri: settings.redisUrl })
   return asInstance(settings, { secondary: new KeyvRedis(redis), sync: { qified: provider } })
 }
@@ -34,7 +34,7 @@ export async function asInstance(
   }
 }
 
-/** Its getOrSet takes no tags: this is how its documentation sets them. */
+/** Its getOrSet takes no tags. Its documentation sets them this way. */
 async function tagged(
   cache: Cacheable,
   key: string,

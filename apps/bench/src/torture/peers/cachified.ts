@@ -1,4 +1,5 @@
-// @epic-web/cachified on Redis, by the adapter that its README names. It has one cache a call, so no memory tier.
+// @epic-web/cachified on the Redis adapter of its README. Each call has one cache, so no memory
+// tier.
 import { cachified } from '@epic-web/cachified'
 import { createClient } from '@redis/client'
 import { redisCacheAdapter } from 'cachified-redis-adapter'

@@ -1,4 +1,4 @@
-// layered-loader's GroupLoader: every key is in one group, and a group is invalidated in one step.
+// GroupLoader of layered-loader: all keys are in one group, which is invalidated in one step.
 import { Redis } from 'ioredis'
 import { createGroupNotificationPair, GroupLoader, RedisGroupCache } from 'layered-loader'
 import { COMMAND_MS, type Instance, type Settings } from '../peer.ts'

@@ -1,4 +1,4 @@
-// layered-loader with memory, Redis and its Redis notifications; groups stand in for tags.
+// layered-loader with memory, Redis and its Redis notifications. Groups serve as tags.
 import { Redis } from 'ioredis'
 import { createNotificationPair, Loader, RedisCache } from 'layered-loader'
 import { COMMAND_MS, type Instance, type Settings } from '../peer.ts'
@@ -15,7 +15,7 @@ export async function open(settings: Settings): Promise<Instance> {
     publisherRedis: connect(),
     errorHandler: () => {},
   })
-  // It refreshes ahead of the end rather than after it: both add up to the same lifetime.
+  // It refreshes before the end of the TTL and not after it. The sum of both times is the same.
   const times = {
     ttlInMsecs: ttlMs + staleMs,
     ...(staleMs > 0 && { ttlLeftBeforeRefreshInMsecs: staleMs }),

@@ -1,4 +1,4 @@
-// ocache with a memory layer before a Redis layer, as its storage guide composes them. It has no bus.
+// ocache with a memory layer before a Redis layer, as in its storage guide. It has no bus.
 import { Redis } from 'ioredis'
 import {
   composeStorage,

@@ -1,10 +1,10 @@
-// What a guarded Redis client is told, by its kind: give up a command, and do not queue or retry it for long.
+// Options of a guarded Redis client: commands time out, and are not queued or retried for long.
 import { COMMAND_MS, type Settings } from '../peer.ts'
 
 export const ioredisOptions = ({ client }: Pick<Settings, 'client'>) =>
   client === 'guarded' ? { commandTimeout: COMMAND_MS, maxRetriesPerRequest: 1 } : {}
 
-/** Its command timeout ends when the command is written, so a silent socket is given up too. */
+/** Its command timeout ends when the command is written, so the socket needs a timeout as well. */
 export const nodeRedisOptions = ({ client, redisUrl: url }: Settings) =>
   client === 'guarded'
     ? {
@@ -21,7 +21,7 @@ export function addressOf(url: string): { host: string; port: number } {
   return { host: hostname, port: Number(port) }
 }
 
-/** Errors of a connection are listened to, as every client's documentation asks. */
+/** Adds a listener for connection errors, as every client's documentation requires. */
 export function listened<T>(client: T): T {
   const emitter = client as { on(event: 'error', listener: () => void): unknown }
   emitter.on('error', () => {})

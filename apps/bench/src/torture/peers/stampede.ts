@@ -1,4 +1,4 @@
-// Ours, by its guide.
+// Stampede, set up as in its guide.
 import { createStampede, type GetOrSetOptions } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'

@@ -1,4 +1,4 @@
-// Several processes: T5, T6.
+// Scenarios with several processes: T5, T6.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BusProxy } from '../bus-proxy.ts'
 import { callTogether, type MembersSeen } from '../members.ts'
@@ -11,33 +11,36 @@ import type { Scenario } from './scenario.ts'
 const BACK_MS = 1_000
 const WATCHED_MS = 8_000
 
-export function judgeMembers({ loads, processes, answers }: MembersSeen): Verdict {
-  const seen = `${counted(loads, 'load')} in ${processes} processes; answers: ${tally(answers)}`
-  return decide([loads === 1, answers.every((answer) => answer === '"old"')], seen, [
-    { label: 'loads of a cold key in four processes', value: loads, unit: 'calls' },
+export function judgeMembers({ loads, processes, results }: MembersSeen): Verdict {
+  const seen = `${counted(loads, 'load')} in ${processes} processes. Results: ${tally(results)}.`
+  return decide([loads === 1, results.every((result) => result === '"old"')], seen, [
+    { label: 'loads', value: loads, unit: 'calls' },
   ])
 }
 
 export interface LostMessage {
-  /** Before the cut: until the other process served what was purged elsewhere. */
+  /**
+   * Before the cut: the time until the process served data that another process had purged and
+   * loaded.
+   */
   readonly healthy: { readonly reached: boolean; readonly ms: number }
   readonly resubscribedMs: number | undefined
-  /** After its subscription was back. */
+  /** The same after its subscription was back. */
   readonly after: { readonly reached: boolean; readonly ms: number }
 }
 
 export function judgeLostMessage({ healthy, resubscribedMs, after }: LostMessage): Verdict {
   const words = ({ reached, ms }: { reached: boolean; ms: number }) =>
     reached
-      ? `the new data after ${Math.round(ms)} ms`
-      : `still the old data after ${Math.round(ms)} ms`
+      ? `the process had the new data after ${Math.round(ms)} ms`
+      : `the process still had the old data after ${Math.round(ms)} ms`
   const back =
     resubscribedMs === undefined
-      ? `its subscription was not back in ${WATCHED_MS} ms`
-      : `its subscription was back ${Math.round(resubscribedMs)} ms after the network`
-  const seen = `before the cut: ${words(healthy)}; ${back}; from then on: ${words(after)}`
+      ? `Its subscription was not back in ${WATCHED_MS} ms`
+      : `Its subscription was back ${Math.round(resubscribedMs)} ms after the network`
+  const seen = `Before the cut, ${words(healthy)}. ${back}. From then on, ${words(after)}.`
   return decide([healthy.reached, after.reached && after.ms <= BACK_MS], seen, [
-    { label: 'until a process that missed a purge has the new data', value: after.ms, unit: 'ms' },
+    { label: 'time until the process has the new data', value: after.ms, unit: 'ms' },
   ])
 }
 
@@ -45,7 +48,7 @@ async function runLostMessage({ open, origin, redis }: Stage): Promise<Verdict> 
   const proxy = await BusProxy.before(redis.port)
   const purger = await open()
   const reader = await open({ redisUrl: proxy.url })
-  if (proxy.subscriptions === 0) throw new NotSupported('it has no subscription that could be cut')
+  if (proxy.subscriptions === 0) throw new NotSupported('It has no subscription to cut.')
   const before = proxy.subscriptions
   const key = 'shared'
   await purger.get(key)
@@ -76,7 +79,7 @@ export const fleets: readonly Scenario[] = [
     id: 'T5',
     title: 'a cold key in four processes',
     story:
-      'Four processes, connected and warm, ask for the same cold key at the same moment, 25 callers in each; a load takes 300 ms.',
+      'Four processes are connected and warm. In each, 25 callers ask for the same cold key at the same moment. A load takes 300 ms.',
     criterion: 'the origin is called once, and every caller gets its value.',
     run: async ({ peer, redis }) => judgeMembers(await callTogether(peer.id, redis.port)),
   },
@@ -84,9 +87,9 @@ export const fleets: readonly Scenario[] = [
     id: 'T6',
     title: 'a purge that a process missed',
     story:
-      "The network cuts a process's subscription, and only that; another process purges a key and loads the new data; then the " +
-      'network is well again. A value lives ten minutes.',
-    criterion: `the process serves the new data within ${BACK_MS} ms after its subscription is back; before the cut, within 3000 ms of a purge.`,
+      'The network cuts only the subscription of one process. Another process purges a key and loads the new data. Then the ' +
+      'network works again. A value lives ten minutes.',
+    criterion: `the process serves the new data within 3000 ms of a purge before the cut, and within ${BACK_MS} ms after its subscription is back.`,
     run: runLostMessage,
   },
 ]

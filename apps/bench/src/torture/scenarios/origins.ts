@@ -1,8 +1,8 @@
-// Origins that fail or never answer: T3, T4, T12.
+// Scenarios with an origin that fails or hangs: T3, T4, T12.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { never } from '../origin.ts'
 import type { Stage } from '../stage.ts'
-import { type Answer, counted, decide, inWords, shown, tally, type Verdict } from '../verdict.ts'
+import { counted, decide, inWords, type Result, shown, tally, type Verdict } from '../verdict.ts'
 import { until, watch } from '../watch.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -10,31 +10,31 @@ const LOAD_MS = 50
 const SLOWEST_MS = 250
 const BACK_MS = 3_000
 
-export interface Convoy {
+export interface FailingOrigin {
   readonly loads: number
   readonly mostAtOnce: number
-  readonly answers: readonly Answer[]
+  readonly results: readonly Result[]
 }
 
-export function judgeConvoy({ loads, mostAtOnce, answers }: Convoy): Verdict {
-  const slowest = Math.max(...answers.map(({ ms }) => ms))
-  const kinds = answers.map((answer) =>
-    answer.kind === 'value' ? shown(answer.value) : answer.kind === 'error' ? 'error' : 'no answer',
+export function judgeFailingOrigin({ loads, mostAtOnce, results }: FailingOrigin): Verdict {
+  const slowest = Math.max(...results.map(({ ms }) => ms))
+  const kinds = results.map((result) =>
+    result.kind === 'value' ? shown(result.value) : result.kind === 'error' ? 'error' : 'no result',
   )
-  const seen = `${counted(loads, 'load')}, ${mostAtOnce} at once; the slowest caller waited ${Math.round(slowest)} ms; ${tally(kinds)}`
-  const asked = [
+  const seen = `${counted(loads, 'load')}, at most ${mostAtOnce} at a time. The slowest caller waited ${Math.round(slowest)} ms. Results: ${tally(kinds)}.`
+  const criteria = [
     loads <= 2,
     mostAtOnce === 1,
     slowest <= SLOWEST_MS,
     kinds.every((k) => k === 'error'),
   ]
-  return decide(asked, seen, [
-    { label: 'loads of a failing origin', value: loads, unit: 'calls' },
-    { label: 'slowest caller', value: slowest, unit: 'ms' },
+  return decide(criteria, seen, [
+    { label: 'loads', value: loads, unit: 'calls' },
+    { label: 'wait of the slowest caller', value: slowest, unit: 'ms' },
   ])
 }
 
-async function runConvoy({ open, origin }: Stage): Promise<Verdict> {
+async function runFailingOrigin({ open, origin }: Stage): Promise<Verdict> {
   const cache = await open()
   origin.during = async () => {
     await sleep(LOAD_MS)
@@ -45,32 +45,32 @@ async function runConvoy({ open, origin }: Stage): Promise<Verdict> {
   const early = callers(20)
   await sleep(LOAD_MS + 25)
   const late = callers(10)
-  const answers = await Promise.all([...early, ...late])
-  return judgeConvoy({ loads: origin.calls, mostAtOnce: origin.mostAtOnce, answers })
+  const results = await Promise.all([...early, ...late])
+  return judgeFailingOrigin({ loads: origin.calls, mostAtOnce: origin.mostAtOnce, results })
 }
 
-export interface Hang {
-  readonly first: Answer
-  readonly second: Answer
-  /** Who come once the origin is well again. */
-  readonly later: Answer & { readonly reached: boolean }
+export interface HangingOrigin {
+  readonly first: Result
+  readonly second: Result
+  /** The result of a call after the origin works again. */
+  readonly later: Result & { readonly reached: boolean }
 }
 
-export function judgeHang({ first, second, later }: Hang): Verdict {
+export function judgeHangingOrigin({ first, second, later }: HangingOrigin): Verdict {
   const seen =
-    `second caller: ${inWords(second)}; a value for later ones: ` +
-    `${later.reached ? `after ${Math.round(later.ms)} ms` : `none in ${BACK_MS} ms`}; first caller: ${inWords(first)}`
+    `Second caller: ${inWords(second)}. ` +
+    `${later.reached ? `Later callers: the value after ${Math.round(later.ms)} ms` : `Later callers: no value in ${BACK_MS} ms`}. First caller: ${inWords(first)}.`
   return decide([second.kind !== 'none', later.reached], seen, [
-    { label: 'until the second caller has an answer', ...waited(second) },
-    { label: 'until later callers have a value', ...waited(later) },
-    { label: 'until the first caller has an answer', ...waited(first) },
+    { label: 'time until the second caller has a result', ...waited(second) },
+    { label: 'time until later callers have a value', ...waited(later) },
+    { label: 'time until the first caller has a result', ...waited(first) },
   ])
 }
 
-const waited = ({ kind, ms }: Answer) =>
+const waited = ({ kind, ms }: Result) =>
   ({ value: ms, unit: 'ms', never: kind === 'none' }) as const
 
-async function runHang({ open, origin }: Stage): Promise<Verdict> {
+async function runHangingOrigin({ open, origin }: Stage): Promise<Verdict> {
   const cache = await open()
   const key = 'hanging'
   origin.during = (call) => (call === 1 ? never() : sleep(20))
@@ -78,25 +78,25 @@ async function runHang({ open, origin }: Stage): Promise<Verdict> {
   await origin.begun(1)
   const second = await watch(() => cache.get(key), BACK_MS)
   const later = await until('old', () => cache.get(key), BACK_MS)
-  return judgeHang({ first: await first, second, later })
+  return judgeHangingOrigin({ first: await first, second, later })
 }
 
 export interface Thrown {
-  readonly failed: Answer
-  readonly later: readonly Answer[]
+  readonly failed: Result
+  readonly later: readonly Result[]
   readonly backMs: number
 }
 
 export function judgeThrown({ failed, later, backMs }: Thrown): Verdict {
-  const values = later.flatMap((answer) => (answer.kind === 'value' ? [shown(answer.value)] : []))
+  const values = later.flatMap((result) => (result.kind === 'value' ? [shown(result.value)] : []))
   const back = values.includes('"old"')
   const seen =
-    `the caller got ${inWords(failed)}; once the origin is well, ` +
+    `The caller got ${inWords(failed)}. Once the origin worked again, ` +
     (back ? `the value came after ${Math.round(backMs)} ms` : `no value came in ${BACK_MS} ms`) +
-    (values.some((value) => value !== '"old"') ? ` (before it: ${tally(values)})` : '')
-  const asked = [failed.kind === 'error', back, values.every((value) => value === '"old"')]
-  return decide(asked, seen, [
-    { label: 'until a value after a failure', value: backMs, unit: 'ms' },
+    (values.some((value) => value !== '"old"') ? ` (before it: ${tally(values)}).` : '.')
+  const criteria = [failed.kind === 'error', back, values.every((value) => value === '"old"')]
+  return decide(criteria, seen, [
+    { label: 'time until a value after the failure', value: backMs, unit: 'ms' },
   ])
 }
 
@@ -107,11 +107,11 @@ async function runThrown({ open, origin }: Stage): Promise<Verdict> {
   }
   const failed = await watch(() => cache.get('thrown'), 3_000)
   const since = performance.now()
-  const later: Answer[] = []
+  const later: Result[] = []
   while (performance.now() - since < BACK_MS) {
-    const answer = await watch(() => cache.get('thrown'), BACK_MS)
-    later.push(answer)
-    if (answer.kind === 'value' && answer.value === 'old') break
+    const result = await watch(() => cache.get('thrown'), BACK_MS)
+    later.push(result)
+    if (result.kind === 'value' && result.value === 'old') break
     await sleep(20)
   }
   return judgeThrown({ failed, later, backMs: performance.now() - since })
@@ -120,25 +120,25 @@ async function runThrown({ open, origin }: Stage): Promise<Verdict> {
 export const origins: readonly Scenario[] = [
   {
     id: 'T3',
-    title: 'an origin that fails, many callers',
-    story: `The origin throws after ${LOAD_MS} ms; 20 callers ask at once, and 10 more ${LOAD_MS + 25} ms after them.`,
-    criterion: `at most one load for each of the two crowds, never two at once, and every caller has its error within ${SLOWEST_MS} ms.`,
-    run: runConvoy,
+    title: 'a failing origin with many callers',
+    story: `The origin throws after ${LOAD_MS} ms. 20 callers ask at once, and 10 more ask ${LOAD_MS + 25} ms later.`,
+    criterion: `each group of callers causes at most one load, no two loads overlap, and every caller has its error within ${SLOWEST_MS} ms.`,
+    run: runFailingOrigin,
   },
   {
     id: 'T4',
-    title: 'an origin that never answers',
+    title: 'an origin that hangs',
     story:
-      'The first load never settles; a second caller joins it, and others come once the origin is well again. Where an origin ' +
-      'can be given a deadline, it is 1 s.',
-    criterion: `the second caller has an answer of some kind within ${BACK_MS} ms, and later ones get a value within ${BACK_MS} ms more; the first, whose own load it is, is watched and not judged.`,
-    run: runHang,
+      'The first load never settles. A second caller joins it, and later callers come when the origin works again. If the cache ' +
+      'has a timeout for loads, it is 1 s.',
+    criterion: `the second caller has a value or an error within ${BACK_MS} ms, and later callers get a value within ${BACK_MS} ms more. The result of the first caller is shown and does not count.`,
+    run: runHangingOrigin,
   },
   {
     id: 'T12',
     title: 'an origin that throws once',
-    story: 'The origin throws at the first load and is well from then on.',
-    criterion: `the caller gets a rejection, and no later one gets anything but the value, which comes within ${BACK_MS} ms.`,
+    story: 'The origin throws at the first load, and works from then on.',
+    criterion: `the caller gets a rejection, later callers get an error or the right value, and the value comes within ${BACK_MS} ms.`,
     run: runThrown,
   },
 ]

@@ -1,28 +1,31 @@
-// A Redis that freezes, is gone, refuses writes or refuses reads: T7, T8, T9, T11.
+// Scenarios with a Redis that freezes, is down, refuses writes or refuses reads: T7, T8, T9, T11.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import type { Instance } from '../peer.ts'
 import type { Stage } from '../stage.ts'
-import { type Answer, counted, decide, inWords, type Verdict } from '../verdict.ts'
+import { counted, decide, inWords, type Result, type Verdict } from '../verdict.ts'
 import { watch } from '../watch.ts'
 import type { Scenario } from './scenario.ts'
 
-const PATIENCE_MS = 5_000
+const LIMIT_MS = 5_000
 
 export interface Outage {
-  /** With every option against it, and with the Redis client as it comes. */
-  readonly guarded: { readonly known: Answer; readonly cold: Answer }
-  readonly plain: { readonly known: Answer; readonly cold: Answer }
+  /**
+   * `guarded`: with every option against an outage. `plain`: with default options of the Redis
+   * client.
+   */
+  readonly guarded: { readonly known: Result; readonly cold: Result }
+  readonly plain: { readonly known: Result; readonly cold: Result }
 }
 
 export function judgeOutage({ guarded, plain }: Outage): Verdict {
-  const isValue = ({ kind }: Answer) => kind === 'value'
+  const isValue = ({ kind }: Result) => kind === 'value'
   const words = ({ known, cold }: Outage['plain']) =>
-    `a known key ${inWords(known)}, a cold one ${inWords(cold)}`
-  const seen = `${words(guarded)}; with the client as it comes: ${words(plain)}`
+    `cached key ${inWords(known)}, cold key ${inWords(cold)}`
+  const seen = `With the options above: ${words(guarded)}. With the default options of the client: ${words(plain)}.`
   return decide([isValue(guarded.known), isValue(guarded.cold)], seen, [
-    { label: 'a known key without Redis', value: guarded.known.ms, unit: 'ms' },
-    { label: 'a cold key without Redis', value: guarded.cold.ms, unit: 'ms' },
+    { label: 'time for a cached key', value: guarded.known.ms, unit: 'ms' },
+    { label: 'time for a cold key', value: guarded.cold.ms, unit: 'ms' },
   ])
 }
 
@@ -33,8 +36,8 @@ async function runOutage({ open, redis }: Stage, strike: () => void): Promise<Ve
   strike()
   await sleep(50)
   const ask = async (cache: Instance, cold: string) => {
-    const known = watch(() => cache.get('known'), PATIENCE_MS)
-    return { cold: await watch(() => cache.get(cold), PATIENCE_MS), known: await known }
+    const known = watch(() => cache.get('known'), LIMIT_MS)
+    return { cold: await watch(() => cache.get(cold), LIMIT_MS), known: await known }
   }
   const [guarded, plain] = await Promise.all([
     ask(instances[0], 'cold to the guarded'),
@@ -44,12 +47,12 @@ async function runOutage({ open, redis }: Stage, strike: () => void): Promise<Ve
 }
 
 export interface RefusedWrite {
-  readonly reader: Answer
+  readonly reader: Result
   readonly loads: number
 }
 
 export function judgeRefusedWrite({ reader, loads }: RefusedWrite): Verdict {
-  const seen = `the reader got ${inWords(reader)}; ${counted(loads, 'load')} followed`
+  const seen = `The reader got ${inWords(reader)}. ${counted(loads, 'load')} followed.`
   return decide([reader.kind === 'value'], seen)
 }
 
@@ -60,19 +63,19 @@ async function runRefusedWrite({ open, origin, redis }: Stage): Promise<Verdict>
   origin.reset()
   origin.value = 'new'
   await redis.admin.config('SET', 'maxmemory', '1')
-  const reader = await watch(() => cache.get('stale'), PATIENCE_MS)
+  const reader = await watch(() => cache.get('stale'), LIMIT_MS)
   await sleep(1_000)
   return judgeRefusedWrite({ reader, loads: origin.calls })
 }
 
 export interface RefusedRead {
-  readonly reader: Answer
-  /** Of whole keys, as Redis counts them. */
+  readonly reader: Result
+  /** Number of deleted keys, as Redis counts them. */
   readonly deletes: number
 }
 
 export function judgeRefusedRead({ reader, deletes }: RefusedRead): Verdict {
-  const seen = `the reader got ${inWords(reader)}; ${counted(deletes, 'delete')} at Redis`
+  const seen = `The reader got ${inWords(reader)}. Redis executed ${counted(deletes, 'delete')}.`
   return decide([reader.kind === 'value', deletes === 0], seen)
 }
 
@@ -82,10 +85,10 @@ async function runRefusedRead({ open, redis }: Stage): Promise<Verdict> {
   const reader = await open()
   const before = await deletes(redis.admin)
   await redis.admin.call('ACL', 'SETUSER', 'default', '-@read')
-  const answer = await watch(() => reader.get('shared'), PATIENCE_MS)
+  const result = await watch(() => reader.get('shared'), LIMIT_MS)
   await sleep(200)
   const after = await deletes(redis.admin)
-  return judgeRefusedRead({ reader: answer, deletes: after - before })
+  return judgeRefusedRead({ reader: result, deletes: after - before })
 }
 
 async function deletes(admin: Redis): Promise<number> {
@@ -99,33 +102,33 @@ export const outages: readonly Scenario[] = [
     id: 'T7',
     title: 'Redis freezes',
     story:
-      'Redis stops answering with all connections open; a process asks for a key that it has served before and for a cold one.',
-    criterion: `both callers get a value within ${PATIENCE_MS} ms, with every option that helps.`,
+      'Redis stops replying, with all connections open. A process asks for a key that it has served before, and for a cold key.',
+    criterion: `both calls return a value within ${LIMIT_MS} ms, with every option that helps.`,
     run: (stage) => runOutage(stage, stage.redis.freeze),
   },
   {
     id: 'T8',
-    title: 'Redis is gone',
-    story: 'Redis is killed, and connections are refused; the same two callers.',
-    criterion: `both callers get a value within ${PATIENCE_MS} ms, with every option that helps.`,
+    title: 'Redis is down',
+    story: 'Redis is killed, and connections are refused. A process asks for the same two keys.',
+    criterion: `both calls return a value within ${LIMIT_MS} ms, with every option that helps.`,
     run: (stage) => runOutage(stage, stage.redis.kill),
   },
   {
     id: 'T9',
     title: 'a refresh that Redis refuses to store',
     story:
-      'A value is stale and is refreshed behind the answer, while Redis, out of memory, refuses every write.',
+      'A stale value is refreshed in the background. Redis is out of memory and refuses every write.',
     criterion:
-      'the reader gets a value, and no rejection is left unhandled, which would end the process.',
+      'the reader gets a value, and no promise rejection is unhandled. Such a rejection ends the process.',
     run: runRefusedWrite,
   },
   {
     id: 'T11',
     title: 'a read that Redis refuses',
     story:
-      'Redis refuses reads for a while; a process without the value in memory asks for a key that another has filled.',
+      'Redis refuses reads for a while. A process without the value in memory asks for a key that another process has filled.',
     criterion:
-      'the reader gets a value, and nothing is deleted from Redis because it could not be read.',
+      'the reader gets a value, and no key is deleted from Redis because it could not be read.',
     run: runRefusedRead,
   },
 ]

@@ -1,18 +1,18 @@
-// Purges that come while a load is in flight: T1, T2, T10.
+// Scenarios with a purge during a load: T1, T2, T10.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Gate } from '../origin.ts'
 import { type Instance, NotSupported } from '../peer.ts'
 import type { Stage } from '../stage.ts'
-import { type Answer, counted, decide, inWords, shown, tally, type Verdict } from '../verdict.ts'
+import { counted, decide, inWords, type Result, shown, tally, type Verdict } from '../verdict.ts'
 import { watch } from '../watch.ts'
 import type { Scenario } from './scenario.ts'
 
 const TAG = 'product:42'
 
-/** What both instances read afterwards. */
+/** The values that both processes read after the load. */
 export interface Overtaken {
   readonly by: 'the loading process' | 'another process'
-  readonly purge: Answer
+  readonly purge: Result
   readonly loader: readonly string[]
   readonly other: readonly string[]
 }
@@ -34,7 +34,7 @@ async function overtake(
   await origin.begun(1)
   origin.value = 'new'
   const purged = watch(() => purge(by === 'the loading process' ? loader : other, key), 3_000)
-  // Some purges wait for the load, so the load does not wait for the purge for ever.
+  // Some purges wait for the load, so the load must not wait for the purge without a limit.
   await Promise.race([purged, sleep(300)])
   await sleep(100)
   gate.open()
@@ -43,7 +43,10 @@ async function overtake(
   return { by, purge: await purged, ...(await readBoth(loader, other, key)) }
 }
 
-/** Three times: some answer from one tier and look into the other behind the answer. */
+/**
+ * Reads three times, because some caches respond from one tier and check the other in the
+ * background.
+ */
 async function readBoth(loader: Instance, other: Instance, key: string) {
   const read = { loader: [] as string[], other: [] as string[] }
   for (let round = 0; round < 3; round += 1) {
@@ -54,18 +57,18 @@ async function readBoth(loader: Instance, other: Instance, key: string) {
   return read
 }
 
-const words = (answer: Answer): string =>
-  answer.kind === 'value' ? shown(answer.value) : inWords(answer)
+const words = (result: Result): string =>
+  result.kind === 'value' ? shown(result.value) : inWords(result)
 
 export function judgeOvertaken(rounds: readonly Overtaken[]): Verdict {
   const isNew = (word: string) => word === '"new"'
   const seen = rounds.map(({ by, purge, loader, other }) => {
-    const failed = purge.kind === 'value' ? '' : ` (the purge: ${inWords(purge)})`
-    return `purged by ${by}${failed}: the loading process read ${tally(loader)}, the other ${tally(other)}`
+    const failed = purge.kind === 'value' ? '' : ` (${inWords(purge)})`
+    return `Purge by ${by}${failed}: the loading process read ${tally(loader)}, the other process ${tally(other)}.`
   })
   return decide(
     rounds.map(({ loader, other }) => loader.every(isNew) && other.every(isNew)),
-    seen.join('; '),
+    seen.join(' '),
   )
 }
 
@@ -78,19 +81,19 @@ async function runOvertaken(stage: Stage, tags: readonly string[], purge: Purge)
 }
 
 const byTag: Purge = async (instance) => {
-  if (instance.invalidateTag === undefined) throw new NotSupported('it has no tags')
+  if (instance.invalidateTag === undefined) throw new NotSupported('It has no tags.')
   return instance.invalidateTag(TAG)
 }
 
 export interface Cleared {
   readonly loads: number
-  readonly second: Answer
-  readonly third: Answer
+  readonly second: Result
+  readonly third: Result
 }
 
 export function judgeCleared({ loads, second, third }: Cleared): Verdict {
-  const isNew = (answer: Answer) => answer.kind === 'value' && answer.value === 'new'
-  const seen = `${counted(loads, 'load')}; after the purge the second caller got ${inWords(second)}, the third ${inWords(third)}`
+  const isNew = (result: Result) => result.kind === 'value' && result.value === 'new'
+  const seen = `${counted(loads, 'load')}. After the purge, the second caller got ${inWords(second)}, and the third caller ${inWords(third)}.`
   return decide([loads === 2, isNew(second), isNew(third)], seen)
 }
 
@@ -112,35 +115,34 @@ async function runCleared({ open, origin }: Stage): Promise<Verdict> {
   const third = watch(() => cache.get(key), 5_000)
   await sleep(150)
   gates[1].open()
-  const answers = { second: await second, third: await third }
-  return judgeCleared({ loads: origin.calls, ...answers })
+  const results = { second: await second, third: await third }
+  return judgeCleared({ loads: origin.calls, ...results })
 }
 
 export const purges: readonly Scenario[] = [
   {
     id: 'T1',
-    title: 'a purge overtakes a load',
+    title: 'a purge during a load',
     story:
-      'A load has read the old data and is still running when the data changes and its key is purged, once by the loading ' +
-      'process and once by another; then the load ends, and both processes read three times.',
-    criterion: 'every read gives the new data.',
+      'A load has read the old data and is still running. Then the data changes, and the key is purged. The load ends, and two ' +
+      'processes read the key three times each. This runs twice: the purge is made by the loading process, or by the other.',
+    criterion: 'every read returns the new data.',
     run: (stage) => runOvertaken(stage, [], (instance, key) => instance.invalidate(key)),
   },
   {
     id: 'T2',
-    title: 'a purge by tag overtakes a load',
-    story: 'The same, purged by a tag of the key.',
-    criterion: 'every read gives the new data.',
+    title: 'a purge by tag during a load',
+    story: 'The same with a purge by a tag of the key.',
+    criterion: 'every read returns the new data.',
     run: (stage) => runOvertaken(stage, [TAG], byTag),
   },
   {
     id: 'T10',
-    title: 'a purge during a load, then a new load',
+    title: 'a purge and a new load during a load',
     story:
-      'One process purges a key that it is loading and asks for it again, then the first load ends, and a third caller comes ' +
-      'before the second load has ended.',
-    criterion:
-      'there are two loads, not more and not fewer, and the second and third caller get the new data.',
+      'A process purges a key during its own load, and a second caller asks for the key. The first load ends. A third caller ' +
+      'asks before the second load ends.',
+    criterion: 'there are exactly two loads, and the second and the third caller get the new data.',
     run: runCleared,
   },
 ]

@@ -1,13 +1,13 @@
-// One scenario: what happens, what is asked for, and how it is decided from what was seen, the same for all.
+// Type of a scenario: what happens, the criterion, and the function that runs and judges it.
 import type { Stage } from '../stage.ts'
 import type { Verdict } from '../verdict.ts'
 
 export interface Scenario {
   readonly id: string
   readonly title: string
-  /** What is done, in one sentence. */
+  /** The course of the scenario, in a few sentences. */
   readonly story: string
-  /** What is `ok`, in one sentence. */
+  /** The criterion, as the end of the sentence "The row is ok if …". */
   readonly criterion: string
   readonly run: (stage: Stage) => Promise<Verdict>
 }

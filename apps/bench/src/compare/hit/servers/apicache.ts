@@ -1,4 +1,4 @@
-// apicache on Express 4, which it was made for; its memory store.
+// apicache with its memory store, on Express 4, which it is made for.
 import type { RequestListener } from 'node:http'
 import apicache from 'apicache'
 import express4 from 'express4'

@@ -1,4 +1,4 @@
-// Express 5 that only writes ready bytes.
+// Express 5 with a handler that only writes ready bytes.
 import type { RequestListener } from 'node:http'
 import express from 'express'
 import { BODY, FIELDS } from '../../lib/product.ts'

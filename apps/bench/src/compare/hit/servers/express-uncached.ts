@@ -1,4 +1,4 @@
-// Express 5 without a cache: the handler has the product in its hands, and sends it.
+// Express 5 without a cache. The handler has the product in memory and sends it as JSON.
 import type { RequestListener } from 'node:http'
 import express from 'express'
 import type { Origin } from '../subject.ts'

@@ -1,4 +1,4 @@
-// Express 5 that only writes ready bytes, before its routes, where a cache for the whole app stands.
+// Express 5 with a middleware before the routes that only writes ready bytes, as a cache would.
 import type { RequestListener } from 'node:http'
 import express from 'express'
 import { BODY, FIELDS } from '../../lib/product.ts'

@@ -1,4 +1,4 @@
-// Ours on Express 5.
+// `stampedeCache` on Express 5.
 import type { RequestListener } from 'node:http'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'

@@ -1,4 +1,4 @@
-// Express 4 that only writes ready bytes, before its routes, where a cache for the whole app stands.
+// Express 4 with a middleware before the routes that only writes ready bytes, as a cache would.
 import type { RequestListener } from 'node:http'
 import express4 from 'express4'
 import { BODY, FIELDS } from '../../lib/product.ts'

@@ -1,4 +1,4 @@
-// Ours on Express 4.
+// `stampedeCache` on Express 4.
 import type { RequestListener } from 'node:http'
 import { stampedeCache } from '@stampede/express'
 import express4 from 'express4'

@@ -1,4 +1,4 @@
-// Ours in front of Express 5: hits do not reach it.
+// `stampedeFront` before Express 5. Hits do not reach Express.
 import type { RequestListener } from 'node:http'
 import { stampedeFront } from '@stampede/node-http'
 import type { Origin } from '../subject.ts'

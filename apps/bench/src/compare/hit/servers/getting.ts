@@ -1,4 +1,4 @@
-// A handler of Express 5 that gets the product from a cache for data, and sends it: how such a cache is used for responses.
+// Express 5 with a handler that gets the product from a data cache and sends it.
 import type { RequestListener } from 'node:http'
 import express from 'express'
 

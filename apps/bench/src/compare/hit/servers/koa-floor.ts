@@ -1,4 +1,4 @@
-// Koa that only hands over ready bytes.
+// Koa with a handler that only sets ready bytes as the body.
 import type { RequestListener } from 'node:http'
 import Koa from 'koa'
 import { BODY, FIELDS } from '../../lib/product.ts'

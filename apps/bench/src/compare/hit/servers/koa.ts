@@ -1,4 +1,4 @@
-// Ours on Koa.
+// `stampedeCache` on Koa.
 import type { RequestListener } from 'node:http'
 import { stampedeCache } from '@stampede/koa'
 import Koa from 'koa'

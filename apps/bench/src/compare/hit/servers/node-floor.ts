@@ -1,8 +1,8 @@
-// node:http that only writes ready bytes.
+// node:http with a listener that only writes ready bytes.
 import type { RequestListener } from 'node:http'
 import { BODY, FIELDS } from '../../lib/product.ts'
 
-/** What Express adds is stored with the rest, and so in a hit of a front. */
+/** Express adds this field on a miss. The front stores it, so a hit has it too. */
 const FIELDS_OF_EXPRESS = { ...FIELDS, 'X-Powered-By': 'Express' }
 
 export const listener = (): RequestListener => (_req, res) => {

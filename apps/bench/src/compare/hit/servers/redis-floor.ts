@@ -1,4 +1,4 @@
-// Express 5 whose handler gets ready bytes from Redis.
+// Express 5 with a handler that gets ready bytes from Redis.
 import type { RequestListener } from 'node:http'
 import express from 'express'
 import { Redis } from 'ioredis'

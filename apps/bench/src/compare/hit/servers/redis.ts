@@ -1,4 +1,4 @@
-// Ours on Express 5 with Redis alone.
+// `stampedeCache` on Express 5 with Redis and without L1.
 import type { RequestListener } from 'node:http'
 import { createStampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'

@@ -1,4 +1,4 @@
-// The orders as Express handlers answer them, each in the way the Express documentation shows.
+// The order routes as Express handlers, each written as in the Express documentation.
 import { Readable } from 'node:stream'
 import type { Request, Response } from 'express'
 import {
@@ -19,7 +19,7 @@ function json(res: Response, { id }: Run): void {
   res.status(201).location(locationOf(id)).json(order(id))
 }
 
-const answers: Readonly<Record<Way, (res: Response, run: Run) => void>> = {
+const responders: Readonly<Record<Way, (res: Response, run: Run) => void>> = {
   json,
   other: (res, { id }) => res.status(201).json({ other: id }),
   empty: (res, { id }) => res.status(201).location(locationOf(id)).end(),
@@ -47,10 +47,10 @@ const answers: Readonly<Record<Way, (res: Response, run: Run) => void>> = {
   large: (res, { id }) => res.json({ id, text: LARGE }),
 }
 
-/** Every way with its path and its handler. */
+/** Every way to respond, with its path and its handler. */
 export const expressHandlers = WAYS.map((way) => ({
   path: pathOf(way),
   handler: async (req: Request, res: Response): Promise<void> => {
-    answers[way](res, await beginRun(req.headers))
+    responders[way](res, await beginRun(req.headers))
   },
 }))

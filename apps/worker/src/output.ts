@@ -1,9 +1,9 @@
-// What the terminal shows: one line for everything that happens, and a table of what came of it.
+// Output of the demo: a sentence for each step, and a table of the results.
 
 import type { Row } from './jobs.ts'
 import type { Step } from './work.ts'
 
-/** A step as a sentence; undefined for those that only the coordinator needs. */
+/** Returns the step as a sentence. Undefined for steps that only the coordinator needs. */
 export function sentence(
   worker: string,
   step: Step,
@@ -12,17 +12,17 @@ export function sentence(
 ): string | undefined {
   switch (step) {
     case 'waits':
-      return `${worker} was given job ${job} too, and waits for its lock`
+      return `${worker} also has a delivery of job ${job}, and waits for its lock`
     case 'begins':
-      return `${worker} has job ${job}, fence ${fence}`
+      return `${worker} got the lock of job ${job} with fence ${fence}`
     case 'did':
       return `${worker} wrote the result of job ${job}`
     case 'skips':
-      return `${worker} gets the lock of job ${job}: it is done already, nothing to do`
+      return `${worker} got the lock of job ${job}; the job is done already`
     case 'refused':
-      return `${worker} wrote job ${job} too late, fence ${fence}: the row refused it`
+      return `${worker} wrote job ${job} too late with fence ${fence}; the row refused it`
     case 'stops':
-      return `${worker} noticed that its lease of job ${job} is over, and stopped`
+      return `${worker} noticed that its lease for job ${job} was over, and stopped`
     default:
       return undefined
   }
@@ -34,7 +34,7 @@ export interface Tally {
   readonly refused: ReadonlyMap<number, number>
 }
 
-/** Whether every job has one result, no more and no less. */
+/** True if every job has exactly one result. */
 export function isExactlyOnce({ jobs }: Tally): boolean {
   return jobs.length > 0 && jobs.every(({ done }) => done === 1)
 }
@@ -45,7 +45,7 @@ export function table(tally: Tally): string {
     `job ${id}`,
     String(deliveries.get(id) ?? 0),
     String(done),
-    doneBy ?? 'nobody',
+    doneBy ?? '–',
     fence,
     String(refused.get(id) ?? 0),
   ])

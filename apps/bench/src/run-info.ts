@@ -1,16 +1,16 @@
-// Date, commit and machine of a run, as pages and raw results give them.
+// Date, commit and machine of a run, for pages and raw results.
 import { execFileSync } from 'node:child_process'
 import { cpus, platform, totalmem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
-export interface Surroundings {
+export interface RunInfo {
   readonly date: string
   readonly commit: string
   readonly node: string
   readonly machine: string
 }
 
-export const surroundings = (): Surroundings => ({
+export const runInfo = (): RunInfo => ({
   date: new Date().toISOString().slice(0, 10),
   commit: commit(),
   node: process.version,

@@ -1,4 +1,4 @@
-// The orders as Nest handlers answer them: they return what is to be sent, and set the rest on a passed-through response.
+// The order routes as Nest handlers, which return the body and set the rest on the response.
 import { createReadStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { HttpException, StreamableFile } from '@nestjs/common'
@@ -11,7 +11,7 @@ function json(res: Response, { id }: Run): object {
   return order(id)
 }
 
-export const nestAnswers: Readonly<Record<Way, (res: Response, run: Run) => unknown>> = {
+export const nestHandlers: Readonly<Record<Way, (res: Response, run: Run) => unknown>> = {
   json,
   other: (_res, { id }) => ({ other: id }),
   empty(res, { id }) {

@@ -1,15 +1,15 @@
-// What a handler answers, whatever the framework: JSON, or a problem document (RFC 9457).
+// Responses of the handlers for both frameworks: JSON, or a problem document (RFC 9457).
 
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 
-export interface Answer {
+export interface ShopResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
 }
 
-/** A request that cannot be answered as it stands. The text is shown to the client. */
+/** An error that becomes a 4xx or 5xx response. The client sees its text. */
 export class Problem extends Error {
   override readonly name = 'Problem'
   readonly status: number
@@ -29,26 +29,29 @@ export class Problem extends Error {
   }
 }
 
-export function json(value: unknown, headers: Record<string, string> = {}): Answer {
+export function json(value: unknown, headers: Record<string, string> = {}): ShopResponse {
   const body = Buffer.from(JSON.stringify(value))
   const type = 'application/json; charset=utf-8'
   return { status: 200, headers: { 'content-type': type, etag: etagOf(body), ...headers }, body }
 }
 
-/** A strong validator, so that a client's If-None-Match works the same on both frameworks. */
+/** A strong validator, so that `If-None-Match` works the same on both frameworks. */
 export function etagOf(body: Buffer): string {
   return `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
 }
 
-export function nothing(): Answer {
+export function noContent(): ShopResponse {
   return { status: 204, headers: {}, body: Buffer.alloc(0) }
 }
 
 /**
- * The answer of `handler`, with a `Problem` it throws turned into one too: below the cache, so that the
- * cache sees a 404 as a response, not as a failed handler. Other errors go up to the framework.
+ * Returns the response of `handler`, and turns a `Problem` that it throws into a response. This
+ * runs inside the cache, so that the cache sees a 404 and not a failed handler. Other errors go to
+ * the framework.
  */
-export async function answer(handler: () => Answer | Promise<Answer>): Promise<Answer> {
+export async function respond(
+  handler: () => ShopResponse | Promise<ShopResponse>,
+): Promise<ShopResponse> {
   try {
     return await handler()
   } catch (error) {
@@ -58,27 +61,28 @@ export async function answer(handler: () => Answer | Promise<Answer>): Promise<A
 }
 
 /**
- * For the frameworks' error handlers: an answer for whatever was thrown. What it says inside goes to the
- * log, not to the client.
+ * Turns an error that reached a framework's error handler into a response. The details go to the
+ * log and not to the client.
  */
-export function answerError(error: unknown, message: IncomingMessage): Answer {
+export function respondToError(error: unknown, message: IncomingMessage): ShopResponse {
   if (error instanceof Problem) return problem(error)
   const status = (error as { status?: unknown } | null)?.status
-  // 4xx are the framework's own words about the request, such as a broken percent-encoding in its path.
+  // The framework itself throws 4xx errors about the request, such as broken percent-encoding in
+  // the path.
   if (typeof status === 'number' && status >= 400 && status < 500) {
     return problem(new Problem(status, 'Bad request', 'The request could not be understood.'))
   }
-  // Nobody is left to be told when the connection was cut, e.g. because the shop is closing.
+  // If the connection is closed, for example while the shop stops, the error is not logged.
   if (message.socket?.destroyed !== true) console.error(`${message.method} ${message.url}:`, error)
   const title = 'Internal error'
-  return problem(new Problem(500, title, 'The shop could not answer; its log says why.'))
+  return problem(new Problem(500, title, 'The shop failed to respond. Its log has the reason.'))
 }
 
-export function noSuchPage(): Answer {
-  return problem(new Problem(404, 'Not found', 'There is nothing at this address.'))
+export function noSuchPage(): ShopResponse {
+  return problem(new Problem(404, 'Not found', 'There is no page at this address.'))
 }
 
-function problem({ status, title, message, headers }: Problem): Answer {
+function problem({ status, title, message, headers }: Problem): ShopResponse {
   return {
     status,
     headers: { 'content-type': 'application/problem+json', ...headers },

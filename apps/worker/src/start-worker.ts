@@ -1,38 +1,38 @@
-// The worker processes, and what may happen to a process: it is killed, it is stopped, it goes on.
+// Starts the worker processes, and can kill, stop, pause or resume them.
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Port } from './calls.ts'
 
-export interface Member {
+export interface WorkerProcess {
   readonly name: string
   readonly port: Port
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   readonly exited: Promise<void>
-  /** SIGKILL: it ends here, in the middle of whatever it does. */
+  /** SIGKILL: the process ends in the middle of its work. */
   kill(): void
-  /** SIGTERM: it finishes what it has at hand, and ends. */
+  /** SIGTERM: the process finishes its current job and ends. */
   stop(): void
-  /** SIGSTOP: it does nothing and hears nothing, like a machine that is suspended. */
+  /** SIGSTOP: the process does nothing, like a suspended machine. */
   pause(): void
-  /** SIGCONT: it goes on as if no time had passed. */
+  /** SIGCONT: the process goes on as if no time had passed. */
   resume(): void
 }
 
 export type WorkerEnvironment = {
   readonly WORKER_NAME: string
-  /** Empty: the locks are the coordinator's. */
+  /** Empty: the coordinator has the locks. */
   readonly REDIS_URL: string
-  /** First part of every key in Redis. */
+  /** Prefix of every key in Redis. */
   readonly LOCK_PREFIX: string
   readonly LEASE_MS: string
   readonly FENCE: 'on' | 'off'
 }
 
-export function startMember(env: WorkerEnvironment): Member {
+export function startWorker(env: WorkerEnvironment): WorkerProcess {
   const child = fork(fileURLToPath(new URL('./worker-process.js', import.meta.url)), {
     env: { ...process.env, ...env },
-    // bigint and undefined go through as they are.
+    // Keeps bigint and undefined in messages.
     serialization: 'advanced',
   })
   return {
@@ -42,7 +42,7 @@ export function startMember(env: WorkerEnvironment): Member {
     kill: () => void child.kill('SIGKILL'),
     stop() {
       child.kill('SIGTERM')
-      // Of a process that is stopped nothing else would be heard.
+      // A paused process handles SIGTERM only after SIGCONT.
       child.kill('SIGCONT')
     },
     pause: () => void child.kill('SIGSTOP'),
@@ -50,7 +50,7 @@ export function startMember(env: WorkerEnvironment): Member {
   }
 }
 
-/** What is said to a process that is gone is lost, as it would be on a network. */
+/** Messages to a process that has ended are lost, as on a network. */
 function portOf(child: ChildProcess): Port {
   return {
     send: (message) => void (child.connected && child.send(message as object, () => {})),

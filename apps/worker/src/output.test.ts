@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isExactlyOnce, sentence, type Tally, table } from './story.ts'
+import { isExactlyOnce, sentence, type Tally, table } from './output.ts'
 
 function tally(done: number): Tally {
   return {
@@ -15,10 +15,12 @@ function tally(done: number): Tally {
   }
 }
 
-describe('the story', () => {
-  it('has a sentence for what a reader wants to know, and none for the rest', () => {
-    expect(sentence('worker 1', 'begins', 3, 42n)).toBe('worker 1 has job 3, fence 42')
-    expect(sentence('worker 1', 'refused', 3, 42n)).toContain('too late, fence 42')
+describe('the output of the demo', () => {
+  it('has a sentence for each step that a reader needs, and none for the others', () => {
+    expect(sentence('worker 1', 'begins', 3, 42n)).toBe(
+      'worker 1 got the lock of job 3 with fence 42',
+    )
+    expect(sentence('worker 1', 'refused', 3, 42n)).toContain('too late with fence 42')
     expect(sentence('worker 1', 'halfway', 3, 42n)).toBeUndefined()
   })
 
@@ -33,13 +35,13 @@ describe('the story', () => {
     `)
   })
 
-  it.each([0, 2])('does not call a job done %d times done once', (done) => {
+  it.each([0, 2])('does not count a job with %d results as done once', (done) => {
     expect(isExactlyOnce(tally(done))).toBe(false)
     expect(table(tally(done))).toContain('NOT every job was done exactly once.')
     expect(table(tally(done))).toContain('1 done once')
   })
 
-  it('does not praise a run without jobs', () => {
+  it('does not report success for a run without jobs', () => {
     expect(isExactlyOnce({ ...tally(1), jobs: [] })).toBe(false)
   })
 })

@@ -1,4 +1,5 @@
-// The orders as a function's value, in the shape that API Gateway made common, for peers that guard functions.
+// The order routes as functions that return an API Gateway result, for libraries that guard
+// functions.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Response } from 'express'
 import { BYTES, FAILURE, LARGE, locationOf, order, type Way } from '../orders.ts'
@@ -10,7 +11,7 @@ export interface Call {
   readonly body: unknown
 }
 
-/** JSON can carry it, which is how these peers store it. */
+/** JSON can carry this type. These libraries store it as JSON. */
 export type Result = {
   statusCode: number
   headers: Record<string, string>
@@ -28,7 +29,7 @@ function result(statusCode: number, headers: Record<string, string>, body: unkno
   return { statusCode, headers, body: text, isBase64Encoded }
 }
 
-export async function answerCall({ way, headers }: Call): Promise<Result> {
+export async function respondToCall({ way, headers }: Call): Promise<Result> {
   const { id, attempt } = await beginRun(headers)
   const location = locationOf(id)
   const created = result(201, { ...JSON_TYPE, location }, order(id))
