@@ -23,11 +23,15 @@ export interface DataCacheOptions extends GetOrSetOptions<never> {
 type Overrides<T> = Partial<GetOrSetOptions<T>>
 
 /**
- * `T` of a method is the type that the factory returns. With a serializer callers get that type,
- * otherwise `Stored<T>`.
+ * A cache of data. For a wrong argument, `wrap` throws `ERR_STAMPEDE_OPTION`, and the other methods
+ * reject with it. `T` is the type that the factory returns. With a serializer callers get that
+ * type, otherwise `Stored<T>`.
  */
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
-  /** The stored value of `key`, or the result of `factory`, which runs once in the fleet. */
+  /**
+   * The stored value of `key`, or the result of `factory`, which runs once in the fleet. Rejects
+   * with the error of the factory, or with a `StampedeError`.
+   */
   getOrSet<T, P = T>(
     key: string,
     factory: Factory<T, CallerValue<P, S>>,

@@ -11,7 +11,8 @@ import { publicFence } from '../ports/grant.ts'
  */
 export interface FactoryContext<T = unknown> {
   /**
-   * Fencing token of this fill. Undefined without a lease, for example if the store is unavailable.
+   * Fencing token of this fill, greater than that of each earlier fill of the key. Undefined
+   * without a lease, for example if the store is unavailable.
    */
   readonly fence: bigint | undefined
   /** Aborted after `originTimeoutMs`. The result is then not stored. */
@@ -23,7 +24,7 @@ export interface FactoryContext<T = unknown> {
   readonly previous: { readonly value: T; readonly ageMs: number } | undefined
   /**
    * A factory returns `notModified()` if `previous` is still current. The lifetimes of `previous`
-   * then begin again.
+   * then begin again. Throws if there is no `previous`.
    */
   notModified(): never
 }

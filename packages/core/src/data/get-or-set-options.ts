@@ -12,9 +12,15 @@ import {
 import { type Bag, checkNames, durationMs, flag, type Reader, readOptions } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
-/** Options of getOrSet. All durations are in milliseconds. `T` is the type of the value. */
+/**
+ * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
+ * the call with `ERR_STAMPEDE_OPTION`. `T` is the type of the value.
+ */
 export interface GetOrSetOptions<T = unknown> {
-  /** How long the value is fresh. A function gets the value as callers get it. */
+  /**
+   * Required. How long the value is fresh, at least 1. A function gets the value as callers get it.
+   * If it throws or returns no duration, the call rejects.
+   */
   ttlMs: number | ((value: T) => number)
   /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
   staleWhileRevalidateMs?: number
@@ -23,30 +29,31 @@ export interface GetOrSetOptions<T = unknown> {
   /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
   keepMs?: number
   /**
-   * Names for `purge({ tag })`, which purges all values with that name. A function gets the value.
-   * Default: none.
+   * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
+   * gets the value as callers get it. Default: none.
    */
   tags?: readonly string[] | ((value: T) => readonly string[])
   /** Shortens each `ttlMs` by a random part of up to this fraction. 0 to 0.5, default 0.1. */
   jitter?: number
   /**
    * Length of the lease of a fill, which its process renews. If that process dies, another one may
-   * run the factory after this time. Default 5 000.
+   * run the factory after this time. At least 100, default 5 000.
    */
   leaseMs?: number
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
-   * slots, before it runs the factory itself. Default 30 000.
+   * slots. It then runs the factory itself, if a slot is free. Otherwise it gets the stale value,
+   * or rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
    */
   waitMs?: number
   /**
    * After this time a fill has failed. Its `signal` is aborted, and callers get the stale value
-   * that `staleIfErrorMs` allows, or an error. Default 30 000.
+   * that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
    */
   originTimeoutMs?: number
   /**
    * After this time, waiting callers get the stale value, if there is one. The fill goes on in the
-   * background. Default: never.
+   * background. At least 1. Default: never.
    */
   softTimeoutMs?: number
   /**
