@@ -144,7 +144,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'processes that ask for a key during its fill also fill it',
     'core/src/flight/resolve.ts',
-    'const present = joinable(rt, key)',
+    'const present = joinableFlight(rt, key)',
     'const present = undefined as Flight | undefined',
   ),
   {

@@ -1,4 +1,4 @@
-// The contract of a caching adapter, as a suite: what clients, handlers and layers may rely on in every framework.
+// The contract of a caching adapter, as a test suite that holds in every framework.
 import { describe } from 'vitest'
 import type { CacheAdapter } from './cache-contract/adapter.ts'
 import { codingCases } from './cache-contract/codings.ts'

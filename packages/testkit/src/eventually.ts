@@ -1,9 +1,9 @@
-// Waiting for what is told on another connection. Not by `expect.poll`: that needs to know which test it is in, and
-// contracts may run side by side.
+// `eventually`: repeats a check, for messages on another connection. `expect.poll` cannot be used:
+// it needs the current test, and contracts may run concurrently.
 
 const EVERY_MS = 5
 
-/** Resolves once `check` does not throw any more; rejects with what it threw last. */
+/** Resolves when `check` throws no more. After `withinMs`, rejects with its last error. */
 export async function eventually(
   check: () => void | Promise<void>,
   withinMs: number = 2_000,

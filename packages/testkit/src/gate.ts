@@ -1,6 +1,6 @@
-// A gate that a test opens: "at the same time" is then a fact and not a matter of luck.
+// A gate that a test opens. Runs that wait at it are certain to be concurrent.
 
-/** What comes to a closed gate waits there. */
+/** Code awaits `opened` until the test calls `open`. */
 export interface Gate {
   readonly opened: Promise<void>
   open(): void

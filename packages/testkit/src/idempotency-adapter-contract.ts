@@ -1,5 +1,5 @@
-// The contract of an adapter for idempotency keys, as a suite. Two apps on one store, so that a replay is another
-// process's wherever that could differ.
+// The contract of an adapter for idempotency keys, as a test suite. Two apps share one store, so
+// that most replays come from another process than the run.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ import {
 } from './idempotency-adapter.ts'
 
 export interface IdempotencyAdapterBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Opens the stores of two processes on the same empty data. With one process, `a` is `b`. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
 }
 
@@ -31,25 +31,25 @@ type VisitHandler = (visit: Visit) => Said | Promise<Said>
 
 const replayed = ({ headers }: Got) => headers['idempotency-replayed'] === 'true'
 const code = ({ body }: Got): string => JSON.parse(body.toString()).code
-/** Made anew for each answer; the length is looked at by itself. */
+/** Fields that may differ between a response and its replay. */
 const FRESH = /^(date|connection|keep-alive|transfer-encoding|content-length|idempotency-replayed)$/
 const kept = ({ status, fields, body }: Got) => ({
   status,
   fields: fields.filter(([name]) => !FRESH.test(name)).sort(),
   body: body.toString('latin1'),
 })
-/** Of a request on a socket. */
+/** The start of a request that a test writes to a socket. */
 const HEAD = 'POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nX-User: ada\r\n'
 const failure = (answer?: number) => Object.assign(new Error('of the handler'), { answer })
 
-/** As sent, but for the date. */
+/** The response as sent, without its date. */
 const wire = ({ status, fields, body }: Got) => ({
   status,
   fields: fields.filter(([name]) => name !== 'date'),
   body: body.toString('latin1'),
 })
 
-/** Watches a store: how often an attempt was busy, and a gate that holds its finishes. */
+/** Wraps a store. Counts the replies `busy`, and lets `finish` wait at a gate. */
 function watch({ idempotency }: StampedeStore) {
   const watched = { busy: 0, gate: { opened: Promise.resolve(), open() {} } }
   const [begin, finish] = [idempotency.begin, idempotency.finish]
@@ -69,7 +69,7 @@ export function idempotencyAdapterContract(
   adapter: IdempotencyAdapter,
   bench: IdempotencyAdapterBench,
 ): void {
-  /** `a` and `b`: the same app in two processes, as far as the store can tell. */
+  /** Starts the same app as `a` and `b`, which are two processes for the store. */
   async function start(
     handler: VisitHandler = () => ({}),
     more: Partial<Omit<AppOptions, 'visit' | 'stampede'>> = {},
@@ -93,12 +93,15 @@ export function idempotencyAdapterContract(
       port: Number(new URL(a.app.url).port),
       runs: (path = '/orders') => runs(path),
       idle: () => expect.poll(() => a.stampede.stats().idempotency.running).toBe(0),
-      /** Resolves when the second process has found the key busy. Within one process nothing shows it. */
+      /**
+       * Resolves when `b` has found the key busy. In one process this cannot be observed, so time
+       * passes.
+       */
       async waits() {
         if (a === b) await new Promise((resolve) => setTimeout(resolve, 50))
         else await expect.poll(() => b.watched.busy).toBeGreaterThan(0)
       },
-      /** The first process does not reach the store with a result before the gate is opened. */
+      /** Delays each result of `a` until the returned function is called. */
       hold() {
         a.watched.gate = createGate()
         return a.watched.gate.open
@@ -122,7 +125,7 @@ export function idempotencyAdapterContract(
           const first = await apps.a(path)
           expect([first.cut, replayed(first)]).toEqual([false, false])
           expect(first.status).toBeLessThan(400)
-          // From the store, and then from memory.
+          // The first replay comes from the store, the second one from memory.
           for (const ask of [apps.b, apps.b, apps.a]) {
             const retry = await ask(path)
             expect(replayed(retry)).toBe(true)
@@ -257,7 +260,8 @@ export function idempotencyAdapterContract(
           await using apps = await start(handler, { rules: { maxBodyBytes: 4_999 } })
           const first = await apps.a()
           expect([first.status, first.cut, String(first.body)]).toEqual([201, false, big])
-          // An answer that is not kept is not held back until the store knows of it.
+          // The response is not retained, so it is sent before the store has the result. Await
+          // that.
           await apps.idle()
           for (const ask of [apps.b, apps.a]) {
             const retry = await ask()

@@ -1,4 +1,5 @@
-// What the author of an adapter gives the contract of idempotency keys, and the client that the contract uses.
+// The types of an adapter for the contract of idempotency keys, and the HTTP client of that
+// contract.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Attempt, Stampede } from '@stampede/core'
@@ -12,18 +13,21 @@ export interface Arrival {
 }
 
 export interface Visit extends Arrival {
-  /** Of this path, over both processes. */
+  /** Number of this run of the path, counted over both processes. */
   readonly run: number
 }
 
-/** A stream is sent as the framework sends streams. What is not said is left to the framework. */
+/**
+ * The response of a handler. The framework fills in missing fields, and sends a stream in its own
+ * way.
+ */
 export interface Said {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer | Readable
 }
 
-/** As in Express; `gzip` stands for what the framework uses for that. */
+/** A layer, as in Express. `gzip` stands for the compression of the framework. */
 export type Layer =
   | 'gzip'
   | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
@@ -34,17 +38,21 @@ export interface AppOptions {
   readonly rules?: object
   readonly outside?: readonly Layer[]
   readonly inside?: readonly Layer[]
-  /** Mounts the middleware under each of these instead of `/`, as a router does; with none, not at all. */
+  /** Mounts the middleware under each of these paths instead of `/`. An empty list mounts none. */
   readonly mounts?: readonly string[]
   /**
-   * Called for every request that reaches the end of the app. The app responds with what it returns, and with
-   * `undefined` by itself: `/ways/<way>`, `/odd/<name>`. The framework handles the errors it throws; if the error has
-   * a property `answer`, an error handler responds with that status and `{"error": "<the error as a string>"}`.
+   * Called for each request that reaches the end of the app. The app sends the result as its
+   * response. For `undefined`, the app itself responds (`/ways/<way>`, `/odd/<name>`). The
+   * framework handles thrown errors. If an error has a property `answer`, an error handler responds
+   * with that status and `{"error": "<the error as a string>"}`.
    */
   readonly visit: (arrival: Arrival) => Said | undefined | Promise<Said | undefined>
 }
 
-/** Counts the runs of a handler by path. The routes `/ways` and `/odd` are counted, and left to the app. */
+/**
+ * Counts the runs of a handler by path. Requests of `/ways` and `/odd` are counted, but the app
+ * responds.
+ */
 export function countRuns(handler: (visit: Visit) => Said | Promise<Said>): {
   readonly visit: AppOptions['visit']
   runs(path: string): number
@@ -64,14 +72,15 @@ export interface IdempotencyAdapter {
   /** `POST /ways/<way>`: each way to respond in this framework. */
   readonly ways: readonly string[]
   /**
-   * `POST /odd/<name>`: each way to go on after a response of 201 with the body `"first"`: a second response, an
-   * error. `trailers`, which sends that body with the trailer `X-Sum: 7`, is not in the list.
+   * `POST /odd/<name>`: unusual acts of a handler after a 201 response with the body `"first"`,
+   * such as a second response or an error. `/odd/trailers` is not in the list: it sends that body
+   * with the trailer `X-Sum: 7`.
    */
   readonly odd: readonly string[]
   start(options: AppOptions): Promise<RunningApp>
 }
 
-/** A handler that tells when it is at work, and answers when it is let go. */
+/** A handler that resolves `atWork` when it starts, and responds after `letGo()`. */
 export function gated(): {
   readonly atWork: Promise<Visit>
   handler(visit: Visit): Promise<Said>
@@ -96,22 +105,22 @@ export interface Post {
   readonly user?: string
   readonly body?: string
   readonly headers?: Record<string, string>
-  /** Aborted, the client is gone: its answer is `cut`. */
+  /** When aborted, the client leaves. `cut` is then true. */
   readonly signal?: AbortSignal
 }
 
 export interface Got {
   readonly status: number
-  /** Every line as sent, names in lower case. */
+  /** Every header line as sent, with the name in lower case. */
   readonly fields: ReadonlyArray<readonly [string, string]>
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
   readonly trailers: IncomingMessage['trailers']
-  /** The end did not come. */
+  /** Whether the end of the response is missing. */
   readonly cut: boolean
 }
 
-/** One request on a connection of its own; never rejects. */
+/** Sends one request on a new connection. Never rejects. */
 export function post(url: string, options: Post = {}): Promise<Got> {
   const { method = 'POST', key = 'k', user = 'ada', body = '{"amount":1}', signal } = options
   const headers = {

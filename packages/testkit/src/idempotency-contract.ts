@@ -1,5 +1,5 @@
-// The contract of IdempotencyStore, as a suite. Two processes are played by two attached stores on the same data
-// (for the memory store, which serves one process, they are one).
+// The contract of IdempotencyStore, as a test suite. Two attached stores on the same data stand for
+// two processes. The memory store serves one process, so it is used for both.
 
 import {
   type BeginReply,
@@ -14,25 +14,25 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
 export interface IdempotencyBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Opens the stores of two processes on the same empty data. With one process, `a` is `b`. */
   open(): Promise<{ a: IdempotencyStore; b: IdempotencyStore }>
-  /** Lets this much time pass for the store. */
+  /** Lets this time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system clock. */
   clock?: IdempotencyHooks['clock']
   close?(): Promise<void>
 }
 
 type Begun = Extract<BeginReply, { status: 'begun' }>
 
-/** What a process was told: keys that woke it, and keys that were settled. */
+/** The messages that a process received: wake-ups and settled keys. */
 interface Told {
   readonly woken: string[]
   readonly settled: string[]
 }
 
 const LEASE_MS = 250
-/** A little longer than the lease. */
+/** Slightly longer than the lease. */
 const OVER_MS = 280
 const LONG_MS = 10_000
 const KEEP_MS = 60_000
@@ -48,7 +48,7 @@ const uncertain = (keepMs = KEEP_MS) => ({ as: 'uncertain', keepMs }) as const
 const UNFORCED = { force: false }
 const FORCED = { force: true }
 
-/** Everything a test of this suite works with. */
+/** The two stores of a test, with helpers for calls of them. */
 class Stage {
   a: IdempotencyStore
   b: IdempotencyStore
@@ -94,14 +94,14 @@ class Stage {
     return reply
   }
 
-  /** A grant whose lease is over, and nobody has come since. */
+  /** Begins an attempt and lets its lease end. Returns its grant. */
   async lapsed(token = '1', more: Partial<BeginRequest> = {}): Promise<Grant> {
     const { grant } = await this.begun(this.a, token, { leaseMs: LEASE_MS, ...more })
     await this.bench.pass(OVER_MS)
     return grant
   }
 
-  /** A record that nobody knows the outcome of, after its lease ran out, and the grant it was. */
+  /** Begins an attempt whose lease ends, so that its key becomes uncertain. Returns its grant. */
   async lapsedIntoUncertain(more: Partial<BeginRequest> = {}): Promise<Grant> {
     const grant = await this.lapsed()
     const reply = await this.begin(this.b, '2', { onLeaseExpired: 'uncertain', ...more })
@@ -113,13 +113,15 @@ class Stage {
     return (await this.begin(this.b, 'asking', { fingerprints })).status
   }
 
-  /** What is answered to everybody from now on. */
+  /** The stored response of the key if it is completed, otherwise its status. */
   async answer(): Promise<string> {
     const reply = await this.begin(this.b, 'reading')
     return reply.status === 'completed' ? text(reply.frame) : reply.status
   }
 
-  /** A message to each process that comes after everything that was told before has been heard. */
+  /**
+   * Sends each process another wake-up and awaits it, so that all earlier messages have arrived.
+   */
   async allHeard(): Promise<void> {
     for (const [i, store] of [this.a, this.b].entries()) {
       const key = `echo ${i}`
@@ -147,12 +149,18 @@ function attach(store: IdempotencyStore, bench: IdempotencyBench): Told {
   return told
 }
 
-/** In a cluster, messages about two keys may overtake each other. */
+/**
+ * Awaits the wake-up of `k`. In a cluster, messages about other keys may come before it or after
+ * it.
+ */
 async function expectWoken({ woken }: Told): Promise<void> {
   await eventually(() => expect(woken).toEqual(['k']))
 }
 
-/** `half`: only every other part, so that the two halves can run side by side; most of their time is waiting. */
+/**
+ * `half`: every other part only. Two halves can run concurrently, because most of their time is
+ * waiting.
+ */
 export function idempotencyStoreContract(
   name: string,
   bench: IdempotencyBench,
@@ -366,7 +374,7 @@ function lapsing(on: () => Stage): void {
     await on().lapsed('1', more)
     const second = await on().begun(on().a, '2', more)
     await on().a.finish(second.grant, released(), PRINTS)
-    // Part of the work of the first may still be done.
+    // The first attempt may have done a part of the work.
     expect(await on().begun(on().a, '3', more)).toMatchObject({ attempt: 3, isRecovery: true })
     await on().bench.pass(OVER_MS)
     expect(await on().begun(on().a, '4', more)).toMatchObject({ attempt: 4, isRecovery: true })
@@ -773,7 +781,7 @@ function settling(on: () => Stage): void {
 }
 
 function expiring(on: () => Stage): void {
-  /** A little longer than it is kept. */
+  /** The retention time, and a slightly longer time. */
   const [KEPT_MS, GONE_MS] = [600, 650]
 
   it.each([

@@ -1,16 +1,16 @@
-// The contract of LockStore, as a suite. Two processes are played by two attached stores on the same data
-// (for the memory store, which serves one process, they are one).
+// The contract of LockStore, as a test suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so it is used for both.
 
 import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
 export interface LockBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Opens the stores of two processes on the same empty data. With one process, `a` is `b`. */
   open(): Promise<{ a: LockStore; b: LockStore }>
-  /** Lets this much time pass for the store. */
+  /** Lets this time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system clock. */
   clock?: LockHooks['clock']
   close?(): Promise<void>
 }
@@ -21,7 +21,7 @@ interface Told {
 }
 
 const LEASE_MS = 250
-/** A little longer than the lease. */
+/** Slightly longer than the lease. */
 const OVER_MS = 280
 const LONG_MS = 10_000
 
@@ -52,7 +52,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
       if (reply.status !== 'granted') throw new Error(`got ${reply.status}`)
       return reply.grant
     }
-    /** Grants are told on another connection than replies. */
+    /** Awaits so many grants. They come on another connection than replies. */
     const told = (list: () => Told[], count: number) =>
       eventually(() => expect(list().length).toBe(count))
     const toldOnce = async (list: () => Told[]): Promise<Told> => {
@@ -61,7 +61,10 @@ export function lockStoreContract(name: string, bench: LockBench): void {
       if (only === undefined) throw new Error('nothing was told')
       return only
     }
-    /** A round trip on both connections after which nothing that was published is still on its way. */
+    /**
+     * Checks that no grant came. A round trip on both connections first lets earlier messages
+     * arrive.
+     */
     const nothingTold = async (list: () => Told[]) => {
       const before = list().length
       await take(a, 'echo-1', LONG_MS, 'echo')
@@ -130,7 +133,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         for (const [i, key] of keys.entries()) await queue(b, `next-${i}`, LONG_MS, key)
         for (const grant of grants) await a.release(grant)
         await told(() => toldB, keys.length)
-        // In any order: in a cluster they come from several nodes.
+        // The order is not checked: in a cluster, the messages come from several nodes.
         const heard = new Map(toldB.map(({ grant }) => [grant.key, grant.token]))
         expect(heard).toEqual(new Map(keys.map((key, i) => [key, `next-${i}`])))
       })
@@ -350,7 +353,8 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await queue(b, '2')
         const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })
         if (a === b) {
-          // One process has one place, and had it already: it is known by its new name.
+          // A process is in the queue once. It is there already, and gets the lock under its new
+          // token.
           expect(granted?.grant.token).toBe('3')
           return
         }

@@ -1,4 +1,4 @@
-// A lock store for tests that fails, stalls and forgets as it is told to.
+// Test doubles of a lock store: one whose calls fail, wait or lose their reply as the test chooses.
 
 import type {
   Grant,
@@ -11,21 +11,21 @@ import type {
 
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'
 
-/** What becomes of one call; `work` does it on the store behind. */
+/** The fault of one call. `work` sends the call to the real store. */
 export type LockFault = (work: () => Promise<unknown>) => Promise<unknown>
 
-/** Nothing is done. */
+/** The call fails and has no effect. */
 export const refused: LockFault = async () => {
   throw new Error('the store is away')
 }
 
-/** Everything is done, and nobody hears of it. */
+/** The call has its effect, but its reply is lost. */
 export const unheard: LockFault = async (work) => {
   await work()
   throw new Error('the reply was lost')
 }
 
-/** A point at which a call stops until the test opens it. */
+/** A point at which a call waits until the test opens it. */
 export class Barrier {
   #open: () => void = () => {}
   readonly #opened = new Promise<void>((resolve) => {
@@ -36,20 +36,20 @@ export class Barrier {
     this.#open()
   }
 
-  /** Nothing is done before it opens. */
+  /** The call is sent when the barrier opens. */
   readonly before: LockFault = async (work) => {
     await this.#opened
     return work()
   }
 
-  /** The work is done at once, its reply comes when the barrier opens. */
+  /** The call is sent at once. Its reply comes when the barrier opens. */
   readonly after: LockFault = async (work) => {
     const reply = await work()
     await this.#opened
     return reply
   }
 
-  /** As `after`, and then the reply is lost. */
+  /** As `after`, but the reply is lost when the barrier opens. */
   readonly afterUnheard: LockFault = async (work) => {
     await work()
     await this.#opened
@@ -57,13 +57,13 @@ export class Barrier {
   }
 }
 
-/** Passes calls on to a lock store, as long as it is not told otherwise. Records them as `operation key`. */
+/** Sends calls to a lock store, unless a fault is set. Records each call as `operation key`. */
 export class FaultyLocks implements LockStore {
   readonly name = 'faulty'
   readonly calls: string[] = []
-  /** What acquire replied. */
+  /** The grants that `acquire` has replied. */
   readonly grants: Grant[] = []
-  /** Holds for every operation that has no fault of its own. */
+  /** The fault of each call that has no fault from `next`. */
   always: LockFault | undefined
   readonly #inner: LockStore
   readonly #faults = new Map<LockOperation, LockFault[]>()
@@ -73,18 +73,18 @@ export class FaultyLocks implements LockStore {
     this.#inner = inner
   }
 
-  /** For the next call of `operation` that has no fault yet. */
+  /** Sets the fault of the next call of `operation` that has none yet. */
   next(operation: LockOperation, fault: LockFault): this {
     this.#faults.set(operation, [...(this.#faults.get(operation) ?? []), fault])
     return this
   }
 
-  /** The calls since the last call of this. */
+  /** Returns and forgets the recorded calls. */
   take(): string[] {
     return this.calls.splice(0)
   }
 
-  /** What this store would be told by its server. */
+  /** The hooks that a server's messages would call. */
   get hooks(): LockHooks {
     if (this.#hooks === undefined) throw new Error('not attached')
     return this.#hooks

@@ -1,5 +1,5 @@
-// The contract of StampedeStore, as a suite. Two Stampede processes are played by two attached stores on
-// the same data (for the memory store, which serves one process, they are one).
+// The contract of StampedeStore, as a test suite. Two attached stores on the same data stand for
+// two processes. The memory store serves one process, so it is used for both.
 
 import type { StampedeStore } from '@stampede/core'
 import {
@@ -16,11 +16,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
 export interface StoreBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Opens the stores of two processes on the same empty data. With one process, `a` is `b`. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
-  /** Lets this much time pass for the store. */
+  /** Lets this time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system clock. */
   clock?: StoreHooks['clock']
   close?(): Promise<void>
 }
@@ -52,7 +52,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       ;({ a, b } = await bench.open())
       hintsA = attach(a, bench)
       hintsB = b === a ? hintsA : attach(b, bench)
-      // Both are connected: what was purged before that, they are not told.
+      // Connects both stores. A store is not notified of purges from before its connection.
       const reading = { token: 'nobody', leaseMs: 0 }
       await Promise.all([a, b].map((store) => store.lookup('not there', reading)))
     })
@@ -83,7 +83,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await store.commit(grant, FRAME, lifetimes)).toBe('committed')
       return grant
     }
-    /** Hints travel on another connection than replies. */
+    /** Awaits messages, which come on another connection than replies. */
     const hinted = (list: () => string[]) => ({
       toEqual: (wanted: string[]) => eventually(() => expect(list()).toEqual(wanted)),
       toHaveLength: (wanted: number) => eventually(() => expect(list()).toHaveLength(wanted)),
@@ -269,7 +269,7 @@ export function storeContract(name: string, bench: StoreBench): void {
     it('shares a failure with like requests, and gives the lease to an unlike one', async () => {
       const failure = { status: 502, message: 'no "like":"other"', like: 'odd_1-' }
       await a.fail(await lease(a, '1'), failure, 5_000, true)
-      // Also for a lookup that names no request, and for a like one.
+      // The failure is shared with a lookup without a digest, and with a like request.
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
       expect(await ask(a, '3', 150, { like: 'odd_1-' })).toMatchObject({
         status: 'failed',
@@ -278,7 +278,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       const reply = await ask(b, '4', 2_000, { like: 'other' })
       expect(reply.status).toBe('leased')
       expect(await ask(a, '5', 150, { like: 'third' })).toMatchObject({ status: 'busy' })
-      // An unlike request has failed too: now the failure is shared with all.
+      // An unlike request has failed too, so all requests share the failure.
       const { grant } = reply as { grant: Grant }
       await b.fail(grant, { status: 503, message: 'down' }, 5_000)
       for (const like of ['odd_1-', 'other', 'third']) {
@@ -471,7 +471,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       await a.purge('k', { soft: false })
       expect(hintsA.purges).toEqual(['k hard'])
       await b.purge('other', { soft: true })
-      // Its own it knows at once, perhaps before it has heard of the other.
+      // A store knows its own purge at once, perhaps before the message about the other one.
       await hinted(() => [...hintsB.purges].sort()).toEqual(['k hard', 'other soft'])
     })
 

@@ -1,4 +1,4 @@
-// What the author of an adapter gives the contract: the adapter in a small app on its framework.
+// The types of an adapter for the cache contract: a small app on its framework.
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { CacheOptions } from '@stampede/core'
@@ -11,17 +11,17 @@ export interface Seen {
   readonly query: string
 }
 
-/** The response of a handler. `status` is 200, `headers` none and `body` empty unless given. */
+/** The response of a handler. Defaults: status 200, no headers, an empty body. */
 export interface Says {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
-  /** A stream is sent as the framework sends streams. If it breaks off, so does the transfer. */
+  /** The framework sends a stream in its own way. If the stream fails, the transfer is cut. */
   readonly body?: string | Buffer | Readable
 }
 
 /**
- * A handler of the app. It may write to the raw response, and then resolves with `undefined`. The framework handles
- * the errors it throws.
+ * A handler of the app. If it writes to the raw response itself, it resolves with `undefined`. The
+ * framework handles thrown errors.
  */
 export type Handler = (
   seen: Seen,
@@ -44,20 +44,31 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface CacheAdapter {
   readonly name: string
-  /** Whether a refresh runs through the layers outside the cache. A front, which has none, says false. */
+  /** Whether a refresh passes the layers before the cache. False for a front, which has none. */
   readonly refreshesOutside: boolean
   /** Whether the framework writes a response after all layers have returned, as Koa does. */
   readonly writesLast: boolean
-  /** Whether the framework, without a cache too, never ends the response to a stream that fails. Default: false. */
+  /**
+   * Whether the framework never ends the response of a failed stream, even without a cache.
+   * Default: false.
+   */
   readonly leavesBrokenStreams?: boolean
-  /** Whether the framework itself destroys the stream it sends when the client leaves. Default: false. */
+  /**
+   * Whether the framework destroys a stream that it sends when the client leaves. Default: false.
+   */
   readonly endsStreamOfLeaver?: boolean
-  /** Starts an app with `outside`, the caches, and the handler. `options` is a list for several caches, or none. */
+  /**
+   * Starts an app with `outside`, the cache and the handler. A list of options mounts so many
+   * caches.
+   */
   start(
     options: CommonCacheOptions | readonly CommonCacheOptions[],
     handler: Handler,
     outside?: Outside,
   ): Promise<RunningApp>
-  /** Starts an app with a route for each way to respond in this framework; each sends the same bytes every time. */
+  /**
+   * Starts an app with a route for each way to respond in this framework. Each route always sends
+   * the same bytes.
+   */
   startWays(options: object): Promise<RunningApp & { readonly ways: readonly string[] }>
 }

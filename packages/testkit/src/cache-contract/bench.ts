@@ -1,5 +1,5 @@
-// Setup of each case of the cache contract: an app behind a cache on a clock of the test. Its
-// requests and runs can be awaited, and its clients keep to one socket.
+// Setup for the cases of the cache contract: an app with a cache on a manual clock, and raw HTTP
+// clients. A case can await requests, runs and events.
 import { type RequestOptions, request } from 'node:http'
 import { connect } from 'node:net'
 import {
@@ -12,7 +12,7 @@ import { ManualClock } from '@stampede/core/testing'
 import type { Answer } from '../requests.ts'
 import type { CacheAdapter, Handler, Outside, RunningApp, Says, Seen } from './adapter.ts'
 
-/** Counts, and tells when it has counted so far. */
+/** A counter whose values can be awaited. */
 export class Counter {
   count = 0
   readonly #waiting = new Map<() => void, number>()
@@ -34,17 +34,17 @@ type Act = (seen: Seen, run: number, res: Parameters<Handler>[1]) => ReturnType<
 export interface Bench {
   readonly clock: ManualClock
   readonly stampede: Stampede
-  /** What the handler saw, run by run. */
+  /** The request that each run of the handler saw. */
   readonly seen: readonly Seen[]
   readonly runs: Counter
-  /** Requests that came to the cache. */
+  /** Number of requests that reached the cache. */
   readonly arrivals: Counter
   readonly events: readonly StampedeEvent[]
   /** Resolves once `n` events of a type have happened. */
   happened(type: StampedeEvent['type'], n?: number): Promise<void>
-  /** A list of options mounts the middleware so many times. */
+  /** Starts the app. A list of options mounts the middleware once for each. */
   start(options?: object | readonly object[]): Promise<RunningApp>
-  /** The same app without a cache. */
+  /** Starts the same app without a cache. */
   bare(): Promise<RunningApp>
 }
 
@@ -52,7 +52,10 @@ export interface BenchOptions extends Omit<StampedeOptions, 'clock'> {
   readonly outside?: Outside
 }
 
-/** What the handler does not say of its body is `run <n>`. Lifetimes are exact unless `random` says otherwise. */
+/**
+ * The default body of the handler is `run <n>`. Without the option `random`, lifetimes have no
+ * jitter.
+ */
 export function setUp(
   adapter: CacheAdapter,
   act: Act = () => ({}),
@@ -75,7 +78,7 @@ export function setUp(
     counterOf(event.type).add()
   })
   const handler: Handler = (request, res) => {
-    // A copy: what was hidden from the handler is put back afterwards.
+    // A copy, because the cache restores the hidden fields after the run.
     seen.push({ ...request, headers: { ...request.headers } })
     const run = runs.add()
     const fill = (said: Says | undefined) => said && { body: `run ${run}`, ...said }
@@ -84,7 +87,8 @@ export function setUp(
   }
   const enter: Outside = (res, next) => {
     const pass = () => {
-      // The cache is entered, and has joined or begun a fill, when next() returns.
+      // When next() returns, the cache has handled the request so far: it has joined or begun a
+      // fill.
       const passed = next()
       arrivals.add()
       return passed
@@ -117,8 +121,9 @@ export interface RawAnswer {
 }
 
 /**
- * Writes `requests` at once on one connection, the last of which ends it, and reads answers that are each as
- * long as their Content-Length says. Fails if anything is left over or malformed: then the framing has drifted.
+ * Writes all `requests` at once on one connection, and splits the responses by their
+ * Content-Length. The last request must close the connection. Throws if a response is malformed or
+ * bytes are left over.
  */
 export async function pipelined(url: string, requests: readonly string[]): Promise<RawAnswer[]> {
   const text = await exchange(url, requests.join(''))
@@ -137,7 +142,7 @@ export async function pipelined(url: string, requests: readonly string[]): Promi
   return answers
 }
 
-/** One request as it stands; everything until the server closes the connection. */
+/** Writes one raw request. Returns everything until the server closes the connection. */
 export async function untilClose(url: string, request: string): Promise<RawAnswer> {
   const text = await exchange(url, request)
   const end = text.indexOf('\r\n\r\n')
@@ -146,15 +151,15 @@ export async function untilClose(url: string, request: string): Promise<RawAnswe
 
 export interface Whole {
   readonly status: number
-  /** Every line of every field, names in lower case. */
+  /** All lines of each field, with names in lower case. */
   readonly lines: Readonly<Record<string, readonly string[]>>
   readonly body: Buffer
   readonly trailers: Readonly<Record<string, readonly string[]>>
-  /** Statuses that came before the final one. */
+  /** Informational statuses (1xx) before the final one. */
   readonly before: readonly number[]
 }
 
-/** One answer, down to the line and the byte. */
+/** Sends one request. Returns each header line and each byte of the response. */
 export function whole(url: string, options: RequestOptions = {}): Promise<Whole> {
   return new Promise((resolve, reject) => {
     const before: number[] = []
@@ -177,11 +182,11 @@ export function whole(url: string, options: RequestOptions = {}): Promise<Whole>
   })
 }
 
-/** Node makes these without a prototype, which toEqual minds. */
+/** A plain object: Node's objects have no prototype, and `toEqual` would differ. */
 const copy = (fields: NodeJS.Dict<string[]>): Record<string, readonly string[]> =>
   Object.fromEntries(Object.entries(fields).map(([name, values = []]) => [name, values]))
 
-/** A request that the test breaks off. */
+/** Sends a request whose client leaves when `go` is called. */
 export function leave(
   url: string,
   headers: Record<string, string> = {},

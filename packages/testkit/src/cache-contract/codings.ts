@@ -1,4 +1,4 @@
-// Cases: answers that are kept, and sent compressed to who takes that.
+// Cases: stored responses, and their compressed forms for clients that accept them.
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { eventually } from '../eventually.ts'
@@ -53,7 +53,7 @@ export function codingCases(adapter: CacheAdapter): void {
     }
     const other = await whole(url, { headers: { ...gzip, 'if-none-match': '"v1-br"' } })
     expect(other.status).toBe(200)
-    // A cache on the way that has the form of others would give it to who cannot read it.
+    // The client accepts no gzip. With a 304, a cache on the way would send it the gzip form.
     for (const takesNone of [{}, { 'accept-encoding': 'br' }, { 'accept-encoding': 'gzip;q=0' }]) {
       const refused = await whole(url, { headers: { ...takesNone, 'if-none-match': '"v1-gzip"' } })
       expect([refused.status, refused.body.toString()]).toEqual([200, TEXT])
@@ -87,7 +87,7 @@ export function codingCases(adapter: CacheAdapter): void {
     const take = { headers: { 'accept-encoding': 'gzip, br' } }
     const miss = await whole(url, take)
     await whole(url, take)
-    // By then it would have been, too.
+    // Once the other page has a compressed form, this one would have one too.
     await whole(`${app.url}/other`)
     await eventually(async () =>
       expect(await codingOf(`${app.url}/other`, take.headers)).toBeDefined(),

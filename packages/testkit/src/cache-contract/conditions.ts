@@ -1,4 +1,4 @@
-// Cases: the condition of the client whose request runs the handler, which does not see it.
+// Cases: conditions of the request that runs the handler. The handler does not see them.
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'

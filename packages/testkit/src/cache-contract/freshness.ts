@@ -1,4 +1,4 @@
-// How long an answer is good for: what its own headers say, and what the options add.
+// Cases: how long a response is fresh or may be served stale, by its headers and by the options.
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { expect, it } from 'vitest'
@@ -10,7 +10,7 @@ const says = (control: string, more: Record<string, string> = {}): Says => ({
   headers: { 'cache-control': control, ...more },
 })
 
-/** A handler whose first body ends when the test says so. Later runs answer at once. */
+/** A handler whose first body ends when the test ends it. Later runs respond at once. */
 function slowBody(adapter: CacheAdapter, headers: Record<string, string>) {
   const body = new PassThrough()
   body.write('begun')
@@ -18,7 +18,7 @@ function slowBody(adapter: CacheAdapter, headers: Record<string, string>) {
   return { ...bench, body }
 }
 
-/** Resolves when the head has arrived. */
+/** Resolves when the response head has arrived. */
 function headOf(url: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     httpRequest(url, { agent: false }, resolve).on('error', reject).end()

@@ -1,4 +1,4 @@
-// Cases: a request through the whole journey, from the miss to the refresh.
+// Cases: a request through all stages, from the miss to the refresh.
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask } from '../requests.ts'
@@ -28,7 +28,7 @@ export function journeyCases(adapter: CacheAdapter): void {
       }
       expect(fields(hit), way).toEqual(fields(miss))
       expect(hit.headers.age, way).toBe('0')
-      // Node writes the date of the miss itself, perhaps a second later than the head was judged.
+      // Node writes the date of the miss, perhaps a second after the cache has read the head.
       const dates = [hit, miss].map(({ headers }) => Date.parse(headers.date ?? ''))
       expect(Math.abs((dates[0] ?? 0) - (dates[1] ?? Number.NaN)), way).toBeLessThanOrEqual(1_000)
     }
@@ -47,7 +47,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     const answers = await Promise.all(asked)
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['shared']))
     expect(runs).toHaveLength(1)
-    // One that arrived after the gate was opened is a hit.
+    // A request that arrives after the gate is opened is a hit.
     expect(answers.filter((each) => /collapsed|; hit/.test(statusOf(each)))).toHaveLength(19)
   })
 
@@ -120,7 +120,8 @@ export function journeyCases(adapter: CacheAdapter): void {
       await using app = await start({ staleWhileRevalidateMs: 60_000 })
       await ask(`${app.url}/a`)
       await clock.advance(12_000)
-      // Its refresh behind is refused; the good answer stays, and is refreshed after the back-off.
+      // The background refresh gets the error. The stored response stays until the back-off has
+      // ended.
       expect((await ask(`${app.url}/a`)).body).toBe('run 1')
       await expect.poll(() => runs.length).toBe(2)
       const answers = await Promise.all(Array.from({ length: 20 }, () => ask(`${app.url}/a`)))

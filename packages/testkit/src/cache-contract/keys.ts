@@ -1,4 +1,4 @@
-// Which requests share an answer, and how many answers are kept.
+// Cases: which requests share a response, and how many responses are stored.
 import { expect, it } from 'vitest'
 import { ask } from '../requests.ts'
 import type { CacheAdapter } from './adapter.ts'

@@ -1,4 +1,4 @@
-// Cases: what clients see of a response that is shared while it comes (`collapse: 'stream'`).
+// Cases: `collapse: 'stream'`, with which clients share a response while it comes.
 import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { createStampede, type Stampede } from '@stampede/core'
@@ -57,7 +57,7 @@ interface Scene {
   readonly stampede: Stampede
   readonly port: number
   readonly runs: PassThrough[]
-  /** A leader that has sent `text`, and so many followers that have received it. */
+  /** Starts a leader whose run has sent `text`, and so many followers that have received it. */
   lead(text?: string, followers?: number): Promise<{ leader: Client; followers: Client[] }>
 }
 
@@ -74,7 +74,6 @@ const setsLateCookie: Outside = (res, next) => {
 
 type Way = 'a stream' | 'writes'
 
-/** Starts the app. Each run sends its source in this way. */
 type Start = (
   options?: CommonCacheOptions,
   headers?: Record<string, string>,
@@ -133,7 +132,7 @@ async function scene(
 
 export function liveCases(adapter: CacheAdapter): void {
   describe('of a stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
-  // A handler that writes by itself has left a framework that writes last.
+  // In a framework that writes last, a handler that writes itself bypasses the framework.
   if (!adapter.writesLast)
     describe('of a handler that writes', () => casesOf(adapter, sceneOf(adapter, 'writes')))
 }
@@ -206,7 +205,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     const { leader, followers } = await lead()
     leader.ended.catch(() => {})
     runs[0]?.destroy()
-    // Not every framework ends the response; then its client gives up.
+    // Some frameworks never end this response, so its client leaves.
     await new Promise((resolve) => setTimeout(resolve, 20))
     leader.abort()
     for (const each of followers) expect(await each.ended).toBe('broken')

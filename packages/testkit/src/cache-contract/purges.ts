@@ -1,4 +1,4 @@
-// Cases: what a purge by path, route or tag is about, and what it leaves.
+// Cases: which entries a purge by path, route or tag removes, and which entries it leaves.
 import { memoryStore, type PurgeTarget, type StampedeStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
 import { createGate } from '../gate.ts'
@@ -6,7 +6,7 @@ import { ask } from '../requests.ts'
 import type { CacheAdapter, RunningApp } from './adapter.ts'
 import { type Bench, setUp, statusOf, whole } from './bench.ts'
 
-/** A request, as its path or with fields. */
+/** A request: its path, or its path and fields. */
 type Asking = string | { readonly path: string; readonly headers: Record<string, string> }
 
 export function purgeCases(adapter: CacheAdapter): void {
@@ -17,7 +17,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   const isHit = async (app: RunningApp, asking: Asking) =>
     statusOf(await send(app, asking)).startsWith('Stampede; hit')
 
-  /** Has all of them stored, purges, and tells which of them are still there. */
+  /** Stores the responses of all requests, purges, and returns the requests that are still hits. */
   async function leftBy(
     { stampede }: Bench,
     app: RunningApp,
@@ -257,7 +257,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     await happened('fill.committed', 2)
     const fresh = await ask(`${app.url}/a`)
     expect([fresh.body, statusOf(fresh)]).toEqual(['run 2', 'Stampede; hit; ttl=10'])
-    // Both windows begin with the purge, not where the lifetime would have ended.
+    // The stale window begins at the purge, not at the end of the TTL.
     await stampede.purge({ path: '/a' }, { soft: true })
     await clock.advance(5_001)
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
@@ -329,7 +329,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 }
 
-/** Has no room for an entry. It is a store elsewhere, to which L1 gives bytes. */
+/** A store without room for an entry. It is not local, so entries go to it as bytes. */
 function tooSmallStore(): StampedeStore {
   const store = memoryStore({ maxBytes: 1_024 })
   return {

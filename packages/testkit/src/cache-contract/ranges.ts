@@ -1,4 +1,4 @@
-// Cases: ranges of the client whose request runs the handler. The handler does not see the range.
+// Cases: ranges of the request that runs the handler. The handler does not see the range.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Readable } from 'node:stream'
@@ -234,7 +234,7 @@ export function rangeCases(adapter: CacheAdapter): void {
       if (source === undefined) throw new Error('the handler was not run')
       const closed = source.closed ? undefined : once(source, 'close')
       gate.open()
-      // The source must not stay open after its client left: it is read to its end, or destroyed.
+      // After the client left, the source is read to its end or destroyed. It must not stay open.
       await closed
     },
   )
@@ -274,7 +274,7 @@ export function rangeCases(adapter: CacheAdapter): void {
       return { headers: { 'content-length': '10', etag: '"v1"' }, body: Readable.from(body()) }
     })
     await using app = await start()
-    // A client that closes its connection once it has its part.
+    // This client closes its connection when it has its range.
     const first = whole(`${app.url}/a`, bytes('0-1'))
     await runs.reached(1)
     const waiting = burst([`${app.url}/a`], 5)
@@ -352,7 +352,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     await arrivals.reached(4)
     const answers = await waiting
     expect(answers.map(({ body }) => body.length)).toEqual(Array(3).fill(large.length))
-    // Even when it reads late, it gets its whole part.
+    // The first client reads only now, and still gets its whole range.
     let received = 0
     first.on('data', (chunk) => {
       received += chunk.length

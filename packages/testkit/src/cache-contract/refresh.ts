@@ -1,4 +1,4 @@
-// What becomes of a stored answer when its refresh says something else.
+// Cases: a stored response after a refresh with another result.
 import type { IncomingMessage } from 'node:http'
 import { isRevalidation } from '@stampede/node-http'
 import { expect, it } from 'vitest'
@@ -82,7 +82,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  /** A page that knows its tag, on a clock at which it has gone stale. */
+  /** An app whose page has an ETag and responds 304 to it. */
   const tagged = (act: (run: number) => Says | undefined = () => undefined) =>
     setUp(adapter, ({ headers }, run) => {
       const asked = headers['if-none-match'] === '"1"'
@@ -221,7 +221,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).headers).not.toHaveProperty('set-cookie')
   })
 
-  /** The first run answers; later runs do what `act` does. */
+  /** Name of a failure, the response of a run that fails so, and the text of the warning. */
   const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
     ['answers 503', () => ({ status: 503 }), 'the status was 503. The stale response is served'],
     ['answers 429', () => ({ status: 429 }), 'the status was 429. The stale response is served'],
@@ -280,7 +280,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     gate.open()
   })
 
-  /** A rate limiter: two requests pass, the third is answered 429. */
+  /** An app with a rate limiter: it lets two requests through and responds 429 to all others. */
   const limited = (skip: (req: IncomingMessage) => boolean) => {
     let count = 0
     return setUp(adapter, () => ({}), {

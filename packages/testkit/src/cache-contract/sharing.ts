@@ -1,4 +1,4 @@
-// One run and many clients: who waits, for how long, and what each of them gets when something goes wrong.
+// Cases: many clients and one run. Waiters, their time limits, and their responses after failures.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { connect } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
@@ -17,7 +17,8 @@ export function sharingCases(adapter: CacheAdapter): void {
   it('runs fifty requests for what may not be shared in parallel, the first time and the next', async () => {
     const gates = [createGate(), createGate()]
     const { runs, start } = setUp(adapter, async (_seen, run) => {
-      // The first one shows that it is not to be shared; the others stand at the gate together.
+      // The first run shows that its response cannot be shared. All others wait at the gate
+      // together.
       if (run > 1) await gates[run <= 50 ? 0 : 1]?.opened
       return { headers: { 'set-cookie': `id=${run}` } }
     })
@@ -105,7 +106,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(new Set(answers.map(statusOf))).toEqual(
       new Set(['Stampede; fwd=uri-miss; detail=wait-timeout']),
     )
-    // Each run gives its slot back when its response has ended.
+    // Each run frees its concurrency slot when its response has ended.
     await expect.poll(() => stampede.stats().unleased.running).toBe(0)
     go()
   })
@@ -172,8 +173,8 @@ export function sharingCases(adapter: CacheAdapter): void {
     await gone.opened
     gate.open()
     const answers = await waiting
-    // A Koa response that was never begun may have got a cookie from a layer outside, and Koa 3 ends it without its body: that run
-    // is not kept.
+    // Koa writes after all layers. If the client has left by then, a layer before the cache may
+    // still set a cookie, and Koa 3 sends no body. So that response is not stored.
     expect(bodies(answers)).toEqual(new Set([adapter.writesLast ? 'run 2' : 'run 1']))
     expect((await ask(`${app.url}/a`)).body).toBe(adapter.writesLast ? 'run 2' : 'run 1')
   })
@@ -246,7 +247,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     for (let run = 1; run <= 5; run++) {
       await runs.reached(run)
       leavers[run - 1]?.go()
-      // The client reconnects at once, and waits behind the others.
+      // This client reconnects at once, and waits after all other clients.
       if (run === 1) leavers.push(leave(`${app.url}/a`))
     }
     const answers = await waiting
@@ -255,7 +256,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     for (const { go } of leavers) go()
   })
 
-  /** `half`, and then the end of it. */
+  /** A stream that fails after `half`. */
   const broken = () => {
     async function* body() {
       yield 'half'
@@ -387,7 +388,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     const first = ask(`${app.url}/a`)
     await runs.reached(1)
     const waiting = burst([`${app.url}/a`], 10)
-    // The first one has not ended yet, and they have all they asked for.
+    // The first run has not ended yet, but all waiters have their whole responses.
     expect(bodies(await waiting)).toEqual(new Set([`${part}${part}end`]))
     await arrivals.reached(11)
     expect(runs.count).toBe(11)
@@ -407,7 +408,7 @@ export function sharingCases(adapter: CacheAdapter): void {
       const { arrivals, runs, start } = setUp(adapter, () => ({ body: body() }))
       await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
       const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
-      // As the others will ask for it.
+      // The host must be that of the other requests, so that the key is the same.
       first.write(get('/a').replace('shop.test', new URL(app.url).host))
       await runs.reached(1)
       const waiting = burst([`${app.url}/a`], 3)
@@ -440,7 +441,8 @@ export function sharingCases(adapter: CacheAdapter): void {
           const own = String(res.req.headers['x-id'])
           return context.run(own, async () => {
             const ended = () => finished.push([own, context.getStore()])
-            // Such a framework writes when all layers have returned, in no context; they return in their own.
+            // Koa writes after all layers have returned, outside of any context. So the context is
+            // read here.
             const last = adapter.writesLast && adapter.refreshesOutside
             if (!last) res.once('finish', ended)
             await next()
@@ -518,7 +520,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     const closed = stampede.close()
     gate.open()
     const answers = await waiting
-    // It looks every 10 ms for what is still going on.
+    // `close` looks every 10 ms whether flights have ended.
     await clock.advance(10)
     await closed
     expect(statuses(answers)).toEqual(new Set([200]))

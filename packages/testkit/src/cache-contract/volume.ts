@@ -1,4 +1,4 @@
-// Cases whose cost is their volume: many queries, keys and requests on one socket. `npm test` runs fewer of them than
+// Cases with many queries, keys and requests on one socket. `npm test` uses smaller numbers than
 // `npm run test:soak` (test/soak/volume.test.ts).
 import { memoryStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
@@ -6,17 +6,21 @@ import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'
 
 export interface Volume {
-  /** Made up by one client; a twentieth of them ask for the same page. */
+  /**
+   * Requests of one client. One in twenty is for the same page; each other one has an invented
+   * query.
+   */
   readonly queries: number
-  /** On one socket, written at once. */
+  /** Requests that are written to one socket at once. */
   readonly requests: number
-  /** Filled together; their lifetimes are spread over 100 seconds. */
+  /** Keys that are filled together. Their lifetimes are spread over 100 seconds. */
   readonly keys: number
 }
 
 export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: Volume): void {
   it('stays within its bounds when a client makes up queries, and keeps what is asked for', async () => {
-    // Room for what one piece of the socket brings, two thirds of all, and not for all.
+    // Room for the requests of one chunk of the socket, which are two thirds of all, but not for
+    // all.
     const maxBytes = queries * 1_000
     const { runs, stampede, start } = setUp(adapter, undefined, {
       store: memoryStore({ maxBytes }),
@@ -55,7 +59,8 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
 
   it('does not let keys that were filled together expire together', async () => {
     const { start } = setUp(adapter, undefined, { random: Math.random })
-    // Tenths of the lifetime are 100 s, and `ttl` counts in seconds: 100 ms of a lifetime of 100 s.
+    // Jitter spreads the lifetimes over a tenth of 1 000 s, and `ttl` has a resolution of one
+    // second.
     await using app = await start({ ttlMs: 1_000_000, jitter: 0.1 })
     const paths = Array.from({ length: keys }, (_, i) => get(`/${i}`))
     const closing = get('/closing', 'Connection: close')
@@ -67,7 +72,8 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
       perSecond.set(ttl, (perSecond.get(ttl) ?? 0) + 1)
     }
     expect(perSecond.has('none')).toBe(false)
-    // By chance, 300 keys fall into 95 of the seconds, and at most a dozen of them into one.
+    // On average, 300 keys fall into 95 of the 100 seconds, with at most a dozen keys in one
+    // second.
     expect(perSecond.size).toBeGreaterThan(80)
     expect(Math.max(...perSecond.values())).toBeLessThan(keys / 25 + 10)
   })

@@ -1,4 +1,4 @@
-// What goes over the wire: framing, fields, and that a hit is the miss again.
+// Cases: bytes on the wire. Framing and fields, and a hit that is equal to its miss.
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
@@ -6,7 +6,9 @@ import { ask, burst } from '../requests.ts'
 import type { CacheAdapter } from './adapter.ts'
 import { get, leave, pipelined, setUp, statusOf, untilClose, type Whole, whole } from './bench.ts'
 
-/** The lines that a cache may add or that frame the body; the body itself is compared byte by byte. */
+/**
+ * Fields that a cache may add, or that frame the body. The body itself is compared byte by byte.
+ */
 const OWN = [
   'cache-status',
   'age',
@@ -30,7 +32,7 @@ export function wireCases(adapter: CacheAdapter): void {
       expect(String(hit.lines['cache-status']), way).toMatch(/; hit;/)
       expect(content(hit), way).toEqual(content(miss))
       expect(content(again), way).toEqual(content(miss))
-      // One line more than the miss has, and the length in the place of chunks.
+      // A hit has an Age, and a length in place of chunks.
       expect(hit.lines, way).toMatchObject({
         age: ['0'],
         'content-length': [String(miss.body.length)],
@@ -54,7 +56,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(await told('/behind')).toBe('Inner; hit, Stampede; fwd=uri-miss; fwd-status=200; stored')
     expect(await told('/behind')).toMatch(/Stampede; hit; ttl=10$/)
     const waiting = burst([`${app.url}/joined`], 3)
-    // One of them was the refresh, where that goes through what counts them.
+    // If the refresh passes the layers before the cache, it counts as an arrival too.
     await arrivals.reached(adapter.refreshesOutside ? 9 : 8)
     gate.open()
     expect((await waiting).map(statusOf).sort()).toEqual([
@@ -127,8 +129,9 @@ export function wireCases(adapter: CacheAdapter): void {
     expect((await left).status).toBe(0)
     await gone.opened
     gate.open()
-    // Where the framework writes last, the layers outside have not spoken yet, and one of them may be a session with a cookie; for a front before it, Koa 3
-    // ends such a response without its body.
+    // If the framework writes last, layers before the cache may still set a cookie, such as one of
+    // a session. Before a front, Koa 3 ends such a response without its body. So the run is
+    // abandoned.
     await happened(adapter.writesLast ? 'fill.abandoned' : 'fill.committed')
     const next = await ask(`${app.url}/a`)
     expect([next.status, next.body]).toEqual([200, adapter.writesLast ? 'run 2' : 'run 1'])
@@ -195,5 +198,5 @@ export function wireCases(adapter: CacheAdapter): void {
   })
 }
 
-/** Of unknown length, as far as the adapter can tell. */
+/** A stream, so that the adapter does not know its length. */
 const streamOf = (text: string): Readable => Readable.from([Buffer.from(text)])
