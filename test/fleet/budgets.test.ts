@@ -1,4 +1,4 @@
-// Every operation on Redis ends within its time budget, whatever the moment at which Redis freezes: none is waited for longer.
+// Every operation on Redis ends within its time budget, at any moment at which Redis freezes.
 
 import { createStampede, type StampedeStore } from '@stampede/core'
 import {
@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 const BUDGET_MS = 200
-/** For a machine that does other things as well. */
+/** Allowance for a busy machine. */
 const SLACK_MS = 400
 const LEASE_MS = 10_000
 
@@ -32,7 +32,10 @@ afterEach(async () => {
 })
 afterAll(() => server.stop())
 
-/** A store of its own for each test: the breaker of another would end the operation at once. */
+/**
+ * A store of its own for each test. The open breaker of another store would end the operation at
+ * once.
+ */
 function open(): StampedeStore {
   tests += 1
   const client = new Redis(server.url, { lazyConnect: true })
@@ -61,7 +64,7 @@ async function elapsed(work: Promise<unknown>): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** Runs it once, freezes Redis, and runs it again. */
+/** Runs the operation once, freezes Redis, and runs it again. */
 async function endsInTime(run: () => Promise<unknown>): Promise<void> {
   await run()
   await server.pause()
@@ -77,7 +80,7 @@ const LIFETIMES = {
   physicalMs: 10_000,
 }
 
-describe('of the cache,', () => {
+describe('a cache operation', () => {
   const frame = Buffer.from('frame')
   const operations: Array<[string, (store: StampedeStore, grant: Grant) => Promise<unknown>]> = [
     ['a look-up', (store) => store.lookup('other', { token: 't', leaseMs: LEASE_MS })],
@@ -98,7 +101,7 @@ describe('of the cache,', () => {
     await endsInTime(() => operation(store, reply.grant))
   })
 
-  it('the first look-up does, too, when there was never a connection', async () => {
+  it('ends within its budget as the first lookup, without an earlier connection', async () => {
     await server.pause()
     const store = open()
     store.attach(hooks)
@@ -108,7 +111,7 @@ describe('of the cache,', () => {
   })
 })
 
-describe('of locks,', () => {
+describe('a lock operation', () => {
   const request = { token: 't', leaseMs: LEASE_MS, queue: true }
   const operations: Array<[string, (store: LockStore, grant: Grant) => Promise<unknown>]> = [
     ['taking one', (store) => store.acquire('other', request)],
@@ -127,7 +130,7 @@ describe('of locks,', () => {
   })
 })
 
-describe('of idempotency keys,', () => {
+describe('an operation on idempotency keys', () => {
   const prints = { exact: 'e', canonical: 'c' }
   const request: BeginRequest = {
     token: 't',
@@ -159,8 +162,8 @@ describe('of idempotency keys,', () => {
   })
 })
 
-describe('closing', () => {
-  it('a Stampede with a fill in flight ends within its two seconds and a budget when Redis is frozen', async () => {
+describe('close()', () => {
+  it('ends within two seconds and a budget for a Stampede with a fill in flight when Redis is frozen', async () => {
     const stampede = createStampede({ store: open() })
     const filling = stampede.getOrSet('k', () => new Promise(() => {}), {
       ttlMs: 1_000,
@@ -172,7 +175,7 @@ describe('closing', () => {
     expect(await elapsed(stampede.close())).toBeLessThan(2_000 + BUDGET_MS + 2 * SLACK_MS)
   })
 
-  it('one with nothing to do ends at once', async () => {
+  it('ends at once when nothing is under way', async () => {
     const stampede = createStampede({ store: open() })
     await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })
     await expect.poll(() => stampede.stats().active.flights).toBe(0)

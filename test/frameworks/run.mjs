@@ -37,7 +37,7 @@ try {
 }
 process.exitCode = isAsMeant ? 0 : 1
 
-/** True if the suite differs only where it is meant to. */
+/** True if the suite differs only as intended. */
 function compare(name, folder) {
   const bare = run(name, folder, '')
   const cached = run(name, folder, `--import=${preload}`)
@@ -65,7 +65,7 @@ function compare(name, folder) {
   return asMeant
 }
 
-/** Title → outcome. */
+/** Results of the tests, by title. */
 function run(name, folder, nodeOptions) {
   const { reporter, args, prepare } = SUITES[name]
   const file = join(scratch, `${name}${nodeOptions && '-cached'}.json`)
