@@ -1,6 +1,7 @@
-// The same answers and questions put to Stampede and to http-cache-semantics: what is stored, how long it is fresh, how old
-// it is said to be, and for whom it is. Wherever the two disagree, a rule below must say why, and in which direction; a rule
-// that explains nothing fails too.
+// Compares Stampede with http-cache-semantics on the same responses and requests: which responses
+// are stored, for how long they are fresh, their age, and for which requests they are used. For
+// each difference, a rule below must give the reason and the direction. A rule that explains no
+// difference fails too.
 
 import { createStampede } from '@stampede/core'
 import {
@@ -23,15 +24,18 @@ interface Case {
   readonly first: Fields
   readonly status: number
   readonly answer: Fields
-  /** What the second request says, this many seconds later. */
+  /** Fields of the second request, sent this many seconds later. */
   readonly second: Fields
   readonly afterS: number
 }
 
-/** What the second request gets: the stored answer with its age, fresh or stale, or the handler's. */
+/**
+ * Outcome of the second request: the stored response with its age, fresh or stale, or a response of
+ * the handler.
+ */
 type Outcome = `${'fresh' | 'stale'}, ${number} s old` | 'miss'
 
-// --- The two caches -----------------------------------------------------------------------------------------
+// --- The two caches ------------------------------------------------------------------------------
 
 const URL = '/a'
 const HOST = 'shop.test'
@@ -71,7 +75,7 @@ class Request implements Exchange<undefined> {
 
 async function askStampede(one: Case, clock: ManualClock): Promise<Outcome> {
   const stampede = createStampede({ clock })
-  // Header mode; what depends on the site's own options is off or said aloud.
+  // Header mode. Behaviour that depends on the site's own options is off or explicit.
   const cache = createHttpCache({ stampede, jitter: 0 })
   await cache.handle(new Request(one.method, one.first, one))
   await settled()
@@ -102,7 +106,7 @@ function askPolicy(one: Case, clock: ManualClock): () => Outcome {
     headers: { ...one.answer },
   })
   return () => {
-    // The user of the library asks this before it stores.
+    // A user of the library asks this before storing.
     if (!policy.storable()) return 'miss'
     const { response, revalidation } = policy.evaluateRequest(requestOf(one.second))
     if (response === undefined) return 'miss'
@@ -110,11 +114,14 @@ function askPolicy(one: Case, clock: ManualClock): () => Outcome {
   }
 }
 
-// --- The rules ----------------------------------------------------------------------------------------------
+// --- The rules -----------------------------------------------------------------------------------
 
 interface Rule {
   readonly name: string
-  /** Which of the two gives the stored answer where the other does not, or says that it is fresher or younger. */
+  /**
+   * The cache that serves the stored response where the other does not, or calls it fresher or
+   * younger.
+   */
   readonly gives: 'stampede' | 'policy' | 'either'
   applies(one: Case, theirs: Outcome): boolean
 }
@@ -128,7 +135,7 @@ const UNREADABLE = /max-?age=(?!"?\d+"?(?:,|$))/
 const varyOf = (answer: Fields): string[] =>
   (answer.vary ?? '').split(',').map((name) => name.trim().toLowerCase())
 
-/** Said here once more, so that the rule cannot excuse what the cache takes for one. */
+/** Repeated here, so that the rule cannot excuse a wrong reading of the cache. */
 function meaning(name: string, value: string | undefined): string {
   const members = (value ?? 'none').toLowerCase().split(/\s*,\s*/)
   return String(name === 'accept-encoding' ? members.sort() : members)
@@ -282,7 +289,8 @@ const RULES: readonly Rule[] = [
   },
 ]
 
-// --- What they are asked ------------------------------------------------------------------------------------
+// --- Random responses and requests
+// ---------------------------------------------------------------------------
 
 const NOW = new ManualClock().wallNow()
 const at = (seconds: number): string => new Date(NOW + seconds * 1000).toUTCString()
@@ -341,7 +349,7 @@ const directives = fc.oneof(
 
 type Field = readonly [name: string, value: string]
 
-/** Few of them, so that most differences have one reason. */
+/** Few values, so that most differences have one reason. */
 const someOf = (most: number, values: Readonly<Record<string, readonly string[]>>) => {
   const pairs = Object.entries(values).map(([name, all]) =>
     fc.constantFrom(...all).map((value): Field => [name, value]),
@@ -370,7 +378,7 @@ const answer = fc
     const all = Object.fromEntries(others)
     return cacheControl === undefined ? all : { 'cache-control': cacheControl, ...all }
   })
-/** What seldom meets by chance. */
+/** Combinations that random choices seldom meet. */
 const rare = fc.constantFrom<Fields>(
   { expires: at(60), date: '2023-11-14' },
   { expires: at(60), 'cache-control': 'immutable' },
@@ -437,9 +445,9 @@ const cases: fc.Arbitrary<Case> = fc
     }
   })
 
-// --- The comparison -----------------------------------------------------------------------------------------
+// --- The comparison ------------------------------------------------------------------------------
 
-/** Who of the two gives more; the older of two ages is the more cautious one, and so gives less. */
+/** Which of the two is more permissive. Of two ages, the older one is the more cautious. */
 function giver(ours: Outcome, theirs: Outcome): 'stampede' | 'policy' {
   const rank = (outcome: Outcome): number => {
     if (outcome === 'miss') return 0
@@ -449,7 +457,7 @@ function giver(ours: Outcome, theirs: Outcome): 'stampede' | 'policy' {
   return rank(ours) > rank(theirs) ? 'stampede' : 'policy'
 }
 
-it('agrees with http-cache-semantics on random headers, but for what the rules say', async () => {
+it('agrees with http-cache-semantics on random headers, except where a rule explains the difference', async () => {
   const samples = fc.sample(cases, { seed: 9111, numRuns: 5_000 })
   const explained = new Map(RULES.map(({ name }) => [name, 0]))
   const unexplained: unknown[] = []
@@ -468,14 +476,14 @@ it('agrees with http-cache-semantics on random headers, but for what the rules s
     const reasons = RULES.filter(
       (rule) => [gives, 'either'].includes(rule.gives) && rule.applies(one, theirs),
     )
-    // One that could have two reasons proves neither.
+    // A difference with two possible reasons proves neither rule.
     const [reason] = reasons
     if (reason === undefined) unexplained.push(JSON.stringify({ ours, theirs, ...one }))
     else if (reasons.length === 1) explained.set(reason.name, (explained.get(reason.name) ?? 0) + 1)
   }
   expect(unexplained.slice(0, 10)).toEqual([])
   expect([...explained].filter(([, times]) => times === 0)).toEqual([])
-  // Both caches give and refuse often enough for agreement to mean something.
+  // Both caches serve and refuse often enough for their agreement to mean something.
   expect(seen.fresh).toBeGreaterThan(300)
   expect(seen.stale).toBeGreaterThan(10)
   expect(seen.miss).toBeGreaterThan(1_000)

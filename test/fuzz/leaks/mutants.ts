@@ -1,5 +1,5 @@
-// `npm run fuzz:mutants`: breaks our checks one by one, fuzzes each broken cache, and writes
-// docs/leak-fuzz.md. Exit status 1 if a mutant was not noticed.
+// `npm run fuzz:mutants`: breaks the checks of Stampede one by one, fuzzes each broken cache, and
+// writes docs/leak-fuzz.md. Exit status 1 if a mutant was not noticed.
 
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -44,12 +44,13 @@ export async function main(args: string[]): Promise<number> {
 
 async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verdict | undefined> {
   const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify(mutation) }
-  // What is broken here is in the process, whatever the store; and without Redis many scenarios run at once.
+  // A mutation breaks code in the process, so the store does not matter. Without Redis, many
+  // scenarios run at the same time.
   const few = ['--report', '--minutes', '10', '--store', 'memory', ...args]
   if (mutation.framework) few.push('--framework', mutation.framework)
   const command = [join(HERE, 'launch.mjs'), 'main.ts', ...few]
   const { stdout, stderr } = await promisify(execFile)(process.execPath, command, { env }).catch(
-    // Status 1 is what we hope for.
+    // Status 1 means that the fuzzer noticed the mutant.
     (error: { stdout: string; stderr: string }) => error,
   )
   const line = stdout.trim().split('\n').at(-1) ?? ''
@@ -60,7 +61,7 @@ async function tryOut(mutation: Mutation, args: readonly string[]): Promise<Verd
   return { name: mutation.name, ...JSON.parse(line) }
 }
 
-/** What was not run now stays as it is on the page. */
+/** Results of mutants that did not run now stay on the page. */
 async function writePage(verdicts: readonly Verdict[], seed: string): Promise<void> {
   const page = await readFile(PAGE, 'utf8')
   const [before = '', table = ''] = page.split(BEGIN)

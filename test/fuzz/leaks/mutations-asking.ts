@@ -1,8 +1,8 @@
-// What the app says of what is stored, when it is asked whether that is still so.
+// Mutations of revalidation: how the cache uses a 304 of the app.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
-/** The whole is sent in the place of a 304, and a layer in front of the cache sets a cookie. */
+/** The full response replaces a 304, and a layer in front of the cache sets a cookie. */
 const COOKIES_IN_FRONT: readonly Edit[] = [
   {
     file: SOURCE.layer,

@@ -1,4 +1,4 @@
-// Who takes part, what is in the key, and for whom an answer was chosen.
+// Mutations of admission, of the key, and of the choice of a variant.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 

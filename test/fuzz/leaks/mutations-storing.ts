@@ -1,4 +1,4 @@
-// What may be stored, and given to those who wait.
+// Mutations of storing responses, and of sharing them with waiters.
 
 import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 

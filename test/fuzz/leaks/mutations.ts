@@ -1,4 +1,4 @@
-// Checks of ours that keep people apart, each with a way to break it. The fuzzer has to notice every one.
+// Checks that keep people apart, each with a way to break it. The fuzzer has to notice every one.
 
 import type { Mutation } from './mutation.ts'
 import { ASKING } from './mutations-asking.ts'
