@@ -1,21 +1,22 @@
-// The rule about purges: whoever asks later than the bound after a purge gets nothing that was there before it. In the process
-// that purged the bound is 0, everywhere else it is five seconds. Hard purges only: a soft one lets stale answers be. And the rule about
-// time: nobody gets what is older than its lifetimes allow.
+// The rules about purges and about age. A request later than the bound after a hard purge gets no
+// entry from before it. The bound is 0 in the process that purged, and five seconds elsewhere. Soft
+// purges are not checked, because stale entries may be served. No request gets an entry that is
+// older than its lifetimes allow.
 
 import { CONFIRMED_FOR_MS } from '@stampede/core/store'
 import type { Figures } from './figures.ts'
 import type { Judge } from './violation.ts'
 
-/** What its process keeps of its own is counted from when it has the reply to its commit. */
+/** A process counts the lifetime of its own copy from the reply to its commit. */
 const ON_ITS_WAY_MS = 5_000
 
-/** A process that purged has by then heard what came before it. */
+/** After this time, a process that purged has received the earlier purges. */
 const HEARD_MS = 100
 
 export interface Purge {
   readonly process: string
   readonly calledAt: number
-  /** By key: what was there before it. */
+  /** The versions before the purge, by key. */
   readonly versions: ReadonlyMap<string, number>
   readonly what: string
 }
@@ -25,16 +26,16 @@ interface Done extends Purge {
 }
 
 export class FreshnessRules {
-  /** What the origin would say now of each key. */
+  /** The current version of each key at the origin. */
   readonly versions = new Map<string, number>()
   /** How long each version may be used. */
   readonly #until = new Map<string, number>()
   readonly #judge: Judge
   readonly #figures: Figures
   #done: Done[] = []
-  /** Lost with the data of a fail-over, and known to the process that made them. */
+  /** Purges lost in a fail-over that the processes which made them still know. */
   #lost: Done[] = []
-  /** Purges that were called before this may have been lost while they were under way. */
+  /** Purges called before this moment may have been lost while they were under way. */
   #lossAt = Number.NEGATIVE_INFINITY
 
   constructor(judge: Judge, figures: Figures) {
@@ -42,7 +43,7 @@ export class FreshnessRules {
     this.#figures = figures
   }
 
-  /** It may be used for so long from now on. */
+  /** The version may be used for this long from now on. */
   lives(key: string, version: number, forMs: number, now: number): void {
     const name = `${key} ${version}`
     this.#until.set(name, Math.max(now + forMs, this.#until.get(name) ?? 0))
@@ -59,7 +60,7 @@ export class FreshnessRules {
     return this.versions.get(key) ?? 1
   }
 
-  /** The data first, then the purge: as everybody is told to. */
+  /** Changes the data before the purge, as the documentation says. */
   change(keys: readonly string[]): Map<string, number> {
     const before = new Map(keys.map((key) => [key, this.version(key)]))
     for (const [key, version] of before) this.versions.set(key, version + 1)
@@ -71,7 +72,10 @@ export class FreshnessRules {
     else this.#done.push({ ...purge, doneAt })
   }
 
-  /** A fail-over lost what was done later than `snapshotAt`: the purges that nobody can be held to (docs/decisions/0007). */
+  /**
+   * A fail-over lost all commands after `snapshotAt`. The rule does not apply to lost purges
+   * (docs/decisions/0007).
+   */
   lost(snapshotAt: number, now: number): void {
     const kept = this.#done.filter(({ doneAt }) => doneAt <= snapshotAt)
     this.#figures.lostPurges += this.#done.length - kept.length
@@ -82,7 +86,9 @@ export class FreshnessRules {
     this.#lossAt = now
   }
 
-  /** They hold again once a process that knows of them has told the server, which `hasTold` says. */
+  /**
+   * Lost purges apply again once a process that knows them has told the server, as `hasTold` says.
+   */
   restore(hasTold: (process: string) => boolean, now: number): void {
     const restored = this.#lost.filter(({ process }) => hasTold(process))
     if (restored.length === 0) return
@@ -91,12 +97,12 @@ export class FreshnessRules {
     this.#figures.restoredPurges += restored.length
   }
 
-  /** Of a process that died nobody knows what it knew. */
+  /** The knowledge of a dead process is unknown. */
   died(process: string): void {
     this.#lost = this.#lost.filter((each) => each.process !== process)
   }
 
-  /** The clock was set back, and a history that is lost may be given again. */
+  /** The clock was set back, so positions of a lost history may be used again. */
   forgetLost(): void {
     this.#lost = []
   }

@@ -1,6 +1,6 @@
 // The rule about ends: a holder knows that its lease is over before the server may grant it to
-// another. The holder of a lock or a job tells by its own clock. A renewal that was refused or not
-// received gives no holder more time.
+// another process. The holder of a lock or a job uses its own clock. A renewal that was refused or
+// not received gives no holder more time.
 
 import type { ServerData } from './server-data.ts'
 import type { Command } from './sim-redis.ts'
@@ -26,7 +26,7 @@ const ROUNDING_MS = 1
 export class LeaseEndRules {
   readonly #judge: Judge
   readonly #context: Context
-  /** By fence: when the server was last said to give it to nobody else until. */
+  /** By fence: the moment until which the server has promised the lease. */
   readonly #ends = new Map<string, number>()
   readonly #relied = new Set<Reliance>()
 
@@ -44,7 +44,7 @@ export class LeaseEndRules {
       this.#endsIn(args[1] ?? '', Number(args[2]))
     } else if (name === 'acquire-lock') {
       const [status, , fence, forMs] = reply as unknown[]
-      // Asked again for what it has, it is told how long that is for, which is more where the clock was set back.
+      // A repeated acquire gets the rest of its lease, which is longer if the clock was set back.
       if (status === 'GRANTED')
         this.#endsIn(String(fence), Math.min(Number(forMs), Number(args[1])))
     } else if (name === 'release-lock') {
@@ -68,18 +68,18 @@ export class LeaseEndRules {
     for (const each of this.#relied) if (each.process === process) this.#relied.delete(each)
   }
 
-  /** Fences may be given again. */
+  /** Fences may be granted again. */
   forgetFences(): void {
     this.#ends.clear()
     this.#relied.clear()
   }
 
-  /** Those who were paused when it ended, and are awake by now. */
+  /** Checks holders that were paused when their lease ended, and are awake now. */
   sweep(): void {
     for (const each of this.#relied) this.#check(each)
   }
 
-  /** Whoever asks again for what it has is told how long it has left. */
+  /** A repeated request gets the rest of its lease, so the first end counts. */
   #begins(fence: string, forMs: number): void {
     if (!this.#ends.has(fence)) this.#endsIn(fence, forMs)
   }
@@ -99,7 +99,7 @@ export class LeaseEndRules {
 
   #check(reliance: Reliance): void {
     const { process, what, fence, isOver } = reliance
-    // Unknown: given before fences were forgotten.
+    // Unknown: granted before fences were forgotten.
     const overMs = this.#context.now() - (this.#ends.get(fence) ?? Number.POSITIVE_INFINITY)
     if (overMs < ROUNDING_MS || !this.#relied.has(reliance)) return
     if (!this.#context.isAwake(process) || isOver()) return

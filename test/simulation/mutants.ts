@@ -11,7 +11,7 @@ interface Verdict {
   readonly name: string
   readonly minutes: string
   readonly steps: number
-  /** Of the episode in which it was noticed, and the steps until then. */
+  /** The seed of the episode that noticed it, and the steps until then. */
   readonly seed?: number
   readonly lastSteps?: number
   readonly found?: string
@@ -30,7 +30,7 @@ export async function main(args: string[]): Promise<number> {
   const verdicts: Verdict[] = []
   for (const mutation of chosen) {
     const { seed: first, hours } = values
-    // Long episodes have more going on in them, short ones meet more kinds of faults and plans.
+    // Long episodes have more events in them, short ones meet more kinds of faults and plans.
     let verdict = await tryOut(mutation, first, hours, '3')
     if (verdict.found === undefined) verdict = await tryOut(mutation, first, hours, '1')
     verdicts.push(verdict)
@@ -69,7 +69,7 @@ function table(verdicts: readonly Verdict[], seed: string): string {
   ].join('\n')
 }
 
-/** Names of records are keyed hashes, and long. */
+/** Shortens the names of records, which are long keyed hashes. */
 function shown(text: string): string {
   return text
     .replaceAll('|', '\\|')

@@ -41,13 +41,16 @@ const WITHOUT_GROUP: readonly Edit[] = [
 const [BEGAN, SOFTENED] = ["variants?.split(' ').at(-2)", "variants?.split(' ').at(-1)"]
 const ENDS_LIKE = `${SOFTENED} === record?.group?.split(' ').at(-1)`
 
-/** Lives are told apart by fences, whose order the clock decides (docs/decisions/0009). */
+/**
+ * A mutation that distinguishes lives by fences, whose order depends on the clock
+ * (docs/decisions/0009).
+ */
 const BY_FENCE: readonly Edit[] = [
   { file: RECORDS, from: OF_PRESENT_LIFE, to: `${ENDS_LIKE} && Number(${BEGAN}) <= newest` },
   { file: RECORDS, from: OF_GROUP, to: `return ${ENDS_LIKE} && Number(${BEGAN}) <= record.fence` },
 ]
 
-/** Of the leak fuzzer, which breaks far more of this kind. */
+/** Mutations shared with the leak fuzzer, which has far more of this kind. */
 const SHARED_WITH_FUZZER = new Set([
   'a response with Set-Cookie is stored',
   'private is not heeded',
@@ -198,7 +201,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a history that forked is taken for one that goes on',
     PURGES,
-    // Either rule alone notices it: the first entry that is new, and the run of the server.
+    // Either check alone notices the loss: the first new event, and the run of the server.
     'const isForked = isBehind || isUnknown',
     'const isForked = positionOf(meta.last) < at',
   ),

@@ -1,10 +1,10 @@
-// docs/simulation.md: the parts of it that a command writes.
+// Writes the generated parts of docs/simulation.md.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Figures } from './figures.ts'
 
-/** In the place of what stands between the marks of this part. */
+/** Replaces the text between the markers of this part. */
 export async function writeInto(part: string, text: string, name = 'simulation.md'): Promise<void> {
   const path = join(process.cwd(), 'docs', name)
   const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`]

@@ -1,5 +1,5 @@
-// The rule about people: no byte that was made for one of them reaches another. Every answer says in its body whom it is for, and every
-// cookie whose it is; `*` is everybody.
+// The rule about people: no byte for one person reaches another. Every response names its person in
+// the body, and every cookie its owner. `*` stands for all people.
 
 import type { Got } from './sim-exchange.ts'
 import type { Judge } from './violation.ts'
@@ -11,7 +11,7 @@ export class PrivacyRules {
     this.#judge = judge
   }
 
-  /** What varies by a header is for those who sent the same. */
+  /** A variant is for people who sent the same header. */
   spoke(process: string, user: string, path: string, language: string, { body }: Got): void {
     const [, made = language] = /lang=(\w+)/.exec(Buffer.from(body ?? []).toString()) ?? []
     if (made === language) return

@@ -1,6 +1,6 @@
 // Rules about the records of the cache, as the server sees them. There is one lease at a time,
 // fences rise, and each fence commits once. No commit follows a purge, and a lease that is over is
-// not renewed. Every registered waiter gets a wake-up, and no mark lasts longer than it was set
+// not renewed. Every registered waiter gets a wake-up, and no marker lasts longer than it was set
 // for.
 
 import type { ServerData } from './server-data.ts'
@@ -9,34 +9,39 @@ import type { Command } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
 interface Record {
-  /** A key that expired, was evicted or purged begins again. */
+  /**
+   * The record after the last command. A key that expired, or was evicted or purged, starts again.
+   */
   known: ServerRecord | undefined
-  /** It did after the clock was set back: the same fence may have been given twice (docs/decisions/0009). */
+  /**
+   * The key started again after the clock was set back, so a fence may occur twice
+   * (docs/decisions/0009).
+   */
   isReborn: boolean
   token: string
   fence: number
-  /** Of its lease, by the server's clock. */
+  /** Start and end of its lease, by the server's clock. */
   set: number
   until: number
-  /** Not ended, and not purged since. */
+  /** The lease has not ended, and no purge came since. */
   isOpen: boolean
   accepted: number
   acceptedBy: string
   /** Grants up to this one were purged. */
   voided: number
-  /** Purges of its group that there had been when its lease was given. */
+  /** The number of purges of its group at the time of the grant. */
   purges: number
-  /** For how long a lease, a failure and a pass were set at most. */
+  /** The longest times for which a lease, a failure and a pass were set. */
   leaseMs: number
   retryMs: number
   passMs: number
   readonly waits: Set<string>
 }
 
-/** What the rules ask of the world. */
+/** Callbacks into the simulated world. */
 interface Context {
   readonly onGrant: (record: string, fence: string) => void
-  /** Where the clock was set back, a key that begins again may be given fences it had before. */
+  /** After the clock was set back, a key that starts again may get an earlier fence. */
   readonly steppedBack: () => boolean
 }
 
@@ -48,9 +53,9 @@ export class RecordRules {
   readonly #judge: Judge
   readonly #context: Context
   #records = new Map<string, Record>()
-  /** By group: how many there were. */
+  /** The number of purges, by group. */
   #purges = new Map<string, number>()
-  /** Before data was lost. */
+  /** The greatest fence of each key before data was lost. */
   #highest = new Map<string, number>()
 
   constructor(judge: Judge, context: Context) {
@@ -67,7 +72,7 @@ export class RecordRules {
     this.#purges = new Map()
   }
 
-  /** Of what was lost before. */
+  /** Forgets the fences from before the loss. */
   forgetFences(): void {
     this.#highest.clear()
   }
@@ -128,7 +133,7 @@ export class RecordRules {
     }
     const fence = Number(granted)
     if (record.isOpen && record.token === token && record.fence === fence) return
-    // A lease that was given after now is void: the clock was set back.
+    // A lease set in the server's future is invalid, because the clock was set back.
     const isPurged = record.purges < (this.#purges.get(group) ?? 0)
     if (record.isOpen && !isPurged && record.set <= now && now < record.until) {
       this.#judge.fail('one lease', `fence ${fence} was granted while ${record.fence} is held`, key)
@@ -143,7 +148,7 @@ export class RecordRules {
     this.#context.onGrant(key, String(fence))
   }
 
-  /** Whoever is told to wait, or of a failure, is told so for no longer than it was set for. */
+  /** A reply BUSY or FAILED never names more time than was set. */
   #checkLength(key: string, record: Record, status: string, forMs: number): void {
     const { leaseMs, retryMs, passMs } = record
     const most = { BUSY: leaseMs, STALE: leaseMs, FAILED: retryMs, PASS: passMs }[status] ?? forMs
@@ -191,7 +196,7 @@ export class RecordRules {
       record = newRecord()
       this.#records.set(key, record)
     } else if (record.known !== known) {
-      // Whoever waits there is not known any more, and looks again when the lease ends.
+      // Waiters of that record are no longer known. They look up again when the lease ends.
       if (name !== 'purge' || records.purged !== record.known) record.waits.clear()
       record.isOpen = false
       if (this.#context.steppedBack()) {

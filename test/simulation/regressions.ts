@@ -1,10 +1,11 @@
-// Episodes that broke a rule once, made small: `npm run simulate -- --seed ... --shrink` prints the line. A seed means what it meant for
-// as long as the schedule is made as it is; an episode that no longer shows what it is here for is taken anew from its mutant.
+// Episodes that once broke a rule, made small: `npm run simulate -- --seed ... --shrink` prints the
+// line. A seed keeps its meaning as long as the schedule is made in the same way. An episode that
+// no longer shows its fault is found again by its mutant.
 
 export interface Regression {
-  /** What was wrong. */
+  /** The fault that the episode found. */
   readonly was: string
-  /** As `npm run simulate --` takes it. */
+  /** Arguments of `npm run simulate --`. */
   readonly line: string
 }
 

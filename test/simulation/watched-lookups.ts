@@ -1,6 +1,6 @@
-// Which of the three ways answered each lookup of a process: a wake-up with the entry, a plain
-// read, or the script. It is seen from outside, by the commands sent meanwhile. One rule holds for
-// all three: an entry that is said to be fresh is fresh.
+// Records which of three ways answered each lookup of a process: a delivered entry, a plain read,
+// or the script. It is seen from outside, by the commands sent meanwhile. For all three, an entry
+// that is called fresh must be fresh.
 
 import type { StampedeStore } from '@stampede/core'
 import type { LookupReply, LookupRequest } from '@stampede/core/store'
@@ -9,18 +9,18 @@ import type { Net } from './link.ts'
 import type { Command } from './sim-redis.ts'
 
 const { record } = names('stampede')
-/** The server says whole milliseconds. */
+/** The server gives times in whole milliseconds. */
 const ROUNDING_MS = 2
-/** What may have been done is undone by then, if nothing is in the way. */
+/** If there is no fault, an unheard grant has been undone after this time. */
 const UNDONE_MS = 3_000
 
 export class WatchedLookups {
   readonly #net: Net
   readonly #process: string
-  /** Records and names by which was asked since their last look-up began. */
+  /** Records and tokens of the lookups since their last beginning. */
   readonly #sent = new Set<string>()
 
-  /** By name: when it was last asked under it. */
+  /** When each token was last used. */
   readonly #asked = new Map<string, number>()
 
   constructor(net: Net, process: string) {
@@ -55,14 +55,14 @@ export class WatchedLookups {
     return store
   }
 
-  /** A lease of which nobody heard is given back, so that others need not wait for it. */
+  /** A lease whose reply was lost is given back, so that other processes need not wait for it. */
   #watchUndo(record: string, { token, leaseMs }: LookupRequest, askedAt: number): void {
     if (leaseMs <= UNDONE_MS) return
     const { kernel, server, judge, isCalm } = this.#net
     kernel.after(UNDONE_MS, () => {
       const { now, records } = server.data
       const held = records.get(record)
-      // Whoever asks again under its name keeps it.
+      // A process that asks again under its token keeps it.
       if (held?.token !== token || this.#asked.get(token) !== askedAt) return
       if (now >= (held.until?.at ?? 0) || !isCalm(UNDONE_MS + 1_000)) return
       const detail = `${this.#process} has the lease of ${record} and does not know it`
@@ -70,7 +70,10 @@ export class WatchedLookups {
     })
   }
 
-  /** Asked of no clock that was ever set: what was told is judged by the clock as it was heard of last. */
+  /**
+   * Not checked after the clock was set, because a delivered entry is judged by the last known
+   * clock.
+   */
   #check(
     key: string,
     { stored }: Extract<LookupReply, { status: 'fresh' }>,

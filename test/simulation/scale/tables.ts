@@ -1,4 +1,4 @@
-// docs/scale.md: its tables.
+// The tables of docs/scale.md.
 
 import type { Checked } from './cross-check.ts'
 import type { BusyBurst, Cost, Costs } from './large-fleet.ts'
@@ -16,7 +16,7 @@ function grouped(number: number, digits = 0): string {
   return number.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))/g, ' ')
 }
 
-/** `perProcess`: requests a second. */
+/** `perProcess`: requests per second. */
 const SHAPES: ReadonlyArray<Pick<Load, 'ttlS' | 'entries'> & { readonly perProcess: number }> = [
   { perProcess: 1, ttlS: 60, entries: 10_000 },
   { perProcess: 10, ttlS: 60, entries: 10_000 },
