@@ -154,33 +154,33 @@ const RULES: readonly Rule[] = [
     applies: (one) => /immutable/.test(cc(one)) && one.answer.expires !== undefined,
   },
   {
-    name: 'what is not fresh for a moment is not stored for its stale windows (no-cache least of all)',
+    name: 'a response without any freshness is not stored for its stale windows, nor is one with no-cache',
     gives: 'policy',
     applies: (one, theirs) =>
       theirs.startsWith('stale') && !/s-maxage=[1-9]|proxy-revalidate/.test(cc(one)),
   },
   {
-    name: 'what sets a cookie is never stored',
+    name: 'a response that sets a cookie is never stored',
     gives: 'policy',
     applies: ({ answer }) => answer['set-cookie'] !== undefined,
   },
   {
-    name: 'directives have no case (RFC 9111 §5.2)',
+    name: 'directives are compared without regard to case (RFC 9111 §5.2)',
     gives: 'policy',
     applies: (one) => /Private|NO-STORE/.test(cc(one)),
   },
   {
-    name: 'a quoted string is one value, whatever is in it',
+    name: 'a quoted string is one value, with any content',
     gives: 'either',
     applies: (one) => /ext="/.test(cc(one)),
   },
   {
-    name: 'a number of seconds that is none has passed (RFC 9111 §4.2.1)',
+    name: 'an invalid number of seconds means stale (RFC 9111 §4.2.1)',
     gives: 'policy',
     applies: (one) => UNREADABLE.test(cc(one)),
   },
   {
-    name: 'of a directive given twice the shorter counts (RFC 9111 §4.2.1)',
+    name: 'the shorter time of a repeated directive counts (RFC 9111 §4.2.1)',
     gives: 'policy',
     applies: (one) =>
       count(cc(one), /\bmax-age/g) > 1 ||
@@ -188,47 +188,47 @@ const RULES: readonly Rule[] = [
       count(cc(one), /revalidate=/g) > 1,
   },
   {
-    name: 'an Expires that is no HTTP date has passed (RFC 9111 §5.3)',
+    name: 'an Expires that is not an HTTP date means stale (RFC 9111 §5.3)',
     gives: 'policy',
     applies: ({ answer }) => /^\d{4}-/.test(answer.expires ?? ''),
   },
   {
-    name: 'a Date that is no HTTP date is none',
+    name: 'a Date that is not an HTTP date is ignored',
     gives: 'policy',
     applies: ({ answer }) => /^\d{4}-/.test(answer.date ?? ''),
   },
   {
-    name: 'an answer is as old as its Date is ago, whatever its Age says (RFC 9111 §4.2.3)',
+    name: 'a response is at least as old as its Date, even if its Age is less (RFC 9111 §4.2.3)',
     gives: 'policy',
     applies: ({ answer: { date = '' } }) => !/^\d{4}-/.test(date) && Date.parse(date) < NOW - 1_000,
   },
   {
-    name: 'an Age that is no number is none (RFC 9111 §5.1)',
+    name: 'an Age that is not a number is ignored (RFC 9111 §5.1)',
     gives: 'stampede',
     applies: ({ answer }) => /[a-z.]/.test(answer.age ?? ''),
   },
   {
-    name: 'nothing is younger than it is (Age: -5)',
+    name: 'a negative Age makes no response younger',
     gives: 'policy',
     applies: ({ answer }) => (answer.age ?? '').startsWith('-'),
   },
   {
-    name: 'nothing is kept for longer than a year',
+    name: 'no entry is stored for longer than a year',
     gives: 'policy',
     applies: (one) => /99999999999/.test(cc(one)) && one.afterS > 366 * 86_400,
   },
   {
-    name: 'of the statuses from 400 only 404 and 410 are stored',
+    name: 'only 404 and 410 are stored of the statuses from 400 up',
     gives: 'policy',
     applies: ({ status }) => status >= 400 && status !== 404 && status !== 410,
   },
   {
-    name: 'any other final status is, with explicit freshness (RFC 9111 §3)',
+    name: 'any other final status is stored if its freshness is explicit (RFC 9111 §3)',
     gives: 'stampede',
     applies: ({ status }) => [201, 202].includes(status),
   },
   {
-    name: 'only GET fills, and fills for GET and HEAD alone',
+    name: 'only GET fills, and entries serve only GET and HEAD',
     gives: 'policy',
     applies: ({ method }) => method !== 'GET',
   },
@@ -250,12 +250,12 @@ const RULES: readonly Rule[] = [
       [first, second].some((headers) => 'authorization' in headers || 'cookie' in headers),
   },
   {
-    name: 'what varies by credentials is not stored without them in the key',
+    name: 'a response with Vary on credentials is not stored without them in the key',
     gives: 'policy',
     applies: ({ answer }) => /cookie|authorization/.test(answer.vary ?? ''),
   },
   {
-    name: 'values of one meaning match (RFC 9111 §4.1)',
+    name: 'field values with the same meaning match (RFC 9111 §4.1)',
     gives: 'stampede',
     applies: ({ answer, first, second }) =>
       answer.vary !== undefined &&
@@ -263,27 +263,27 @@ const RULES: readonly Rule[] = [
       varyOf(answer).every((name) => meaning(name, first[name]) === meaning(name, second[name])),
   },
   {
-    name: 'a Vary member that is no field name is *',
+    name: 'a Vary member that is not a field name counts as *',
     gives: 'policy',
     applies: ({ answer }) => /bad name/.test(answer.vary ?? ''),
   },
   {
-    name: 'what allows one origin is for all origins only with Vary: Origin (Fetch §3.3.6)',
+    name: 'a response that allows one origin is not shared without Vary: Origin (Fetch §3.3.6)',
     gives: 'policy',
     applies: ({ answer }) => /https/.test(answer['access-control-allow-origin'] ?? ''),
   },
   {
-    name: 'a stream of events has no end to wait for',
+    name: 'an event stream is not stored, because it has no end',
     gives: 'policy',
     applies: ({ answer }) => answer['content-type'] === 'text/event-stream',
   },
   {
-    name: 'a part is not the whole (RFC 9111 §3.3)',
+    name: 'a 206 is not stored as a full response (RFC 9111 §3.3)',
     gives: 'policy',
     applies: ({ answer }) => answer['content-range'] !== undefined,
   },
   {
-    name: 'a targeted field takes the place of Cache-Control and Expires (RFC 9213 §2.2)',
+    name: 'a targeted field replaces Cache-Control and Expires (RFC 9213 §2.2)',
     gives: 'either',
     applies: ({ answer }) => answer[OWN_FIELD] !== undefined && answer[OWN_FIELD] !== 'max-age=5,',
   },

@@ -53,26 +53,26 @@ const BY_FENCE: readonly Edit[] = [
 /** Mutations shared with the leak fuzzer, which has far more of this kind. */
 const SHARED_WITH_FUZZER = new Set([
   'a response with Set-Cookie is stored',
-  'private is not heeded',
-  'those who waited for an answer get it, also if it is not for them',
+  'private is ignored',
+  'waiters get a response that is not shareable',
 ])
 
 export const MUTATIONS: readonly Mutation[] = [
   ...STORING.filter(({ name }) => SHARED_WITH_FUZZER.has(name)),
   drop(
-    'a purge by path is not heeded',
+    'a purge by path is ignored',
     MARKS,
     'named.push(pathSubject(path, undefined), pathSubject(path, host))',
     'void pathSubject(path, host)',
   ),
   drop(
-    'a purge by route is not heeded',
+    'a purge by route is ignored',
     MARKS,
     'if (isLater && matchesPattern(subject.slice(1), path)) yield kept',
     'if (isLater && matchesPattern(subject.slice(1), path)) void kept',
   ),
   {
-    name: 'a commit is accepted without a look at its fence and token',
+    name: 'a commit is accepted without a check of its fence and token',
     edits: [
       {
         file: RECORDS,
@@ -82,84 +82,84 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   drop(
-    'who is told to wait is not registered',
+    'a waiter is not registered',
     RECORDS,
     "record.waiters.set(process, !usable && isTold === '1' ? token : '')",
   ),
   drop(
-    'a purge leaves the lease, so that a fill in flight is committed after it',
+    'a purge leaves the lease, so a fill in flight commits after it',
     RECORDS,
     '} else if (!soft) {\n      this.#all.delete(key)',
     '} else if (!soft) {\n      dropEntry(record)',
   ),
   drop(
-    'a lease is renewed for whoever asks, also after it was lost',
+    'a lease is renewed for any process, also after it was lost',
     RECORDS,
     'if (record === undefined || text(record.fence) !== fence || record.token !== token)',
     "if (record === undefined || (fence === '' && token === ''))",
   ),
   drop(
-    'a lease is given while another has it',
+    'a lease is granted while another process has it',
     RECORDS,
     'record?.token !== undefined && now < leaseUntil &&',
     'record?.token !== undefined && now < leaseUntil - 400 &&',
   ),
   drop(
-    'purges by tag and of everything are not heeded',
+    'purges by tag and of everything are ignored',
     MARKS,
     "if (kept.hard > made.asOf) return 'void'",
   ),
   {
-    name: 'when the history of purges was lost, copies and what was made before are used on',
+    name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
       { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
       { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
   drop(
-    'a fill says that it knows every purge there will be',
+    'a fill claims to know all future purges',
     'core/src/flight/fill.ts',
     'Math.max(rt.store.position, rt.marks.newest)',
     'Number.MAX_SAFE_INTEGER',
   ),
   drop(
-    'copies are used however long ago purges were last heard of',
+    'copies are used without a recent confirmation of the purges',
     VALIDITY,
     'return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
     'return since < Number.POSITIVE_INFINITY',
   ),
   drop(
-    'what was read before a purge is kept after it',
+    'a copy that was read before a purge is kept after it',
     'core/src/l1/l1.ts',
     'if (since < this.#forgotten || purgedAt > since) return false',
     'void purgedAt',
   ),
   {
-    name: 'an older value stands in for an error, also if it was purged',
+    name: 'an older value is served for an error, also if it was purged',
     edits: [
       { file: VALIDITY, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
       { file: VALIDITY, from: 'return afterPurges(rt, previous)', to: 'return previous' },
     ],
   },
   drop(
-    'those who ask for a key that is being filled fill it, too',
+    'processes that ask for a key during its fill also fill it',
     'core/src/flight/resolve.ts',
     'const present = joinable(rt, key)',
     'const present = undefined as Flight | undefined',
   ),
   {
-    name: 'a wake-up is lost, and nobody looks again when the lease ends',
+    name: 'a wake-up is lost, and no waiter looks up again when the lease ends',
     edits: [
       { file: RECORDS, from: 'this.woken.push(process)', to: 'void process' },
       { file: WAIT, from: "() => resolve('lease-end')", to: '() => {}' },
     ],
   },
   {
-    name: 'a variant is used, and committed, without the record of its group',
+    name: 'a variant is used and committed without the record of its group',
     edits: WITHOUT_GROUP,
   },
   {
-    name: 'lives of a group are told apart by the order of their fences',
+    name: 'lives of a group are distinguished by the order of their fences',
     edits: BY_FENCE,
   },
   drop(
@@ -175,50 +175,50 @@ export const MUTATIONS: readonly Mutation[] = [
     'text(softenedAt)',
   ),
   drop(
-    'a lease is given a fence of the clock alone',
+    'a fence is taken from the clock alone',
     RECORDS,
     'const fence = held ? newest : Math.max(this.#micros(), newest + 1)',
     'const fence = held ? newest : this.#micros()',
   ),
   drop(
-    'a mark that was set after now counts',
+    'a marker from the future counts',
     RECORDS,
     'moment !== undefined && now >= moment.set ?',
     'moment !== undefined && now + moment.set > 0 ?',
   ),
   drop(
-    'an entry that was made after now is used',
+    'an entry from the future is used',
     RECORDS,
     '(now < life.made || (isOutdated',
     '(now + life.made < 0 || (isOutdated',
   ),
   drop(
-    'a lock that was given after now is left as it is',
+    'a lock from the future is left as it is',
     LOCKS,
     'if (now < lock.set) extend(',
     'if (now + lock.set < 0) extend(',
   ),
   drop(
-    'a history that forked is taken for one that goes on',
+    'a forked purge history is not detected',
     PURGES,
     // Either check alone notices the loss: the first new event, and the run of the server.
     'const isForked = isBehind || isUnknown',
     'const isForked = positionOf(meta.last) < at',
   ),
   drop(
-    'a history that forked, and was cut after it, is taken for one that goes on',
+    'a forked purge history that was trimmed afterwards is not detected',
     PURGES,
     'const isForked = isBehind || isUnknown',
     'const isForked = isBehind && at > 0',
   ),
   drop(
-    'a server that only reads confirms that no purge was missed',
+    'a read-only server confirms that no purge was missed',
     'redis/src/stores/purge-commands.ts',
     "this.#link.ask('PERSIST', meta)",
     'Promise.resolve(meta)',
   ),
   drop(
-    'an older value stands in for an error, also if its key was purged',
+    'an older value is served for an error, also if its key was purged',
     VALIDITY,
     ' || rt.l1.wasPurgedSince(key, since)',
   ),
@@ -228,72 +228,77 @@ export const MUTATIONS: readonly Mutation[] = [
     'if (byMs > 0) missedMs += Math.ceil(byMs)',
   ),
   drop(
-    'a lease of which nobody heard is not given back',
+    'a lease whose reply was lost is not given back',
     'redis/src/stores/redis-lookups.ts',
     'this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))',
     'void [ending, token]',
   ),
-  drop('nobody looks again when the lease ends', WAIT, "() => resolve('lease-end')", '() => {}'),
   drop(
-    'what was told is taken for as fresh as if it were made now',
+    'no waiter looks up again when the lease ends',
+    WAIT,
+    "() => resolve('lease-end')",
+    '() => {}',
+  ),
+  drop(
+    'a delivered entry counts as made at the time of its use',
     AWAITED,
     'freshForMs: duration(freshMs - ageMs)',
     'freshForMs: duration(freshMs * 20 - ageMs)',
   ),
   drop(
-    'what is read first is used without a look at the purges of its group',
+    'a plain read is used without a check of the purges of its group',
     READ_FIRST,
     READ_OF_GROUP,
     'Buffer.isBuffer(group) || Buffer.isBuffer(variants)',
   ),
   drop(
-    'what is read first is used also if it is stale',
+    'a plain read is used also if the entry is stale',
     READ_FIRST,
     'fence === 0 || !(serverNow < fresh)',
     'Number.isNaN(serverNow + fresh)',
   ),
   drop(
-    'the time of the server is asked for once, and never again',
+    "the server's time is read once, and never again",
     'redis/src/connection/turn.ts',
     'turns.delete(stream)',
   ),
   drop(
-    'a lock that is announced twice is taken for another, and passed on',
+    'a lock that is announced twice counts as another lock, and is given back',
     CONTENDER,
     'if (grant.token === this.#held?.token) return',
   ),
   drop(
-    'a holder believes in its lock for three times its lease',
+    'a holder trusts its lock for three times its lease',
     'locks/src/lease.ts',
     'forMs - driftMs(forMs) - (this.#backend.clock.now() - from)',
     '3 * forMs - (this.#backend.clock.now() - from)',
   ),
   drop(
-    'a lock goes on whose renewal was refused',
+    'a lock continues after a refused renewal',
     'locks/src/create-lease.ts',
     'lost: () => lease.revoke(NOT_OURS),',
     'lost: () => renewed(clock.now()),',
   ),
   drop(
-    'the end of a job is accepted without its token',
+    'the end of a job is accepted without a check of its token',
     JOBS,
     "const isOurs = token !== '' && record?.token === token && isFence(record, fence)",
     'const isOurs = token.length + fence.length > 0 && record !== undefined',
   ),
   drop(
-    'a job that completed is begun again',
+    'a completed job begins again',
     JOBS,
     'if (record.frame !== undefined) {',
     'if (record.frame !== undefined && now % 2 === 0) {',
   ),
   drop(
-    'a job is begun inside the lease of another',
+    'a job begins inside the lease of another attempt',
     JOBS,
     "if (record.state === 'running' && now < record.until) {",
     "if (record.state === 'running' && now < record.until - 200) {",
   ),
   {
-    name: 'work goes on after its lease has run out',
+    name: 'work continues after its lease has run out',
     edits: [
       {
         file: 'core/src/idempotency/running.ts',

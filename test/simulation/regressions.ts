@@ -11,11 +11,11 @@ export interface Regression {
 
 export const REGRESSIONS: readonly Regression[] = [
   {
-    was: 'a handler that asked after its machine was suspended went on past its lease',
+    was: 'a handler continued past its lease after its machine was suspended',
     line: '--seed 7 --processes 100 --minutes 3 --fleet 1 --faults 2 --calls 320',
   },
   {
-    was: 'other purges got the positions of purges that a fail-over lost, and no reader noticed',
+    was: 'new purges got the positions of purges lost in a fail-over, and no reader noticed',
     line: '--seed 110037 --processes 100 --minutes 3 --fleet 2 --faults 15,22,47 --calls 3338,9195,9198,9378,9406,9942',
   },
 ]

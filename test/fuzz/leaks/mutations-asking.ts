@@ -20,7 +20,7 @@ const JUDGED = 'judgeHead(meant, request,'
 
 export const ASKING: readonly Mutation[] = [
   {
-    name: 'a 304 with Set-Cookie is merged into what is stored',
+    name: 'a 304 with Set-Cookie is merged into the stored entry',
     edits: [
       {
         file: SOURCE.run,
@@ -31,46 +31,51 @@ export const ASKING: readonly Mutation[] = [
     ],
   },
   {
-    name: 'a cookie set in front of the cache is not seen with what a 304 stands for',
+    name: 'a cookie set in front of the cache is missed when the stored entry replaces a 304',
     edits: COOKIES_IN_FRONT,
   },
   drop(
-    'what a 304 says against sharing is not heeded',
+    'fields of a 304 that forbid sharing are ignored',
     SOURCE.run,
     JUDGED,
     'judgeHead(about ? { ...meant, headers: about.stored.headers } : meant, request,',
   ),
-  drop('a 304 that nobody asked for is stored', SOURCE.statuses, '  206, 304, 401,', '  206, 401,'),
   drop(
-    'a 304 is taken for an answer to us where nothing was asked',
+    'a 304 to a request without a condition is stored',
+    SOURCE.statuses,
+    '  206, 304, 401,',
+    '  206, 401,',
+  ),
+  drop(
+    'a 304 counts as a revalidation although the cache sent no condition',
     SOURCE.validate,
     'conditions.length === 0 || ',
   ),
   drop(
-    'what is for another Vary selection is asked about',
+    'an entry of another Vary selection is revalidated',
     SOURCE.validate,
     'conditions.length === 0 || !sameSelection(entry.vary, request.headers)',
     'conditions.length === 0',
   ),
   drop(
-    'a 304 about another version updates what is stored',
+    'a 304 about another version updates the stored entry',
     SOURCE.validate,
     'if (!isAbout(headers, head.headers)) return undefined',
   ),
   drop(
-    'the Vary of a 304 takes the place of what is stored',
+    'the Vary of a 304 replaces the stored one',
     'core/src/http/freshen.ts',
     'varyNames([...stored, ...said])',
     'varyNames(said)',
   ),
   drop(
-    'fields of one request are stored with what a 304 says',
+    'fields of one request in a 304 are stored',
     SOURCE.run,
     'const updated = this.#entryOf(verdict, meant, stored.body, NONE, stored.kind)',
     'const updated = { ...this.#entryOf(verdict, meant, stored.body, NONE), fields: toFields(meant.headers) }',
   ),
   {
-    name: 'a 304 that is written behind the back of Koa reaches a client that asked for none',
+    name: 'a 304 that is written past Koa reaches a client without a condition',
     edits: [
       {
         file: 'koa/src/koa-run.ts',
@@ -81,7 +86,7 @@ export const ASKING: readonly Mutation[] = [
     framework: 'koa3',
   },
   drop(
-    'layers in front of the cache see its conditions',
+    "layers in front of the cache see the cache's conditions",
     'node-http/src/node-exchange.ts',
     '      then()\n',
   ),

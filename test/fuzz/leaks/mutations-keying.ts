@@ -9,9 +9,9 @@ const SAME_SELECTION: Edit = {
 }
 
 export const KEYING: readonly Mutation[] = [
-  drop('Vary: * is not heeded', SOURCE.vary, "if (name === '*' || !FIELD_NAME", 'if (!FIELD_NAME'),
+  drop('Vary: * is ignored', SOURCE.vary, "if (name === '*' || !FIELD_NAME", 'if (!FIELD_NAME'),
   drop(
-    'only the first line of Vary is read',
+    'only the first line of Vary is parsed',
     SOURCE.vary,
     "headerValues(headers, 'vary'))",
     "headerValues(headers, 'vary').slice(0, 1))",
@@ -24,13 +24,13 @@ export const KEYING: readonly Mutation[] = [
     'if (!isWelcome(wish,',
   ),
   drop(
-    'an entry of another Vary selection stands in for an error',
+    'an entry of another Vary selection is served for an error',
     SOURCE.respond,
     '|| !sameSelection(entry.vary, request.headers)',
     '',
   ),
   {
-    name: 'Vary: Cookie and Vary: Authorization are stored, and the selection is not compared',
+    name: 'responses with Vary: Cookie or Authorization are stored, and the selection is not compared',
     edits: [
       SAME_SELECTION,
       {
@@ -46,21 +46,21 @@ export const KEYING: readonly Mutation[] = [
     ],
   },
   drop(
-    'requests with Authorization take part',
+    'requests with Authorization do not bypass',
     SOURCE.admit,
     "if (headers.authorization !== undefined) return 'authorization'",
   ),
-  drop('a client certificate is not seen', SOURCE.admit, 'hasClientCertificate === true', 'false'),
-  drop('a login of the connection is not seen', SOURCE.admit, 'hasLogin === true', 'false'),
+  drop('a client certificate is ignored', SOURCE.admit, 'hasClientCertificate === true', 'false'),
+  drop('a login of the connection is ignored', SOURCE.admit, 'hasLogin === true', 'false'),
   drop(
-    'an HTTP/2 body that no field frames is not seen',
+    'an HTTP/2 body without a framing field is ignored',
     SOURCE.admit,
     'hasBody === true || framesBody(headers)',
     'framesBody(headers)',
   ),
-  drop('a body that a field frames is not seen', SOURCE.admit, ' || framesBody(headers)'),
+  drop('a body with a framing field is ignored', SOURCE.admit, ' || framesBody(headers)'),
   drop(
-    'requests with Cookie take part',
+    'requests with Cookie do not bypass',
     SOURCE.admit,
     "=== '' ? undefined : 'cookie'",
     '=== null ? undefined : undefined',
@@ -84,14 +84,14 @@ export const KEYING: readonly Mutation[] = [
     'union([], learnedVary)',
   ),
   drop(
-    'parts of the key run into each other',
+    'parts of the key have no separators',
     SOURCE.key,
     // biome-ignore lint/suspicious/noTemplateCurlyInString: text of a source
     'return `${text.length}:${text}`',
     'return text',
   ),
   drop(
-    'awkward texts of callers are not escaped',
+    'special characters of callers are not escaped in the key',
     'core/src/ports/key.ts',
     '.test(text) ?',
     '.test("") ?',
@@ -110,43 +110,43 @@ export const KEYING: readonly Mutation[] = [
     'named.sort((a, b) => (a.text < b.text ? -1 : 1))',
   ),
   drop(
-    'an answer on its way is shown to another Vary selection',
+    'a streamed response is sent to another Vary selection',
     SOURCE.handle,
     'if (!sameSelection(entry.vary, exchange.request.headers)) {',
     'if (entry.vary === undefined) {',
   ),
   drop(
-    'a coded body is for everybody where Vary was forgotten',
+    'a coded body without Vary is shared with all requests',
     SOURCE.storable,
     "return [...vary, 'accept-encoding'].sort()",
     'return vary',
   ),
   drop(
-    'requests with credentials in other fields than Authorization take part',
+    'requests with credentials in fields other than Authorization do not bypass',
     SOURCE.admit,
     "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
   ),
   drop(
-    'a word for a credential is missing',
+    'a field name for a credential is missing',
     'core/src/cache/credential-fields.ts',
     'entitlement|tenant|consumer',
     'entitlement|consumer',
   ),
   drop(
-    'the host as the client spells it is not in the key',
+    'the host is in the key without its original spelling',
     SOURCE.key,
     'hostPart(request) + claimsPart(request)',
     'claimsPart(request)',
   ),
   drop(
-    'X-Forwarded-Host is compared in any case',
+    'X-Forwarded-Host is compared without regard to case',
     SOURCE.key,
     'value === host.toLowerCase()',
     'value.toLowerCase() === host.toLowerCase()',
   ),
   drop('a query with a second ? is sorted', SOURCE.key, " || raw.includes('?')"),
   drop(
-    'what a client claims of the host is not in the key',
+    'fields in which a client claims a host are not in the key',
     SOURCE.key,
     'claimsPart(request) + rewrittenPart(request)',
     'rewrittenPart(request)',
