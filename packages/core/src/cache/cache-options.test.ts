@@ -101,13 +101,13 @@ describe('an unknown option', () => {
     ['status', 'statuses'],
     ['cacheStatuss', 'cacheStatus'],
     ['stampde', 'stampede'],
-  ])('named %s is rejected with the hint %s', (name, near) => {
+  ])('is rejected with a hint: %s, did you mean %s?', (name, near) => {
     expect(refusal({ [name]: 5 })).toBe(
       `stampedeCache.${name}: received 5; there is no such option; did you mean ${near}?`,
     )
   })
 
-  it('without a similar name is rejected with the list of options', () => {
+  it('is rejected with the list of options if no name is similar', () => {
     expect(refusal({ prewarm: true })).toContain('known options: stampede, ttlMs, ')
   })
 

@@ -92,7 +92,9 @@ describe('request fields that name the caller', () => {
   })
 })
 
-/** Fields that each client or platform sends with a GET, in addition to Cookie and Authorization. */
+/**
+ * Fields that each client or platform sends with a GET, in addition to Cookie and Authorization.
+ */
 const ORDINARY: Readonly<Record<string, readonly string[]>> = {
   'HTTP/2': [':method', ':scheme', ':authority', ':path', 'te', 'priority'],
   Chrome: [

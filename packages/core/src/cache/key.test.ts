@@ -271,7 +271,7 @@ describe('the spelling of the host in the key', () => {
   it.each([
     ['another case', 'EXAMPLE.com', { host: 'EXAMPLE.com' }],
     ['another case over HTTP/2', 'Example.com', { ':authority': 'Example.com' }],
-    ['what Koa takes a host out of', 'example.com', { host: 'evil.test:80@example.com' }],
+    ['a text from which Koa takes a host', 'example.com', { host: 'evil.test:80@example.com' }],
     ['a list', 'example.com', { host: 'example.com, evil.test' }],
     ['the host of a proxy', 'example.com', { host: 'internal', 'x-forwarded-host': 'example.com' }],
     ['an empty one', 'example.com', { host: '' }],

@@ -348,7 +348,7 @@ describe('a serializer', () => {
     expect(await cache.set('k', new Map([['c', 3]]))).toEqual(new Map([['c', 3]]))
   })
 
-  describe('that cannot parse the stored value', () => {
+  describe('a serializer that cannot parse the stored value', () => {
     const versioned = (version: number): Serializer => ({
       serialize: (value) => `${version}${String(value)}`,
       deserialize: (bytes) => {

@@ -252,7 +252,7 @@ describe('values', () => {
     )
   })
 
-  it('without a JSON form are rejected with the fix', async () => {
+  it('are rejected with the fix if they have no JSON form', async () => {
     const { stampede } = setUp()
     const making = stampede.getOrSet('v', () => undefined, { ttlMs: 1_000 })
     await expect(making).rejects.toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })

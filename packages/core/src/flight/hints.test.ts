@@ -46,7 +46,7 @@ describe('a purge', () => {
   }
 
   it.each(STEPS)(
-    '%d steps after a lookup was sent: later requests get a new value',
+    'gives later requests a new value, %d steps after a lookup was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const first = get({ ttlMs: 30_000 })
@@ -61,7 +61,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    '%d steps after the lookup of a stale entry was sent: later requests get a new value',
+    'gives later requests a new value, %d steps after the lookup of a stale entry was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const swr = { staleWhileRevalidateMs: 30_000 }
@@ -79,7 +79,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    '%d steps after the origin ended: later requests get a new value',
+    'gives later requests a new value, %d steps after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const early = [get(), get()].map(outcome)
@@ -92,7 +92,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    '%d steps after the origin ended: the old value does not stay in L1',
+    'keeps the old value out of L1, %d steps after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp()
       const early = outcome(get())
@@ -176,7 +176,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    '%d steps after the lookup of a PASS mark was sent: the reply does not restore the mark',
+    'is not undone by the reply, %d steps after the lookup of a PASS mark was sent',
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
@@ -236,7 +236,7 @@ describe('a purge', () => {
 })
 
 describe('purges that may have been missed', () => {
-  it('during a fill: its followers look up again, and its own caller gets the value', async () => {
+  it('make followers of a fill look up again, while its own caller gets the value', async () => {
     const { get, origin, store } = setUp()
     const first = get()
     await settled()
@@ -270,7 +270,7 @@ describe('purges that may have been missed', () => {
     expect(transcript.take()).toEqual(['b: hit l2'])
   })
 
-  it('during a fill without the store: new requests use the store', async () => {
+  it('make new requests use the store during a fill without it', async () => {
     const { get, origin, store } = setUp()
     store.next('lookup', refuse)
     const early = outcome(get())

@@ -389,47 +389,53 @@ describe('an early refresh and a purge', () => {
     ['of the key', { key: 'k' }],
     ['of a tag', { tag: 't' }],
     ['of all', { all: true as const }],
-  ])('%s: the commit is refused, and later requests get a new value', async (_, target) => {
-    const { a, b, get } = await filled({ more: { tags: ['t'] } })
-    chance = DRAWS
-    await get(a)
-    await settled()
-    chance = 0
-    await b.purge(target)
-    const next = get(a)
-    await settled()
-    origin.run(1).resolve('purged')
-    await settled()
-    for (const run of origin.runs.slice(2)) run.resolve('new')
-    expect(await next).toBe('new')
-    expect(await get(b)).toBe('new')
-    expect(transcript.take()).toContain('a: fill.fenced')
-  })
-
-  it.each(STEPS)('%d steps after its lookup was sent: no lease is left', async (steps) => {
-    for (const options of [{}, NO_L1]) {
-      stores = sharedStores()
-      origin = new ScriptedOrigin()
-      chance = 0
-      const { a, b, get } = await filled({ options })
+  ])(
+    'refuse the commit after a purge %s, and later requests get a new value',
+    async (_, target) => {
+      const { a, b, get } = await filled({ more: { tags: ['t'] } })
       chance = DRAWS
-      void get(a)
-      for (let i = 0; i < steps; i++) await Promise.resolve()
-      await b.purge({ key: 'k' })
-      chance = 0
-      const asked = [get(a), get(b)].map(outcome)
+      await get(a)
       await settled()
-      for (let i = 0; i < 3; i++) {
-        for (const run of origin.runs) run.resolve('new')
-        await settled()
-      }
-      // No time passes, so no lease had to run out.
-      expect(asked.map(({ now }) => now)).toEqual(['new', 'new'])
-    }
-  })
+      chance = 0
+      await b.purge(target)
+      const next = get(a)
+      await settled()
+      origin.run(1).resolve('purged')
+      await settled()
+      for (const run of origin.runs.slice(2)) run.resolve('new')
+      expect(await next).toBe('new')
+      expect(await get(b)).toBe('new')
+      expect(transcript.take()).toContain('a: fill.fenced')
+    },
+  )
 
   it.each(STEPS)(
-    '%d steps after its lookup was sent, if the purge is soft: the next value is new',
+    'leave no lease if the purge comes %d steps after the lookup was sent',
+    async (steps) => {
+      for (const options of [{}, NO_L1]) {
+        stores = sharedStores()
+        origin = new ScriptedOrigin()
+        chance = 0
+        const { a, b, get } = await filled({ options })
+        chance = DRAWS
+        void get(a)
+        for (let i = 0; i < steps; i++) await Promise.resolve()
+        await b.purge({ key: 'k' })
+        chance = 0
+        const asked = [get(a), get(b)].map(outcome)
+        await settled()
+        for (let i = 0; i < 3; i++) {
+          for (const run of origin.runs) run.resolve('new')
+          await settled()
+        }
+        // No time passes, so no lease had to run out.
+        expect(asked.map(({ now }) => now)).toEqual(['new', 'new'])
+      }
+    },
+  )
+
+  it.each(STEPS)(
+    'give a new value next if the purge is soft and comes %d steps after the lookup was sent',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
       chance = DRAWS

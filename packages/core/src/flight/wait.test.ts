@@ -184,7 +184,7 @@ describe('waitMs', () => {
   })
 
   it.each([0, 10])(
-    'of %d does not count while no process fills, because a slow store is not a fill',
+    'does not count while no process fills, because a slow store is not a fill (%d)',
     async (waitMs) => {
       const { get, origin, store } = setUp()
       const gate = new Gate()

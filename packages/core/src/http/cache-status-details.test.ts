@@ -1,4 +1,4 @@
-// The guide explains each word that `detail` can be.
+// The guide explains each value of `detail`.
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { BYPASS_DETAILS, NOT_STORED_DETAILS, OTHER_DETAILS } from './cache-statu
 const PAGE = new URL('../../../../docs/guide/what-is-cached.md', import.meta.url)
 const page = readFileSync(PAGE, 'utf8')
 
-/** Each word in the first table after `heading`. */
+/** Each value in the first table after `heading`. */
 function rowsAfter(heading: string): string[] {
   const [table = ''] = page.slice(page.indexOf(heading)).match(/(^\|.*\|\n)+/m) ?? []
   const rows = [...table.matchAll(/^\| (`.*?`) \| .* \|$/gm)].slice(1)
@@ -24,7 +24,7 @@ describe('docs/guide/what-is-cached.md', () => {
     expect(rowsAfter(heading)).toEqual(details)
   })
 
-  it.each(OTHER_DETAILS)('names detail=%s', (detail) => {
+  it.each(OTHER_DETAILS)('explains detail=%s', (detail) => {
     expect(page).toContain(`detail=${detail}\``)
   })
 })
