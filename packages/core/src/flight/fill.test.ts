@@ -29,7 +29,7 @@ afterEach(end)
 describe('a fill', () => {
   const ENDS: Array<[string, FillResult, string, string]> = [
     ['stored', STORE, 'hit', 'fill.committed'],
-    ['passed', PASS, 'pass', 'fill.passed set-cookie'],
+    ['not shareable', PASS, 'pass', 'fill.passed set-cookie'],
     ['failed', FAILURE, 'failed', 'fill.failed'],
   ]
 
@@ -124,7 +124,7 @@ describe('a fill', () => {
     ['with the store', false],
     ['without the store', true],
   ])('a fill %s', (_how, isAway) => {
-    it.each(ENDS)('answers requests that arrive while it is being %s', async (_, result) => {
+    it.each(ENDS)('answers requests that arrive while it ends as %s', async (_, result) => {
       const { rt, store } = setUp(NO_L1)
       if (isAway) store.always = refuse
       const { caller, origin } = scripted()

@@ -116,7 +116,7 @@ describe('a purge', () => {
     expect(await get()).toBe('new')
   })
 
-  it('keeps that value from later requests also if the store could not get the purge', async () => {
+  it('applies to a fill in this process, also if the store cannot get the purge', async () => {
     const { get, origin, stampede, store } = setUp()
     store.always = refuse
     const early = outcome(get())

@@ -136,7 +136,7 @@ describe('the outcome event of a request', () => {
     ])
   })
 
-  it("reports recovered, unavailable, unprotected, with the client's key and its hash", async () => {
+  it('reports recovered, unavailable, unprotected, with the key of the client and its hash', async () => {
     const keys: string[] = []
     const hashes: string[] = []
     bench.stampede.on('idempotency.answered', ({ key, internalKey }) => {

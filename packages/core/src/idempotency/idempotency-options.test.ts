@@ -218,9 +218,12 @@ describe('an unknown option', () => {
     expect(refusal(() => read({ [name]: 1 }))).toContain(`did you mean ${meant}?`)
   })
 
-  it.each([[null], ['x'], [[]], [7]])('is rejected, and so is %j in place of the options', (options) => {
-    expect(refusal(() => readIdempotencyOptions(options))).toMatch(/pass an object of options/)
-  })
+  it.each([[null], ['x'], [[]], [7]])(
+    'is rejected, and so is %j in place of the options',
+    (options) => {
+      expect(refusal(() => readIdempotencyOptions(options))).toMatch(/pass an object of options/)
+    },
+  )
 })
 
 describe('the Stampede of idempotency()', () => {

@@ -92,7 +92,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it("is over by this process's clock if it could not be renewed, and duplicates begin again", async () => {
+  it('is over by the clock of its process if it could not be renewed, and duplicates begin again', async () => {
     const request = await ask()
     bench.store.always = refuse
     await bench.clock.advance(29_697)
