@@ -1,8 +1,7 @@
 // Runs the published tests of frameworks without and with a cache in front of every server, and
 // compares.
 //
-//   node test/frameworks/run.mjs --clones DIR [express|serve-static|express-session|compression|koa
-// ...]
+//   node test/frameworks/run.mjs --clones DIR [express|serve-static|express-session|...]
 //
 // DIR holds a clone of each, after `npm install` there. Needs `npm run build` here. Exits with 1 if
 // a test differs that suites.mjs does not list, or if a listed test no longer differs.

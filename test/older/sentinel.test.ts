@@ -114,8 +114,7 @@ for (const { name, source } of inject('serverBinaries')) {
       if (held === null || typeof held === 'string') throw new Error('the lock was not given')
       await held.release()
       // A purge reaches the other process again, and so does the end of a wait. ioredis reconnects
-      // when the last Sentinel tells it of the fail-over, also to the master that it found by
-      // itself.
+      // when the last Sentinel reports the fail-over, even if it found the new master before.
       await eventually(() => two.stampede.purge({ key: 'page' }), BACK_WITHIN_MS)
       await becomes(() => one.read('page', 'after the purge'), 'after the purge', BOUND_MS)
       for (const each of [...processes, later]) await each.close()

@@ -129,7 +129,7 @@ function makeVisitPlan(random: Random): VisitPlan {
 
 /**
  * Half of the episodes have all kinds of calls. In the others some kinds are rare or absent,
- * because they would end states that the rules must see: the effect of a missed purge lasts only
+ * because they would end states that the rules must see. The effect of a missed purge lasts only
  * until the next one.
  */
 function makeMix(random: Random): Plan['mix'] {

@@ -420,7 +420,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
     })
 
-    test('leaves an error to the app if it leaves before it', async () => {
+    test('does not hide an error that is thrown afterwards', async () => {
       const error = thrown(422, 'no')
       const run = await leaveThen(() => {
         throw error
@@ -428,7 +428,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toEqual([{ type: 'failed', error }])
     })
 
-    test('does not interrupt an outer middleware that handles an error', async () => {
+    test('does not change the failure while an outer middleware handles the error', async () => {
       const error = thrown(422, 'no')
       const run = runAll()
       let caught: (ctx: Koa.Context) => void = () => {}

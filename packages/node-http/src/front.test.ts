@@ -300,7 +300,7 @@ describe('a request that is not for a page', () => {
     expect([answer.statusCode, listener.mock.calls.length]).toEqual([101, 0])
   })
 
-  test('passes through to the listener as an upgrade without a listener of its own', async () => {
+  test('reaches the listener as an upgrade if the server has no upgrade listener', async () => {
     const listener = vi.fn(page)
     const { port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
     for (const _ of [1, 2]) {

@@ -1,5 +1,5 @@
-// The facts behind the checks of the storm: versions of pages, acknowledged purges, orders and their
-// effects.
+// The facts behind the checks of the storm: versions of pages, acknowledged purges, orders and
+// their effects.
 
 /** The documented bound: how long a purged entry may be served after the purge resolved. */
 export const BOUND_MS = 5_000

@@ -350,7 +350,7 @@ describe('a factory that finds the stored value unchanged', () => {
     ['there is no value', 0, {}],
     ['the value is past keepMs', 2_000, { keepMs: 500 }],
     ['the value was purged', 1_500, keep],
-  ])('gets an error from unchanged() if %s', async (why, waitMs, options) => {
+  ])('fails with notModified() if %s', async (why, waitMs, options) => {
     const { clock, stampede } = setUp()
     const get = (factory: Parameters<typeof stampede.getOrSet<string>>[1]) =>
       stampede.getOrSet('k', factory, { ttlMs: 1_000, ...options })
@@ -363,7 +363,7 @@ describe('a factory that finds the stored value unchanged', () => {
     })
   })
 
-  it('is unchanged only as long as it says so', async () => {
+  it('cannot return the result of notModified() in another call', async () => {
     const { clock, stampede } = setUp()
     let word: unknown
     await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })

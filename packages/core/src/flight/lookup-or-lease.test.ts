@@ -106,7 +106,7 @@ describe('the lease of a fill', () => {
     expect(stampede.stats().fills).toMatchObject({ committed: 1, fenced: 0 })
   })
 
-  it('causes an event if it is lost during a fill, which is then refused', async () => {
+  it('causes an event if it is lost during a fill, whose commit the store then decides', async () => {
     const { get, origin, store, stampede } = setUp()
     const first = get({ leaseMs: 600 })
     await settled()

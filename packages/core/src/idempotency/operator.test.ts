@@ -71,7 +71,7 @@ describe('inspect', () => {
     expect(record?.response?.status).toBe(state === 'completed' ? 201 : undefined)
   })
 
-  it('reports the response, the completed steps, and the scope as a number', async () => {
+  it('reports the response and the completed steps, for a scope that is a number', async () => {
     const request = await ask({ user: 7 })
     await request.attempt.step('charge', () => 1)
     await request.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })

@@ -54,7 +54,7 @@ describe('a response without a decision of the handler', () => {
     }
   })
 
-  it('is released after an error, and uncertain without a response', () => {
+  it('is released after an error, and not settled if there is none', () => {
     expect(settle(failed)).toEqual(RELEASE)
     expect(settle(unanswered)).toBeUndefined()
   })
@@ -70,7 +70,7 @@ describe('keep()', () => {
     }
   })
 
-  it('leaves no response after an error, and prevents another run', () => {
+  it('makes the outcome uncertain after an error', () => {
     expect(settle(failed, { verdict })).toEqual(UNCERTAIN)
     expect(settle(unanswered, { verdict })).toBeUndefined()
   })

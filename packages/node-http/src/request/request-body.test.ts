@@ -300,7 +300,7 @@ describe('a client that leaves in the middle of its body', () => {
     expect(await body).toEqual({ type: 'incomplete' })
   })
 
-  test('before it is read leaves nothing pending', async () => {
+  test('leaves nothing pending if it leaves before the body is read', async () => {
     let body: Promise<RequestBody> | undefined
     let done = (): void => {}
     const finished = new Promise<void>((resolve) => {
@@ -483,7 +483,7 @@ test('an encoding that an earlier layer has set is kept', async () => {
   expect(text).toEqual([{ type: 'bytes', bytes: Buffer.from('Zoë') }, 'Zoë'])
 })
 
-test('an earlier reader of the request consumes the body', async () => {
+test('a request with another reader has an unseen body', async () => {
   const body = await withRequest(
     async (req) =>
       readRequestBody(

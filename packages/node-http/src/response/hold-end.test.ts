@@ -291,7 +291,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('can lose its client', () =>
+  test('keeps its result if the client leaves', () =>
     hold(
       (res) => res.end('hello'),
       async ({ res, told, client, letGo, watch, ends }) => {
@@ -304,7 +304,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('is destroyed by an outer layer that fails afterwards, and nothing else is', async () => {
+  test('is lost if an outer layer fails afterwards, and nothing else is', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const outer: Layer = (_req, res, next) => {
       onHeaders(res, () => {
