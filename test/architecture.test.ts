@@ -60,7 +60,7 @@ describe('imports between packages', () => {
     }
   })
 
-  it('are declared in package.json, and no others of ours are', () => {
+  it('are declared in package.json, which declares no other package of ours', () => {
     for (const [name, arrows] of Object.entries(ARROWS)) {
       const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`))
       const ours = Object.keys(dependencies).filter((each) => each.startsWith('@stampede/'))

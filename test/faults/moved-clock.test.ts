@@ -85,7 +85,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       ['by less than the message is late', 500],
       ['by more', 10 * SECOND],
       ['by nothing', 0],
-    ])('%s, gives the receiver no more than its claim', async (_, stepMs) => {
+    ])('gives the receiver no more than its claim, %s', async (_, stepMs) => {
       const CLAIM_MS = 2 * SECOND
       bus.delay(0)
       const { locks: holder } = openStore()

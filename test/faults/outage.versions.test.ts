@@ -114,7 +114,7 @@ describe('a fleet whose Redis is missing at the start', () => {
       .toBe(true)
   })
 
-  it('a lookup that a thawed Redis runs late takes no lease', async () => {
+  it('takes no lease by a lookup that a thawed Redis runs late', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 20_000 },

@@ -124,7 +124,7 @@ describe('a purge after a delivery', () => {
     ['of the key', (store: StampedeStore) => store.purge(KEY, { soft: false })],
     ['of another key', (store: StampedeStore) => store.purge('other', { soft: true })],
     ['by tag', (store: StampedeStore) => store.mark('t=x', { soft: false })],
-  ])('%s discards the delivered entry', async (_which, purge) => {
+  ])('discards the delivered entry if it is %s', async (_which, purge) => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'made')
     await woken(wakes).toEqual([KEY])

@@ -529,20 +529,20 @@ async function check(
   await fc.assert(fc.asyncProperty(arbitrary, run), { numRuns, seed })
 }
 
-describe('an idempotency store matches the model', { timeout: 120_000 }, () => {
-  it('in memory, with one process', async () => {
+describe('an idempotency store', { timeout: 120_000 }, () => {
+  it('matches the model in memory, with one process', async () => {
     await check('memory', steps(1), 300, playOnMemory)
   })
 
-  it('in Redis, with one process', async () => {
+  it('matches the model in Redis, with one process', async () => {
     await check('Redis, one process', steps(1), 40, playOnRedis)
   })
 
-  it('in Redis, with two processes', async () => {
+  it('matches the model in Redis, with two processes', async () => {
     await check('Redis, two processes', steps(2), 100, playOnRedis)
   })
 
-  it('in Redis, when each step takes two seconds', async () => {
+  it('matches the model in Redis, when each step takes two seconds', async () => {
     const key = `model ${++runs}`
     const bench = redisBench(key)
     const slow: Bench = { ...bench, heard: () => bench.pass(2_000).then(() => bench.heard()) }
@@ -564,7 +564,7 @@ describe('an idempotency store matches the model', { timeout: 120_000 }, () => {
     ])
   })
 
-  it('in memory and in Redis with the same results for one process', async () => {
+  it('has the same results in memory and in Redis for one process', async () => {
     await check('memory and Redis', steps(1), 40, async (taken) => {
       expect(await playOnRedis(taken)).toEqual(await playOnMemory(taken))
     })

@@ -58,7 +58,7 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
   throw new Error(transcript(scenario, outcome))
 }
 
-it.each(MUTATIONS)('can be planted in the sources: $name', async ({ edits }) => {
+it.each(MUTATIONS)('the mutation can be planted in the sources: $name', async ({ edits }) => {
   for (const { file, from, to } of edits) {
     const text = await readFile(new URL(`../../packages/${file}`, import.meta.url), 'utf8')
     expect(text.split(from), `${file} has no, or more than one: ${from}`).toHaveLength(2)

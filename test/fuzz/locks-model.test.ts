@@ -446,20 +446,20 @@ async function check(
   await fc.assert(fc.asyncProperty(arbitrary, property), { numRuns, seed })
 }
 
-describe('a lock store matches the model', () => {
-  it('in memory, with one process', async () => {
+describe('a lock store', () => {
+  it('matches the model in memory, with one process', async () => {
     await check('memory', steps(1), 300, async (taken) => {
       await playOnMemory(taken)
     })
   })
 
-  it('in Redis, with one process', async () => {
+  it('matches the model in Redis, with one process', async () => {
     await check('Redis, one process', steps(1), 40, async (taken) => {
       await playOnRedis(1, taken)
     })
   })
 
-  it('in Redis, with three processes', async () => {
+  it('matches the model in Redis, with three processes', async () => {
     await check('Redis, three processes', steps(3), 80, async (taken) => {
       await playOnRedis(3, taken)
     })

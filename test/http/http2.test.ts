@@ -118,7 +118,7 @@ it('waiters on HTTP/2 get a response when the client of a Koa leader has left', 
 it.each([
   ['Koa 2', Koa2],
   ['Koa 3', Koa],
-])('requests get the rest of a stream whose leader reset its own on HTTP/2: %s', async (_, App) => {
+])('requests get the rest of a stream after its leader reset it on HTTP/2: %s', async (_, App) => {
   const app = new App()
   // Koa reports the client that left.
   app.silent = true

@@ -90,7 +90,7 @@ async function readPrice(fence: bigint): Promise<number | undefined> {
 }
 
 describe('a lock without a fence', () => {
-  it('lets a late writer win, whose lease looked right to it', async () => {
+  it('lets a late writer win, because its lease looked valid to it', async () => {
     const { late, newer } = await lateAndNewer()
     const set = 'update products set price = $1 where id = 1'
     newer.assertHeld()
@@ -132,7 +132,7 @@ describe('a fence in each write', () => {
     expect(await setPrice(160, late.fence)).toBe(true)
   })
 
-  it('writes once per fence with < in place of <=, so a repeated statement does not count twice', async () => {
+  it('allows one write per fence with < in place of <=, so a repeated statement does not count twice', async () => {
     const { late, newer } = await lateAndNewer()
     const add = async (fence: bigint) =>
       await rows(
@@ -215,7 +215,7 @@ describe('a version column', () => {
     expect(await price()).toBe(300)
   })
 
-  it('loses no sum of two concurrent writers, where a plain read and write loses one', async () => {
+  it('loses no addition of two concurrent writers, where a plain read and write loses one', async () => {
     const [a, b] = [await read(), await read()]
     for (const reading of [a, b]) {
       await rows('update products set price = $1 where id = 1', [(reading?.price ?? 0) + 10])

@@ -402,7 +402,7 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('extends the lease by hand, returns false after a loss, and also while the store is unavailable', async () => {
+  it('extends the lease by hand, returns false after a loss, and keeps it while the store is unavailable', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     await clock.advance(900)

@@ -30,7 +30,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('purges', () => purgeCases(adapter))
     describe('ranges', () => rangeCases(adapter))
     describe('refreshes', () => refreshCases(adapter))
-    describe('waiting requests', () => sharingCases(adapter))
+    describe('concurrent requests', () => sharingCases(adapter))
     describe('a streamed response', () => liveCases(adapter))
     describe('the strict preset', () => strictCases(adapter))
     describe('a response on the wire', () => wireCases(adapter))

@@ -437,7 +437,7 @@ function finishing(on: () => Stage): void {
     ['completed', completed('done')],
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('accepts the same %s again, and only from the same attempt', async (_, finish) => {
+  ])('accepts the result %s again, but only from the same attempt', async (_, finish) => {
     const grant = await end(on(), finish)
     expect(await on().a.finish(grant, finish, PRINTS)).toBe('finished')
     expect(await on().b.finish({ ...grant, token: 'x' }, finish, PRINTS)).toBe('stale')

@@ -83,7 +83,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
 
   describe.each(LAYERS)('%s', (_name, make, isPersonal) => {
     it.each(['before', 'after', 'in an app behind'] as const)(
-      '%s the cache: sends each visitor the page, and no cookie of another visitor',
+      'sends each visitor the page, and no cookie of another visitor, %s the cache',
       async (order) => {
         for (const cookies of ['ignore', 'bypass']) {
           const clock = new ManualClock()
@@ -101,7 +101,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     )
 
     it.each(['before', 'after', 'in an app behind'] as const)(
-      '%s the cache: sends the same fields as without the cache',
+      'sends the same fields as without a cache, %s the cache',
       async (order) => {
         await using cached = await start(order, make, { cookies: 'ignore' })
         await using bare = await start('without', make, {})

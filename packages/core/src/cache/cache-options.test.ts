@@ -143,7 +143,7 @@ describe('afterWait', () => {
     )
   })
 
-  it('is named if waitMs is an object', () => {
+  it('is suggested if waitMs is an object', () => {
     expect(refusal({ waitMs: { ms: 10, fallback: 'unavailable' } })).toBe(
       "stampedeCache.waitMs: received an object (Object); use { waitMs: 30_000, afterWait: 'unavailable' }",
     )

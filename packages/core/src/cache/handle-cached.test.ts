@@ -808,7 +808,7 @@ describe('Cache-Control of a request', () => {
     expect(covered).toMatchObject({ status: 200, body: 'old' })
   })
 
-  it('requests only what the cache has, with only-if-cached', async () => {
+  it('gets an entry or 504 with only-if-cached', async () => {
     const cache = respectful()
     const none = ask(cache, says('only-if-cached'))
     await none.done

@@ -201,7 +201,7 @@ describe('a fill', () => {
         throw new Error('a broken adapter')
       },
     ],
-  ])('is a plain failure if its caller %s, which is not allowed', async (_, run) => {
+  ])('fails like any other if its caller %s, although a caller must not', async (_, run) => {
     const { rt, stampede } = setUp()
     const broken: Caller = { lead: run, refresh: run }
     const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', POLICY, broken)))

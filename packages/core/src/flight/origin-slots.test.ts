@@ -101,7 +101,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(uncovered.now).toBe('pending')
   })
 
-  it('are not queued for by a background refresh, which is not tried again at once', async () => {
+  it('are not waited for by a background refresh, which is not tried again at once', async () => {
     store.always = undefined
     const swr = { staleWhileRevalidateMs: 60_000 }
     get('c', swr)

@@ -353,7 +353,7 @@ describe('a failing early refresh', () => {
     expect(origin.calls).toBe(2)
   })
 
-  it('may also be one that takes too long', async () => {
+  it('includes a run that takes too long', async () => {
     const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
     chance = DRAWS
     await get(a)
@@ -366,7 +366,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
   })
 
-  it('may also be an unavailable store, without a run or a lookup on each hit', async () => {
+  it('includes an unavailable store: no run follows, and no lookup on each hit', async () => {
     const { a, get } = await filled({ forMs: 1_900 })
     stores.a.always = refuse
     chance = DRAWS

@@ -535,7 +535,7 @@ describe('a process without the store', () => {
     await settled()
   })
 
-  it('has nothing left of that time 5 s after the store is back', async () => {
+  it('uses nothing from that time any more 5 s after the store is back', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const first = get({ ttlMs: 30_000 })

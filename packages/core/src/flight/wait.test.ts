@@ -35,7 +35,7 @@ describe('a wake-up', () => {
     expect(transcript.take()).not.toContain('b: wait.started')
   })
 
-  it('is replaced by a gap if it was lost', async () => {
+  it('is not needed after a gap, because waiters then look up again', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA()
     await settled()

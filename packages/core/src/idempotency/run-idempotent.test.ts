@@ -164,7 +164,7 @@ describe('a repeated job', () => {
     await request.answer()
   })
 
-  it('runs again, or does not, after its holder died', async () => {
+  it('runs again after its holder died, unless onLeaseExpired forbids it', async () => {
     const policies: IdempotentOptions[] = [{}, { onLeaseExpired: 'uncertain' }]
     const [takeover, kept] = policies.map((options, i) => {
       const run = (work: (a: { isRecovery: boolean }) => unknown) =>

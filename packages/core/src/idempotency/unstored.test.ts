@@ -120,7 +120,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('count by the later one for the same key, also while the earlier is being stored', async () => {
+  it('keep the later one of the same key, also while the earlier is being stored', async () => {
     const { unstored, log, replies, add } = setUp()
     add('old', { key: 'k' })
     unstored.retryNow()

@@ -118,7 +118,7 @@ describe('a write to L1', () => {
     expect(l1.get('k\0de')).toBeUndefined()
   })
 
-  it('replaces the entry, and is replaced, without a fence (made while the store was unavailable)', () => {
+  it('replaces the entry and can be replaced if it has no fence, as without the store', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
     expect(l1.put('k', hold(''), l1.sequence())).toBe(true)

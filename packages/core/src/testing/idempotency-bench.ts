@@ -28,7 +28,7 @@ export class IdempotencyBench {
     this.events.record(this.stampede)
   }
 
-  /** Sends requests to a route. When the promise resolves, a request waits for time or for a test. */
+  /** Sends requests to a route. The promise resolves when promises have settled. */
   route(options: BenchOptions = {}): (asked?: Asked) => Promise<ScriptedRequest> {
     const scope = ({ user }: ScriptedRequest) => user as string
     const http = createHttpIdempotency<ScriptedRequest>({

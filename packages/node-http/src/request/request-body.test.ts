@@ -209,7 +209,7 @@ describe('a body that is too large', () => {
     expect(body).toEqual([{ type: 'too-large' }, false])
   })
 
-  test('is left as it was in chunks, with the rest to come', async () => {
+  test('is left as it was if it comes in chunks, with the rest unread', async () => {
     const text = await withRequest(
       async (req) => {
         const body = await readRequestBody(req, 1000, { body: undefined })
@@ -221,7 +221,7 @@ describe('a body that is too large', () => {
     expect(text).toEqual(['too-large', LONG + LONG])
   })
 
-  test('can be discarded in chunks, and the connection used again', async () => {
+  test('can be discarded if it comes in chunks, and the connection used again', async () => {
     await using server = await serve(async (req, res) => {
       const body = await readRequestBody(req, 1000, { body: undefined })
       res.end(body.type)
@@ -366,7 +366,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(form.type === 'parsed' && { ...(form.value as object) }).toEqual({ a: ['1', '2'] })
   })
 
-  test('is read and left to read, if the parser ignores its type', async () => {
+  test('is read, and left readable, if the parser ignores its type', async () => {
     const seen = await withRequest(
       async (req) => {
         await parse(parser.json(), req)

@@ -511,7 +511,7 @@ describe('a capture that replaces a response', () => {
       [name, 'later', handler, true] as const,
     ]),
   )(
-    'passes an outer layer for an error sent by %s, ending %s',
+    'passes through an outer layer when it replaces an error sent by %s, ending %s',
     async (_n, _w, handler, deferred) => {
       const { wire } = await capture(handler, { decide: onError, outer: sessionLike(deferred) })
       expect(wire.head[0]).toBe('HTTP/1.1 200 OK')

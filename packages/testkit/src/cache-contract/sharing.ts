@@ -15,7 +15,7 @@ const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
 
 export function sharingCases(adapter: CacheAdapter): void {
-  it('run fifty requests in parallel if the response is not shareable, the first time and the next', async () => {
+  it('run in parallel, fifty of them, if the response is not shareable, the first time and the next', async () => {
     const gates = [createGate(), createGate()]
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       // The first response is not shareable. The other runs wait at the gate together.
@@ -353,7 +353,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('run a handler that always fails twice in a back-off, for any number of unlike requests', async () => {
+  it('call a failing handler twice in a back-off, for any number of unlike requests', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
