@@ -1,9 +1,9 @@
-// `eventually`: repeats a check, for messages on another connection. `expect.poll` cannot be used:
-// it needs the current test, and contracts may run concurrently.
+// Waits for messages on another connection. `expect.poll` does not work here, because it needs to
+// know its test, and contracts may run side by side.
 
 const EVERY_MS = 5
 
-/** Resolves when `check` throws no more. After `withinMs`, rejects with its last error. */
+/** Resolves once `check` no longer throws. Rejects with its last error. */
 export async function eventually(
   check: () => void | Promise<void>,
   withinMs: number = 2_000,

@@ -1,6 +1,6 @@
-// A gate that a test opens. Runs that wait at it are certain to be concurrent.
+// A gate that a test opens, so that "at the same time" is certain and not a matter of luck.
 
-/** Code awaits `opened` until the test calls `open`. */
+/** Calls wait at a closed gate. */
 export interface Gate {
   readonly opened: Promise<void>
   open(): void

@@ -1,5 +1,5 @@
-// The types of an adapter for the contract of idempotency keys, and the HTTP client of that
-// contract.
+// The interface that an author of an adapter implements for the contract of idempotency keys, and
+// the contract's client.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Attempt, Stampede } from '@stampede/core'
@@ -13,45 +13,45 @@ export interface Arrival {
 }
 
 export interface Visit extends Arrival {
-  /** Number of this run of the path, counted over both processes. */
+  /** Runs of this path, in both processes. */
   readonly run: number
 }
 
-/**
- * The response of a handler. The framework fills in missing fields, and sends a stream in its own
- * way.
- */
+/** A stream is sent as the framework sends streams. Missing values are left to the framework. */
 export interface Said {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer | Readable
 }
 
-/** A layer, as in Express. `gzip` stands for the compression of the framework. */
+/** As in Express. `gzip` stands for the compression of the framework. */
 export type Layer =
   | 'gzip'
   | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
 
 export interface AppOptions {
   readonly stampede: Stampede
-  /** Options of idempotency(); the default scope is the header `x-user`. */
+  /** Options of idempotency(). The default scope is the header `x-user`. */
   readonly rules?: object
   readonly outside?: readonly Layer[]
   readonly inside?: readonly Layer[]
-  /** Mounts the middleware under each of these paths instead of `/`. An empty list mounts none. */
+  /**
+   * Mounts the middleware under each of these instead of `/`, as a router does. An empty list does
+   * not mount it.
+   */
   readonly mounts?: readonly string[]
   /**
-   * Called for each request that reaches the end of the app. The app sends the result as its
-   * response. For `undefined`, the app itself responds (`/ways/<way>`, `/odd/<name>`). The
-   * framework handles thrown errors. If an error has a property `answer`, an error handler responds
-   * with that status and `{"error": "<the error as a string>"}`.
+   * Called for every request that reaches the end of the app. The app sends its return value. For
+   * `undefined` the app responds by itself: `/ways/<way>`, `/odd/<name>`. The framework handles
+   * thrown errors. If the error has a property `answer`, an error handler responds with that status
+   * and `{"error": "<the error as a string>"}`.
    */
   readonly visit: (arrival: Arrival) => Said | undefined | Promise<Said | undefined>
 }
 
 /**
- * Counts the runs of a handler by path. Requests of `/ways` and `/odd` are counted, but the app
- * responds.
+ * Counts the runs of a handler by path. The routes `/ways` and `/odd` are counted, and left to the
+ * app.
  */
 export function countRuns(handler: (visit: Visit) => Said | Promise<Said>): {
   readonly visit: AppOptions['visit']
@@ -72,15 +72,15 @@ export interface IdempotencyAdapter {
   /** `POST /ways/<way>`: each way to respond in this framework. */
   readonly ways: readonly string[]
   /**
-   * `POST /odd/<name>`: unusual acts of a handler after a 201 response with the body `"first"`,
-   * such as a second response or an error. `/odd/trailers` is not in the list: it sends that body
-   * with the trailer `X-Sum: 7`.
+   * `POST /odd/<name>`: each way to continue after a response of 201 with the body `"first"`, such
+   * as a second response or an error. `trailers`, which sends that body with the trailer `X-Sum:
+   * 7`, is not in the list.
    */
   readonly odd: readonly string[]
   start(options: AppOptions): Promise<RunningApp>
 }
 
-/** A handler that resolves `atWork` when it starts, and responds after `letGo()`. */
+/** A handler that tells the test when it runs, and responds when the test lets it. */
 export function gated(): {
   readonly atWork: Promise<Visit>
   handler(visit: Visit): Promise<Said>
@@ -105,22 +105,22 @@ export interface Post {
   readonly user?: string
   readonly body?: string
   readonly headers?: Record<string, string>
-  /** When aborted, the client leaves. `cut` is then true. */
+  /** If it is aborted, the client leaves, and its response is `cut`. */
   readonly signal?: AbortSignal
 }
 
 export interface Got {
   readonly status: number
-  /** Every header line as sent, with the name in lower case. */
+  /** Every line as sent, names in lower case. */
   readonly fields: ReadonlyArray<readonly [string, string]>
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
   readonly trailers: IncomingMessage['trailers']
-  /** Whether the end of the response is missing. */
+  /** The response has no end. */
   readonly cut: boolean
 }
 
-/** Sends one request on a new connection. Never rejects. */
+/** One request on a connection of its own; never rejects. */
 export function post(url: string, options: Post = {}): Promise<Got> {
   const { method = 'POST', key = 'k', user = 'ada', body = '{"amount":1}', signal } = options
   const headers = {

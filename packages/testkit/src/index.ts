@@ -1,4 +1,4 @@
-// @stampede/testkit: the contracts of stores and adapters as test suites, with helpers for tests.
+// @stampede/testkit: the contracts of stores and adapters, as suites that run against each of them.
 
 export { cacheAdapterContract } from './cache-adapter-contract.ts'
 export type {

@@ -1,4 +1,4 @@
-// Test doubles of a lock store: one whose calls fail, wait or lose their reply as the test chooses.
+// A lock store for tests, with scripted faults: it fails, stalls and loses replies.
 
 import type {
   Grant,
@@ -11,21 +11,21 @@ import type {
 
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'
 
-/** The fault of one call. `work` sends the call to the real store. */
+/** The fault of one call. `work` runs the call on the real store. */
 export type LockFault = (work: () => Promise<unknown>) => Promise<unknown>
 
-/** The call fails and has no effect. */
+/** The command is not executed. */
 export const refused: LockFault = async () => {
   throw new Error('the store is away')
 }
 
-/** The call has its effect, but its reply is lost. */
+/** The command is executed, and its reply is lost. */
 export const unheard: LockFault = async (work) => {
   await work()
   throw new Error('the reply was lost')
 }
 
-/** A point at which a call waits until the test opens it. */
+/** A barrier at which a call stops until the test opens it. */
 export class Barrier {
   #open: () => void = () => {}
   readonly #opened = new Promise<void>((resolve) => {
@@ -36,20 +36,20 @@ export class Barrier {
     this.#open()
   }
 
-  /** The call is sent when the barrier opens. */
+  /** The command is executed when the barrier opens. */
   readonly before: LockFault = async (work) => {
     await this.#opened
     return work()
   }
 
-  /** The call is sent at once. Its reply comes when the barrier opens. */
+  /** The command is executed at once, and its reply comes when the barrier opens. */
   readonly after: LockFault = async (work) => {
     const reply = await work()
     await this.#opened
     return reply
   }
 
-  /** As `after`, but the reply is lost when the barrier opens. */
+  /** Like `after`, and then the reply is lost. */
   readonly afterUnheard: LockFault = async (work) => {
     await work()
     await this.#opened
@@ -57,13 +57,13 @@ export class Barrier {
   }
 }
 
-/** Sends calls to a lock store, unless a fault is set. Records each call as `operation key`. */
+/** Passes calls on to a lock store, unless a fault is set. Records them as `operation key`. */
 export class FaultyLocks implements LockStore {
   readonly name = 'faulty'
   readonly calls: string[] = []
-  /** The grants that `acquire` has replied. */
+  /** Replies of acquire. */
   readonly grants: Grant[] = []
-  /** The fault of each call that has no fault from `next`. */
+  /** The fault of every call without a fault of its own. */
   always: LockFault | undefined
   readonly #inner: LockStore
   readonly #faults = new Map<LockOperation, LockFault[]>()
@@ -79,12 +79,12 @@ export class FaultyLocks implements LockStore {
     return this
   }
 
-  /** Returns and forgets the recorded calls. */
+  /** The calls since the last call of this. */
   take(): string[] {
     return this.calls.splice(0)
   }
 
-  /** The hooks that a server's messages would call. */
+  /** Messages that the store's server would send. */
   get hooks(): LockHooks {
     if (this.#hooks === undefined) throw new Error('not attached')
     return this.#hooks

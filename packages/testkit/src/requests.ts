@@ -1,17 +1,17 @@
-// Real HTTP requests, one or many at once, for tests of a fleet.
+// Many real HTTP requests at once, as clients in front of a fleet send them.
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 
 export interface RequestOptions {
   readonly method?: string
   readonly headers?: Record<string, string>
   readonly body?: string
-  /** After this time the request fails. Default 20 000. */
+  /** Default 20,000. A request that takes longer ends as failed. */
   readonly timeoutMs?: number
 }
 
 export interface Answer {
   readonly url: string
-  /** 0 if no complete response came. `error` is then the reason. */
+  /** 0 if no complete response came. `error` then says why. */
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
@@ -20,8 +20,8 @@ export interface Answer {
 }
 
 /**
- * Sends `n` requests at once to `urls` in turn, each on a new socket. Resolves with one result per
- * request, in their order. A failed request has a result too, so that none is lost.
+ * Sends `n` requests at once to `urls` in turn, each on a socket of its own. Resolves with one
+ * response per request, in their order. A failed request is a response too, so that none is lost.
  */
 export async function burst(
   urls: readonly string[],
@@ -37,7 +37,7 @@ export async function burst(
   }
 }
 
-/** Sends one request. Never rejects: see `Answer.status`. */
+/** Sends one request. Never rejects, see `Answer`. */
 export function ask(url: string, options: RequestOptions = {}, agent?: Agent): Promise<Answer> {
   const { method = 'GET', headers = {}, body, timeoutMs = 20_000 } = options
   const startedAt = performance.now()

@@ -1,5 +1,5 @@
-// Setup for the cases of the cache contract: an app with a cache on a manual clock, and raw HTTP
-// clients. A case can await requests, runs and events.
+// Setup of each case of the cache contract: an app behind a cache, on a clock of the test. A test
+// can wait for requests and runs, and its clients use one socket.
 import { type RequestOptions, request } from 'node:http'
 import { connect } from 'node:net'
 import {
@@ -12,7 +12,7 @@ import { ManualClock } from '@stampede/core/testing'
 import type { Answer } from '../requests.ts'
 import type { CacheAdapter, Handler, Outside, RunningApp, Says, Seen } from './adapter.ts'
 
-/** A counter whose values can be awaited. */
+/** A counter that resolves when it has reached a number. */
 export class Counter {
   count = 0
   readonly #waiting = new Map<() => void, number>()
@@ -34,17 +34,17 @@ type Act = (seen: Seen, run: number, res: Parameters<Handler>[1]) => ReturnType<
 export interface Bench {
   readonly clock: ManualClock
   readonly stampede: Stampede
-  /** The request that each run of the handler saw. */
+  /** Requests that the handler saw, one for each run. */
   readonly seen: readonly Seen[]
   readonly runs: Counter
-  /** Number of requests that reached the cache. */
+  /** Requests that came to the cache. */
   readonly arrivals: Counter
   readonly events: readonly StampedeEvent[]
   /** Resolves once `n` events of a type have happened. */
   happened(type: StampedeEvent['type'], n?: number): Promise<void>
-  /** Starts the app. A list of options mounts the middleware once for each. */
+  /** A list of options mounts the middleware once for each. */
   start(options?: object | readonly object[]): Promise<RunningApp>
-  /** Starts the same app without a cache. */
+  /** The same app without a cache. */
   bare(): Promise<RunningApp>
 }
 
@@ -52,10 +52,7 @@ export interface BenchOptions extends Omit<StampedeOptions, 'clock'> {
   readonly outside?: Outside
 }
 
-/**
- * The default body of the handler is `run <n>`. Without the option `random`, lifetimes have no
- * jitter.
- */
+/** The default body is `run <n>`. Lifetimes are exact unless `random` says otherwise. */
 export function setUp(
   adapter: CacheAdapter,
   act: Act = () => ({}),
@@ -78,7 +75,7 @@ export function setUp(
     counterOf(event.type).add()
   })
   const handler: Handler = (request, res) => {
-    // A copy, because the cache restores the hidden fields after the run.
+    // A copy, because hidden fields are put back afterwards.
     seen.push({ ...request, headers: { ...request.headers } })
     const run = runs.add()
     const fill = (said: Says | undefined) => said && { body: `run ${run}`, ...said }
@@ -87,8 +84,7 @@ export function setUp(
   }
   const enter: Outside = (res, next) => {
     const pass = () => {
-      // When next() returns, the cache has handled the request so far: it has joined or begun a
-      // fill.
+      // When next() returns, the request has entered the cache, and has joined or begun a fill.
       const passed = next()
       arrivals.add()
       return passed
@@ -121,9 +117,9 @@ export interface RawAnswer {
 }
 
 /**
- * Writes all `requests` at once on one connection, and splits the responses by their
- * Content-Length. The last request must close the connection. Throws if a response is malformed or
- * bytes are left over.
+ * Writes all `requests` at once on one connection, which the last one ends. Each response is as
+ * long as its Content-Length. Fails if bytes are left over or malformed, because then the framing
+ * has drifted.
  */
 export async function pipelined(url: string, requests: readonly string[]): Promise<RawAnswer[]> {
   const text = await exchange(url, requests.join(''))
@@ -142,7 +138,7 @@ export async function pipelined(url: string, requests: readonly string[]): Promi
   return answers
 }
 
-/** Writes one raw request. Returns everything until the server closes the connection. */
+/** Sends one request unchanged. Returns everything until the server closes the connection. */
 export async function untilClose(url: string, request: string): Promise<RawAnswer> {
   const text = await exchange(url, request)
   const end = text.indexOf('\r\n\r\n')
@@ -151,15 +147,15 @@ export async function untilClose(url: string, request: string): Promise<RawAnswe
 
 export interface Whole {
   readonly status: number
-  /** All lines of each field, with names in lower case. */
+  /** Every line of every field, names in lower case. */
   readonly lines: Readonly<Record<string, readonly string[]>>
   readonly body: Buffer
   readonly trailers: Readonly<Record<string, readonly string[]>>
-  /** Informational statuses (1xx) before the final one. */
+  /** Statuses before the final one. */
   readonly before: readonly number[]
 }
 
-/** Sends one request. Returns each header line and each byte of the response. */
+/** One response with every line and byte. */
 export function whole(url: string, options: RequestOptions = {}): Promise<Whole> {
   return new Promise((resolve, reject) => {
     const before: number[] = []
@@ -182,11 +178,11 @@ export function whole(url: string, options: RequestOptions = {}): Promise<Whole>
   })
 }
 
-/** A plain object: Node's objects have no prototype, and `toEqual` would differ. */
+/** Node makes these objects without a prototype, which toEqual would count as a difference. */
 const copy = (fields: NodeJS.Dict<string[]>): Record<string, readonly string[]> =>
   Object.fromEntries(Object.entries(fields).map(([name, values = []]) => [name, values]))
 
-/** Sends a request whose client leaves when `go` is called. */
+/** A request that the test breaks off. */
 export function leave(
   url: string,
   headers: Record<string, string> = {},

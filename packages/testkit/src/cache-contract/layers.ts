@@ -29,7 +29,7 @@ export function layerCases(adapter: CacheAdapter): void {
   it.each([
     ['at once', () => Buffer.from('abc')],
     ['as a stream', () => Readable.from([Buffer.from('abc')])],
-  ])('keep their changes of a chunk, sent %s, off the entry', async (_, body) => {
+  ])('do not change the entry by changing a chunk in place, sent %s', async (_, body) => {
     const { clock, happened, runs, start } = setUp(adapter, () => ({ body: body() }), {
       outside: reversing,
     })
@@ -45,7 +45,7 @@ export function layerCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('do not change the entry by changing a part of its body', async () => {
+  it('do not change the entry by changing a slice of its body', async () => {
     const { happened, start } = setUp(adapter, () => ({ body: Buffer.from('abcdef') }), {
       outside: reversing,
     })
