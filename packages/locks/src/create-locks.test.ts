@@ -430,7 +430,9 @@ describe('release', () => {
     expect(await lease.release()).toBe('released')
     barrier.open()
     await settled()
-    expect(lease.signal.reason).toMatchObject({ message: 'lock "job" is no longer held: it was released' })
+    expect(lease.signal.reason).toMatchObject({
+      message: 'lock "job" is no longer held: it was released',
+    })
     expect(lease.remainingMs()).toBe(0)
     const next = await locks.tryAcquire('job')
     expect(next?.fence).toBeGreaterThan(lease.fence)
