@@ -114,7 +114,7 @@ describe('a purge', () => {
     await server.pause()
     // Without a lease there is none to be given back, which would close it.
     const read = (key: string) => store.lookup(key, { token: 't', leaseMs: 0 })
-    const late = ['a', 'b', 'c'].map((key) => expect(read(key)).rejects.toThrow('no answer'))
+    const late = ['a', 'b', 'c'].map((key) => expect(read(key)).rejects.toThrow('no reply'))
     await Promise.all(late)
     await expect(read('d')).rejects.toThrow('circuit open')
     await server.resume()

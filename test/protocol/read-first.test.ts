@@ -133,7 +133,7 @@ describe('a process that sees hits', () => {
   it('leaves what it cannot reach alone after three failures, and finds it again', async () => {
     const store = await warm(openStore())
     await server.pause()
-    const late = [1, 2, 3].map(() => expect(look(store, HOT)).rejects.toThrow('no answer'))
+    const late = [1, 2, 3].map(() => expect(look(store, HOT)).rejects.toThrow('no reply'))
     await Promise.all(late)
     await expect(look(store, HOT)).rejects.toThrow('circuit open')
     await server.resume()
