@@ -117,9 +117,9 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     enableAutoPipelining: false,
     enableReadyCheck: true,
     shardedSubscribers: false,
-    // Used only while ioredis connects to a node. Otherwise it would send the second command for
-    // that node to another node, after a delay. `send` refuses commands while the whole cluster is
-    // unavailable.
+    // ioredis queues only while it connects to a node. Without the queue, it would send the second
+    // command for that node to another node, after a delay. While the whole cluster is unavailable,
+    // `send` refuses commands, so the queue stays short.
     enableOfflineQueue: true,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
     clusterNodeRetryStrategy: null,

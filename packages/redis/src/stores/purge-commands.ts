@@ -27,7 +27,7 @@ const MAX_LOG_EVENTS = 10_000
  * of the URLs that their unsafe requests purge.
  */
 const MAX_LOG_BYTES = 16 * 1024 * 1024
-/** Most subjects whose newest purge Redis keeps. */
+/** Most marks in Redis. A mark is the newest purge of a subject. */
 const MAX_MARKS = 100_000
 /**
  * Bounds of one reply. It must arrive within the time budget also on a slow link: 256 KiB in 250 ms

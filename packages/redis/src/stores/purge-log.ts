@@ -62,7 +62,7 @@ export class RedisPurges {
     return positionOf(this.#newest)
   }
 
-  /** Up to this moment of the process's clock, it has certainly missed no purge. */
+  /** Moment on this process's clock up to which it has certainly missed no purge. */
   get confirmedAt(): number {
     return this.#confirmedAt
   }

@@ -165,8 +165,8 @@ export class RedisIdempotency implements IdempotencyStore {
   ): Promise<unknown[]> {
     const { budgetMs } = this.#link
     const clock = this.#link.clockOf(PREFIX + key)
-    // After LATE, it tries once more: the server's clock was set forward, or its estimate was
-    // wrong. The first reply has corrected the estimate.
+    // After LATE, the command is sent once more. The server's clock was set forward, or the
+    // estimate of it was wrong. The first reply corrects the estimate.
     for (let attempt = 0; attempt < 2; attempt++) {
       const all = [...args, clock.notAfter(budgetMs)]
       const raw = await this.#link.runTimed(script, PREFIX + key, all, { ignoreBreaker })

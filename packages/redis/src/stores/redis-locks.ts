@@ -15,7 +15,7 @@ import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { acquireLock, leaveQueue, releaseLock, type Script } from '../protocol/scripts.generated.ts'
-import { ANY_FENCE, mayHaveRun, RAN_LATE, Undos } from './undo.ts'
+import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
 /** Lease of a handed-over lock until its first renewal. A dead process delays the queue by this. */
 const CLAIM_MS = 2_000
@@ -58,7 +58,7 @@ export class RedisLocks implements LockStore {
         const reply = await this.#acquireOnce(key, request)
         if (reply !== 'again') return reply
       }
-      throw storeUnavailable(this.name, 'acquire-lock', new Error(RAN_LATE))
+      throw storeUnavailable(this.name, 'acquire-lock', new Error('no result after 4 tries'))
     } catch (error) {
       // The lock may have been granted although no reply came. A contender never repeats a token,
       // so no later command can conflict with the undo.

@@ -26,22 +26,22 @@ export class RedisLookups {
   async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
     const delivered = this.#deliveries.take(key, request, this.#link.clockOf(key))
     if (delivered !== undefined) return delivered
-    const readsFirst = this.#plainReads.isWorthwhile(request, deadline)
-    const found = readsFirst ? await this.#plainReads.find(key, deadline) : undefined
+    const readsPlain = this.#plainReads.isWorthwhile(request, deadline)
+    const found = readsPlain ? await this.#plainReads.find(key, deadline) : undefined
     const reply = found ?? (await this.#runScript(key, request, deadline))
     this.#plainReads.count(reply)
     return reply
   }
 
   async #runScript(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
-    // If the caller repeats its token, it may keep the lease. So the undo of that lease must stop
+    // A caller that repeats its token may get its lease again. So the undo of that lease must stop
     // first.
     if (this.#undos.size > 0) {
       await this.#link.withDeadline(deadline, 'lookup', this.#undos.stop(request.token))
     }
     try {
-      // After LATE, it tries once more: the server's clock was set forward, or its estimate was
-      // wrong. The first reply has corrected the estimate.
+      // After LATE, the command is sent once more. The server's clock was set forward, or the
+      // estimate of it was wrong. The first reply corrects the estimate.
       for (let attempt = 0; attempt < 2; attempt++) {
         const reply = await this.#runOnce(key, request, deadline)
         if (reply !== 'late') return reply

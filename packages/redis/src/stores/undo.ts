@@ -1,11 +1,10 @@
-// Undo of a command that may have run although no reply came. It repeats in the background until
-// Redis confirms it. A caller that repeats its command with the same token stops the undo first.
+// Undo of a command that may have run although no reply came. The undo repeats in the background
+// until Redis confirms it. A caller that repeats its command with the same token stops the undo
+// first.
 
 import { NotSent } from '../connection/last-error.ts'
 
-/**
- * Matches any fence: without a reply, the fence of a grant is unknown, and the token identifies it.
- */
+/** Matches any fence. Without a reply, the caller knows the token of its grant, not the fence. */
 export const ANY_FENCE = '*'
 
 /** Error if Redis ran a command after the deadline that it carried. */
@@ -18,7 +17,8 @@ const LATER_DELAY_MS = 2_000
 const MAX_UNDOS = 1_000
 
 /**
- * Whether the command that failed with this error may have run. Not if it was refused or not sent.
+ * Whether the command that failed with this error may have run. False if it was refused or not
+ * sent.
  */
 export function mayHaveRun(error: unknown): boolean {
   const { cause } = error as { cause?: unknown }
