@@ -9,7 +9,8 @@ export interface Turn {
 }
 
 /**
- * Redis replies in order. So the time is known before the replies to later commands of the turn.
+ * The server's time in a turn. Redis replies in order, so it is known before the replies to later
+ * commands of the turn.
  */
 export interface ServerTime {
   /** In milliseconds. NaN before the reply, and after an invalid one. */

@@ -1,5 +1,5 @@
-// Names of records and channels in Redis. Stores put their own prefix before the key: `i:` for
-// idempotency keys, `l:` for locks.
+// Names of records and channels in Redis. The prefixes of keys are elsewhere: `i:` and `l:` in the
+// stores of idempotency keys and locks, `http:` and `d:` in core.
 
 import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core/store'

@@ -38,7 +38,7 @@ export class PlainReads {
     return 2 * this.#link.leftMs(deadline) < this.#link.budgetMs
   }
 
-  /** Updates the score with the result of any lookup, also of one by script. */
+  /** Updates the score with the result of a plain read or of a script. */
   count(reply: LookupReply): void {
     const isHit = reply.status === 'fresh'
     this.#score = isHit

@@ -1,5 +1,5 @@
-// Runs scripts. A script that the server knows is sent as EVALSHA, otherwise as EVAL. Purges are
-// always sent as EVAL.
+// Runs scripts: as EVAL at first and after NOSCRIPT, otherwise as EVALSHA. Purges are always sent
+// as EVAL.
 
 import type { Connection } from '../connection/connection.ts'
 import { lastErrorOf, NotSent } from '../connection/last-error.ts'
@@ -7,8 +7,8 @@ import { turnOf } from '../connection/turn.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'
 
 /**
- * After NOSCRIPT, a script is sent a second time. Plain reads sent in between would run before the
- * purge, although they were sent after it.
+ * A purge is never sent as EVALSHA. After NOSCRIPT it would be sent a second time, and plain reads
+ * sent in between would run before it.
  */
 const ALWAYS_EVAL: ReadonlySet<Script> = new Set([purge, appendPurge])
 
