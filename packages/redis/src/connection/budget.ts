@@ -2,7 +2,7 @@
 
 import type { ExtraBudget } from './extra-budget.ts'
 
-/** Rejects when the budget is spent, and then also the time that `extraBudget` gives. */
+/** Rejects when the budget is spent. With `extraBudget`, it rejects only after the extra time. */
 export function withBudget<T>(
   budgetMs: number,
   promise: Promise<T>,

@@ -61,11 +61,7 @@ export function readInspection(raw: unknown): Inspection | undefined {
   if (text === 'ABSENT') return undefined
   const state = STATES.find((each) => each === text)
   if (state === undefined)
-    throw unknownReply(
-      'redis',
-      'inspect-record',
-      'the record has a layout that this version does not know',
-    )
+    throw unknownReply('redis', 'inspect-record', 'the record is malformed or of another version')
   return {
     state,
     attempt: Number(raw[1]),

@@ -76,7 +76,7 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
   }
 }
 
-/** Same pattern as in lua/lookup-or-lease-2.lua. */
+/** Digest of a request, with the characters that lua/lookup-or-lease-2.lua accepts. */
 const REQUEST_DIGEST = /^[\w-]{1,64}$/
 
 function readFailure(text: unknown): Failure {
