@@ -1,6 +1,6 @@
 // @ts-check
-// Writes the scripts of lua/ into packages/redis/src/protocol/scripts.generated.ts. With --check, it
-// writes nothing, and exits with 1 if that file is outdated.
+// Writes the scripts of lua/ into packages/redis/src/protocol/scripts.generated.ts. With --check,
+// it writes nothing, and exits with 1 if that file is outdated.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
