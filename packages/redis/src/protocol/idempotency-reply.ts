@@ -61,7 +61,11 @@ export function readInspection(raw: unknown): Inspection | undefined {
   if (text === 'ABSENT') return undefined
   const state = STATES.find((each) => each === text)
   if (state === undefined)
-    throw unknownReply('redis', 'inspect-record', 'the record is malformed or of another version')
+    throw unknownReply(
+      'redis',
+      'inspect-record',
+      'the record is malformed or has the layout of another version',
+    )
   return {
     state,
     attempt: Number(raw[1]),
