@@ -1,11 +1,11 @@
 -- Reads the entry. If the entry needs a fill and no process is filling it, takes the lease. Both
 -- are one atomic step, so only one process gets the lease.
 --
--- Fields of a record (a hash): `life` and `frame` are the entry; `token`, `until` and `fence` the
--- lease; `pass`, `retry` and `failure` the outcome of the last run; `w:<process>` a waiting
--- process. The record of a vary group has `variants`: the life of the group (token and fence of the
--- lease that began it) and the moment of its last soft purge. When a variant is leased, its record
--- gets a copy of `variants` as `group`.
+-- Fields of a record (a hash): `life` and `frame` are the entry. `token`, `until` and `fence` are
+-- the lease. `pass`, `retry` and `failure` are the outcome of the last run. `w:<process>` is a
+-- waiting process. The record of a vary group also has `variants`: the life of the group, and the
+-- moment of its last soft purge. A life is named by the token and fence of the lease that began it.
+-- When a variant is leased, its record gets a copy of `variants` as `group`.
 --
 -- KEYS 1 record  2 record of its vary group (only for a variant)
 -- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
