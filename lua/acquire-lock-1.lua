@@ -1,5 +1,5 @@
--- Takes a lock, or says how long its holder's lease still lasts. In the same step the caller may
--- join the queue, so no release can come in between. A caller never overtakes the queue.
+-- Takes a lock, or returns how long the holder's lease still lasts. In the same step the caller may
+-- join the lock queue, so no release can come in between. A caller never overtakes the queue.
 --
 -- KEYS 1 lock
 -- ARGV 1 token  2 lease ms  3 process that joins the queue ('': do not join)
@@ -7,9 +7,9 @@
 --      5 keep ms: how long a lock is remembered after its lease
 -- Reply {status, now, fence, for ms [, token]}
 --   GRANTED  the caller holds the lock for `for ms`, under `fence`
---   BUSY     another holds it, for `for ms` at most
---   OVERDUE  the holder's lease has run out and others are in the queue. The caller has to pass the
---            lock on (release-lock with this token and fence), then try again.
+--   BUSY     another caller holds the lock, for `for ms` at most
+--   OVERDUE  the holder's lease has run out and others are in the queue. The caller has to hand the
+--            lock over (release-lock with this token and fence), then try again.
 --   LATE     the deadline had passed: nothing was done
 
 local lock, token, lease_ms, process = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -23,9 +23,9 @@ local lease_until, set = string.match(fields[2] or '', '^(%d+) ?(%d*)$')
 lease_until, set = tonumber(lease_until or '') or 0, tonumber(set or '') or 0
 local fence = fields[3] or ''
 if fields[1] and now < set then
-  -- The clock was set back, so the rest of the lease is unknown: the lease starts again now. Ended
-  -- now, the lock could have two holders. Unchanged, a dead holder would keep it for as long as the
-  -- clock was set back.
+  -- The clock was set back, so the rest of the lease is unknown. The lease starts again now. If it
+  -- ended now, the lock could have two holders. If it stayed unchanged, a dead holder would keep
+  -- the lock for as long as the clock was set back.
   lease_until = now + lease_until - set
   redis.pcall('HSET', lock, 'until', string.format('%.0f %.0f', lease_until, now))
 end
@@ -40,7 +40,8 @@ end
 
 if held or head < tail then
   if process ~= '' then
-    -- One place per process. A process that asks again with a new token keeps its place.
+    -- Each process has one position in the queue (`place`). It keeps the position if it tries again
+    -- with a new token.
     local place = fields[6] or tail
     redis.call('HSET', lock, 'q:' .. place, token .. ' ' .. lease_ms .. ' ' .. process, 'p:' .. process, place,
       'tail', math.max(tail, place + 1), 'head', head)
@@ -50,8 +51,8 @@ if held or head < tail then
   return {'OVERDUE', now, fence, 0, fields[1] or ''}
 end
 
--- The first write needs memory: a full server refuses it, and so grants no lock that it could not
--- renew. A planted fence that is too large to be counted on is ignored.
+-- The first write needs memory. So a full server refuses it, and grants no lock that it could not
+-- renew. A planted fence is ignored if it is too large to be exact.
 local last = tonumber(fence) or 0
 if not (last < 9007199254740991) then last = 0 end
 fence = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))

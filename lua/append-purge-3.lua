@@ -1,12 +1,12 @@
--- Appends a purge to the fleet's log and publishes it. A purge of a subject is also stored as a
--- mark. All of it is one atomic step, so entries of the log are in the order of their positions.
--- The number and age of marks are bounded. `floor` is the position of the newest mark that was
--- dropped: what was made before it may have been purged.
--- The script frees memory before it uses any. Redis then lets it go on, also when it is full.
+-- Appends a purge to the purge log and publishes it, in one atomic step. So the events of the log
+-- are in the order of their positions. The newest purge of each subject is also stored as a mark.
+-- The number and age of marks are bounded. `floor` is the oldest known position: a mark up to it
+-- may have been dropped, so an entry from before it may have been purged. The script frees memory
+-- before it uses any, so it also works on a full server.
 --
--- The ID of an event is `<position>-<random>`. Positions are microseconds of this server's clock, and
--- strictly increasing. After a fail-over another event may get a position that was lost: the random
--- number tells the two apart.
+-- The ID of an event is `<position>-<random>`. Positions are microseconds of this server's clock,
+-- and strictly increasing. After a fail-over, another event may get the position of a lost one.
+-- Then their random numbers differ.
 --
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
 -- ARGV 1 event: m (of a subject) or k (of a key), then h (hard) or s (soft), then the name
@@ -14,7 +14,7 @@
 --      4 most events in the log  5 most marks  6 greatest age of a mark in ms  7 random number
 -- Reply {status, now, ID, ID of the event before}, as text
 --   APPENDED     logged and published
---   UNANNOUNCED  logged, but PUBLISH was refused: other processes have not heard of it
+--   UNANNOUNCED  logged, but PUBLISH was refused, so other processes got no message
 
 local meta, log, marks, event = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local time = redis.call('TIME')
@@ -25,7 +25,7 @@ local function number(value)
   return read and read < 8000000000000000 and read
 end
 for key, kind in pairs({[meta] = 'hash', [log] = 'stream', [marks] = 'zset'}) do
-  -- A key of another type is not ours and would block every purge.
+  -- No script writes a key of another type. It would block every purge, so delete it.
   if redis.call('TYPE', key).ok ~= kind then redis.call('DEL', key) end
 end
 
@@ -33,8 +33,8 @@ local fields = redis.call('HMGET', meta, 'last', 'floor', 'marks')
 local known, last, floor = number(ARGV[2]) or 0, number(fields[1]), number(fields[2])
 local prev = fields[1]
 local lost = not (last and floor and floor <= last)
--- First use, a lost history, or one that lacks the caller's newest purge since a replica took over.
--- Purges may be missing, so everything made before is void.
+-- This is the first purge, or the history was lost, or it lacks the caller's newest purge because a
+-- replica took over. Purges may be missing, so every older entry is outdated.
 if lost or known > last or (known == last and prev ~= ARGV[2] and string.sub(ARGV[2], -2) ~= '-0') then
   redis.call('DEL', log, lost and marks or log)
   -- No process knows this position. So each one sees a gap before this purge, and reads the log.
@@ -49,8 +49,8 @@ local entry = {'MAXLEN', '~', ARGV[4], id, 'prev', prev, 'event', event}
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])
 local added = redis.pcall('XADD', log, unpack(entry))
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
-  -- The log has a planted ID above ours. Without the log, a process that has not read it yet treats
-  -- the history as lost.
+  -- The log has a planted ID above the new one, so delete the log. A process that has not read all
+  -- of it reads the marks instead.
   redis.call('DEL', log)
   redis.call('XADD', log, unpack(entry))
 elseif type(added) == 'table' and added.err then

@@ -1,21 +1,22 @@
--- Begins an attempt for an idempotency key, or says why it cannot begin. It is one atomic step, so
--- of all callers only one begins. The record outlives its lease, so a later caller knows what was
--- tried. If a field is malformed, or was written by another version, no attempt begins.
+-- Begins an attempt for an idempotency key, or returns why it cannot begin. This is one atomic
+-- step, so only one of all callers begins. The record outlives its lease, so a later caller knows
+-- of earlier attempts. If a field is malformed, or was written by another version, no attempt
+-- begins.
 --
 -- KEYS 1 record
 -- ARGV 1 token  2 exact fingerprint  3 canonical fingerprint  4 lease ms  5 retention ms
---      6 when an attempt's lease has run out: takeover (begin again) | uncertain (do not)
+--      6 after an attempt's lease has run out: takeover (begin an attempt) | uncertain (begin none)
 --      7 most attempts in a row whose lease ran out; then the key is uncertain
 --      8 how long an uncertain record is kept, ms
---      9 process to wake when the attempt of another ends ('': none)
+--      9 process to wake when the running attempt ends ('': none)
 --      10 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now, ...}
 --   BEGUN      then fence, number of this attempt, 1 if an earlier lease ran out (else 0),
---              then name and value of each step kept. A token that has begun already gets it
---              again.
+--              then name and value of each stored step. A caller that repeats its token gets
+--              this reply again.
 --   MISMATCH   the key is in use for a request with other fingerprints
 --   BUSY       then ms: another attempt runs, for that long at most
---   COMPLETED  then ms and frame: the response, kept for that much longer
+--   COMPLETED  then ms and frame: how long the record is still kept, and the response
 --   UNCERTAIN  an attempt's lease ran out, and it is unknown whether its work was done
 --   LATE       the deadline had passed: nothing was done
 
@@ -28,11 +29,11 @@ if not_after > 0 and now > not_after then return {'LATE', now} end
 local fields = redis.call('HMGET', record, 'v', 's', 'exact', 'canonical', 'token', 'until', 'fence', 'attempt',
   'lost', 'recovery', 'created')
 local known, state = redis.call('EXISTS', record) == 1, fields[2]
-local function number(i) -- nil unless whole and small enough to be counted on, as ours are
+local function number(i) -- nil if it is no whole number or too large to be exact
   local value = tonumber(string.match(fields[i] or '', '^%d+$') or '')
   return value and value < 9007199254740991 and value
 end
-local set -- when the lease was given
+local set -- the moment at which the lease was given
 fields[6], set = string.match(fields[6] or '', '^(%d+) ?(%d*)$')
 local lease_until, fence, attempt, lost = number(6), number(7), number(8), number(9)
 local frame = state == 'completed' and redis.call('HGET', record, 'frame')
@@ -60,27 +61,27 @@ end
 local recovery = fields[10] or 0
 if state == 'running' then
   if now < (tonumber(set) or 0) then
-    -- The clock was set back, so the rest of the lease is unknown. It starts again: ended now, two
-    -- attempts could run at once.
+    -- The clock was set back, so the rest of the lease is unknown. The lease starts again now. If
+    -- it ended now, two attempts could run at once.
     lease_until = now + lease_until - set
     redis.pcall('HSET', record, 'until', string.format('%.0f %.0f', lease_until, now))
   end
   if now < lease_until then
     if fields[5] == token then return begun(fields[7], attempt, recovery) end
-    -- On a full server this write fails; then the waiter looks again at the end of the lease.
+    -- On a full server, this write fails. Then the waiter tries again at the end of the lease.
     if ARGV[9] ~= '' then redis.pcall('HSET', record, 'w:' .. ARGV[9], 1) end
     return {'BUSY', now, lease_until - now}
   end
   lost, recovery = lost + 1, 1
   if ARGV[6] ~= 'takeover' or lost >= tonumber(ARGV[7]) then
-    -- The token stays: its holder may still come back and finish the attempt.
+    -- The token stays, because its holder may still finish the attempt.
     redis.call('HSET', record, 's', 'uncertain', 'lost', lost, 'recovery', recovery)
     redis.call('PEXPIRE', record, ARGV[8])
     return {'UNCERTAIN', now}
   end
 end
 
--- The first write needs memory: a full server refuses it, and no attempt begins.
+-- The first write needs memory. So a full server refuses it, and no attempt begins.
 local text = string.format('%.0f', math.max((fence or 0) + 1, time[1] * 1000000 + time[2]))
 attempt = (attempt or 0) + 1
 redis.call('HSET', record, 'v', 1, 's', 'running', 'exact', fields[3] or ARGV[2], 'canonical', fields[4] or ARGV[3],

@@ -1,6 +1,6 @@
 // @ts-check
-// Writes lua/*.lua into packages/redis/src/protocol/scripts.generated.ts. With --check it only tells, by its exit
-// code, whether that file is what it would write.
+// Writes the scripts of lua/ into packages/redis/src/protocol/scripts.generated.ts. With --check,
+// it writes nothing, and exits with 1 if that file is outdated.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
@@ -39,9 +39,7 @@ ${scripts.join('\n')}`
 if (process.argv.includes('--check')) {
   const present = readFileSync(target, 'utf8')
   if (present !== text) {
-    console.error(
-      'packages/redis/src/protocol/scripts.generated.ts is not what lua/ says: run npm run lua',
-    )
+    console.error('packages/redis/src/protocol/scripts.generated.ts is outdated: run npm run lua')
     process.exit(1)
   }
 } else {

@@ -1,5 +1,6 @@
 -- Ends a lease without an entry and wakes the waiters. The run ended in one of three ways:
---   not shareable (pass ms > 0): the entry is dropped, and for pass ms no request waits for another
+--   not shareable (pass ms > 0): the entry is dropped, and for pass ms no request waits
+--     for another request
 --   failed (back-off ms > 0): if there were waiters, the failure is shared for the back-off
 --   no result (both 0): as if the lease had never been given
 -- The script frees memory before it uses any, so it also works on a full server.
@@ -8,7 +9,7 @@
 -- ARGV 1 token  2 fence ('*': any; the token alone decides)  3 pass ms  4 back-off ms
 --      5 failure (JSON)  6 key  7 prefix of wake-up channels
 --      8 1: requests in the holder's own process waited
--- Reply ENDED | FENCED (the lease was not the caller's any more; nothing was done)
+-- Reply ENDED | FENCED (the caller no longer had the lease, and nothing was done)
 
 local record = KEYS[1]
 local fields = redis.call('HMGET', record, 'fence', 'token')

@@ -1,17 +1,16 @@
 -- Ends an attempt and wakes the waiters, in one atomic step. An attempt whose lease has run out may
--- still end, as long as no other took over. If the record was lost meanwhile (evicted, flushed), a
--- completed attempt is written again, because its work was done.
--- The script begins with a write that needs no memory. Redis then lets it go on, also when it is
--- full.
+-- still end, if no other attempt took over. If the record was lost meanwhile (evicted, flushed), a
+-- completed attempt is written again, because its work was done. The script begins with a write
+-- that needs no memory, so it also works on a full server.
 --
 -- KEYS 1 record
--- ARGV 1 token  2 fence ('*': any; takes back an attempt that never ran its handler)
+-- ARGV 1 token  2 fence ('*': any; to release an attempt that never ran its handler)
 --      3 new state: completed | released | uncertain  4 how long to keep the record, ms
 --      5 frame of the response, if completed  6 exact fingerprint  7 canonical fingerprint
 --      8 key  9 prefix of wake-up channels
 --      10 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now}
---   FINISHED     now, or by an earlier call whose reply was lost
+--   FINISHED     the attempt ended now, or by an earlier call whose reply was lost
 --   RESURRECTED  the record was missing and was written again
 --   STALE        another attempt took over, or the attempt ended in another way: nothing was done
 --   LATE         the deadline had passed: nothing was done

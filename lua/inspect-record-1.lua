@@ -1,4 +1,4 @@
--- Reads what is known of an idempotency key, for an operator. Writes nothing.
+-- Reads the state of an idempotency key, for an operator. Writes nothing.
 --
 -- KEYS 1 record
 -- ARGV none
@@ -22,10 +22,12 @@ if fields[1] ~= '1' or not (isState and attempt and fence) then return {'UNKNOWN
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function number(i, otherwise) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or otherwise end
--- Without a valid end, a lease never lapses here: no attempt begins, and settling it needs force.
+-- A lease without a valid end never lapses here. No attempt begins then, and an operator needs
+-- `force` to settle the key.
 local set
 fields[5], set = string.match(fields[5] or '', '^(%d+) ?(%d*)$')
-local from = math.max(now, tonumber(set or '') or 0) -- if the clock was set back: a full lease
+-- If the clock was set back, a full lease is left.
+local from = math.max(now, tonumber(set or '') or 0)
 local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - from, 0), 1e13) or 0
 if state == 'running' and lease_ms == 0 then state = 'lapsed' end
 local frame = state == 'completed' and fields[7] or ''

@@ -9,8 +9,8 @@ local record = KEYS[1]
 local fields = redis.call('HMGET', record, 'v', 'token', 'fence')
 if fields[1] ~= '1' or fields[2] ~= ARGV[1] or fields[3] ~= ARGV[2] then return 'STALE' end
 
--- PEXPIRE needs no memory. Redis lets a script that began with such a write go on, also when it is
--- full. If the step were refused there, a takeover would do its work again.
+-- PEXPIRE needs no memory. A script that begins with such a write also works on a full server. If
+-- Redis refused the step there, a takeover would do its work again.
 local ttl = redis.call('PTTL', record)
 redis.call('PEXPIRE', record, ttl > 0 and ttl or ARGV[5])
 redis.call('HSET', record, 's:' .. ARGV[3], ARGV[4])

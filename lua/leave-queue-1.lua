@@ -1,4 +1,5 @@
--- Takes a process out of the queue of a lock: none of its requests wait for the lock any more.
+-- Removes a process from the queue of a lock, because none of its callers waits for the lock any
+-- more.
 --
 -- KEYS 1 lock
 -- ARGV 1 process
@@ -8,6 +9,7 @@ local lock, field = KEYS[1], 'p:' .. ARGV[1]
 local place = redis.call('HGET', lock, field)
 if not place then return 'ABSENT' end
 redis.call('HDEL', lock, field, 'q:' .. place)
--- The last place is given back. A gap at any other place is skipped by release-lock.
+-- If the process was last, its position becomes free. release-lock skips a gap at any other
+-- position.
 if tonumber(redis.call('HGET', lock, 'tail') or '') == place + 1 then redis.call('HSET', lock, 'tail', place) end
 return 'LEFT'

@@ -1,24 +1,25 @@
 -- Reads the entry. If the entry needs a fill and no process is filling it, takes the lease. Both
--- are one atomic step, so two processes can never both believe that they came first.
+-- are one atomic step, so only one process gets the lease.
 --
--- Fields of a record (a hash): `life` and `frame` are the entry; `token`, `until` and `fence`
--- the lease; `pass`, `retry` and `failure` the outcome of the last run; `w:<process>` a
--- waiter. The record of a group has `variants`: the life of the group (token and fence of the lease
--- that began it) and the moment of its last soft purge. A variant copies it into `group`.
+-- Fields of a record (a hash): `life` and `frame` are the entry. `token`, `until` and `fence` are
+-- the lease. `pass`, `retry` and `failure` are the outcome of the last run. `w:<process>` is a
+-- waiting process. The record of a vary group also has `variants`: the life of the group, and the
+-- moment of its last soft purge. A life is named by the token and fence of the lease that began it.
+-- When a variant is leased, its record gets a copy of `variants` as `group`.
 --
--- KEYS 1 record  2 record of its group (a key without variants has none)
+-- KEYS 1 record  2 record of its vary group (only for a variant)
 -- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
---      3 process to wake when the lease of another ends
+--      3 process to wake when the lease of another process ends
 --      4 deadline of the caller in server ms (0: none); after it the script does nothing
 --      5 keep ms: how long a record without an entry outlives its lease
---      6 1: the wake-up shall bring the entry, if the caller has to wait
---      Most callers leave out the rest:
+--      6 1: if the caller has to wait, its wake-up shall carry the entry
+--      Most callers omit the following arguments:
 --      7 fence of the copy that the caller holds ('': none); its frame is not sent again
 --      8 fence of an entry that the caller knows to be purged ('': none)
 --      9 what to do with the entry of ARGV 8 (1: make it stale, 0: delete it)
 --      10 1: early refresh, take the lease although the entry is fresh
---      11 digest of the caller's request ('': none); a failure recorded with another digest does
---         not hold this request off
+--      11 digest of the caller's request ('': none); a failure with another digest does not apply
+--         to this request
 -- Reply {status, now, grant, for ms, fence, failure, age ms, fresh for ms, stale-while-revalidate
 --        ms, stale-if-error ms, keep ms, frame}; without an entry nothing follows `failure`
 --   now    server ms. With LATE, nothing follows it.
@@ -27,13 +28,13 @@
 --   frame is nil if the caller's copy is this entry.
 --   FRESH   the entry is fresh. With a grant: refresh it early.
 --   STALE   the entry is within stale-while-revalidate. With a grant: refresh it. Without one,
---           `for ms` is the rest of another's lease (0: the caller only reads).
+--           `for ms` is the rest of another process's lease (0: the caller only reads).
 --   LEASED  the caller has to fill. An entry that follows is for stale-if-error or revalidation.
 --   BUSY    another process fills, for `for ms` at most. This process is woken when that lease
---           ends. To a caller that only reads (`for ms` 0): there is no entry to use.
---   PASS    the last response could not be shared: for `for ms`, no request waits for another.
+--           ends. For a caller that only reads (`for ms` 0), there is no usable entry.
+--   PASS    the last response could not be shared. For `for ms`, no request waits for another.
 --           With a grant: the response of this run may be stored.
---   FAILED  the last fill failed: start no run for `for ms`, share `failure`.
+--   FAILED  the last fill failed. For `for ms`, start no run, and share `failure`.
 --   LATE    the deadline had passed: nothing was done.
 
 local record, group, token, lease_ms = KEYS[1], KEYS[2] or KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -42,13 +43,14 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local fields = redis.pcall('HMGET', record, 'life', 'token', 'until', 'fence', 'pass', 'retry', 'failure', 'group')
--- A value of another type is not ours and would block the key: delete it. Return any other error. A
--- NOPERM, for example, says nothing about the record, which other users may be able to read.
+-- No script writes a value of another type. It would block the key, so delete it. Return any other
+-- error. NOPERM, for example, says nothing about the record, which other users may be able to read.
 if fields.err and not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
 if fields.err then fields = redis.call('DEL', record) and {} end
 
--- A variant is gone if its group is missing or is in another life. If only the moment of the soft
--- purge differs, the lease is void and the entry is stale. `% 9e15`: a larger fence was planted.
+-- A variant counts as missing if its group is missing or is in another life. If only the moment of
+-- the soft purge differs, the lease has ended and the entry is stale. `% 9e15` reduces a planted
+-- fence, which may be larger.
 local newest = fields[4] and tonumber(string.match(fields[4], '^%d+$') or 0) % 9e15 or 0
 local variants = group ~= record and redis.pcall('HGET', group, 'variants')
 if type(variants) == 'table' and string.find(variants.err, 'WRONGTYPE', 1, true) then variants = redis.call('DEL', group) == 0 end
@@ -57,25 +59,27 @@ local group_life, softened_at = string.match(variants or '', '^(.+) (%d+)$')
 local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~= (group_life or 0)
 if is_gone then fields = (fields[1] or fields[4]) and redis.call('DEL', record) and {} or {} end
 
--- Reads a moment that is stored as "<moment> <when it was set>". If the clock is before <when it
--- was set>, it was set back, and the mark would last longer by that much: then the mark is void.
--- `ahead` caps planted values: no mark or lease of ours ends more than a day from now.
+-- Parses a moment that is stored as "<moment> <when it was set>". If the clock is before <when it
+-- was set>, the clock was set back. The moment then counts as over. Otherwise it would come too
+-- late by that much. `ahead` caps planted values: scripts write no moment further from now.
 local function ms(text, ahead)
   if not text then return 0 end -- in most lookups there is none
   local at, set = string.match(text, '^(%d+) ?(%d*)$')
   return now >= (tonumber(set or '') or 0) and math.min(tonumber(at or '') or 0, now + ahead) or 0
 end
 local lease_until, pass, retry, failure = ms(fields[3], 864e5), ms(fields[5], 864e5), ms(fields[6], 864e5), fields[7] or ''
--- `life`: the fence of the commit, the moments of creation and of staleness, and three durations.
+-- `life`: the fence of the commit, the moments of the commit and of becoming stale, and three
+-- durations.
 local entry, made, fresh, swr, sie, keep = string.match(fields[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 made, fresh, swr, sie, keep = ms(made, 1e13), ms(fresh, 1e13), ms(swr, 1e13), ms(sie, 1e13), ms(keep, 1e13)
 local softened = entry == ARGV[8] and now or not is_current and math.min(now, tonumber(softened_at or 0))
--- An entry that was made in the future is void, as a mark is: the clock was set back.
+-- Delete an entry from the future: the clock was set back, so its age is unknown. Also delete an
+-- entry that the caller knows to be purged.
 if entry and (now < made or entry == ARGV[8] and ARGV[9] ~= '1') then
   entry = redis.call('HDEL', record, 'life', 'frame') and nil
 elseif entry and softened and softened < fresh then
   fresh = softened
-  -- On a full server this write fails, and no lease is given. The next lookup repeats it.
+  -- On a full server, this write fails and no lease is given. The next lookup repeats the write.
   redis.pcall('HSET', record, 'life', string.format('%s' .. (' %.0f'):rep(5), entry, made, fresh, swr, sie, keep))
 end
 
@@ -96,14 +100,14 @@ if now >= pass and now < retry and failure ~= '' and failed_like == like then re
 
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
-  -- A caller that has a stale entry to use does not need the new one with its wake-up.
+  -- A caller with a usable stale entry does not wait, so its wake-up need not carry the new entry.
   redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[6] == '1' and token or '')
   return usable and reply('STALE', '', lease_until - now) or {'BUSY', now, '', lease_until - now, fields[4]}
 end
 
 local fence = held and fields[4] or string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
-if not held then -- else the caller repeats its request and already has this lease
-  -- The token is random, so no two lives of a group have the same name, whatever the clock does.
+if not held then -- otherwise the caller repeats its token, and has this lease already
+  -- The token is random. So two lives of a group always differ, also after the clock was set back.
   local joined = group ~= record and (variants or token .. ' ' .. fence .. ' 0')
   local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))

@@ -1,14 +1,14 @@
--- Purges a key: deletes its record, or makes the entry stale (soft). Every fill in flight is refused
--- from now on. A variant is valid only with the `variants` of this record that it was leased under:
--- a hard purge takes it away, and the next lease of a variant begins another life of the group. A
--- soft purge changes the moment in it.
--- Waiters are woken and look again. append-purge runs after this script and tells the other
--- processes. So a process that hears of the purge finds no old entry here.
+-- Purges a key: deletes its record, or makes the entry stale (soft). Commits of running fills are
+-- refused from now on. A variant is valid only while this record has the same `variants` as when
+-- the variant was leased. A hard purge deletes `variants`, and the next lease of a variant begins
+-- another life of the vary group. A soft purge changes the moment in `variants`. Waiters are woken
+-- and look up again. append-purge runs after this script and publishes the purge. So a process that
+-- gets that message finds no old entry here.
 --
--- KEYS 1 record (of the group, if the key has variants)
+-- KEYS 1 record of the key, which is also the record of its vary group
 -- ARGV 1 soft (1: make stale, 0: delete)  2 key  3 prefix of wake-up channels
--- Reply PURGED | UNSTAMPED (soft purge on a full server: there was no memory for the stamp, and
---   nothing was changed)
+-- Reply PURGED | UNSTAMPED (soft purge on a full server: there was no memory for a new fence. The
+--   entry stays fresh; only the lease has ended, so running fills are refused.)
 
 local record, soft = KEYS[1], ARGV[1] == '1'
 local isHash = redis.call('TYPE', record).ok == 'hash'
@@ -19,14 +19,14 @@ local fields = isHash and redis.call('HMGET', record, 'fence', 'variants', 'life
 
 local written
 if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fence, but no entry
-  -- `%`: a larger number was planted.
+  -- `% 9e15` reduces a planted number, which may be larger.
   local newest = tonumber(string.match(fields[1] or '', '^%d+$') or 0) % 9e15
   local stamp = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
   local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ )(%d+)(.*)$')
   local set = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
   if fields[2] then
     -- The moment rises with each soft purge, also within one millisecond or if the clock was set
-    -- back: so no two soft purges of one life leave the same `variants`.
+    -- back. So no two soft purges of one life leave the same `variants`.
     local life, softened_at = string.match(fields[2], '^(.+) (%d+)$')
     table.insert(set, 'variants')
     table.insert(set, string.format('%s %.0f', life or fields[2], math.max(now, (softened_at or 0) % 1e15 + 1)))

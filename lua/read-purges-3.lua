@@ -1,28 +1,27 @@
--- Reads the purges since an event. If the log follows on that event, the reply is the events of the
--- log; else it is the newest purge of each subject. A history that is lost starts again. One
--- that is behind its reader, or forked from what the reader knows, lacks purges: everything made
--- before is void.
--- The script begins with a write that changes nothing. A server that may not write refuses it, and
--- so cannot confirm that no purge was missed.
+-- Reads the purges after an event. If the log has all events after it, the reply has these events.
+-- Otherwise it has the newest purge of each subject (a mark). If the history was lost, it starts
+-- again. If it lacks purges that the caller knows, every older entry is outdated. The script begins
+-- with a write that changes nothing. A server that may not write refuses it, so it cannot confirm
+-- that no purge was missed.
 --
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
--- ARGV 1 newest ID that the caller knows (0-0: none)  2 run_id of the server that told it
+-- ARGV 1 newest ID that the caller knows (0-0: none)  2 run_id of the server that sent it
 --      3 most events in one reply  4 most bytes of their names, unless the first alone is longer
 --      5 random number, for the ID of a history that starts again
 -- Reply {status, now, last, floor, run_id, then ID and event in turn}, numbers as text
 --   last    newest ID. With PART and MORE: of this reply, ask again from there.
---   floor   what was made before this position may have been purged
+--   floor   oldest known position: an entry from before it may have been purged
 --   LOG     every purge since ARGV 1, complete
---   PART    the first of them
+--   PART    the first of these purges
 --   MARKS   every mark since ARGV 1, an event without its leading `m`. Purges of keys may be
---           missing. A mark keeps only the position of its event: its ID ends in `-0`, unknown.
---   MORE    the first of these
+--           missing. Only the position of a mark is stored, so its ID ends in `-0` (unknown).
+--   MORE    the first of these marks
 
 local meta, log, marks = KEYS[1], KEYS[2], KEYS[3]
 redis.call('PERSIST', meta)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
--- '' where the user may not call INFO
+-- empty if the user may not run INFO
 local run = string.match(tostring(redis.pcall('INFO', 'server')), 'run_id:(%w+)') or ''
 local function text(number) return string.format('%.0f', number) end
 local function number(value)
@@ -39,31 +38,32 @@ local function since(count)
   local after = text(known) .. '-18446744073709551615'
   return is(log, 'stream') and redis.call('XRANGE', log, '(' .. after, '+', 'COUNT', count) or {}
 end
--- A history whose newest event is before the caller's newest, or is another one of that position,
--- lacks what the caller knows.
+-- A history lacks what the caller knows if its newest event is before the caller's newest, or is
+-- another event at the same position.
 local function lacks(newest)
   local differs = newest ~= ARGV[1] and string.sub(ARGV[1], -2) ~= '-0'
   return (number(newest) or 9e15) < known + (differs and 1 or 0)
 end
 local prev = known > 0 and (since(1)[1] or {0, {}})[2][2]
 local covers = known > 0 and not lost and (known == last or known == number(prev))
--- If the log was trimmed past what the caller knows, only the same run of the server certainly has
--- the same history.
+-- If the log no longer has the event after the caller's newest, only the same run of the server
+-- certainly has the same history.
 local is_unsure = known > 0 and not (lost or covers) and floor <= known and run ~= ARGV[2]
 local forked = lacks(id) or lacks(prev) or is_unsure
--- Purges or marks are missing: everything made before is void.
+-- Purges or marks are missing, so every older entry is outdated.
 if forked or lost or number(fields[3]) ~= count then
-  -- Free memory before using any: Redis then lets the script go on, also when it is full.
+  -- The script frees memory before it uses any, so it also works on a full server.
   redis.call('DEL', log, lost and marks or log)
   if lost and not is(meta, 'hash') then redis.call('DEL', meta) end
-  -- Above every position known here or to the caller: below it, a purge may be missing anywhere.
+  -- The new position is above every position known here or to the caller. Before it, any purge may
+  -- be missing.
   last = lost and math.max(now, known + 1) or forked and math.max(last, known) + 1 or last
   floor, id = last, (lost or forked) and text(last) .. '-' .. ARGV[5] or id
   if not is(marks, 'zset') then redis.call('DEL', marks) end
   redis.call('HSET', meta, 'last', id, 'floor', text(floor), 'marks', redis.call('ZCARD', marks))
 end
 
--- Builds the reply from the first events that fit; each event is {ID, event}.
+-- Builds the reply from the first events that fit. Each event is {ID, event}.
 local function page(whole, partial, events)
   local reply, bytes = {whole, text(now), id, text(floor), run}, 0
   for i, event in ipairs(events) do

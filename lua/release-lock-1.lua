@@ -1,18 +1,20 @@
 -- Frees a lock and grants it to the process at the head of the queue, in the same step. The new
--- holder gets a short claim and renews it if it needs longer, so a dead receiver costs little. The
--- script frees memory before it uses any, so it also works on a full server.
+-- holder gets a short lease (the claim), and renews it if it needs longer. So a dead process delays
+-- the queue only by the claim. The script frees memory before it uses any, so it also works on a
+-- full server.
 --
 -- KEYS 1 lock
 -- ARGV 1 token  2 fence ('*': any; the token alone decides)
---      3 1: the caller passes on the overdue lock of another holder  4 key
+--      3 1: the caller hands over the overdue lock of another holder  4 key
 --      5 prefix of grant channels  6 claim ms
---      7 1: PUBLISH counts all receivers (not in a cluster); a process without one is skipped
+--      7 1: PUBLISH counts all receivers (not in a cluster), so a process that does not receive
+--        messages is skipped
 --      8 process that joins the queue again ('': none)  9 its token  10 its lease ms
 --      11 keep ms: how long a lock is remembered after its lease
 -- Reply {status, now, fence, for ms}
 --   RELEASED  with a fence: the process of ARGV 8 has the lock again, for `for ms`.
 --             Without a fence: another process has it for `for ms`, or none has it (0).
---   LOST      the lock was not the caller's any more: nothing was done
+--   LOST      the caller no longer had the lock, and nothing was done
 
 local lock, process = KEYS[1], ARGV[8]
 local time = redis.call('TIME')

@@ -1,12 +1,12 @@
--- Applies an operator's decision on how an attempt ended. It voids a running attempt, wakes the
--- waiters, and notifies every process to forget its copy. Without force, only a record that is
--- uncertain, lapsed or released is settled. The script begins with a write that needs no memory.
--- Redis then lets it go on, also when it is full.
+-- Applies an operator's decision on how an attempt ended. A running attempt can no longer finish.
+-- Waiters are woken, and a message makes every process drop its copy. Without force, only a record
+-- that is uncertain, lapsed or released is settled. The script begins with a write that needs no
+-- memory, so it also works on a full server.
 --
 -- KEYS 1 record
 -- ARGV 1 new state: completed | released  2 how long to keep the record, ms
 --      3 frame of the response, if completed  4 force (1: settle in any state, 0: do not)  5 key
---      6 prefix of wake-up channels  7 channel that tells processes to forget a copy
+--      6 prefix of wake-up channels  7 channel for settled keys
 --      8 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now}
 --   SETTLED  the record has the new state
@@ -22,7 +22,8 @@ local not_after = tonumber(ARGV[8])
 if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local fields = redis.call('HMGET', record, 'v', 's', 'until', 'fence', 'attempt')
-fields[3] = string.match(fields[3] or '', '^(%d+) ?%d*$') -- drops when the lease was set
+-- Drops the moment at which the lease was set.
+fields[3] = string.match(fields[3] or '', '^(%d+) ?%d*$')
 local function number(i)
   local value = tonumber(string.match(fields[i] or '', '^%d+$') or '')
   return value and value < 9007199254740991 and value

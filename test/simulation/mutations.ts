@@ -11,8 +11,8 @@ const JOBS = 'core/src/memory/memory-idempotency.ts'
 const MARKS = 'core/src/l1/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const WAIT = 'core/src/flight/wait.ts'
-const AWAITED = 'redis/src/delivery/awaited.ts'
-const READ_FIRST = 'redis/src/protocol/read-first.ts'
+const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
+const READ_FIRST = 'redis/src/protocol/plain-read.ts'
 const VALIDITY = 'core/src/l1/validity.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {

@@ -1,7 +1,7 @@
 // The purge log of the simulated server: lua/append-purge-3.lua and lua/read-purges-3.lua on
 // arrays.
 
-import { lacks, positionOf } from '../../packages/redis/src/stores/purge-news.ts'
+import { lacks, positionOf } from '../../packages/redis/src/stores/purge-events.ts'
 
 interface Logged {
   readonly id: string

@@ -1,11 +1,11 @@
-// A circuit breaker with one half-open probe. While Redis is away, requests do not wait for the
-// budget one after another.
+// A circuit breaker with one half-open probe. While Redis is unavailable, requests fail at once
+// instead of waiting for their time budget.
 
 import type { Clock } from '@stampede/core/store'
 
-/** Failures in a row that open it. */
+/** Consecutive failures that open the breaker. */
 const THRESHOLD = 3
-/** How long it stays open before one operation may try again. */
+/** Time for which the breaker stays open before one operation may try again. */
 const OPEN_MS = 500
 
 export class Breaker {
@@ -18,7 +18,7 @@ export class Breaker {
     this.#clock = clock
   }
 
-  /** False: do not try now. True: try, and tell how it went. */
+  /** After `true`, the caller tries, and then calls `succeeded` or `failed`. */
   mayTry(): boolean {
     if (this.#failures < THRESHOLD) return true
     if (this.#probing || this.#clock.now() < this.#openUntil) return false

@@ -21,7 +21,7 @@ async function connected(): Promise<{ client: Socket; peer: Socket; close(): voi
 
 describe('a time budget', () => {
   it('is spent if no reply comes', async () => {
-    await expect(withBudget(10, new Promise(() => {}))).rejects.toThrow('no answer within 10 ms')
+    await expect(withBudget(10, new Promise(() => {}))).rejects.toThrow('no reply within 10 ms')
   })
 
   it('is not spent by a blocked event loop if the reply is there already', async () => {
@@ -47,17 +47,17 @@ describe('a time budget', () => {
     ]
     const seen = await Promise.allSettled(asked)
     expect(seen.map((each) => ('value' in each ? each.value : each.reason.message))).toEqual([
-      'no answer within 20 ms',
+      'no reply within 20 ms',
       'there',
       'refused',
     ])
   })
 
   it('starts when the command is sent', async () => {
-    const first = expect(withBudget(40, new Promise(() => {}))).rejects.toThrow('no answer')
+    const first = expect(withBudget(40, new Promise(() => {}))).rejects.toThrow('no reply')
     await sleep(25)
     const startedAt = performance.now()
-    await expect(withBudget(40, new Promise(() => {}))).rejects.toThrow('no answer within 40 ms')
+    await expect(withBudget(40, new Promise(() => {}))).rejects.toThrow('no reply within 40 ms')
     expect(performance.now() - startedAt).toBeGreaterThan(38)
     await first
   })

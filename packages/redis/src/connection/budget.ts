@@ -1,27 +1,27 @@
-// Time budgets for commands.
+// A time limit for a pending command.
 
-import type { Patience } from './patience.ts'
+import type { ExtraBudget } from './extra-budget.ts'
 
-/** Rejects when the budget is spent, and with it the extra time that `patience` allows. */
+/** Rejects when the budget is spent. With `extraBudget`, it rejects only after the extra time. */
 export function withBudget<T>(
   budgetMs: number,
   promise: Promise<T>,
-  patience?: Patience,
+  extraBudget?: ExtraBudget,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let spentMs = 0
     let timer: NodeJS.Timeout | undefined
     const wait = (ms: number) => {
       spentMs += ms
-      // Timers run before sockets are read. After a blocked event loop the reply may be there
-      // already, so the loop gets two turns to deliver it.
-      timer = setTimeout(() => setImmediate(() => setImmediate(late)), ms)
+      // Node runs timers before it reads sockets. After a blocked event loop, the reply may already
+      // be in the socket. Two turns of the loop deliver it.
+      timer = setTimeout(() => setImmediate(() => setImmediate(onTimeout)), ms)
     }
-    const late = () => {
+    const onTimeout = () => {
       if (timer === undefined) return
-      const moreMs = spentMs > budgetMs ? 0 : (patience?.moreMs() ?? 0)
+      const moreMs = spentMs > budgetMs ? 0 : (extraBudget?.startMs() ?? 0)
       if (moreMs > 0) wait(moreMs)
-      else reject(new Error(`no answer within ${Math.round(spentMs)} ms`))
+      else reject(new Error(`no reply within ${Math.round(spentMs)} ms`))
     }
     const end = () => {
       clearTimeout(timer)

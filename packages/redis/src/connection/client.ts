@@ -1,4 +1,4 @@
-// Opens the connections of one store: their options, and what keeps them alive.
+// Opens the connections of one store, with options for short timeouts and endless reconnection.
 
 import { slotOf } from './cluster-slot.ts'
 import { ClusterSubscriber } from './cluster-subscriber.ts'
@@ -6,18 +6,18 @@ import type { ClusterConnection, Connection, Connections, RedisClient } from './
 import { retryDelayMs } from './retry-delay.ts'
 
 /**
- * Connections with the same address and credentials, and none of the user's other settings. ioredis by
- * default queues commands without a limit while disconnected, retries each 20 times, and gives none a
- * deadline: fine for a script, fatal in front of a request.
+ * Opens connections with the address and credentials of `redis`, and none of its other options. By
+ * default, ioredis queues commands without a limit while it is disconnected. It retries each
+ * command 20 times and sets no deadline. A request cannot wait that long.
  */
 export function connect(redis: RedisClient, budgetMs: number): Connections {
   const options = nodeOptions(budgetMs)
   const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown
   if (!redis.isCluster) {
-    const open = () => lasting(duplicate({ ...options, ...masterBySentinel(budgetMs) }))
+    const open = () => reconnecting(duplicate({ ...options, ...sentinelOptions(budgetMs) }))
     return { commands: open(), subscriber: open(), serverOf: () => '' }
   }
-  // ioredis 5 leaves them out of a duplicate that is given others: user, password, TLS.
+  // If `duplicate` gets other `redisOptions`, ioredis 5 drops these: user, password and TLS.
   const { redisOptions } = (redis.options ?? {}) as { readonly redisOptions?: object }
   const node = { ...redisOptions, ...options }
   const commands = duplicate([], clusterOptions(node)) as ClusterConnection
@@ -28,30 +28,34 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
   }
 }
 
-/** Told of a fail-over just while it connects, ioredis gives up, and says `end`. Then it is asked to connect again. */
-function lasting(duplicated: unknown): Connection {
+/**
+ * Reconnects also after `end`. If a fail-over is reported while ioredis connects, ioredis gives up
+ * and emits `end`.
+ */
+function reconnecting(duplicated: unknown): Connection {
   const connection = duplicated as Connection & { connect?(): Promise<unknown> }
   const disconnect = connection.disconnect.bind(connection)
   let isClosed = false
-  let isLeaving = false
+  let isDisconnecting = false
   let attempt = 0
   connection.disconnect = (reconnect = false) => {
     if (!reconnect) isClosed = true
-    // ioredis asks for it with each command that a replica refuses, and each adds a listener and a timer.
-    if (reconnect && isLeaving) return
-    isLeaving = true
+    // ioredis calls this for each command that a replica refuses. Each call would add a listener
+    // and a timer.
+    if (reconnect && isDisconnecting) return
+    isDisconnecting = true
     disconnect(reconnect)
   }
-  const left = () => {
-    isLeaving = false
+  const onDisconnected = () => {
+    isDisconnecting = false
   }
-  connection.on('close', left)
+  connection.on('close', onDisconnected)
   connection.on('ready', () => {
-    left()
+    onDisconnected()
     attempt = 0
   })
   connection.on('end', () => {
-    left()
+    onDisconnected()
     attempt += 1
     setTimeout(() => {
       if (!isClosed) connection.connect?.().catch(() => {})
@@ -60,7 +64,7 @@ function lasting(duplicated: unknown): Connection {
   return connection
 }
 
-/** Redis 6.2 reports an error of a command in a script as `ERR Error running script: -READONLY ...`. */
+/** Redis 6.2 wraps errors of commands in a script: `ERR Error running script: -READONLY ...`. */
 function isReadOnly({ message }: Error): boolean {
   return message.startsWith('READONLY') || message.includes('-READONLY ')
 }
@@ -77,28 +81,30 @@ function nodeOptions(budgetMs: number) {
     enableReadyCheck: true,
     stringNumbers: false,
     monitor: false,
-    // What is read is also written.
+    // No READONLY mode: the keys that are read are also written, and only a master takes writes.
     readOnly: false,
     replyMapping: 'legacy',
-    // Counts only while a reply is owed: a frozen server is left, and found again when it thaws.
+    // Runs only while a reply is pending. It closes the connection to a frozen server, and ioredis
+    // connects again until the server responds.
     socketTimeout: Math.max(4 * budgetMs, 1_000),
     connectTimeout: Math.max(2 * budgetMs, 1_000),
     keepAlive: 5_000,
     retryStrategy: (attempt: number): number | null => retryDelayMs(attempt),
-    // After a fail-over the old master answers READONLY: the connection is to the wrong server.
+    // READONLY after a fail-over means that the connection is to the old master.
     reconnectOnError: (error: Error) => (isReadOnly(error) ? 1 : false),
   }
 }
 
-/** Without effect where there are no Sentinels. */
-function masterBySentinel(budgetMs: number) {
+/** Options for a master found by Sentinels. They have no effect without Sentinels. */
+function sentinelOptions(budgetMs: number) {
   return {
     role: 'master',
-    // It hears of a fail-over from the Sentinels. An old master that lives goes on as one for some seconds, and then loses all that it was told: to be left at once.
+    // Disconnects when the Sentinels report a fail-over. An old master that is still running
+    // accepts writes for some seconds, and then loses them.
     failoverDetector: true,
-    // Without it a Sentinel that is frozen is waited for without end,
+    // Without this timeout, ioredis waits for a frozen Sentinel without end.
     sentinelCommandTimeout: Math.max(2 * budgetMs, 1_000),
-    // and without this nobody would look for them again once none of them answered.
+    // Without this strategy, ioredis gives up once no Sentinel replies.
     sentinelRetryStrategy: (attempt: number) => retryDelayMs(attempt),
   }
 }
@@ -111,19 +117,21 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     enableAutoPipelining: false,
     enableReadyCheck: true,
     shardedSubscribers: false,
-    // Only for a node that is being connected to: else the second command to it would be sent to another node, after
-    // a delay. While the whole cluster is away we send nothing.
+    // ioredis queues only while it connects to a node. Without the queue, it would send the second
+    // command for that node to another node, after a delay. While the whole cluster is unavailable,
+    // `send` refuses commands, so the queue stays short.
     enableOfflineQueue: true,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
     clusterNodeRetryStrategy: null,
-    // Short beside the budget, in which a command whose slot is on its way has to arrive.
+    // Short compared with the budget: a command must arrive within it while its slot migrates.
     retryDelayOnMoved: 0,
     retryDelayOnFailover: RETRY_MS,
     retryDelayOnClusterDown: RETRY_MS,
     retryDelayOnTryAgain: RETRY_MS,
-    // Else a node that left is noticed only by a command that it refuses, and what only listens sends none.
+    // Without the refresh, ioredis notices that a node left only when the node refuses a command.
+    // The subscriber sends no such commands.
     slotsRefreshInterval: REFRESH_MS,
-    // A replica may not know yet what was purged.
+    // A replica may not have received the latest purge yet.
     scaleReads: 'master',
     redisOptions,
   }

@@ -1,4 +1,4 @@
-// Which slot of a cluster a key is in: CRC16 (XMODEM) of its hash tag, as in the specification of Redis Cluster.
+// The Cluster slot of a key: CRC16 (XMODEM) of its hash tag, as Redis Cluster specifies.
 
 const SLOTS = 16_384
 const POLYNOMIAL = 0x1021
@@ -11,14 +11,14 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
 
 export function slotOf(key: string): number {
   let crc = 0
-  for (const byte of Buffer.from(tagOf(key))) {
+  for (const byte of Buffer.from(hashTagOf(key))) {
     crc = ((crc << 8) & 0xffff) ^ (TABLE[(crc >> 8) ^ byte] ?? 0)
   }
   return crc % SLOTS
 }
 
-/** What is between the first `{` and the next `}`; the whole key if that is nothing. */
-function tagOf(key: string): string {
+/** The text between the first `{` and the next `}`. If it is empty or missing, the whole key. */
+function hashTagOf(key: string): string {
   const begin = key.indexOf('{')
   const end = key.indexOf('}', begin + 1)
   return begin >= 0 && end > begin + 1 ? key.slice(begin + 1, end) : key

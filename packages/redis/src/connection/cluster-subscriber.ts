@@ -1,5 +1,6 @@
-// The subscription in a cluster: one plain connection to one of its nodes, and to another one when that goes. The
-// subscriber that ioredis has for a cluster tells nobody that it was away, and its PING goes to any node but its own.
+// The subscriber connection in a cluster: a plain connection to one node, and to another node after
+// a loss. The cluster subscriber of ioredis does not report that it was disconnected, and its PING
+// may go to a different node.
 
 import { EventEmitter } from 'node:events'
 import type {
@@ -10,25 +11,25 @@ import type {
 } from './connection.ts'
 import { retryDelayMs } from './retry-delay.ts'
 
-/** Told of as a plain ioredis connection tells: `ready`, `close`, `error`, `messageBuffer`. */
+/** Emits the events of a plain ioredis connection: `ready`, `close`, `error`, `messageBuffer`. */
 export class ClusterSubscriber implements SubscriberConnection {
   readonly #events = new EventEmitter()
   readonly #cluster: ClusterConnection
   readonly #options: object
   #connection: Connection | undefined
-  /** Name of the node it is, or was last, connected to. */
-  #at = ''
+  /** Name of the current node, or of the last one. */
+  #nodeName = ''
   #attempt = 0
   #timer: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(cluster: ClusterConnection, options: object) {
     this.#cluster = cluster
-    // A connection that is lost goes to another node, not to the same again.
+    // After a loss, this class connects to another node. ioredis must not retry the same one.
     this.#options = { ...options, retryStrategy: null }
     cluster.on('ready', () => this.#connect())
     cluster.on('-node', (node: ClusterNode) => {
-      if (nameOf(node) === this.#at) this.disconnect(true)
+      if (nameOf(node) === this.#nodeName) this.disconnect(true)
     })
   }
 
@@ -41,16 +42,16 @@ export class ClusterSubscriber implements SubscriberConnection {
   }
 
   async subscribe(...channels: string[]): Promise<unknown> {
-    return this.#need().subscribe(...channels)
+    return this.#requireConnection().subscribe(...channels)
   }
 
-  /** A node that has left the cluster still answers, and hears nothing. */
+  /** Rejects for a node that left the cluster: it still replies, but receives no messages. */
   async ping(): Promise<unknown> {
     const members = this.#cluster.nodes('all').map(nameOf)
-    if (this.#cluster.status === 'ready' && !members.includes(this.#at)) {
-      throw new Error(`${this.#at} is no node of the cluster any more`)
+    if (this.#cluster.status === 'ready' && !members.includes(this.#nodeName)) {
+      throw new Error(`${this.#nodeName} is no longer a node of the cluster`)
     }
-    return this.#need().ping()
+    return this.#requireConnection().ping()
   }
 
   disconnect(reconnect = false): void {
@@ -67,23 +68,23 @@ export class ClusterSubscriber implements SubscriberConnection {
       this.#connectLater()
       return
     }
-    this.#at = nameOf(node)
+    this.#nodeName = nameOf(node)
     const connection = node.duplicate(this.#options)
     this.#connection = connection
-    const pass = (event: string) =>
+    const forward = (event: string) =>
       connection.on(event, (...args: unknown[]) => {
         if (this.#connection === connection) this.#events.emit(event, ...args)
       })
     connection.on('ready', () => {
       this.#attempt = 0
     })
-    for (const event of ['ready', 'error', 'messageBuffer']) pass(event)
+    for (const event of ['ready', 'error', 'messageBuffer']) forward(event)
     connection.on('end', () => {
       if (this.#connection === connection) this.#leave()
     })
   }
 
-  /** Not waited for: a frozen node takes its time to close. */
+  /** Does not wait for the connection to close: a frozen node may take long. */
   #leave(): void {
     const connection = this.#connection
     this.#connection = undefined
@@ -101,17 +102,17 @@ export class ClusterSubscriber implements SubscriberConnection {
     }, retryDelayMs(this.#attempt))
   }
 
-  /** Any but the last one, if there is another. */
+  /** A random master. If there are several, not the last node. */
   #choose(): ClusterNode | undefined {
     if (this.#cluster.status !== 'ready') return undefined
     const nodes = this.#cluster.nodes('master')
-    const others = nodes.filter((node) => nameOf(node) !== this.#at)
-    const among = others.length > 0 ? others : nodes
-    return among[Math.floor(Math.random() * among.length)]
+    const others = nodes.filter((node) => nameOf(node) !== this.#nodeName)
+    const candidates = others.length > 0 ? others : nodes
+    return candidates[Math.floor(Math.random() * candidates.length)]
   }
 
-  #need(): Connection {
-    if (this.#connection === undefined) throw new Error('no node of the cluster is listened to')
+  #requireConnection(): Connection {
+    if (this.#connection === undefined) throw new Error('not connected to a node of the cluster')
     return this.#connection
   }
 }

@@ -1,13 +1,17 @@
-// The parts of ioredis that are used, structurally: versions 5 and 6, Redis with or without Sentinels, and Cluster all fit.
+// The parts of ioredis that this package uses, as structural types. They fit ioredis 5 and 6, with
+// a single Redis, Sentinels or Cluster.
 
-/** An ioredis `Redis` or `Cluster`, version 5.4 or newer. Only its address and credentials are used. */
+/**
+ * An ioredis `Redis` or `Cluster`, version 5.4 or newer. Stampede uses only its address and
+ * credentials.
+ */
 export interface RedisClient {
   readonly isCluster: boolean
   readonly options?: object
   duplicate(...args: never[]): unknown
 }
 
-/** The connection that only listens. */
+/** The connection that only subscribes. */
 export interface SubscriberConnection {
   readonly status: string
   subscribe(...channels: string[]): Promise<unknown>
@@ -16,16 +20,16 @@ export interface SubscriberConnection {
   disconnect(reconnect?: boolean): void
 }
 
-/** A socket that holds back what is written to it. */
-export interface Writes {
+/** The socket of a connection. While it is corked, it buffers all writes. */
+export interface Corkable {
   cork(): void
   uncork(): void
 }
 
-/** A connection of our own; in a cluster, one to each node that is used. */
+/** A connection that this package opened. In a cluster, it has one socket per node in use. */
 export interface Connection extends SubscriberConnection {
-  /** None before it is connected, nor of a cluster. */
-  readonly stream?: Writes | undefined
+  /** Undefined before the connection is open, and in a cluster. */
+  readonly stream?: Corkable | undefined
   callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
 }
 
@@ -37,13 +41,13 @@ export interface ClusterNode {
 
 export interface ClusterConnection extends Connection {
   nodes(role: 'all' | 'master'): ClusterNode[]
-  /** For each slot its master, and then its replicas. */
+  /** For each slot: the name of its master, then those of its replicas. */
   readonly slots: ReadonlyArray<readonly string[] | undefined>
 }
 
 export interface Connections {
   readonly commands: Connection
   readonly subscriber: SubscriberConnection
-  /** Names the server that has this key, as far as is known; one name for all where there is one server. */
+  /** Name of the server that has this key. Empty without a cluster, or while it is unknown. */
   serverOf(key: string): string
 }

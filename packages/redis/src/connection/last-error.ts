@@ -1,4 +1,5 @@
-// Why a connection is not there: the last that ioredis said of it. What could not be sent for want of one says so.
+// The last error that ioredis reported for a connection. The error of an unsent command includes
+// it.
 
 import type { Connection } from './connection.ts'
 
@@ -7,7 +8,7 @@ const lastErrors = new WeakMap<Connection, Error>()
 export function rememberErrors(connection: Connection): void {
   const remember = (error: Error) => lastErrors.set(connection, error)
   connection.on('error', remember)
-  // Of one node of a cluster.
+  // ioredis emits this event for one node of a cluster.
   connection.on('node error', remember)
   connection.on('ready', () => lastErrors.delete(connection))
 }
@@ -16,14 +17,17 @@ export function lastErrorOf(connection: Connection): Error | undefined {
   return lastErrors.get(connection)
 }
 
-/** It was not sent, and so has not run. */
+/** The command was not sent, so it has not run. */
 export class NotSent extends Error {
   constructor(cause?: Error) {
     super(cause === undefined ? 'not connected' : `not connected: ${reasonOf(cause)}`, { cause })
   }
 }
 
-/** Where a name has several addresses, and none answers, Node says only in the code what is wrong. */
+/**
+ * If a host has several addresses and none accepts, the error of Node has a `code` but an empty
+ * `message`.
+ */
 function reasonOf(error: NodeJS.ErrnoException): string {
   return error.message || error.code || error.name
 }

@@ -1,5 +1,5 @@
-// The two connections of one store: commands, with a budget and a breaker, and the subscription.
-// Cache, locks and idempotency share them. The first user opens them.
+// The two connections of one store: one for commands, with time budgets and circuit breakers, and
+// the subscriber. Cache, locks and idempotency share them. The first of these opens them.
 
 import { randomBytes } from 'node:crypto'
 import { StampedeError } from '@stampede/core'
@@ -20,31 +20,33 @@ import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
 import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
-import { type Hearer, Subscription } from './subscription.ts'
+import { type LinkListener, Subscription } from './subscription.ts'
 
+/** Delay before a command is repeated while the connection is lost. */
 const RETRY_MS = 20
 
-/** A record outlives a lease by this much, so that a late holder or a later caller is told apart. */
+/** A record outlives its lease by this. Until then, an expired holder may still renew or commit. */
 export const KEEP_MS = 60_000
 
-/** How one command is run. */
-export interface Terms {
-  /** Tries even while the breaker is open. */
-  readonly insist?: boolean
-  /** When the caller gives up, on this process's clock. Default: in one budget. */
+/** Options of one command. */
+export interface CommandOptions {
+  /** Sends the command even while the breaker is open. */
+  readonly ignoreBreaker?: boolean
+  /** End of the caller's wait, on this process's clock. Default: one budget from now. */
   readonly deadline?: number
-  /** Waits beyond the deadline for the first late reply of the server, for one budget at most. */
-  readonly patient?: boolean
+  /** Allows the extra budget: the first late reply of a server gets one more budget. */
+  readonly mayExtend?: boolean
 }
 
-interface Live {
+/** The open connections, with the state that ends with them. */
+interface OpenLink {
   readonly clock: Clock
   readonly connection: Connection
   readonly scripts: ScriptRunner
   readonly subscription: Subscription
   readonly servers: Servers
   readonly serverOf: Connections['serverOf']
-  /** Settles when both connections were first usable. */
+  /** Resolves when both connections are usable for the first time. May stay pending. */
   readonly opened: Promise<unknown>
   readonly opening: Opening
 }
@@ -52,12 +54,12 @@ interface Live {
 export class RedisLink {
   readonly names: Names
   readonly budgetMs: number
-  /** Names this process in channels and queues. */
+  /** Random name of this process in channels and queues. */
   readonly processId: string = randomBytes(9).toString('base64url')
-  /** PUBLISH counts the receivers of one node only in a cluster. */
+  /** In a cluster, PUBLISH counts only the receivers on its own node. */
   readonly isCluster: boolean
   readonly #redis: RedisClient
-  #live: Live | undefined
+  #current: OpenLink | undefined
   #users = 0
 
   constructor(redis: RedisClient, names: Names, budgetMs: number) {
@@ -67,37 +69,35 @@ export class RedisLink {
     this.budgetMs = budgetMs
   }
 
-  /** Opens the connections if they are closed, and passes messages on to `hearer`. */
-  open(clock: Clock, hearer: Hearer): void {
+  /** Opens the connections if they are closed. `listener` gets messages and losses. */
+  open(clock: Clock, listener: LinkListener): void {
     this.#users += 1
-    this.#live ??= this.#connect(clock)
-    const { connection, subscription } = this.#live
-    subscription.hearers.add(hearer)
-    connection.on('error', (error: Error) => hearer.onError('connect', error))
-    const lost = () => {
-      hearer.onDoubt?.()
-      hearer.onLost()
+    this.#current ??= this.#connect(clock)
+    const { connection, subscription } = this.#current
+    subscription.listeners.add(listener)
+    connection.on('error', (error: Error) => listener.onError('connect', error))
+    const onLost = () => {
+      listener.onCommandsLost?.()
+      listener.onLost()
     }
-    connection.on('close', lost)
-    // Registered after the listener that closes the breaker, so that commands are sent from here
-    // on.
-    connection.on('ready', () => hearer.onReady?.())
-    connection.on('+node', () => hearer.onReady?.())
-    // A connection to one node of a cluster. All waiters look again, although only those of that
-    // node have to.
-    connection.on('node error', (error: Error) => hearer.onError('connect', error))
-    connection.on('-node', lost)
+    connection.on('close', onLost)
+    // The `ready` listener of `#connect` runs first and closes the breaker. So `onReady` can send.
+    connection.on('ready', () => listener.onReady?.())
+    connection.on('+node', () => listener.onReady?.())
+    // Events of one node of a cluster. All waiters look up again, also those of other nodes.
+    connection.on('node error', (error: Error) => listener.onError('connect', error))
+    connection.on('-node', onLost)
   }
 
-  /** Closes the connections with their last user. A later user opens new ones. */
-  close(hearer: Hearer): void {
-    const live = this.#live
-    if (live === undefined || !live.subscription.hearers.delete(hearer)) return
+  /** Closes the connections if no other listener is left. A later `open` opens new ones. */
+  close(listener: LinkListener): void {
+    const current = this.#current
+    if (current === undefined || !current.subscription.listeners.delete(listener)) return
     this.#users -= 1
     if (this.#users > 0) return
-    this.#live = undefined
-    live.subscription.close()
-    live.connection.disconnect()
+    this.#current = undefined
+    current.subscription.close()
+    current.connection.disconnect()
   }
 
   /** Clock of the server that has this record. */
@@ -105,64 +105,65 @@ export class RedisLink {
     return this.#serverOf(this.isCluster ? this.names.record(key) : '').clock
   }
 
-  /** Clock of the server that has the log of purges. */
+  /** Clock of the server that has the purge log. */
   get logClock(): ServerClock {
     return this.#serverOf(this.names.purges[0]).clock
   }
 
-  /** Whether messages are heard now. */
-  get hearing(): boolean {
-    return this.#live?.subscription.hearing ?? false
+  /** Whether messages arrive, as far as this process knows. */
+  get isReceiving(): boolean {
+    return this.#current?.subscription.isReceiving ?? false
   }
 
-  /** A caller waits for a wake-up within `forMs`, so the subscription is checked more often. */
+  /** Checks the subscription more often for `forMs`, because a caller waits for a wake-up. */
   watch(forMs: number): void {
-    this.#live?.subscription.watch(forMs)
+    this.#current?.subscription.watch(forMs)
   }
 
-  /** When an operation that begins now has to end, on this process's clock. */
+  /** Deadline of an operation that begins now, on this process's clock. */
   deadline(): number {
-    return this.#need().clock.now() + this.budgetMs
+    return this.#requireOpen().clock.now() + this.budgetMs
   }
 
   /**
-   * Time left until `deadline`, but at least a tenth of the budget: a blocked event loop of this
-   * process is no reason to go on without Redis.
+   * Time left until `deadline`, but at least a tenth of the budget. Otherwise a blocked event loop
+   * of this process would count as an unavailable Redis.
    */
   leftMs(deadline: number): number {
-    return Math.max(this.budgetMs / 10, deadline - this.#need().clock.now())
+    return Math.max(this.budgetMs / 10, deadline - this.#requireOpen().clock.now())
   }
 
   /**
-   * When the caller of a patient command gives up at the latest, in ms of the server that has this
-   * record; 0: not known.
+   * Latest end of the caller's wait, with the extra budget, in ms of the clock of the record's
+   * server. 0 if that clock is unknown.
    */
   notAfter(key: string, deadline: number): number {
-    const { clock, patience } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
+    const { clock, extraBudget } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
     const leftMs = this.leftMs(deadline)
-    return clock.notAfter(leftMs + patience.mostMs(leftMs))
+    return clock.notAfter(leftMs + extraBudget.availableMs(leftMs))
   }
 
   /**
-   * Rejects with what `promise` does, or with `ERR_STAMPEDE_STORE_UNAVAILABLE` when the time is over.
-   * Patient with the server that has the log of purges.
+   * Waits for `promise` until `deadline`, plus the extra budget of the server that has the purge
+   * log. Then it rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. A `StampedeError` of `promise` is
+   * kept.
    */
-  async within<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
-    const { patience } = this.#serverOf(this.names.purges[0])
+  async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
+    const { extraBudget } = this.#serverOf(this.names.purges[0])
     try {
-      return await withBudget(this.leftMs(deadline), promise, patience)
+      return await withBudget(this.leftMs(deadline), promise, extraBudget)
     } catch (error) {
       if (error instanceof StampedeError) throw error
-      throw storeUnavailable('redis', operation, this.#whyNotSent() ?? error)
+      throw storeUnavailable('redis', operation, this.#connectionError() ?? error)
     }
   }
 
-  /** Runs a script on the record of a key. A script of two keys gets the record of the group, too. */
+  /** Runs a script on the record of a key. Its second key, if any, is the vary group's record. */
   run(
     script: Script,
     key: string,
     args: readonly ScriptArgument[],
-    terms?: Terms,
+    options?: CommandOptions,
   ): Promise<unknown> {
     const record = this.names.record(key)
     const group = script.keys === 1 ? key : groupOf(key)
@@ -171,37 +172,41 @@ export class RedisLink {
       script.name,
       record,
       ({ scripts }) => scripts.run(script, keys, args),
-      terms,
+      options,
     )
   }
 
-  /** The same, for a script that works on the log of purges. */
-  runOnLog(script: Script, args: readonly ScriptArgument[], terms: Terms): Promise<unknown> {
+  /** Runs a script on the purge log. */
+  runOnLog(
+    script: Script,
+    args: readonly ScriptArgument[],
+    options: CommandOptions,
+  ): Promise<unknown> {
     const keys = this.names.purges
     return this.attempt(
       script.name,
       keys[0],
       ({ scripts }) => scripts.run(script, keys, args),
-      terms,
+      options,
     )
   }
 
-  /** `run` for a script that replies with the server's time in second place, which makes its clock exact. */
+  /** `run` for a script that replies with the server's time in second place. Updates the clock. */
   async runTimed(
     script: Script,
     key: string,
     args: readonly ScriptArgument[],
-    terms?: Terms,
+    options?: CommandOptions,
   ): Promise<unknown[]> {
     const clock = this.clockOf(key)
     const sentAt = clock.now()
-    const raw = await this.run(script, key, args, terms)
+    const raw = await this.run(script, key, args, options)
     if (!Array.isArray(raw)) throw unknownReply('redis', script.name, 'the reply is not an array')
     clock.observe(Number(raw[1]), sentAt)
     return raw
   }
 
-  /** Extends leases, each by a command of its own. `prefix` is that of their keys. */
+  /** Extends each lease with its own command. `prefix` comes before each key. */
   async renew(grants: readonly Grant[], leaseMs: number, prefix = ''): Promise<boolean[]> {
     const replies = grants.map(({ key, token, fence }) =>
       this.run(renew, prefix + key, [token, fence, Math.ceil(leaseMs), KEEP_MS]),
@@ -210,97 +215,99 @@ export class RedisLink {
   }
 
   /**
-   * Sends to the server that has this record, unless its breaker is open. Rejects with
+   * Runs `command`, unless the breaker of the record's server is open. Rejects with
    * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
    */
   async attempt<T>(
     operation: string,
     record: string,
-    command: (live: Live, server: Server) => Promise<T>,
-    { insist = false, deadline = this.deadline(), patient = false }: Terms = {},
+    command: (link: OpenLink, server: Server) => Promise<T>,
+    { ignoreBreaker = false, deadline = this.deadline(), mayExtend = false }: CommandOptions = {},
   ): Promise<T> {
-    const live = this.#need()
+    const link = this.#requireOpen()
     const server = this.#serverOf(record)
-    const { breaker, patience } = server
-    if (!breaker.mayTry() && !insist) throw storeUnavailable('redis', operation, this.#whyNotSent())
+    const { breaker, extraBudget } = server
+    if (!breaker.mayTry() && !ignoreBreaker)
+      throw storeUnavailable('redis', operation, this.#connectionError())
     try {
-      if (!live.opening.isOver) await this.#opened(this.leftMs(deadline))
-      const running = command(live, server)
-      const reply = await withBudget(this.leftMs(deadline), running, patient ? patience : undefined)
+      if (!link.opening.isDone) await this.#waitUntilOpen(this.leftMs(deadline))
+      const running = command(link, server)
+      const extra = mayExtend ? extraBudget : undefined
+      const reply = await withBudget(this.leftMs(deadline), running, extra)
       breaker.succeeded()
       return reply
     } catch (error) {
-      // A server that refuses a command is alive. The breaker counts only missing replies.
-      if (isReply(error)) breaker.succeeded()
+      // A server that refuses a command is running, so a refusal counts as a success.
+      if (isRefusal(error)) breaker.succeeded()
       else breaker.failed()
       throw storeUnavailable('redis', operation, error)
     }
   }
 
   /**
-   * Settles when both connections were first usable. That may be never, so do not wait for it
-   * without a time limit.
+   * Resolves when both connections are usable for the first time. It may stay pending, so a request
+   * must not wait for it without a time limit.
    */
   get opened(): Promise<unknown> {
-    return this.#need().opened
+    return this.#requireOpen().opened
   }
 
   /**
-   * Repeats an idempotent `attempt` for one budget while the connection is lost. After a fail-over
-   * the new connection is usually there within that time.
+   * Repeats an idempotent `attempt` for one budget, or until Redis replies. A fail-over usually
+   * ends within that time.
    */
-  async persist<T>(attempt: () => Promise<T>): Promise<T> {
-    const { clock } = this.#need()
+  async retry<T>(attempt: () => Promise<T>): Promise<T> {
+    const { clock } = this.#requireOpen()
     const until = clock.now() + this.budgetMs
     for (;;) {
       try {
         return await attempt()
       } catch (error) {
-        if (clock.now() >= until || isReply((error as Error).cause)) throw error
+        if (clock.now() >= until || isRefusal((error as Error).cause)) throw error
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
       }
     }
   }
 
-  /** A command about the server itself. No request waits for it. */
+  /** Sends a plain command, without breaker and extra budget. No request waits for it. */
   async ask(command: string, ...args: string[]): Promise<unknown> {
-    const { connection } = this.#need()
-    await this.#opened(this.budgetMs)
+    const { connection } = this.#requireOpen()
+    await this.#waitUntilOpen(this.budgetMs)
     return withBudget(this.budgetMs, send(connection, command, ...args))
   }
 
-  /** The first operations wait for the first connection, so that a start is not a stampede. */
-  async #opened(withinMs: number): Promise<void> {
-    const { connection, opening } = this.#need()
-    await opening.within(withinMs).catch((late: Error) => {
-      throw new NotSent(lastErrorOf(connection) ?? late)
+  /** The first operations wait for the connections. Otherwise each start would be a stampede. */
+  async #waitUntilOpen(budgetMs: number): Promise<void> {
+    const { connection, opening } = this.#requireOpen()
+    await opening.wait(budgetMs).catch((timeout: Error) => {
+      throw new NotSent(lastErrorOf(connection) ?? timeout)
     })
   }
 
-  /** Why a command is not sent: the last connection error, if there is no connection. */
-  #whyNotSent(): NotSent | undefined {
-    const { connection } = this.#need()
+  /** The last connection error, if commands cannot be sent now. */
+  #connectionError(): NotSent | undefined {
+    const { connection } = this.#requireOpen()
     const error = connection.status === 'ready' ? undefined : lastErrorOf(connection)
     return error && new NotSent(error)
   }
 
   #serverOf(record: string): Server {
-    const { servers, serverOf } = this.#need()
+    const { servers, serverOf } = this.#requireOpen()
     return servers.get(serverOf(record))
   }
 
-  #need(): Live {
-    if (this.#live !== undefined) return this.#live
+  #requireOpen(): OpenLink {
+    if (this.#current !== undefined) return this.#current
     throw storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
   }
 
-  #connect(clock: Clock): Live {
+  #connect(clock: Clock): OpenLink {
     const { commands: connection, subscriber, serverOf } = connect(this.#redis, this.budgetMs)
     rememberErrors(connection)
     const servers = new Servers(clock, this.budgetMs)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {
-        // A ready connection has just replied. In a cluster that says nothing about single nodes.
+        // The server has just replied. In a cluster, `ready` says nothing about a single node.
         if (!this.isCluster) servers.get('').breaker.succeeded()
         resolve()
       }),
@@ -327,10 +334,10 @@ export class RedisLink {
 }
 
 /**
- * Whether Redis itself refused the command. False for connection errors, and for replies of the
- * wrong server or of one that is not ready.
+ * Whether Redis refused the command. False for connection errors, and for error replies of a server
+ * that is not ready or not the right one.
  */
-export function isReply(error: unknown): boolean {
+export function isRefusal(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false
   return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }

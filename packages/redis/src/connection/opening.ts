@@ -1,39 +1,39 @@
-// The moment at which both connections were first usable. It may never come: whoever waits for it does so within a budget, and
-// nothing is left behind of those who gave up.
+// The wait until both connections are usable for the first time. That may never happen, so each
+// waiter has a budget. A waiter that gave up leaves nothing in memory.
 
 import { withBudget } from './budget.ts'
 
 export class Opening {
-  #isOver = false
+  #isDone = false
   readonly #waiting = new Set<() => void>()
 
   constructor(opened: Promise<unknown>) {
     void opened.then(() => {
-      this.#isOver = true
-      for (const go of this.#waiting) go()
+      this.#isDone = true
+      for (const resolve of this.#waiting) resolve()
     })
   }
 
-  get isOver(): boolean {
-    return this.#isOver
+  get isDone(): boolean {
+    return this.#isDone
   }
 
   get waiting(): number {
     return this.#waiting.size
   }
 
-  /** Rejects when the budget is spent before. */
-  async within(budgetMs: number): Promise<void> {
-    if (this.#isOver) return
-    let go = () => {}
+  /** Rejects if the budget is spent first. */
+  async wait(budgetMs: number): Promise<void> {
+    if (this.#isDone) return
+    let onOpened = () => {}
     const opened = new Promise<void>((resolve) => {
-      go = resolve
+      onOpened = resolve
     })
-    this.#waiting.add(go)
+    this.#waiting.add(onOpened)
     try {
       await withBudget(budgetMs, opened)
     } finally {
-      this.#waiting.delete(go)
+      this.#waiting.delete(onOpened)
     }
   }
 }

@@ -1,6 +1,6 @@
-// How long to wait before connecting again.
+// The delay before the next attempt to connect.
 
-/** Exponential to one second, with jitter: a fleet must not come back in one moment. */
+/** Doubles up to one second. The random part keeps a fleet from reconnecting all at once. */
 export function retryDelayMs(attempt: number): number {
   return Math.min(50 * 2 ** Math.min(attempt, 10), 1_000) * (0.5 + Math.random() / 2)
 }

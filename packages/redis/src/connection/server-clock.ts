@@ -1,59 +1,61 @@
-// This process's estimate of the server's clock: two bounds from each reply that carries Redis
-// TIME. With it, a command can carry its deadline, and the age of a message is known.
+// This process's estimate of the server's clock: a lower and an upper bound. Each reply with Redis
+// TIME narrows them. A command can then carry its deadline, and a message has a known age.
 
 import type { Clock } from '@stampede/core/store'
-import type { Patience } from './patience.ts'
+import type { ExtraBudget } from './extra-budget.ts'
 
 export class ServerClock {
   readonly #clock: Clock
-  readonly #patience: Patience | undefined
-  /** Server minus monotonic clock: at least, and at most, this. */
-  #atLeast: number | undefined
-  #atMost = 0
+  readonly #extraBudget: ExtraBudget | undefined
+  /** Bounds of the server's clock minus the monotonic clock. Undefined: no reply yet. */
+  #minOffset: number | undefined
+  #maxOffset = 0
 
-  /** `patience` is told how long these replies took. */
-  constructor(clock: Clock, patience?: Patience) {
+  /** `extraBudget` gets the duration of each reply. */
+  constructor(clock: Clock, extraBudget?: ExtraBudget) {
     this.#clock = clock
-    this.#patience = patience
+    this.#extraBudget = extraBudget
   }
 
   now(): number {
     return this.#clock.now()
   }
 
-  /** A reply said that the server's clock was `serverNow` between `sentAt` and now. */
+  /** A reply shows that the server's clock was `serverNow` between `sentAt` and now. */
   observe(serverNow: number, sentAt: number): void {
     // NaN would stay in the bounds for ever.
     if (!Number.isFinite(serverNow)) return
     const now = this.#clock.now()
-    this.#patience?.replied(now - sentAt)
-    const atLeast = serverNow - now
-    const atMost = serverNow - sentAt
-    const jumped = this.#atLeast !== undefined && (atMost < this.#atLeast || atLeast > this.#atMost)
-    // Bounds only get better, until the two clocks have drifted apart or one was set.
-    if (this.#atLeast === undefined || jumped) {
-      this.#atLeast = atLeast
-      this.#atMost = atMost
+    this.#extraBudget?.onReply(now - sentAt)
+    const minOffset = serverNow - now
+    const maxOffset = serverNow - sentAt
+    const isApart =
+      this.#minOffset !== undefined && (maxOffset < this.#minOffset || minOffset > this.#maxOffset)
+    // Bounds only get narrower. If the new ones do not overlap the old ones, the clocks have
+    // drifted apart or one was set, and the old bounds are dropped.
+    if (this.#minOffset === undefined || isApart) {
+      this.#minOffset = minOffset
+      this.#maxOffset = maxOffset
     } else {
-      this.#atLeast = Math.max(this.#atLeast, atLeast)
-      this.#atMost = Math.min(this.#atMost, atMost)
+      this.#minOffset = Math.max(this.#minOffset, minOffset)
+      this.#maxOffset = Math.min(this.#maxOffset, maxOffset)
     }
   }
 
-  /** Latest moment of the server at which a command sent now is still wanted; 0: not known yet. */
+  /** Deadline of a command sent now, in ms of the server's clock. 0 before the first reply. */
   notAfter(budgetMs: number): number {
-    if (this.#atLeast === undefined) return 0
-    return Math.ceil(this.#clock.now() + this.#atMost + budgetMs)
+    if (this.#minOffset === undefined) return 0
+    return Math.ceil(this.#clock.now() + this.#maxOffset + budgetMs)
   }
 
-  /** How long ago this moment of the server was, at the most; undefined: not known yet. */
+  /** The longest time that may have passed since `serverMs`. Undefined before the first reply. */
   agoAtMost(serverMs: number): number | undefined {
-    if (this.#atLeast === undefined) return undefined
-    return this.#clock.now() + this.#atMost - serverMs
+    if (this.#minOffset === undefined) return undefined
+    return this.#clock.now() + this.#maxOffset - serverMs
   }
 
-  /** How long until this moment of the server, at the least. */
+  /** The shortest time that may be left until `serverMs`. */
   atLeastUntil(serverMs: number): number {
-    return serverMs - (this.#clock.now() + this.#atMost)
+    return serverMs - (this.#clock.now() + this.#maxOffset)
   }
 }

@@ -1,19 +1,21 @@
-// What is known of each server: whether it answers, how long it is waited for, and its clock. The nodes of a
-// cluster fail one by one, and their clocks are not the same.
+// The state of each server: circuit breaker, extra budget and clock. The nodes of a cluster fail
+// one by one, and their clocks differ.
 
 import type { Clock } from '@stampede/core/store'
 import { Breaker } from './breaker.ts'
-import { Patience } from './patience.ts'
+import { ExtraBudget } from './extra-budget.ts'
 import { ServerClock } from './server-clock.ts'
 
 export interface Server {
   readonly breaker: Breaker
-  readonly patience: Patience
+  readonly extraBudget: ExtraBudget
   readonly clock: ServerClock
 }
 
-/** Nodes come and go under new names; the longest known is forgotten, and is met as a stranger. */
-const MOST_SERVERS = 2_000
+/**
+ * Nodes come and go under new names. Beyond this number, the oldest is evicted and treated as new.
+ */
+const MAX_SERVERS = 2_000
 
 export class Servers {
   readonly #clock: Clock
@@ -28,11 +30,11 @@ export class Servers {
   get(name: string): Server {
     const known = this.#byName.get(name)
     if (known !== undefined) return known
-    const patience = new Patience(this.#clock, this.#budgetMs)
-    const clock = new ServerClock(this.#clock, patience)
-    const server = { breaker: new Breaker(this.#clock), patience, clock }
+    const extraBudget = new ExtraBudget(this.#clock, this.#budgetMs)
+    const clock = new ServerClock(this.#clock, extraBudget)
+    const server = { breaker: new Breaker(this.#clock), extraBudget, clock }
     this.#byName.set(name, server)
-    if (this.#byName.size > MOST_SERVERS) {
+    if (this.#byName.size > MAX_SERVERS) {
       for (const oldest of this.#byName.keys()) {
         this.#byName.delete(oldest)
         break

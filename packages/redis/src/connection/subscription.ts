@@ -1,37 +1,41 @@
-// The one subscriber connection of the process, with its own channels and the shared ones. After a
-// reconnection, messages may have been missed, and hearers are notified.
+// The subscriber connection of one store, on the channels of this process and on the shared ones.
+// After a reconnection, messages may be missing, so the listeners are notified.
 
 import type { Clock } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
 import { withBudget } from './budget.ts'
 import type { SubscriberConnection } from './connection.ts'
 
-/** A dead connection is as silent as a quiet one; only a PING tells them apart. */
+/** Time between two PINGs. Without them, a dead connection looks like one without messages. */
 const HEARTBEAT_MS = 5_000
-/** How often while a caller waits for a wake-up. */
+/** Time between two PINGs while a caller waits for a wake-up. */
 const WATCH_MS = 1_500
 
-/** Listener for messages, and for gaps in them. */
-export interface Hearer {
-  /** A key, or a delivery of its entry. */
+/** Callbacks for messages, lost messages and connections. */
+export interface LinkListener {
+  /** `message` is a key, or a delivered entry. */
   onWake?(message: Buffer): void
+  /** An operator settled this key. */
   onSettled?(key: string): void
+  /** A release granted a lock to this process. */
   onGrant?(message: string): void
-  /** A purge. */
+  /** A purge was published. */
   onLog?(message: string): void
-  /** Messages arrive from now on; comes before `onGap`. */
-  onHearing?(): void
+  /** Messages arrive from now on. Called before `onGap`. */
+  onSubscribed?(): void
+  /** Messages may have been missed. */
   onGap(): void
   /** A connection for commands is usable, for the first time or again. */
   onReady?(): void
+  /** A connection was lost. Until it is back, no caller may rely on a wake-up. */
   onLost(): void
-  /** A connection for commands was lost: the next may be to a server that knows less. */
-  onDoubt?(): void
+  /** A connection for commands was lost. The next server may lack recent writes. */
+  onCommandsLost?(): void
   onError(operation: string, error: unknown): void
 }
 
 export class Subscription {
-  readonly hearers: Set<Hearer> = new Set()
+  readonly listeners: Set<LinkListener> = new Set()
   readonly #connection: SubscriberConnection
   readonly #names: Names
   readonly #wakeChannel: string
@@ -43,8 +47,8 @@ export class Subscription {
   #watch: NodeJS.Timeout | undefined
   #closed = false
   #everSubscribed = false
-  #hearing = false
-  /** Settles with the first subscription. */
+  #isReceiving = false
+  /** Resolves after the first attempt to subscribe, also if it failed. */
   readonly first: Promise<void>
   #resolveFirst: () => void = () => {}
 
@@ -75,9 +79,7 @@ export class Subscription {
     this.#heartbeat.unref()
   }
 
-  /**
-   * A caller waits for a wake-up within `forMs`: until then the connection is checked more often.
-   */
+  /** Sends PING more often for `forMs`, because a caller waits for a wake-up. */
   watch(forMs: number): void {
     this.#watchUntil = Math.max(this.#watchUntil, this.#clock.now() + forMs)
     if (this.#watch !== undefined) return
@@ -99,9 +101,9 @@ export class Subscription {
   }
 
   /**
-   * ioredis reports no resubscription and is `ready` before it. So this class subscribes itself,
-   * and then waiters look again. It retries until it succeeds: a connected process without a
-   * subscription would miss purges unnoticed.
+   * ioredis would emit `ready` before it has resubscribed, and no event after that. So this class
+   * subscribes itself, and then calls `onGap`. It retries until it succeeds. Without a
+   * subscription, a connected process would not notice that it misses purges.
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {
@@ -110,10 +112,10 @@ export class Subscription {
       await withBudget(this.#budgetMs, this.#connection.subscribe(...channels))
       const mayHaveMissed = this.#everSubscribed || attempt > 0
       this.#everSubscribed = true
-      this.#hearing = true
-      for (const hearer of this.hearers) hearer.onHearing?.()
+      this.#isReceiving = true
+      for (const listener of this.listeners) listener.onSubscribed?.()
       this.#resolveFirst()
-      if (mayHaveMissed) for (const hearer of this.hearers) hearer.onGap()
+      if (mayHaveMissed) for (const listener of this.listeners) listener.onGap()
     } catch (error) {
       this.#report(error)
       this.#resolveFirst()
@@ -124,11 +126,11 @@ export class Subscription {
   }
 
   #receive(channel: string, message: Buffer): void {
-    for (const hearer of this.hearers) {
-      if (channel === this.#wakeChannel) hearer.onWake?.(message)
-      else if (channel === this.#grantChannel) hearer.onGrant?.(String(message))
-      else if (channel === this.#names.logChannel) hearer.onLog?.(String(message))
-      else hearer.onSettled?.(String(message).slice(1))
+    for (const listener of this.listeners) {
+      if (channel === this.#wakeChannel) listener.onWake?.(message)
+      else if (channel === this.#grantChannel) listener.onGrant?.(String(message))
+      else if (channel === this.#names.logChannel) listener.onLog?.(String(message))
+      else listener.onSettled?.(String(message).slice(1))
     }
   }
 
@@ -142,15 +144,15 @@ export class Subscription {
     }
   }
 
-  /** Whether messages arrive now, as far as is known. */
-  get hearing(): boolean {
-    return this.#hearing
+  /** Whether messages arrive, as far as this process knows. */
+  get isReceiving(): boolean {
+    return this.#isReceiving
   }
 
   #lost(): void {
-    this.#hearing = false
+    this.#isReceiving = false
     if (this.#closed) return
-    for (const hearer of this.hearers) hearer.onLost()
+    for (const listener of this.listeners) listener.onLost()
   }
 
   #unwatch(): void {
@@ -160,6 +162,6 @@ export class Subscription {
 
   #report(error: unknown): void {
     if (this.#closed) return
-    for (const hearer of this.hearers) hearer.onError('subscribe', error)
+    for (const listener of this.listeners) listener.onError('subscribe', error)
   }
 }

@@ -1,23 +1,29 @@
-// What one connection is sent in one turn of the event loop. It leaves in one write, since a system call for each is most of
-// what a command costs, and the server is asked for its time once for all of it.
+// The commands of one connection in one turn of the event loop. They leave in one write, because a
+// system call per command would be most of its cost. They share one TIME command.
 
-import type { Writes } from './connection.ts'
+import type { Corkable } from './connection.ts'
 
 export interface Turn {
-  /** Asked for by the first who needs it. */
+  /** Set by the first command of the turn that needs the server's time. */
   time: ServerTime | undefined
 }
 
-/** When a turn began, in milliseconds of the server's clock: known before the replies to what was sent after it. */
+/**
+ * The server's time in a turn. Redis replies in order, so it is known before the replies to later
+ * commands of the turn.
+ */
 export interface ServerTime {
-  /** NaN until then, and for what is no time. */
+  /** In milliseconds. NaN before the reply, and after an invalid one. */
   serverNow: number
 }
 
-const turns = new WeakMap<Writes, Turn>()
+const turns = new WeakMap<Corkable, Turn>()
 
-/** Begins with the first who sends something, and ends after the promises that settle meanwhile and send what follows. */
-export function turnOf(stream: Writes): Turn {
+/**
+ * The current turn. It begins with its first command and ends at the next tick. If a microtask sent
+ * that command, the other microtasks run before the next tick and may send more.
+ */
+export function turnOf(stream: Corkable): Turn {
   const present = turns.get(stream)
   if (present !== undefined) return present
   const turn = { time: undefined }

@@ -1,37 +1,37 @@
-// Messages of lua/commit-2.lua that wake a waiting process and carry the new entry. First comes a line
-// of words and numbers, of which the last is the length of the key. Then come the key and the frame.
-// A message is a hint, and checked like all that comes from the server.
+// Parses wake-ups of lua/commit-2.lua that carry the new entry. A message is a line of values, then
+// the key, then the frame. The last value of the line is the length of the key. The server is not
+// trusted, so each part is checked.
 
-/** Most bytes of a frame in a message, as lua/commit-2.lua sends it. */
-export const LONGEST_FRAME: number = 16 * 1024
+/** Largest frame that lua/commit-2.lua sends in a message. */
+export const MAX_FRAME_BYTES: number = 16 * 1024
 
 export interface Delivery {
   readonly key: string
-  /** Token of the lookup that waits. */
+  /** Token of the waiting lookup. */
   readonly token: string
   /** Fence of the commit. */
   readonly fence: string
-  /** Moment of the commit, in milliseconds of the server's clock. */
+  /** Moment of the commit, in ms of the server's clock. */
   readonly at: number
   readonly freshMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
   readonly keepMs: number
-  /** A view of the message. */
+  /** A view of the message, not a copy. */
   readonly frame: Uint8Array
 }
 
-const LONGEST_LINE = 300
+const MAX_LINE_BYTES = 300
 const LINE = /^\0([\w-]{1,64}) (\d{1,16})((?: \d{1,16}){6})$/
 
-/** No key begins with a zero byte. */
+/** A plain wake-up is a key, and no key begins with a zero byte. */
 export function isDelivery(message: Buffer): boolean {
   return message[0] === 0
 }
 
 /** Undefined if the message cannot be read. */
 export function readDelivery(message: Buffer): Delivery | undefined {
-  const end = message.subarray(0, LONGEST_LINE).indexOf(10)
+  const end = message.subarray(0, MAX_LINE_BYTES).indexOf(10)
   const found = LINE.exec(message.toString('latin1', 0, Math.max(end, 0)))
   if (found === null) return undefined
   const [, token = '', fence = '', numbers = ''] = found

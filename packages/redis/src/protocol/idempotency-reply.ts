@@ -1,5 +1,5 @@
-// The replies of lua/begin-record-1.lua and lua/inspect-record-1.lua, read. What comes from the server is checked,
-// not trusted.
+// Parses the replies of lua/begin-record-1.lua and lua/inspect-record-1.lua. The server is not
+// trusted, so each part is checked.
 
 import { type BeginReply, type Inspection, unknownReply } from '@stampede/core/store'
 import { bytes, duration } from './reply-parts.ts'
@@ -44,7 +44,8 @@ function readSteps(flat: unknown[]): Map<string, Uint8Array> {
   const steps = new Map<string, Uint8Array>()
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const value = bytes(flat[i + 1])
-    // A copy: what was read is a view of all that the socket read with it, and an attempt may take minutes.
+    // A copy, because `value` is a view of the whole socket buffer, and an attempt may run for
+    // minutes.
     if (value !== undefined) steps.set(String(flat[i]), Uint8Array.from(value))
   }
   return steps
@@ -52,7 +53,7 @@ function readSteps(flat: unknown[]): Map<string, Uint8Array> {
 
 const STATES = ['running', 'lapsed', 'completed', 'released', 'uncertain'] as const
 
-/** Undefined: there is no record. Throws for one that this version cannot read. */
+/** Undefined if there is no record. Throws if this version cannot read the record. */
 export function readInspection(raw: unknown): Inspection | undefined {
   if (!Array.isArray(raw))
     throw unknownReply('redis', 'inspect-record', 'the reply is not an array')
@@ -63,7 +64,7 @@ export function readInspection(raw: unknown): Inspection | undefined {
     throw unknownReply(
       'redis',
       'inspect-record',
-      'the record is of a layout unknown to this version',
+      'the record is malformed or has the layout of another version',
     )
   return {
     state,

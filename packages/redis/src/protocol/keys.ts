@@ -1,24 +1,34 @@
-// Every name used in Redis, in one place. A change of the layout of records or of channels raises
-// LAYOUT, so that two versions of this library side by side do not meet.
+// Names of records and channels in Redis. The prefixes of keys are elsewhere: `i:` and `l:` in the
+// stores of idempotency keys and locks, `http:` and `d:` in core.
 
 import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core/store'
 
+/**
+ * Must rise with each change of records or messages. Two versions of this library then share no
+ * data.
+ */
 const LAYOUT = 3
-/** Longer keys are hashed; shorter ones stay readable in MONITOR. */
-const LONGEST_PLAIN = 200
+/** Longer keys are hashed. Shorter ones stay readable in MONITOR. */
+const MAX_PLAIN_BYTES = 200
 
 export interface Names {
-  /** One record per key. A key and its variants share a hash tag, and so a slot. */
+  /**
+   * Name of the record of a key. A key and its variants share a hash tag, and so a Cluster slot.
+   */
   record(key: string): string
-  /** One channel per process: its process id follows. */
+  /** Prefix of the wake-up channels. The id of the process follows. */
   readonly wakePrefix: string
-  /** The same, for locks that are handed over. */
+  /** Prefix of the channels for handed-over locks. The id of the process follows. */
   readonly grantPrefix: string
-  /** What an operator settled. */
+  /** Channel for keys that an operator settled. */
   readonly settledChannel: string
-  /** Its last position and what was forgotten of it, the log, and the newest purge of each subject: one slot. */
+  /**
+   * Keys of the purge log, in one Cluster slot. `meta` has its newest event and its oldest known
+   * position, `marks` the newest purge of each subject.
+   */
   readonly purges: readonly [meta: string, log: string, marks: string]
+  /** Channel for purges. */
   readonly logChannel: string
 }
 
@@ -27,8 +37,8 @@ export function names(prefix: string): Names {
   return {
     record(key) {
       const group = groupOf(key)
-      const tag = `${root}:{${short(group)}}`
-      return group === key ? tag : `${tag}:${digest(key)}`
+      const groupRecord = `${root}:{${shortened(group)}}`
+      return group === key ? groupRecord : `${groupRecord}:${digest(key)}`
     },
     wakePrefix: `${root}:wake:`,
     grantPrefix: `${root}:grant:`,
@@ -38,8 +48,8 @@ export function names(prefix: string): Names {
   }
 }
 
-function short(text: string): string {
-  return Buffer.byteLength(text) <= LONGEST_PLAIN ? `=${text}` : `#${digest(text)}`
+function shortened(text: string): string {
+  return Buffer.byteLength(text) <= MAX_PLAIN_BYTES ? `=${text}` : `#${digest(text)}`
 }
 
 function digest(text: string): string {

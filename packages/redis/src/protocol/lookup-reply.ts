@@ -1,4 +1,5 @@
-// Reads the replies of lua/lookup-or-lease-2.lua. The server is not trusted: each part is checked.
+// Parses the replies of lua/lookup-or-lease-2.lua. The server is not trusted, so each part is
+// checked.
 
 import {
   type Failure,
@@ -8,13 +9,13 @@ import {
   type StoredFrame,
   unknownReply,
 } from '@stampede/core/store'
-import { bytes, duration, signed } from './reply-parts.ts'
+import { bytes, duration, signedDuration } from './reply-parts.ts'
 
-/** `late`: the script ran after the caller had given up; nothing was done. */
+/** `late`: the script ran after the caller's deadline, and did nothing. */
 export type RawLookup = {
   readonly serverNow: number
   readonly reply: LookupReply | 'late'
-  /** Fence of the fill that the caller has to wait for. */
+  /** With `busy`: fence of the fill that the caller waits for. */
   readonly busyFence?: string
 }
 
@@ -68,25 +69,25 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
     fence,
     frame: bytes(raw[11]),
     ageMs: duration(raw[6]),
-    freshForMs: signed(raw[7]),
+    freshForMs: signedDuration(raw[7]),
     staleWhileRevalidateMs: duration(raw[8]),
     staleIfErrorMs: duration(raw[9]),
     keepMs: duration(raw[10]),
   }
 }
 
-/** As lua/lookup-or-lease-2.lua reads it. */
-const LIKE = /^[\w-]{1,64}$/
+/** Digest of a request, with the characters that lua/lookup-or-lease-2.lua accepts. */
+const REQUEST_DIGEST = /^[\w-]{1,64}$/
 
 function readFailure(text: unknown): Failure {
   try {
     const { status, message, like } = JSON.parse(String(text)) as Partial<Failure>
     if (Number.isInteger(status) && Number(status) >= 500 && Number(status) <= 599) {
       const failure = { status: Number(status), message: String(message ?? '') }
-      return typeof like === 'string' && LIKE.test(like) ? { ...failure, like } : failure
+      return typeof like === 'string' && REQUEST_DIGEST.test(like) ? { ...failure, like } : failure
     }
   } catch {
-    // Falls through: whatever was written there, the fill failed.
+    // The text is not JSON. The fill failed all the same.
   }
   return { status: 500, message: 'the origin failed' }
 }

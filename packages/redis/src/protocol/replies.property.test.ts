@@ -5,11 +5,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   positionOf,
-  readAppended,
+  readAppendReply,
   readMessage,
-  readNews,
+  readPurgePage,
   writeEvent,
-} from '../stores/purge-news.ts'
+} from '../stores/purge-events.ts'
 import { readBegin, readInspection } from './idempotency-reply.ts'
 import { names } from './keys.ts'
 import { readLookup } from './lookup-reply.ts'
@@ -117,7 +117,7 @@ describe('a reply about purges', () => {
       Number.isSafeInteger(position) && (position as number) >= 0
     fc.assert(
       fc.property(fc.oneof(reply, startingWith(['LOG', 'MARKS', 'MORE', 'APPENDED'])), (raw) => {
-        const news = readOrRefused(() => readNews(raw))
+        const news = readOrRefused(() => readPurgePage(raw))
         if (news !== undefined) {
           const { now, last, floor, events } = news
           expect([now, positionOf(last), floor].every(isPosition)).toBe(true)
@@ -125,7 +125,7 @@ describe('a reply about purges', () => {
             true,
           )
         }
-        const appended = readOrRefused(() => readAppended(raw))
+        const appended = readOrRefused(() => readAppendReply(raw))
         if (appended === undefined) return
         const { now, id, prev } = appended
         expect([now, positionOf(id), positionOf(prev)].every(isPosition)).toBe(true)

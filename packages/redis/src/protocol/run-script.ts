@@ -1,5 +1,5 @@
-// Runs scripts by EVALSHA. The first call of a script, and one after the server lost it, is an
-// EVAL. Purges are always an EVAL.
+// Runs scripts: as EVAL at first and after NOSCRIPT, otherwise as EVALSHA. Purges are always sent
+// as EVAL.
 
 import type { Connection } from '../connection/connection.ts'
 import { lastErrorOf, NotSent } from '../connection/last-error.ts'
@@ -7,45 +7,48 @@ import { turnOf } from '../connection/turn.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'
 
 /**
- * After NOSCRIPT a script is sent again. Plain reads that were sent meanwhile would overtake the
- * purge.
+ * A purge is never sent as EVALSHA. After NOSCRIPT it would be sent a second time, and plain reads
+ * sent in between would run before it.
  */
-const ALWAYS_WHOLE: ReadonlySet<Script> = new Set([purge, appendPurge])
+const ALWAYS_EVAL: ReadonlySet<Script> = new Set([purge, appendPurge])
 
 export type ScriptArgument = string | number | Buffer
 
 export class ScriptRunner {
   readonly #connection: Connection
-  readonly #sent = new Set<string>()
+  readonly #loaded = new Set<string>()
 
   constructor(connection: Connection) {
     this.#connection = connection
   }
 
-  /** Rejects with what Redis or ioredis said. */
+  /** Rejects with the error of Redis or ioredis. */
   run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    if (!this.#sent.has(script.sha1)) return this.#sendWhole(script, keys, args)
+    if (!this.#loaded.has(script.sha1)) return this.#evalSource(script, keys, args)
     return send(this.#connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args).catch(
       (error: Error) => {
         if (!error.message.startsWith('NOSCRIPT')) throw error
-        return this.#sendWhole(script, keys, args)
+        return this.#evalSource(script, keys, args)
       },
     )
   }
 
-  async #sendWhole(
+  async #evalSource(
     script: Script,
     keys: readonly string[],
     args: readonly ScriptArgument[],
   ): Promise<unknown> {
     const { source, sha1 } = script
     const reply = await send(this.#connection, 'EVAL', source, keys.length, ...keys, ...args)
-    if (!ALWAYS_WHOLE.has(script)) this.#sent.add(sha1)
+    if (!ALWAYS_EVAL.has(script)) this.#loaded.add(sha1)
     return reply
   }
 }
 
-/** ioredis would keep what is sent to a cluster that is away, without a bound. */
+/**
+ * Sends a command only on a ready connection. While a cluster is unavailable, ioredis would queue
+ * commands without a bound.
+ */
 export function send(
   connection: Connection,
   command: string,

@@ -1,26 +1,26 @@
-// Idempotency keys are promises: a server that may evict them when its memory is full may break them, silently.
-// So it is asked once, and told of in a warning.
+// Warns once if Redis may evict idempotency records. The request of an evicted key can run twice,
+// and no error shows it.
 
 import type { RedisLink } from '../connection/link.ts'
 
-/** Whatever fails here is not said: this is advice, and nobody waits for it. */
+/** Never rejects: the warning is advice, and no request waits for it. */
 export async function warnOfEviction(link: RedisLink): Promise<void> {
   try {
     await link.opened
     const policy = evictionPolicy(String(await link.ask('INFO', 'memory')))
     if (policy === undefined) return
     process.emitWarning(
-      `Redis may evict idempotency records: maxmemory-policy is ${policy}. An evicted key is forgotten, and its ` +
-        'request can run twice. Set maxmemory-policy to noeviction, or keep idempotency keys on a server apart ' +
+      `Redis may evict idempotency records: maxmemory-policy is ${policy}. The request of an evicted key ` +
+        'can run twice. Set maxmemory-policy to noeviction, or keep idempotency keys on a server apart ' +
         'from the cache.',
       { type: 'StampedeWarning', code: 'STAMPEDE_EVICTION' },
     )
   } catch {
-    // INFO may be forbidden, or the server away.
+    // The user may not run INFO, or Redis is unavailable.
   }
 }
 
-/** `INFO memory` in, the name of a policy that evicts out; undefined if nothing is ever evicted. */
+/** Name of the eviction policy in a reply to `INFO memory`. Undefined if Redis never evicts. */
 function evictionPolicy(info: string): string | undefined {
   const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? []
   const [, limit] = /^maxmemory:(\d+)/m.exec(info) ?? []

@@ -1,63 +1,65 @@
-// Commands on the log of purges. It has one slot, and so one node, whose clock numbers all purges
-// of the fleet.
+// Commands on the purge log. The log is in one Cluster slot, and so on one server. The clock of
+// that server numbers all purges of the fleet.
 
 import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
-import type { RedisLink, Terms } from '../connection/link.ts'
+import type { CommandOptions, RedisLink } from '../connection/link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
-import { millisOf } from '../protocol/read-first.ts'
+import { millisOf } from '../protocol/plain-read.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
 import {
-  type Appended,
+  type AppendReply,
   type EventId,
-  type News,
   type Purge,
-  readAppended,
+  type PurgePage,
+  readAppendReply,
   readId,
-  readNews,
   readPosition,
+  readPurgePage,
   writeEvent,
-} from './purge-news.ts'
+} from './purge-events.ts'
 
-/** A process that missed more purges than this forgets its copies. */
-const LONGEST_LOG = 10_000
+/** Most events in the log. A process that missed more purges drops all its copies. */
+const MAX_LOG_EVENTS = 10_000
 /**
- * Bounds the log by bytes, counted with the length of the newest name: clients that send unsafe
- * requests choose the length of URLs.
+ * Bounds the log by bytes, as if every name were as long as the newest. Clients choose the length
+ * of the URLs that their unsafe requests purge.
  */
-const LARGEST_LOG_BYTES = 16 * 1024 * 1024
-const MOST_MARKS = 100_000
+const MAX_LOG_BYTES = 16 * 1024 * 1024
+/** Most marks in Redis. A mark is the newest purge of a subject. */
+const MAX_MARKS = 100_000
 /**
- * A reply must arrive within the budget of a command, also on a slow link: 256 KiB in 250 ms are 8
- * Mbit/s.
+ * Bounds of one reply. It must arrive within the time budget also on a slow link: 256 KiB in 250 ms
+ * are 8 Mbit/s.
  */
-const EVENTS_IN_ONE_REPLY = 1_000
-const BYTES_IN_ONE_REPLY = 256 * 1024
+const MAX_REPLY_EVENTS = 1_000
+const MAX_REPLY_BYTES = 256 * 1024
 /**
- * Marks are kept for this much longer than the longest lifetime that this process has given.
- * Another process may give longer ones.
+ * Redis keeps marks for this much longer than the longest physical TTL of this process. Another
+ * process may use longer TTLs.
  */
-const DAY_MS = 24 * 3600 * 1000
+const MARK_MARGIN_MS = 24 * 3600 * 1000
 
 export interface PurgeCommands {
-  append(purge: Purge, known: EventId): Promise<Appended>
+  /** `known`: the newest purge that the caller knows. */
+  append(purge: Purge, known: EventId): Promise<AppendReply>
   /**
-   * `run`: run_id of the server that told the caller `known`. `insist`: also while the breaker is
-   * open.
+   * Reads the purges after `known`. `run` is the run_id of the server that sent `known`.
+   * `ignoreBreaker` reads also while the breaker is open.
    */
-  read(known: EventId, run: string, insist: boolean): Promise<News>
+  read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage>
   /**
-   * ID of the newest purge; undefined if the history was lost. Rejects if the server may not
-   * write.
+   * ID of the newest purge. Undefined if the history was lost. Rejects if the server refuses
+   * writes.
    */
   last(): Promise<EventId | undefined>
 }
 
 export class RedisPurgeCommands implements PurgeCommands {
   readonly #link: RedisLink
-  #longestMs = 0
-  /** Clock of the server that has the log now. In a cluster the log may move. */
+  #longestTtlMs = 0
+  /** Clock of the current server of the log. In a cluster, the log may move to another server. */
   readonly clock: Pick<ServerClock, 'now' | 'agoAtMost'> = {
     now: () => this.#link.logClock.now(),
     agoAtMost: (serverMs) => this.#link.logClock.agoAtMost(serverMs),
@@ -67,29 +69,32 @@ export class RedisPurgeCommands implements PurgeCommands {
     this.#link = link
   }
 
-  /** Records a lifetime, so that marks outlive every entry made before them. */
-  madeFor(physicalMs: number): void {
-    this.#longestMs = Math.max(this.#longestMs, Math.ceil(physicalMs))
+  /** Notes the physical TTL of an entry, so that marks outlive every entry that they purge. */
+  recordLifetime(physicalMs: number): void {
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, Math.ceil(physicalMs))
   }
 
-  /** Runs even while the breaker is open: otherwise a purge would fail although Redis is back. */
-  append(purge: Purge, known: EventId): Promise<Appended> {
+  /** Runs even while the breaker is open. Otherwise a purge could fail although Redis is back. */
+  append(purge: Purge, known: EventId): Promise<AppendReply> {
     const event = writeEvent(purge)
-    const longest = Math.ceil(LARGEST_LOG_BYTES / Buffer.byteLength(event))
-    const bounds = [Math.min(LONGEST_LOG, longest), MOST_MARKS, DAY_MS + this.#longestMs]
+    const maxEvents = Math.ceil(MAX_LOG_BYTES / Buffer.byteLength(event))
+    const maxAgeMs = MARK_MARGIN_MS + this.#longestTtlMs
+    const bounds = [Math.min(MAX_LOG_EVENTS, maxEvents), MAX_MARKS, maxAgeMs]
     const args = [event, known, this.#link.names.logChannel, ...bounds, newRandom()]
-    return this.#link.persist(() => this.#run(appendPurge, args, { insist: true }, readAppended))
+    return this.#link.retry(() =>
+      this.#run(appendPurge, args, { ignoreBreaker: true }, readAppendReply),
+    )
   }
 
-  read(known: EventId, run: string, insist: boolean): Promise<News> {
-    const args = [known, run, EVENTS_IN_ONE_REPLY, BYTES_IN_ONE_REPLY, newRandom()]
-    return this.#run(readPurges, args, { insist, patient: true }, readNews)
+  read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage> {
+    const args = [known, run, MAX_REPLY_EVENTS, MAX_REPLY_BYTES, newRandom()]
+    return this.#run(readPurges, args, { ignoreBreaker, mayExtend: true }, readPurgePage)
   }
 
   /**
-   * Three plain commands, since a script would cost more and this runs all the time. A replica, or
-   * a master that may not write, would answer a read for ever. It refuses PERSIST, which changes
-   * nothing here.
+   * Sends three plain commands, because each heartbeat runs this and a script would cost more.
+   * PERSIST changes nothing, but a server that refuses writes refuses it. Such a server may lack
+   * purges.
    */
   async last(): Promise<EventId | undefined> {
     const [meta] = this.#link.names.purges
@@ -103,8 +108,8 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /**
-   * Keeps an idle process's estimate of the server's clock. In a cluster no command tells the time
-   * of one server.
+   * Updates the estimate of the server's clock in an idle process. Not in a cluster: no command
+   * returns the time of a given server.
    */
   async #readTime(): Promise<void> {
     if (this.#link.isCluster) return
@@ -116,18 +121,18 @@ export class RedisPurgeCommands implements PurgeCommands {
   async #run<T extends { now: Position }>(
     script: Script,
     args: readonly ScriptArgument[],
-    terms: Terms,
+    options: CommandOptions,
     read: (raw: unknown) => T,
   ): Promise<T> {
     const clock = this.#link.logClock
     const sentAt = clock.now()
-    const reply = read(await this.#link.runOnLog(script, args, terms))
+    const reply = read(await this.#link.runOnLog(script, args, options))
     clock.observe(Math.floor(reply.now / 1000), sentAt)
     return reply
   }
 }
 
-/** For the ID of an event: 1 to 2⁴⁸. 0 would mean that it is unknown. */
+/** Random part of an event's ID, from 1 to 2⁴⁸ − 2. 0 means that it is unknown. */
 function newRandom(): number {
   return randomInt(1, 2 ** 48 - 1)
 }

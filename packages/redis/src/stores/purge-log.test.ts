@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { PurgeCommands } from './purge-commands.ts'
+import type { AppendReply, Purge, PurgeEvent, PurgePage } from './purge-events.ts'
+import { lacks, positionOf, writeEvent } from './purge-events.ts'
 import { RedisPurges } from './purge-log.ts'
-import type { Appended, News, Purge, PurgeEvent } from './purge-news.ts'
-import { lacks, positionOf, writeEvent } from './purge-news.ts'
 
 interface Logged extends PurgeEvent {
   readonly position: number
@@ -31,7 +31,7 @@ class Log {
     return event
   }
 
-  read(known: string, run = this.run): News {
+  read(known: string, run = this.run): PurgePage {
     const at = positionOf(known)
     const since = this.all.slice(this.kept).filter(({ position }) => position > at)
     const before = since[0]?.prev ?? this.last
@@ -126,10 +126,10 @@ class Process {
 
   onAppend: (event: Logged) => void = () => {}
 
-  #appended(purge: Purge, known: string): Appended {
+  #appended(purge: Purge, known: string): AppendReply {
     const event = this.log.append(purge, known)
     this.onAppend(event)
-    return { now: this.log.now * 1_000, id: event.id, prev: event.prev, isTold: true }
+    return { now: this.log.now * 1_000, id: event.id, prev: event.prev, isPublished: true }
   }
 
   /** The command runs when its request arrives, and its reply comes later. */

@@ -1,5 +1,5 @@
-// This process's knowledge of the fleet's purges. Each message names the position before it, so the
-// process notices a gap and reads the log. A heartbeat notices losses that leave no gap.
+// The purges of the fleet that this process knows. Each message has the ID of the previous purge.
+// If the process has not applied that one, it reads the log. A heartbeat notices other losses.
 
 import {
   CONFIRMED_FOR_MS,
@@ -12,21 +12,22 @@ import type { PurgeCommands } from './purge-commands.ts'
 import {
   type EventId,
   lacks,
-  type News,
   NO_EVENT,
   type Purge,
   type PurgeEvent,
+  type PurgePage,
   positionOf,
   readMessage,
-} from './purge-news.ts'
+} from './purge-events.ts'
 
-/** Purges remembered, so that none is applied twice when its message comes back. */
-const MOST_APPLIED = 1_000
-/** A message this far ahead of the server's clock was not sent by that server. */
-const AHEAD_MS = 60_000
+/** Purges remembered, so that a repeated message is not applied again. */
+const MAX_APPLIED = 1_000
+/** A message from this far in the future was not sent by the server of the log. */
+const MAX_AHEAD_MS = 60_000
 
-const UNANNOUNCED =
-  'made, but PUBLISH is refused: other processes may hold copies in memory for some seconds'
+const NOT_PUBLISHED =
+  'the purge is stored, but PUBLISH is refused: other processes may serve their copies for up to 5 s. ' +
+  'Allow the Redis user to PUBLISH'
 
 type Hooks = Pick<StoreHooks, 'onPurge' | 'onMark' | 'onForget' | 'onError'>
 type Clock = Pick<ServerClock, 'now' | 'agoAtMost'>
@@ -36,19 +37,19 @@ export class RedisPurges {
   readonly #clock: Clock
   readonly #hooks: Hooks
   readonly #applied = new Map<Position, EventId>()
-  /** Every purge up to this one was applied. */
+  /** This process has applied every purge up to this one. */
   #known: EventId = NO_EVENT
-  /** run_id of the server that told `#known`. */
+  /** run_id of the server that sent `#known`. Empty before the first read. */
   #run = ''
-  /** The newest purge heard of. */
+  /** The newest purge that this process has received. */
   #newest: EventId = NO_EVENT
-  /** Position of the newest purge heard of that does not follow on `#known`. */
+  /** Position of the newest purge that does not follow directly on `#known`. */
   #missing: Position = 0
   #confirmedAt = Number.NEGATIVE_INFINITY
-  /** Another server may have taken over that knows fewer purges. */
-  #doubted = false
+  /** A server that lacks purges may have taken over. */
+  #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
-  #beating = false
+  #isBeating = false
 
   constructor(commands: PurgeCommands, clock: Clock, hooks: Hooks) {
     this.#commands = commands
@@ -56,29 +57,29 @@ export class RedisPurges {
     this.#hooks = hooks
   }
 
-  /** The newest purge heard of: what is begun now is newer. */
+  /** Position of the newest received purge. A fill that begins now is newer. */
   get position(): Position {
     return positionOf(this.#newest)
   }
 
-  /** The moment up to which it is certain that no purge was missed, on this process's clock. */
+  /** Moment on this process's clock up to which it has certainly missed no purge. */
   get confirmedAt(): number {
     return this.#confirmedAt
   }
 
-  /** Resolves when this process has applied the purge, too. */
+  /** Resolves when the purge is in the log and this process has applied it. */
   async append(purge: Purge): Promise<void> {
     const sentAt = this.#clock.now()
-    const { id, prev, isTold } = await this.#commands.append(purge, this.#newest)
+    const { id, prev, isPublished } = await this.#commands.append(purge, this.#newest)
     this.#apply({ ...purge, id }, 0)
     this.#follow(id, prev)
     if (!lacks(this.#known, id)) this.#confirm(sentAt)
-    if (!isTold) throw storeUnavailable('redis', 'purge', new Error(UNANNOUNCED))
+    if (!isPublished) throw storeUnavailable('redis', 'purge', new Error(NOT_PUBLISHED))
   }
 
   /**
-   * Applies the purge at once. A purge that is applied twice or out of order drops too much at
-   * worst.
+   * Applies a published purge at once. If it is applied twice or out of order, it can only drop too
+   * many entries.
    */
   receive(message: string): void {
     const event = readMessage(message)
@@ -91,70 +92,71 @@ export class RedisPurges {
     this.#follow(event.id, event.prev)
   }
 
-  /** Called when messages arrive again. The log is read after that, so no purge falls between. */
+  /** Called when messages arrive again. Reading the log after that leaves no purge out. */
   async resume(): Promise<void> {
     await this.#reading?.catch(() => {})
     await this.catchUp(true)
   }
 
   /**
-   * Undefined if it was recently confirmed that no purge was missed. Else a promise that resolves
-   * when it is confirmed, and rejects if it cannot be.
+   * Undefined if the process recently confirmed that it missed no purge. Otherwise a promise that
+   * resolves when it has confirmed that, and rejects if it cannot.
    */
   confirm(): Promise<void> | undefined {
     const isOld = this.#clock.now() - this.#confirmedAt >= CONFIRMED_FOR_MS
-    return isOld || this.#doubted ? this.catchUp() : undefined
+    return isOld || this.#mayHaveFailedOver ? this.catchUp() : undefined
   }
 
   /**
-   * A connection was lost. After a fail-over, purged entries may be back. So the next lookup first
-   * reads the purges, and the script raises a history that is behind.
+   * Called when a connection for commands was lost. After a fail-over, purged entries may be back.
+   * So the next lookup first reads the log. If the log lacks known purges, the script makes all
+   * older entries outdated.
    */
-  doubt(): void {
-    this.#doubted = true
+  onConnectionLost(): void {
+    this.#mayHaveFailedOver = true
   }
 
   /** Heartbeat: reads the log only if a purge was missed. */
   async beat(): Promise<void> {
-    if (this.#beating || this.#reading !== undefined) return
-    this.#beating = true
+    if (this.#isBeating || this.#reading !== undefined) return
+    this.#isBeating = true
     try {
       const [known, sentAt] = [this.#known, this.#clock.now()]
       const last = await this.#commands.last()
-      // Messages may have told more while the reply was on its way.
-      const isCovered = known !== NO_EVENT && (last === known || last === this.#known)
-      if (isCovered && !lacks(this.#known, this.#newest)) this.#confirm(sentAt)
+      // While the reply was on its way, messages may have brought newer purges.
+      const hasNewest = known !== NO_EVENT && (last === known || last === this.#known)
+      if (hasNewest && !lacks(this.#known, this.#newest)) this.#confirm(sentAt)
       else await this.catchUp()
     } catch {
-      // Copies stay trusted for a few seconds; then lookups ask the store.
+      // Copies may be served for a few more seconds. After that, each lookup goes to Redis.
     } finally {
-      this.#beating = false
+      this.#isBeating = false
     }
   }
 
   /** Reads the purges that were missed. Concurrent callers share one read. */
-  catchUp(insist = false): Promise<void> {
-    this.#reading ??= this.#readOn(insist)
+  catchUp(ignoreBreaker = false): Promise<void> {
+    this.#reading ??= this.#readAll(ignoreBreaker)
     return this.#reading
   }
 
-  async #readOn(insist: boolean): Promise<void> {
+  async #readAll(ignoreBreaker: boolean): Promise<void> {
     try {
       let from = this.#known
       for (let hasMore = true; hasMore; ) {
         this.#missing = 0
-        const heard = this.#newest
+        const received = this.#newest
         const sentAt = this.#clock.now()
-        const news = await this.#commands.read(from, this.#run, insist)
-        this.#learn(news)
-        // The server does not have what was heard of before it was asked: told so, it makes void
-        // what was made before.
-        const isBehind = !news.hasMore && lacks(this.#known, heard) && from !== heard
-        from = isBehind ? heard : this.#known
-        hasMore = news.hasMore || isBehind
+        const page = await this.#commands.read(from, this.#run, ignoreBreaker)
+        this.#applyPage(page)
+        // The log lacks a purge that this process had received before the read. The next read sends
+        // its ID, and then the script makes all older entries outdated.
+        const isBehind = !page.hasMore && lacks(this.#known, received) && from !== received
+        from = isBehind ? received : this.#known
+        hasMore = page.hasMore || isBehind
         if (hasMore) continue
         this.#confirm(sentAt)
-        this.#doubted = false
+        this.#mayHaveFailedOver = false
       }
     } finally {
       this.#reading = undefined
@@ -162,9 +164,10 @@ export class RedisPurges {
     if (this.#missing > positionOf(this.#known)) this.#repair()
   }
 
-  #learn({ isComplete, now, last, floor, run, events }: News): void {
+  #applyPage({ isComplete, now, last, floor, run, events }: PurgePage): void {
     if (positionOf(last) >= this.position) this.#newest = last
-    // Purges of keys may be missing, so all copies are dropped. Marks are missing only above `#known`.
+    // Purges of keys may be missing, so this drops all copies. If the oldest known position is not
+    // above `#known`, no purge of a subject is missing.
     if (!isComplete) this.#hooks.onForget(floor > positionOf(this.#known) ? floor : 0)
     for (const event of events) this.#apply(event, Math.max(0, (now - positionOf(event.id)) / 1000))
     if (positionOf(last) >= positionOf(this.#known)) this.#known = last
@@ -176,7 +179,7 @@ export class RedisPurges {
     const applied = this.#applied.get(position)
     if (applied !== undefined && !lacks(applied, id)) return
     this.#applied.set(position, id)
-    if (this.#applied.size > MOST_APPLIED) {
+    if (this.#applied.size > MAX_APPLIED) {
       for (const oldest of this.#applied.keys()) {
         this.#applied.delete(oldest)
         break
@@ -198,15 +201,17 @@ export class RedisPurges {
   }
 
   #isImplausible({ id }: PurgeEvent, agoMs: number | undefined): boolean {
-    const isAhead = agoMs !== undefined && agoMs < -AHEAD_MS
-    return isAhead && positionOf(id) > this.position + AHEAD_MS * 1000
+    const isAhead = agoMs !== undefined && agoMs < -MAX_AHEAD_MS
+    return isAhead && positionOf(id) > this.position + MAX_AHEAD_MS * 1000
   }
 
   #confirm(at: number): void {
     this.#confirmedAt = Math.max(this.#confirmedAt, at)
   }
 
-  /** In the background; if it fails, the next message, heartbeat or lookup tries again. */
+  /**
+   * Reads the log in the background. After a failure, the next message, heartbeat or lookup does.
+   */
   #repair(): void {
     if (this.#reading !== undefined) return
     this.catchUp().catch((error) => this.#hooks.onError('read-purges', error))

@@ -1,5 +1,5 @@
-// IdempotencyStore on Redis. Each operation is one script, one key and one round trip, within a
-// time budget. Waiters are woken on their own channel. An operator's settlement is published to all
+// IdempotencyStore on Redis. Each operation is one script on one key, in one round trip and within
+// a time budget. A wake-up goes to the waiting process only, an operator's decision to all
 // processes.
 
 import {
@@ -18,7 +18,7 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
-import type { Hearer } from '../connection/subscription.ts'
+import type { LinkListener } from '../connection/subscription.ts'
 import { readBegin, readInspection } from '../protocol/idempotency-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import {
@@ -30,30 +30,31 @@ import {
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
-import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
+import { ANY_FENCE, mayHaveRun, RAN_LATE, Undos } from './undo.ts'
 
-const ANY_TIME = 0
-const UNKNOWN: Fingerprints = { exact: '', canonical: '' }
-/** Idempotency keys, locks and cached entries of the same name never meet. */
+const NO_DEADLINE = 0
+/** An undo has no fingerprints, because it never writes a record again. */
+const NO_FINGERPRINTS: Fingerprints = { exact: '', canonical: '' }
+/** Keeps idempotency keys apart from locks and cached entries of the same name. */
 const PREFIX = 'i:'
 
 export class RedisIdempotency implements IdempotencyStore {
   readonly name = 'redis'
   readonly #link: RedisLink
   readonly #undos = new Undos()
-  #hearer: Hearer | undefined
+  #listener: LinkListener | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
   }
 
   get hearing(): boolean {
-    return this.#link.hearing
+    return this.#link.isReceiving
   }
 
   attach(hooks: IdempotencyHooks): void {
-    if (this.#hearer !== undefined) throw storeInUse('idempotency')
-    this.#hearer = {
+    if (this.#listener !== undefined) throw storeInUse('idempotency')
+    this.#listener = {
       onWake: (message) => {
         const key = String(message)
         if (key.startsWith(PREFIX)) hooks.onWake(key.slice(PREFIX.length))
@@ -66,7 +67,7 @@ export class RedisIdempotency implements IdempotencyStore {
       onLost: () => hooks.onLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
-    this.#link.open(hooks.clock, this.#hearer)
+    this.#link.open(hooks.clock, this.#listener)
     void warnOfEviction(this.#link)
   }
 
@@ -74,14 +75,15 @@ export class RedisIdempotency implements IdempotencyStore {
     await this.#undos.stop(request.token)
     let raw: unknown[]
     try {
-      raw = await this.#whileWanted(beginRecord, key, this.#beginArguments(request))
+      raw = await this.#runInTime(beginRecord, key, this.#beginArguments(request))
     } catch (error) {
-      // Otherwise a retry of the client would get 409 for a whole lease, although no attempt runs.
+      // If the attempt has begun in Redis, no handler runs it. Without the undo, a retry of the
+      // client would get 409 until the lease ends.
       const { token, leaseMs } = request
       if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
       throw error
     }
-    const reply = this.#checked(beginRecord, () => readBegin(raw, key, request.token))
+    const reply = this.#parsed(beginRecord, () => readBegin(raw, key, request.token))
     if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
     return reply
   }
@@ -92,7 +94,7 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
     const args = this.#finishArguments(grant, finish, fingerprints)
-    const raw = await this.#link.run(finishRecord, PREFIX + grant.key, [...args, ANY_TIME])
+    const raw = await this.#link.run(finishRecord, PREFIX + grant.key, [...args, NO_DEADLINE])
     const reply = String((raw as unknown[])[0])
     if (reply === 'FINISHED') return 'finished'
     return reply === 'RESURRECTED' ? 'resurrected' : 'stale'
@@ -106,12 +108,12 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async inspect(key: string): Promise<Inspection | undefined> {
     const raw = await this.#link.run(inspectRecord, PREFIX + key, [])
-    return this.#checked(inspectRecord, () => readInspection(raw))
+    return this.#parsed(inspectRecord, () => readInspection(raw))
   }
 
   /**
-   * Runs even while the breaker is open, as purges do. It carries a deadline, so it cannot run
-   * after the operator was told that it failed.
+   * Runs even while the breaker is open, as purges do. The command carries a deadline, so Redis
+   * cannot run it after the operator got an error.
    */
   async settle(
     key: string,
@@ -120,57 +122,57 @@ export class RedisIdempotency implements IdempotencyStore {
   ): Promise<SettleReply> {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
-    const args = [as, whole(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
+    const args = [as, wholeMs(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
     const channels = [wakePrefix, settledChannel]
-    const raw = await this.#whileWanted(settleRecord, key, [...args, ...channels], true)
+    const raw = await this.#runInTime(settleRecord, key, [...args, ...channels], true)
     const reply = String(raw[0])
     if (reply === 'SETTLED') return 'settled'
     return reply === 'ABSENT' ? 'absent' : 'refused'
   }
 
   async close(): Promise<void> {
-    if (this.#hearer !== undefined) this.#link.close(this.#hearer)
+    if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
-  /** An unreadable reply counts as no reply. */
-  #checked<T>(script: Script, read: () => T): T {
+  /** Parses a reply. A malformed reply is reported as an unavailable store. */
+  #parsed<T>(script: Script, parse: () => T): T {
     try {
-      return read()
+      return parse()
     } catch (error) {
       throw storeUnavailable(this.name, script.name, error)
     }
   }
 
   /**
-   * Takes back an attempt that may have begun, since no process will run it. No effect if it had
-   * not begun. Earlier attempts that lost their leases still count.
+   * Releases an attempt that may have begun although no process runs it. Has no effect if it did
+   * not begin. Earlier attempts whose leases ran out still count.
    */
   async #undo(key: string, request: BeginRequest): Promise<void> {
     const grant = { key, token: request.token, fence: ANY_FENCE }
     const finish = { as: 'released', keepMs: request.retentionMs } as const
-    await this.#whileWanted(finishRecord, key, this.#finishArguments(grant, finish, UNKNOWN))
+    await this.#runInTime(finishRecord, key, this.#finishArguments(grant, finish, NO_FINGERPRINTS))
   }
 
   /**
-   * Runs a script whose last argument is the deadline of its caller. A frozen server would
-   * otherwise run the command when it thaws, long after the caller was told that it failed.
+   * Runs a script whose last argument is the deadline of its caller. Without it, a frozen server
+   * could run the command later, although the caller already got an error.
    */
-  async #whileWanted(
+  async #runInTime(
     script: Script,
     key: string,
     args: readonly ScriptArgument[],
-    insist = false,
+    ignoreBreaker = false,
   ): Promise<unknown[]> {
     const { budgetMs } = this.#link
     const clock = this.#link.clockOf(PREFIX + key)
-    // A second try if the server's clock was set forward or our estimate of it was poor. The first
-    // reply made it exact.
+    // After LATE, the command is sent once more. The server's clock was set forward, or the
+    // estimate of it was wrong. The first reply corrects the estimate.
     for (let attempt = 0; attempt < 2; attempt++) {
       const all = [...args, clock.notAfter(budgetMs)]
-      const raw = await this.#link.runTimed(script, PREFIX + key, all, { insist })
+      const raw = await this.#link.runTimed(script, PREFIX + key, all, { ignoreBreaker })
       if (String(raw[0]) !== 'LATE') return raw
     }
-    throw storeUnavailable(this.name, script.name, new Error('answered too late'))
+    throw storeUnavailable(this.name, script.name, new Error(RAN_LATE))
   }
 
   #beginArguments(request: BeginRequest): ScriptArgument[] {
@@ -179,11 +181,11 @@ export class RedisIdempotency implements IdempotencyStore {
       token,
       fingerprints.exact,
       fingerprints.canonical,
-      whole(request.leaseMs),
-      whole(request.retentionMs),
+      wholeMs(request.leaseMs),
+      wholeMs(request.retentionMs),
       onLeaseExpired,
       maxAttempts,
-      whole(request.keepUncertainMs),
+      wholeMs(request.keepUncertainMs),
       wait ? this.#link.processId : '',
     ]
   }
@@ -193,7 +195,7 @@ export class RedisIdempotency implements IdempotencyStore {
     finish: Finish,
     { exact, canonical }: Fingerprints,
   ): ScriptArgument[] {
-    const ending = [finish.as, whole(finish.keepMs), frameOf(finish)]
+    const ending = [finish.as, wholeMs(finish.keepMs), frameOf(finish)]
     return [token, fence, ...ending, exact, canonical, PREFIX + key, this.#link.names.wakePrefix]
   }
 }
@@ -206,7 +208,7 @@ function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/** Redis takes whole milliseconds. */
-function whole(ms: number): number {
+/** Redis accepts only whole milliseconds. */
+function wholeMs(ms: number): number {
   return Math.ceil(ms)
 }

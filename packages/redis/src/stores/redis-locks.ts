@@ -1,5 +1,5 @@
-// LockStore on Redis. Acquire, renew and release are one script, one key and one round trip each. A
-// process that is granted a lock by a release hears of it on its own channel.
+// LockStore on Redis. Acquire, renew and release are one script on one key, in one round trip. If a
+// release hands a lock over, a message on the channel of the next process has its grant.
 
 import {
   type Grant,
@@ -12,19 +12,19 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
-import type { Hearer } from '../connection/subscription.ts'
+import type { LinkListener } from '../connection/subscription.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { acquireLock, leaveQueue, releaseLock, type Script } from '../protocol/scripts.generated.ts'
 import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
-/** How long the next process in the queue has to renew. A dead one costs the others this much. */
+/** Lease of a handed-over lock until its first renewal. A dead process delays the queue by this. */
 const CLAIM_MS = 2_000
 
-/** A grant message that is older than this, or further in the future, is not believed. */
-const LATE_MS = 250
-const AHEAD_MS = 50
+/** A grant message that is older, or further in the future, is confirmed with Redis before use. */
+const MAX_DELAY_MS = 250
+const MAX_AHEAD_MS = 50
 
-/** Locks and cached entries of the same name never meet. */
+/** Keeps locks apart from idempotency keys and cached entries of the same name. */
 const PREFIX = 'l:'
 
 export class RedisLocks implements LockStore {
@@ -32,7 +32,7 @@ export class RedisLocks implements LockStore {
   readonly #link: RedisLink
   readonly #undos = new Undos()
   #hooks: LockHooks | undefined
-  #hearer: Hearer | undefined
+  #listener: LinkListener | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
@@ -43,13 +43,13 @@ export class RedisLocks implements LockStore {
       throw storeInUse('createLocks')
     }
     this.#hooks = hooks
-    this.#hearer = {
+    this.#listener = {
       onGrant: (message) => this.#receive(message),
       onGap: () => hooks.onGap(),
       onLost: () => hooks.onLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
-    this.#link.open(hooks.clock, this.#hearer)
+    this.#link.open(hooks.clock, this.#listener)
   }
 
   async acquire(key: string, request: LockRequest): Promise<LockReply> {
@@ -58,14 +58,14 @@ export class RedisLocks implements LockStore {
         const reply = await this.#acquireOnce(key, request)
         if (reply !== 'again') return reply
       }
-      throw storeUnavailable(this.name, 'acquire-lock', new Error('answered too late'))
+      throw storeUnavailable(this.name, 'acquire-lock', new Error('no result after 4 tries'))
     } catch (error) {
-      // The lock may have been granted although no reply came. A contender never asks again with this
-      // token, so the undo need not be stopped.
+      // The lock may have been granted although no reply came. A contender never repeats a token,
+      // so no later command can conflict with the undo.
       const { token, leaseMs } = request
-      const unheard = { key, token, fence: ANY_FENCE }
+      const unconfirmed = { key, token, fence: ANY_FENCE }
       if (mayHaveRun(error)) {
-        this.#undos.start(token, leaseMs, () => this.#release(unheard, '0', ['', '', 0]))
+        this.#undos.start(token, leaseMs, () => this.#release(unconfirmed, '0', ['', '', 0]))
       }
       throw error
     }
@@ -92,7 +92,7 @@ export class RedisLocks implements LockStore {
   }
 
   async close(): Promise<void> {
-    if (this.#hearer !== undefined) this.#link.close(this.#hearer)
+    if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
   async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | 'again'> {
@@ -118,8 +118,8 @@ export class RedisLocks implements LockStore {
     queueAgain: ReadonlyArray<string | number>,
   ): Promise<Reply> {
     const { names, isCluster } = this.#link
-    const trustReceivers = isCluster ? 0 : 1
-    const args = [token, fence, overdue, key, names.grantPrefix, CLAIM_MS, trustReceivers]
+    const countsAllReceivers = isCluster ? 0 : 1
+    const args = [token, fence, overdue, key, names.grantPrefix, CLAIM_MS, countsAllReceivers]
     return this.#run(releaseLock, key, [...args, ...queueAgain, KEEP_MS])
   }
 
@@ -129,33 +129,33 @@ export class RedisLocks implements LockStore {
     return [String(status), String(fence), Number(forMs), String(holder ?? '')]
   }
 
-  /** `<token> <fence> <until> <now> <key>`, in server ms; the key may contain spaces. */
+  /** `message` is `<token> <fence> <until> <now> <key>`, with times in ms of the server's clock. */
   #receive(message: string): void {
-    const [, token, fence, until, now, key] = GRANT.exec(message) ?? []
+    const [, token, fence, until, now, key] = GRANT_MESSAGE.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
     const clock = this.#link.clockOf(PREFIX + key)
     const agoMs = clock.agoAtMost(Number(now))
-    // The message is late, or the server's clock was set. Only the server knows how long the claim
-    // lasts.
-    if (agoMs === undefined || agoMs > LATE_MS || agoMs < -AHEAD_MS) {
+    // If the message is late or the server's clock was set, only the server knows how much of the
+    // claim is left.
+    if (agoMs === undefined || agoMs > MAX_DELAY_MS || agoMs < -MAX_AHEAD_MS) {
       void this.#confirm(key, token)
       return
     }
-    // Counts half of the claim until the first renewal. The clock may have been set forward by as
-    // much as the message was late, which hides the delay.
+    // Uses only half of the claim until the first renewal, because a change of the server's clock
+    // can hide the delay of a message.
     const forMs = Math.min(CLAIM_MS, clock.atLeastUntil(Number(until))) / 2
     this.#hooks?.onGrant({ key, token, fence }, forMs)
   }
 
   /**
-   * Acquires again with the same token: the server replies with the same grant and the rest of its
-   * claim, counted from before the command was sent.
+   * Acquires again with the same token. The server then replies with the same grant and the rest of
+   * its claim. That rest counts from before the command was sent.
    */
   async #confirm(key: string, token: string): Promise<void> {
     const clock = this.#link.clockOf(PREFIX + key)
     const request = { token, leaseMs: CLAIM_MS, queue: false }
     try {
-      // The first try may be LATE, since the clock was set. Its reply corrects our estimate.
+      // If the server's clock was set, the first reply may be LATE. It corrects the estimate.
       for (let attempt = 0; attempt < 2; attempt++) {
         const sentAt = clock.now()
         const reply = await this.#acquireOnce(key, request)
@@ -165,11 +165,12 @@ export class RedisLocks implements LockStore {
         return
       }
     } catch {
-      // Waiters look again by themselves, and an unused claim ends.
+      // Waiters try again by themselves, and the unused claim ends.
     }
   }
 }
 
-const GRANT = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
+/** The key is last, because it may contain spaces. */
+const GRANT_MESSAGE = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 
 type Reply = [status: string, fence: string, forMs: number, holder: string]

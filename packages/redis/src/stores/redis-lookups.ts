@@ -1,100 +1,100 @@
-// Lookups by the cheapest of three ways: the entry of a wake-up, a plain read, or the script that
-// reads and leases.
+// Lookups, from the cheapest of three sources: a delivered entry, a plain read, or the script.
+// Only the script can take a lease.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
-import type { Awaited } from '../delivery/awaited.ts'
+import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { readLookup } from '../protocol/lookup-reply.ts'
-import { ReadFirst } from '../protocol/read-first.ts'
+import { PlainReads } from '../protocol/plain-read.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { endLease, lookupOrLease } from '../protocol/scripts.generated.ts'
-import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
+import { ANY_FENCE, mayHaveRun, RAN_LATE, Undos } from './undo.ts'
 
 export class RedisLookups {
   readonly #link: RedisLink
-  readonly #readFirst: ReadFirst
-  readonly #awaited: Awaited
+  readonly #plainReads: PlainReads
+  readonly #deliveries: PendingDeliveries
   readonly #undos = new Undos()
 
-  constructor(link: RedisLink, awaited: Awaited) {
+  constructor(link: RedisLink, deliveries: PendingDeliveries) {
     this.#link = link
-    this.#awaited = awaited
-    this.#readFirst = new ReadFirst(link)
+    this.#deliveries = deliveries
+    this.#plainReads = new PlainReads(link)
   }
 
-  /** Settles by `deadline`, or one budget later, whichever ways the lookup takes. */
+  /** Settles by `deadline`, or one budget after it at most. */
   async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
-    const delivered = this.#awaited.take(key, request, this.#link.clockOf(key))
+    const delivered = this.#deliveries.take(key, request, this.#link.clockOf(key))
     if (delivered !== undefined) return delivered
-    const readFirst = this.#readFirst.pays(request, deadline)
-    const found = readFirst ? await this.#readFirst.find(key, deadline) : undefined
-    const reply = found ?? (await this.#lookupInTime(key, request, deadline))
-    this.#readFirst.learn(reply)
+    const readsPlain = this.#plainReads.isWorthwhile(request, deadline)
+    const found = readsPlain ? await this.#plainReads.find(key, deadline) : undefined
+    const reply = found ?? (await this.#runScript(key, request, deadline))
+    this.#plainReads.count(reply)
     return reply
   }
 
-  async #lookupInTime(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
-    // A caller that repeats its token keeps the lease, so its undo must stop first.
+  async #runScript(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
+    // A caller that repeats its token may get its lease again. So the undo of that lease must stop
+    // first.
     if (this.#undos.size > 0) {
-      await this.#link.within(deadline, 'lookup', this.#undos.stop(request.token))
+      await this.#link.withDeadline(deadline, 'lookup', this.#undos.stop(request.token))
     }
     try {
-      // A second try if the server's clock was set forward, or our estimate of it was poor. The
-      // first reply made it exact.
+      // After LATE, the command is sent once more. The server's clock was set forward, or the
+      // estimate of it was wrong. The first reply corrects the estimate.
       for (let attempt = 0; attempt < 2; attempt++) {
-        const reply = await this.#lookupOnce(key, request, deadline)
+        const reply = await this.#runOnce(key, request, deadline)
         if (reply !== 'late') return reply
       }
     } catch (error) {
-      if (mayHaveRun(error)) this.giveBack(key, request)
+      if (mayHaveRun(error)) this.undoLease(key, request)
       throw error
     }
-    throw storeUnavailable('redis', 'lookup', new Error('answered too late'))
+    throw storeUnavailable('redis', 'lookup', new Error(RAN_LATE))
   }
 
   /**
-   * Ends the lease that a failed lookup may have taken. Otherwise others would wait for it, although
-   * no process fills.
+   * Ends the lease that a failed lookup may have taken. Otherwise other processes would wait,
+   * although no process fills the key.
    */
-  giveBack(key: string, { token, leaseMs }: LookupRequest): void {
+  undoLease(key: string, { token, leaseMs }: LookupRequest): void {
     if (leaseMs === 0) return
     const ending = [token, ANY_FENCE, 0, 0, '', key, this.#link.names.wakePrefix, 0]
     this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))
   }
 
-  /** If the caller has to wait, its wake-up shall bring the entry. */
-  async #lookupOnce(
+  async #runOnce(
     key: string,
     request: LookupRequest,
     deadline: number,
   ): Promise<LookupReply | 'late'> {
     const { token, leaseMs } = request
-    // Never in a cluster: there each message goes to every node.
-    const isWanted = !this.#link.isCluster && leaseMs > 0 && this.#awaited.mayBegin(key)
+    // Not in a cluster, where each message goes to every node.
+    const asksForEntry = !this.#link.isCluster && leaseMs > 0 && this.#deliveries.reserve(key)
     const clock = this.#link.clockOf(key)
     const sentAt = clock.now()
     try {
-      // A frozen server runs the command when it thaws, long after the caller has gone on. The
-      // command would take a lease that no process uses. So it carries the deadline of its caller.
+      // The command carries the deadline of its caller. Without it, a frozen server could run the
+      // command later, and take a lease that no process uses.
       const notAfter = this.#link.notAfter(key, deadline)
-      const args = this.#arguments(request, notAfter, isWanted)
-      const raw = await this.#link.run(lookupOrLease, key, args, { deadline, patient: true })
+      const args = this.#arguments(request, notAfter, asksForEntry)
+      const raw = await this.#link.run(lookupOrLease, key, args, { deadline, mayExtend: true })
       const { serverNow, reply, busyFence } = readLookup(raw, key, request)
       clock.observe(serverNow, sentAt)
       if (reply !== 'late' && 'busyForMs' in reply) this.#link.watch(reply.busyForMs)
-      if (isWanted && busyFence) this.#awaited.add(key, token, busyFence)
+      if (asksForEntry && busyFence) this.#deliveries.add(key, token, busyFence)
       return reply
     } finally {
-      if (isWanted) this.#awaited.ended()
+      if (asksForEntry) this.#deliveries.release()
     }
   }
 
-  /** Those of a plain lookup, and the others only if one of them is wanted. */
-  #arguments(request: LookupRequest, notAfter: number, isWanted: boolean): ScriptArgument[] {
+  /** The optional arguments follow only if the request has one of them. */
+  #arguments(request: LookupRequest, notAfter: number, asksForEntry: boolean): ScriptArgument[] {
     const { token, leaseMs, knownFence, outdated, early, like } = request
-    const plain = [token, leaseMs, this.#link.processId, notAfter, KEEP_MS, isWanted ? 1 : 0]
-    if (!(knownFence || outdated || early || like)) return plain
+    const required = [token, leaseMs, this.#link.processId, notAfter, KEEP_MS, asksForEntry ? 1 : 0]
+    if (!(knownFence || outdated || early || like)) return required
     const { fence = '', soft = false } = outdated ?? {}
-    return [...plain, knownFence ?? '', fence, soft ? 1 : 0, early ? 1 : 0, like ?? '']
+    return [...required, knownFence ?? '', fence, soft ? 1 : 0, early ? 1 : 0, like ?? '']
   }
 }

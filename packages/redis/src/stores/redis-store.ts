@@ -1,6 +1,6 @@
-// StampedeStore on Redis. Each operation is one script on one slot, one round trip, within a time
-// budget. Two exceptions: the purge of a key runs two scripts, and a lookup may begin with a plain
-// read.
+// StampedeStore on Redis. Each operation is one script on one Cluster slot, in one round trip and
+// within a time budget. Two exceptions: the purge of a key runs two scripts, and a lookup may begin
+// with a plain read.
 
 import type { StampedeStore } from '@stampede/core'
 import {
@@ -23,8 +23,8 @@ import {
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
 import { RedisLink } from '../connection/link.ts'
-import type { Hearer } from '../connection/subscription.ts'
-import { Awaited } from '../delivery/awaited.ts'
+import type { LinkListener } from '../connection/subscription.ts'
+import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
 import { commit, endLease, purge } from '../protocol/scripts.generated.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
@@ -34,16 +34,16 @@ import { RedisLocks } from './redis-locks.ts'
 import { RedisLookups } from './redis-lookups.ts'
 
 export interface RedisStoreOptions {
-  /** First part of every key and channel. Default `stampede`. */
+  /** First part of the name of every key and channel in Redis. Default `stampede`. */
   prefix?: string
   /**
-   * How long one operation may take before the request goes on without Redis. A lookup waits once
-   * more if its reply is the first that is late. Default 250.
+   * Time budget of one operation in ms. After it, the request continues without Redis. The first
+   * late reply to a lookup gets one more budget. Default 250.
    */
   commandTimeoutMs?: number
 }
 
-/** How often the process checks that it missed no purge. */
+/** Time between two checks that the process missed no purge. */
 const HEARTBEAT_MS = 2_000
 
 const OPTIONS = {
@@ -55,8 +55,8 @@ const OPTIONS = {
 } satisfies Record<keyof RedisStoreOptions, Reader>
 
 /**
- * The shared tier on Redis ≥ 6.2 or Valkey. Opens two connections of its own with the address and
- * credentials of `redis`, and never uses or closes `redis` itself.
+ * Creates a store on Redis 6.2 or newer, or on Valkey. It opens two connections with the address
+ * and credentials of `redis`. It never uses or closes `redis` itself.
  */
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
   if (typeof redis?.duplicate !== 'function') {
@@ -70,7 +70,8 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
   return new RedisStore(new RedisLink(redis, names(prefix), commandTimeoutMs))
 }
 
-const UNSTAMPED = 'no memory left on the server; the key was not made stale'
+const NO_MEMORY =
+  'Redis is out of memory, so the key is not stale; free memory, then purge it again'
 
 class RedisStore implements StampedeStore {
   readonly name = 'redis'
@@ -79,15 +80,15 @@ class RedisStore implements StampedeStore {
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
-  readonly #awaited = new Awaited()
+  readonly #deliveries = new PendingDeliveries()
   readonly #lookups: RedisLookups
   #heartbeat: NodeJS.Timeout | undefined
-  #hearer: Hearer | undefined
+  #listener: LinkListener | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
-    this.#lookups = new RedisLookups(link, this.#awaited)
+    this.#lookups = new RedisLookups(link, this.#deliveries)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
   }
@@ -101,29 +102,29 @@ class RedisStore implements StampedeStore {
   }
 
   attach(hooks: StoreHooks): void {
-    if (this.#hearer !== undefined) throw storeInUse('createStampede')
+    if (this.#listener !== undefined) throw storeInUse('createStampede')
     let resumed: Promise<void> = Promise.resolve()
-    this.#hearer = {
+    this.#listener = {
       onWake: (message) => {
-        const key = this.#awaited.receive(message)
+        const key = this.#deliveries.receive(message)
         if (key !== undefined) hooks.onWake(key)
       },
-      onLog: (message) => this.#need().receive(message),
-      onHearing: () => {
+      onLog: (message) => this.#requirePurges().receive(message),
+      onSubscribed: () => {
         const onError = (error: unknown) => hooks.onError('read-purges', error)
-        resumed = this.#need().resume().catch(onError)
+        resumed = this.#requirePurges().resume().catch(onError)
       },
-      // Catches up with purges first, so that waiters who look again see them.
+      // The process reads missed purges first. Only then may waiters look up again.
       onGap: () => void resumed.then(() => hooks.onGap()),
       onLost: () => hooks.onLost(),
-      onDoubt: () => this.#purges?.doubt(),
+      onCommandsLost: () => this.#purges?.onConnectionLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
-    this.#link.open(hooks.clock, this.#hearer)
+    this.#link.open(hooks.clock, this.#listener)
     this.#purges = new RedisPurges(
       this.#commands,
       this.#commands.clock,
-      this.#awaited.endedBy(hooks),
+      this.#deliveries.clearOnPurge(hooks),
     )
     this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
@@ -132,18 +133,17 @@ class RedisStore implements StampedeStore {
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     // One deadline for all round trips of this lookup.
     const deadline = this.#link.deadline()
-    // Nearly always confirmed: then there is nothing to wait for.
-    const doubt = this.#need().confirm()
-    if (doubt !== undefined) await this.#certain(doubt, deadline)
+    // Mostly undefined: the process recently confirmed that it missed no purge.
+    const confirmation = this.#requirePurges().confirm()
+    if (confirmation !== undefined) await this.#confirmed(confirmation, deadline)
     const reply = await this.#lookups.find(key, request, deadline)
-    // If this process was frozen meanwhile or the server is slow, the entry may have been purged
-    // since.
+    // If the lookup took long, the confirmation is too old now, and the entry may have been purged.
     try {
-      const newDoubt = this.#need().confirm()
-      if (newDoubt !== undefined) await this.#certain(newDoubt, deadline)
+      const newConfirmation = this.#requirePurges().confirm()
+      if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, deadline)
     } catch (error) {
-      // The caller gets this error instead of the reply, and so never uses its lease.
-      if ('grant' in reply && reply.grant !== undefined) this.#lookups.giveBack(key, request)
+      // The caller gets this error instead of the reply, so it never uses the lease.
+      if ('grant' in reply && reply.grant !== undefined) this.#lookups.undoLease(key, request)
       throw error
     }
     return reply
@@ -151,7 +151,7 @@ class RedisStore implements StampedeStore {
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
-    this.#commands.madeFor(physicalMs)
+    this.#commands.recordLifetime(physicalMs)
     const args = [
       grant.token,
       grant.fence,
@@ -186,39 +186,43 @@ class RedisStore implements StampedeStore {
   }
 
   /**
-   * Purges the record first. So a process that hears of the purge does not read the old value
-   * again. Runs even while the breaker is open: otherwise a purge would fail although Redis is
-   * back.
+   * Purges the record before the log. So a process that gets the purge message cannot read the old
+   * entry again. Runs even while the breaker is open. Otherwise a purge could fail although Redis
+   * is back.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     const reply = String(
-      await this.#link.persist(() => this.#link.run(purge, key, args, { insist: true })),
+      await this.#link.retry(() => this.#link.run(purge, key, args, { ignoreBreaker: true })),
     )
-    if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(UNSTAMPED))
-    await this.#need().append({ of: 'key', name: key, soft })
+    if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(NO_MEMORY))
+    await this.#requirePurges().append({ of: 'key', name: key, soft })
   }
 
   mark(subject: string, { soft }: { soft: boolean }): Promise<void> {
-    return this.#need().append({ of: 'subject', name: subject, soft })
+    return this.#requirePurges().append({ of: 'subject', name: subject, soft })
   }
 
   async close(): Promise<void> {
     clearInterval(this.#heartbeat)
-    if (this.#hearer !== undefined) this.#link.close(this.#hearer)
+    if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
   /**
-   * Waits until no purge was missed. If the wait was long, the confirmation is old again, so it
-   * repeats.
+   * Waits until the process has confirmed that it missed no purge. If the wait was so long that the
+   * confirmation is too old, it waits for the next one.
    */
-  async #certain(doubt: Promise<void>, deadline: number): Promise<void> {
-    for (let next: Promise<void> | undefined = doubt; next; next = this.#need().confirm()) {
-      await this.#link.within(deadline, 'lookup', next)
+  async #confirmed(first: Promise<void>, deadline: number): Promise<void> {
+    for (
+      let next: Promise<void> | undefined = first;
+      next;
+      next = this.#requirePurges().confirm()
+    ) {
+      await this.#link.withDeadline(deadline, 'lookup', next)
     }
   }
 
-  #need(): RedisPurges {
+  #requirePurges(): RedisPurges {
     if (this.#purges !== undefined) return this.#purges
     throw storeUnavailable(this.name, 'run', new Error('pass the store to createStampede first'))
   }

@@ -45,7 +45,7 @@ describe('the undo of a command', () => {
   it('is for a command that may have run, not for one that was refused or never sent', () => {
     const refused = Object.assign(new Error('OOM'), { name: 'ReplyError' })
     const failed = (cause?: unknown) => storeUnavailable('redis', 'begin', cause)
-    expect(mayHaveRun(failed(new Error('no answer within 250 ms')))).toBe(true)
+    expect(mayHaveRun(failed(new Error('no reply within 250 ms')))).toBe(true)
     for (const cause of [refused, new NotSent(), undefined]) {
       expect(mayHaveRun(failed(cause))).toBe(false)
     }

@@ -1,29 +1,35 @@
-// Undo of a command that may have run although no reply came. It is repeated in the background
-// until Redis confirms it. A caller that repeats its command under the same name stops the undo
+// Undo of a command that may have run although no reply came. The undo repeats in the background
+// until Redis confirms it. A caller that repeats its command with the same token stops the undo
 // first.
 
 import { NotSent } from '../connection/last-error.ts'
 
-/** Matches any fence. Without a reply, the fence of a claim is unknown; the token alone names it. */
+/** Matches any fence. Without a reply, the caller knows the token of its grant, not the fence. */
 export const ANY_FENCE = '*'
 
-const UNDO_AFTER_MS = [50, 200, 500, 1_500]
-/** Delay of all further tries. */
-const AND_EVERY_MS = 2_000
-/** Undos at the same time. Beyond that, leases end by themselves, later. */
-const MOST = 1_000
+/** Error if Redis ran a command after the deadline that it carried. */
+export const RAN_LATE = 'Redis got the command after its deadline and ignored it'
 
-/** Whether the command of this error may have run. A refused or unsent command has not. */
+const FIRST_DELAYS_MS = [50, 200, 500, 1_500]
+/** Delay before each later try. */
+const LATER_DELAY_MS = 2_000
+/** Most undos at a time. Beyond that, leases end only when their time is over. */
+const MAX_UNDOS = 1_000
+
+/**
+ * Whether the command that failed with this error may have run. False if it was refused or not
+ * sent.
+ */
 export function mayHaveRun(error: unknown): boolean {
   const { cause } = error as { cause?: unknown }
   return cause instanceof Error && cause.name !== 'ReplyError' && !(cause instanceof NotSent)
 }
 
-/** Delay before each try, until the lease or attempt has ended by itself after `forMs`. */
+/** Delays before the tries. After `forMs`, the lease has ended by itself. */
 function* undoDelaysMs(forMs: number): Generator<number> {
   let waitedMs = 0
   for (let n = 0; waitedMs < forMs; n++) {
-    const delayMs = UNDO_AFTER_MS[n] ?? AND_EVERY_MS
+    const delayMs = FIRST_DELAYS_MS[n] ?? LATER_DELAY_MS
     waitedMs += delayMs
     yield delayMs
   }
@@ -31,7 +37,7 @@ function* undoDelaysMs(forMs: number): Generator<number> {
 
 interface Undo {
   stopped: boolean
-  /** The current try; never rejects. */
+  /** Result of the current try. Never rejects. */
   sent: Promise<boolean>
 }
 
@@ -42,24 +48,24 @@ export class Undos {
     return this.#running.size
   }
 
-  /** Repeats `attempt` until it resolves, or `forMs` are over. */
-  start(name: string, forMs: number, attempt: () => Promise<unknown>): void {
-    if (this.#running.size >= MOST) return
+  /** Repeats `attempt` until it resolves or `forMs` are over. */
+  start(token: string, forMs: number, attempt: () => Promise<unknown>): void {
+    if (this.#running.size >= MAX_UNDOS) return
     const undo: Undo = { stopped: false, sent: Promise.resolve(false) }
-    this.#running.set(name, undo)
-    void this.#run(name, undo, forMs, attempt)
+    this.#running.set(token, undo)
+    void this.#run(token, undo, forMs, attempt)
   }
 
-  /** Resolves when no undo of this name can run any more. */
-  async stop(name: string): Promise<void> {
-    const undo = this.#running.get(name)
+  /** Stops the undo of this token. Resolves when its current try has ended. */
+  async stop(token: string): Promise<void> {
+    const undo = this.#running.get(token)
     if (undo === undefined) return
     undo.stopped = true
     await undo.sent
   }
 
   async #run(
-    name: string,
+    token: string,
     undo: Undo,
     forMs: number,
     attempt: () => Promise<unknown>,
@@ -73,6 +79,6 @@ export class Undos {
       )
       if (await undo.sent) break
     }
-    if (this.#running.get(name) === undo) this.#running.delete(name)
+    if (this.#running.get(token) === undo) this.#running.delete(token)
   }
 }

@@ -2,13 +2,13 @@ import { StampedeError } from '@stampede/core'
 import { describe, expect, it } from 'vitest'
 import {
   lacks,
-  readAppended,
+  readAppendReply,
   readId,
   readMessage,
-  readNews,
   readPosition,
+  readPurgePage,
   writeEvent,
-} from './purge-news.ts'
+} from './purge-events.ts'
 
 const bytes = (...texts: string[]) => texts.map((text) => Buffer.from(text))
 
@@ -46,7 +46,7 @@ describe('a purge event', () => {
 describe('a reply of read-purges', () => {
   it('may cover everything in the log', () => {
     const raw = bytes('LOG', '40', '30-3', '5', 'run', '20-2', 'khk', '30-3', 'ms*')
-    expect(readNews(raw)).toEqual({
+    expect(readPurgePage(raw)).toEqual({
       isComplete: true,
       hasMore: false,
       now: 40,
@@ -62,12 +62,12 @@ describe('a reply of read-purges', () => {
 
   it('may be a page of the log, which is complete up to its end', () => {
     const raw = bytes('PART', '40', '20-2', '5', 'run', '20-2', 'khk')
-    expect(readNews(raw)).toMatchObject({ isComplete: true, hasMore: true, last: '20-2' })
+    expect(readPurgePage(raw)).toMatchObject({ isComplete: true, hasMore: true, last: '20-2' })
   })
 
   it('may have marks, which have no letter for their type', () => {
     const raw = bytes('MORE', '40', '30-3', '5', 'run', '20-0', 'ht=red')
-    expect(readNews(raw)).toMatchObject({
+    expect(readPurgePage(raw)).toMatchObject({
       isComplete: false,
       hasMore: true,
       events: [{ of: 'subject', name: 't=red', id: '20-0' }],
@@ -80,15 +80,15 @@ describe('a reply of read-purges', () => {
     ['LOG', 'mh', 20],
   ])('raises the oldest known position if it has an unknown event', (status, event, floor) => {
     const raw = bytes(status, '40', '30-3', '5', 'run', '20-2', event)
-    const { isComplete, floor: known } = readNews(raw)
+    const { isComplete, floor: known } = readPurgePage(raw)
     expect([isComplete, known]).toEqual([false, floor])
   })
 
   it('raises that position to its end if an unknown event has no time', () => {
-    expect(readNews(bytes('MARKS', '40', '30-3', '5', 'run', 'inf', 'x'))).toMatchObject({
+    expect(readPurgePage(bytes('MARKS', '40', '30-3', '5', 'run', 'inf', 'x'))).toMatchObject({
       floor: 30,
     })
-    expect(readNews(bytes('MARKS', '40', '30-3', '5', 'run', '1.5', 'ht=red'))).toMatchObject({
+    expect(readPurgePage(bytes('MARKS', '40', '30-3', '5', 'run', '1.5', 'ht=red'))).toMatchObject({
       events: [{ id: '30-3' }],
     })
   })
@@ -102,8 +102,8 @@ describe('a reply of read-purges', () => {
     bytes('LOG', '1', 'x', '1'),
     bytes('LOG', '1', '1', '1'),
   ])('is refused if it is not a reply of the script: %j', (raw) => {
-    expect(() => readNews(raw)).toThrow(StampedeError)
-    expect(() => readAppended(raw)).toThrow(StampedeError)
+    expect(() => readPurgePage(raw)).toThrow(StampedeError)
+    expect(() => readAppendReply(raw)).toThrow(StampedeError)
   })
 })
 

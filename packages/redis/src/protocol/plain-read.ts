@@ -1,22 +1,23 @@
-// Plain read before the script. Most lookups find a fresh entry, and reading the record without a
-// script costs the server a third. If the entry is not fresh, the script runs as well, so this pays
-// only where nearly every lookup is a hit.
+// Plain read before the lookup script. If the entry is fresh, it costs Redis a third of the
+// script's time. Otherwise the script runs as well. So a plain read pays off only if nearly every
+// lookup is a hit.
 
 import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
-import { isReply, type RedisLink } from '../connection/link.ts'
+import { isRefusal, type RedisLink } from '../connection/link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { type ServerTime, turnOf } from '../connection/turn.ts'
 import { readLife } from './life.ts'
 import { duration } from './reply-parts.ts'
 import { send } from './run-script.ts'
 
-/** A hit adds 1 to the score. A miss takes off as many hits as its extra round trip costs. */
-const OF_A_MISS = 4
-const PAYS_FROM = 16
-const MOST = 32
+/** A hit adds 1 to the score. A miss subtracts this, because its extra round trip costs more. */
+const MISS_PENALTY = 4
+/** Score from which a plain read pays off. */
+const MIN_SCORE = 16
+const MAX_SCORE = 32
 
-export class ReadFirst {
+export class PlainReads {
   readonly #link: RedisLink
   #score = 0
 
@@ -25,11 +26,11 @@ export class ReadFirst {
   }
 
   /**
-   * Not in a cluster, where no command tells the time of the server that has a key. And only while
-   * enough of the deadline is left for the script to follow.
+   * Whether a lookup shall begin with a plain read. Never in a cluster: no command returns the time
+   * of the server that has the key. Never if too little time is left for the script after it.
    */
-  pays({ knownFence, outdated, early }: LookupRequest, deadline: number): boolean {
-    if (this.#score < PAYS_FROM || this.#link.isCluster || this.#isHalfSpent(deadline)) return false
+  isWorthwhile({ knownFence, outdated, early }: LookupRequest, deadline: number): boolean {
+    if (this.#score < MIN_SCORE || this.#link.isCluster || this.#isHalfSpent(deadline)) return false
     return knownFence === undefined && outdated === undefined && early !== true
   }
 
@@ -37,15 +38,17 @@ export class ReadFirst {
     return 2 * this.#link.leftMs(deadline) < this.#link.budgetMs
   }
 
-  /** Counts the result of a lookup, by whichever way it was found. */
-  learn(reply: LookupReply): void {
+  /** Updates the score with the result of a plain read or of a script. */
+  count(reply: LookupReply): void {
     const isHit = reply.status === 'fresh'
-    this.#score = isHit ? Math.min(MOST, this.#score + 1) : Math.max(0, this.#score - OF_A_MISS)
+    this.#score = isHit
+      ? Math.min(MAX_SCORE, this.#score + 1)
+      : Math.max(0, this.#score - MISS_PENALTY)
   }
 
   /**
-   * The reply of lua/lookup-or-lease-2.lua if the entry is fresh; undefined if only the script can
-   * tell.
+   * The reply that lua/lookup-or-lease-2.lua would give, if the entry is fresh. Otherwise
+   * undefined, and the script must run.
    */
   async find(key: string, deadline: number): Promise<LookupReply | undefined> {
     const { names } = this.#link
@@ -57,21 +60,24 @@ export class ReadFirst {
         'read',
         record,
         ({ connection }, { clock }) => readFresh(connection, clock, record, groupRecord),
-        { deadline, patient: true },
+        { deadline, mayExtend: true },
       )
-      // On a link this slow the script may run out of time, so the next lookups begin with the
-      // script.
+      // On a link this slow, too little time may be left for the script. So the next lookups begin
+      // with the script.
       if (found === undefined && this.#isHalfSpent(deadline)) this.#score = 0
       return found
     } catch (error) {
-      // A key of another type, or a command that is not allowed: the script handles both.
-      if (isReply((error as Error).cause)) return undefined
+      // The key has another type, or the user may not run the command. The script handles both.
+      if (isRefusal((error as Error).cause)) return undefined
       throw error
     }
   }
 }
 
-/** The reads are not atomic, so their order matters: the time, the record, the record of its group. */
+/**
+ * The reads are not atomic, so their order matters. The time comes before the record, and the
+ * record of the vary group after it.
+ */
 async function readFresh(
   connection: Connection,
   clock: ServerClock,
@@ -81,31 +87,31 @@ async function readFresh(
   const time = timeOfTurn(connection, clock)
   const reading = send(connection, 'HMGET', record, 'life', 'frame', 'group')
   if (group === undefined) return freshIn(await reading, time)
-  // Sent before the first reply is there. A purge that comes between the two is seen.
-  const [fields, stamps] = await Promise.all([
+  // Both commands are sent at once. If a purge runs between them, the second reply shows it.
+  const [fields, groupFields] = await Promise.all([
     reading,
     send(connection, 'HMGET', group, 'variants'),
   ])
-  return isOfGroup(list(fields)[2], list(stamps)) ? freshIn(fields, time) : undefined
+  return isOfGroup(list(fields)[2], list(groupFields)) ? freshIn(fields, time) : undefined
 }
 
-/** Sends TIME once per turn of the event loop. */
+/** Sends TIME once per turn of the event loop, and returns an object that gets the reply. */
 function timeOfTurn(connection: Connection, clock: ServerClock): ServerTime {
   const turn = connection.stream === undefined ? undefined : turnOf(connection.stream)
   if (turn?.time !== undefined) return turn.time
   const time = { serverNow: Number.NaN }
   const sentAt = clock.now()
-  const tell = (reply: unknown) => {
+  const onReply = (reply: unknown) => {
     time.serverNow = millisOf(reply)
     clock.observe(time.serverNow, sentAt)
   }
   // Without the time, no entry counts as fresh.
-  send(connection, 'TIME').then(tell, () => {})
+  send(connection, 'TIME').then(onReply, () => {})
   if (turn !== undefined) turn.time = time
   return time
 }
 
-/** A reply to TIME in milliseconds; NaN for anything else. */
+/** Parses a reply to TIME, in milliseconds. NaN if it is malformed. */
 export function millisOf(reply: unknown): number {
   const [seconds, microseconds] = list(reply)
   return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000)
@@ -115,7 +121,7 @@ function list(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : []
 }
 
-/** Whether no purge came since the variant was leased. False without the group's record. */
+/** Whether the vary group was not purged since the variant was leased. False without its record. */
 function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
   return Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)
 }
@@ -125,9 +131,9 @@ function freshIn(fields: unknown, { serverNow }: ServerTime): LookupReply | unde
   const life = readLife(text)
   if (life === undefined || !Buffer.isBuffer(frame)) return undefined
   const { fence, made, fresh } = life
-  // The server's clock was set back, so the age is unknown. The script drops the entry.
+  // The server's clock was set back, so the age is unknown. The script deletes the entry.
   if (serverNow < made) return undefined
-  // Fence 0 is never given. NaN as `serverNow` makes the comparison false.
+  // No grant has fence 0. If `serverNow` is NaN, the comparison is false.
   if (fence === 0 || !(serverNow < fresh)) return undefined
   return {
     status: 'fresh',

@@ -1,45 +1,45 @@
-// Keys this process waits for, and entries delivered with their wake-up message. Such an entry
-// saves a lookup: without it, each woken process sends one command more (docs/decisions/0020). It is
-// used only for the fill that the BUSY reply named, only at once, and not after any purge.
+// Keys that this process waits for, and entries delivered with their wake-ups. A delivered entry
+// saves the lookup after the wake-up (docs/decisions/0016). It is used only once, within half a
+// second, for the fill that the BUSY reply named. Any purge discards it.
 
 import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { duration } from '../protocol/reply-parts.ts'
-import { type Delivery, isDelivery, LONGEST_FRAME, readDelivery } from './delivery-message.ts'
+import { type Delivery, isDelivery, MAX_FRAME_BYTES, readDelivery } from './delivery-message.ts'
 
-/** A wake-up older than this does not deliver its entry; the waiter looks it up. */
-const LATE_MS = 500
+/** An entry that was committed longer ago is not used. The waiter looks it up. */
+const MAX_DELAY_MS = 500
 /**
- * Waits at the same time. With the longest frames, they fill what Redis buffers for a subscriber
- * that does not read (8 MiB, for a minute).
+ * Most keys at a time. With the largest frames, their messages fill the buffer that Redis has for a
+ * subscriber that does not read (8 MiB for a minute).
  */
-const MOST = 500
+const MAX_WAITS = 500
 /** Clients choose the length of URLs. Waiters for a longer key look up the entry. */
-const LONGEST_KEY = 1024
+const MAX_KEY_LENGTH = 1024
 
 interface Wait {
   readonly token: string
   readonly fence: string
-  /** Its frame is a copy, so that it does not keep the whole buffer of the socket alive. */
+  /** Its frame is a copy. A view would keep the whole buffer of the socket in memory. */
   delivery: Delivery | undefined
 }
 
-export class Awaited {
+export class PendingDeliveries {
   readonly #waits = new Map<string, Wait>()
-  #asking = 0
+  #reserved = 0
 
   get size(): number {
     return this.#waits.size
   }
 
   /**
-   * Before a lookup: whether it may ask for the entry with its wake-up. If there is no room, the
-   * oldest wait ends, since its waiter may have given up.
+   * Called before a lookup: whether the lookup may ask for the entry with its wake-up. If there is
+   * no room, the oldest wait is dropped, because its waiter may have given up.
    */
-  mayBegin(key: string): boolean {
-    if (key.length > LONGEST_KEY) return false
-    if (this.#asking + this.#waits.size < MOST) {
-      this.#asking += 1
+  reserve(key: string): boolean {
+    if (key.length > MAX_KEY_LENGTH) return false
+    if (this.#reserved + this.#waits.size < MAX_WAITS) {
+      this.#reserved += 1
       return true
     }
     for (const oldest of this.#waits.keys()) {
@@ -49,18 +49,18 @@ export class Awaited {
     return false
   }
 
-  /** The lookup has ended in any way. */
-  ended(): void {
-    this.#asking -= 1
+  /** Called after a lookup that `reserve` allowed, also if it failed. */
+  release(): void {
+    this.#reserved -= 1
   }
 
-  /** The store replied BUSY under this fence, and has noted that `token` waits. */
+  /** Redis replied BUSY with this fence, and has registered that the lookup of `token` waits. */
   add(key: string, token: string, fence: string): void {
     this.#waits.delete(key)
     this.#waits.set(key, { token, fence, delivery: undefined })
   }
 
-  /** The key that a wake-up is about. Undefined if the message cannot be read. */
+  /** Returns the key of a wake-up. Undefined if the message is malformed. */
   receive(message: Buffer): string | undefined {
     if (!isDelivery(message)) return String(message)
     const delivery = readDelivery(message)
@@ -68,23 +68,24 @@ export class Awaited {
     return delivery?.key
   }
 
-  /** Ignored unless this process waits for exactly this fill. */
+  /** Keeps the entry if this process waits for exactly this fill. */
   deliver(delivery: Delivery): void {
     const { key, token, fence, frame } = delivery
     const wait = this.#waits.get(key)
-    if (wait?.token !== token || wait.fence !== fence || frame.length > LONGEST_FRAME) return
+    if (wait?.token !== token || wait.fence !== fence || frame.length > MAX_FRAME_BYTES) return
     const copy = Buffer.allocUnsafeSlow(frame.byteLength)
     copy.set(frame)
     wait.delivery = { ...delivery, frame: copy }
   }
 
-  /** The reply that the next lookup would get, if its wake-up brought the entry. Ends the wait. */
+  /** Ends the wait. Returns the reply to the next lookup, if the wake-up delivered the entry. */
   take(
     key: string,
     { token, leaseMs, outdated, early }: LookupRequest,
     clock: Pick<ServerClock, 'agoAtMost'>,
   ): LookupReply | undefined {
-    // A HEAD request only reads. It does not wait, and must not end the wait of another.
+    // A lookup without a lease, such as for HEAD, does not wait. It must not end the wait of
+    // another.
     if (leaseMs === 0) return undefined
     const wait = this.#waits.get(key)
     if (wait === undefined) return undefined
@@ -93,28 +94,28 @@ export class Awaited {
     return replyFrom(wait.delivery, clock)
   }
 
-  /** The same hooks. Any purge, or one that may have come, first discards what was delivered before it. */
-  endedBy(hooks: StoreHooks): StoreHooks {
-    const forget = () => this.forget()
+  /** Wraps the hooks: any purge, also one that may have been missed, first drops all waits. */
+  clearOnPurge(hooks: StoreHooks): StoreHooks {
+    const clear = () => this.clear()
     return {
       ...hooks,
       onPurge(...purge) {
-        forget()
+        clear()
         hooks.onPurge(...purge)
       },
       onMark(mark) {
-        forget()
+        clear()
         hooks.onMark(mark)
       },
-      onForget(floor) {
-        forget()
-        hooks.onForget(floor)
+      onForget(oldestKnown) {
+        clear()
+        hooks.onForget(oldestKnown)
       },
     }
   }
 
-  /** Entries delivered from now on may be older. */
-  forget(): void {
+  /** Drops all waits, because entries delivered from now on may be from before a purge. */
+  clear(): void {
     this.#waits.clear()
   }
 }
@@ -124,7 +125,7 @@ function replyFrom(
   clock: Pick<ServerClock, 'agoAtMost'>,
 ): LookupReply | undefined {
   const agoMs = clock.agoAtMost(at)
-  if (agoMs === undefined || agoMs > LATE_MS || agoMs >= freshMs) return undefined
+  if (agoMs === undefined || agoMs > MAX_DELAY_MS || agoMs >= freshMs) return undefined
   const ageMs = duration(agoMs)
   return {
     status: 'fresh',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Awaited } from './awaited.ts'
 import type { Delivery } from './delivery-message.ts'
+import { PendingDeliveries } from './pending-deliveries.ts'
 
 const FILLED: Delivery = {
   key: 'k',
@@ -16,8 +16,8 @@ const FILLED: Delivery = {
 const REQUEST = { token: 'me', leaseMs: 5_000 }
 const clockAt = (now: number) => ({ agoAtMost: (at: number) => now - at })
 
-function told(filled: Partial<Delivery> = {}): Awaited {
-  const awaited = new Awaited()
+function told(filled: Partial<Delivery> = {}): PendingDeliveries {
+  const awaited = new PendingDeliveries()
   awaited.add('k', 'me', '7')
   awaited.deliver({ ...FILLED, ...filled })
   return awaited
@@ -41,7 +41,7 @@ describe('a delivered entry', () => {
   })
 
   it.each([
-    ['there is none', new Awaited()],
+    ['there is none', new PendingDeliveries()],
     ['it belongs to another fill', told({ fence: '8' })],
     ['it has another token', told({ token: 'you' })],
     ['it has another key', told({ key: 'other' })],
@@ -60,7 +60,7 @@ describe('a delivered entry', () => {
     awaited.take('k', REQUEST, clockAt(1_100))
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
     const purged = told()
-    purged.forget()
+    purged.clear()
     purged.deliver(FILLED)
     expect(purged.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
@@ -72,21 +72,21 @@ describe('a delivered entry', () => {
   })
 
   it('is awaited for at most five hundred keys, and each wait that ends makes room for one', () => {
-    const awaited = new Awaited()
-    const begun = Array.from({ length: 502 }, () => awaited.mayBegin('k'))
+    const awaited = new PendingDeliveries()
+    const begun = Array.from({ length: 502 }, () => awaited.reserve('k'))
     expect(begun.filter((mayBe) => mayBe)).toHaveLength(500)
     for (let i = 0; i < 500; i++) {
       awaited.add(`k${i}`, 'me', '7')
-      awaited.ended()
+      awaited.release()
     }
-    expect([awaited.mayBegin('k'), awaited.size]).toEqual([false, 499])
-    expect(awaited.mayBegin('k')).toBe(true)
+    expect([awaited.reserve('k'), awaited.size]).toEqual([false, 499])
+    expect(awaited.reserve('k')).toBe(true)
   })
 
   it('has no key over 1 KiB, and no frame over 16 KiB', () => {
-    const awaited = new Awaited()
-    expect(awaited.mayBegin('k'.repeat(1_025))).toBe(false)
-    expect(awaited.mayBegin('k'.repeat(1_024))).toBe(true)
+    const awaited = new PendingDeliveries()
+    expect(awaited.reserve('k'.repeat(1_025))).toBe(false)
+    expect(awaited.reserve('k'.repeat(1_024))).toBe(true)
     awaited.add('k', 'me', '7')
     awaited.deliver({ ...FILLED, frame: Buffer.alloc(16 * 1024 + 1) })
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()

@@ -1,9 +1,9 @@
-// Reads the log of purges: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and
-// messages on its channel. The server is not trusted: each part is checked.
+// Parses the purge log: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and messages
+// on its channel. The server is not trusted, so each part is checked.
 
 import { type Position, unknownReply } from '@stampede/core/store'
 
-/** A purge of one key and its variants, or of everything made under a subject. */
+/** A purge of one key and its variants, or of all entries of a subject. */
 export interface Purge {
   readonly of: 'key' | 'subject'
   readonly name: string
@@ -11,8 +11,8 @@ export interface Purge {
 }
 
 /**
- * `<position>-<random>` of an event in the log. The random number tells apart two events of one position:
- * after a fail-over, a new event may get the position of a lost one. 0: unknown.
+ * `<position>-<random>` of an event in the log. After a fail-over, a new event may get the position
+ * of a lost one, and the random number differs. 0 means that the random number is unknown.
  */
 export type EventId = string
 
@@ -23,33 +23,34 @@ export interface PurgeEvent extends Purge {
   readonly id: EventId
 }
 
-/** An event and the ID of the one before it. */
+/** An event with the ID of the previous event. */
 export interface LinkedEvent extends PurgeEvent {
   readonly prev: EventId
 }
 
-/** `isTold`: the purge was published to the other processes. */
-export interface Appended {
+/** `isPublished` is false if Redis refused PUBLISH, so that other processes have no message. */
+export interface AppendReply {
   readonly now: Position
   readonly id: EventId
   readonly prev: EventId
-  readonly isTold: boolean
+  readonly isPublished: boolean
 }
 
-export interface News {
+/** One reply with purges that a process missed. */
+export interface PurgePage {
   /**
-   * True: `events` has every purge up to `last`. False: it has the newest purge of each subject,
-   * and purges by key are unknown.
+   * If true, `events` has every purge up to `last`. If false, it has only the newest purge of each
+   * subject, and purges of keys may be missing.
    */
   readonly isComplete: boolean
-  /** There is more after `last`. */
+  /** There are more events after `last`. */
   readonly hasMore: boolean
-  /** The server's clock, in microseconds, as positions are. */
+  /** Time of the server, in microseconds like positions. */
   readonly now: Position
   readonly last: EventId
-  /** What was made before may have been purged. */
+  /** The oldest known position. An entry from before it may have been purged. */
   readonly floor: Position
-  /** run_id of the server; empty if it is unknown. */
+  /** run_id of the server. Empty if it is unknown. */
   readonly run: string
   readonly events: readonly PurgeEvent[]
 }
@@ -58,7 +59,7 @@ export function writeEvent({ of, name, soft }: Purge): string {
   return (of === 'key' ? 'k' : 'm') + (soft ? 's' : 'h') + name
 }
 
-/** `ID, ID of the event before, event`, as append-purge publishes it; undefined for anything else. */
+/** Parses a message of append-purge: `<id> <previous id> <event>`. Undefined if it is malformed. */
 export function readMessage(message: string): LinkedEvent | undefined {
   const [, id, prev, text = ''] = /^(\S+) (\S+) (.*)$/s.exec(message) ?? []
   const [event, before] = [readEvent(text, readId(id)), readId(prev)]
@@ -66,16 +67,16 @@ export function readMessage(message: string): LinkedEvent | undefined {
   return positionOf(before) < positionOf(event.id) ? { ...event, prev: before } : undefined
 }
 
-export function readAppended(raw: unknown): Appended {
+export function readAppendReply(raw: unknown): AppendReply {
   const [status, time, ...ids] = Array.isArray(raw) ? raw.map(String) : []
   const [now, id, prev] = [readPosition(time), ...ids.map(readId)]
   if (now === undefined || id === undefined || prev === undefined) {
     throw unknownReply('redis', 'append-purge', 'unknown reply')
   }
-  return { now, id, prev, isTold: status === 'APPENDED' }
+  return { now, id, prev, isPublished: status === 'APPENDED' }
 }
 
-export function readNews(raw: unknown): News {
+export function readPurgePage(raw: unknown): PurgePage {
   const [status, ...rest] = Array.isArray(raw) ? raw.map(String) : []
   const [now, last, floor] = [readPosition(rest[0]), readId(rest[1]), readPosition(rest[2])]
   if (now === undefined || last === undefined || floor === undefined) {
@@ -83,49 +84,49 @@ export function readNews(raw: unknown): News {
   }
   const isLog = status === 'LOG' || status === 'PART'
   const events: PurgeEvent[] = []
-  /** Position of the newest unreadable event: it may have purged anything made before. */
-  let unknown: Position = 0
+  /** Position of the newest malformed event. It may have purged any older entry. */
+  let malformed: Position = 0
   for (let i = 4; i + 1 < rest.length; i += 2) {
     const id = readId(rest[i]) ?? last
     const event = readEvent(isLog ? rest[i + 1] : `m${rest[i + 1]}`, id)
-    if (event === undefined) unknown = Math.max(unknown, positionOf(id))
+    if (event === undefined) malformed = Math.max(malformed, positionOf(id))
     else events.push(event)
   }
-  const isComplete = isLog && unknown === 0
+  const isComplete = isLog && malformed === 0
   const hasMore = status === 'MORE' || status === 'PART'
   const run = rest[3] ?? ''
-  return { isComplete, hasMore, now, last, floor: Math.max(floor, unknown), run, events }
+  return { isComplete, hasMore, now, last, floor: Math.max(floor, malformed), run, events }
 }
 
-/** Undefined if there is none, or it was not written by a script of ours. */
+/** Undefined if the value is missing or malformed. */
 export function readId(value: unknown): EventId | undefined {
   const [, position, random] = /^(\d+)-(\d{1,15})$/.exec(String(value ?? '')) ?? []
   return readPosition(position) === undefined ? undefined : `${position}-${random}`
 }
 
-/** When the event was appended: microseconds of the server's clock. */
+/** Position of an event: when it was appended, in microseconds of the server's clock. */
 export function positionOf(id: EventId): Position {
   return Number(id.slice(0, id.indexOf('-')))
 }
 
 /**
- * True if a history that ends with `last` does not have `known`: it ends before it, or has another
- * event of its position.
+ * Whether a history that ends with `last` lacks the event `known`. It ends before `known`, or has
+ * another event at that position.
  */
 export function lacks(last: EventId, known: EventId): boolean {
   const [end, at] = [positionOf(last), positionOf(known)]
   return end < at || (end === at && last !== known && !known.endsWith('-0'))
 }
 
-/** Undefined if there is none, or it was not written by a script of ours. */
+/** Undefined if the value is missing or malformed. */
 export function readPosition(value: unknown): Position | undefined {
   const text = String(value ?? '')
   const position = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
-  return position < GREATEST ? position : undefined
+  return position < POSITION_LIMIT ? position : undefined
 }
 
-/** As in the scripts; some room is left below the greatest safe integer to count on from. */
-const GREATEST = 9e15
+/** Limit of positions. Below it, a script can add to a position without rounding. */
+const POSITION_LIMIT = 9e15
 
 function readEvent(text = '', id: EventId | undefined): PurgeEvent | undefined {
   const [, of, how, name] = /^([km])([hs])(.+)$/s.exec(text) ?? []
