@@ -386,7 +386,7 @@ describe('captureResponse', () => {
     expect(end).toEqual({ type: 'not-captured', reason: 'detached' })
   })
 
-  test('is detached when a method saved before the capture writes the response', async () => {
+  test('is detached when the answer is written past us', async () => {
     let beneath: () => void = () => {}
     const { end } = await capture(() => beneath(), {
       outer(res) {
