@@ -32,7 +32,7 @@ export class Contender {
   readonly #onIdle: () => void
   /** `holding` lasts until the reply to the release. */
   #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
-  /** Token of the next request. The grant in `#held` has the token of the current one. */
+  /** Token of the pending or next request. The grant in `#held` has a token of its own. */
   #token: string | undefined
   /** Requested lease of `#token`. A grant never lasts longer, even if the reply says so. */
   #requestedMs = Number.POSITIVE_INFINITY
@@ -113,8 +113,8 @@ export class Contender {
   }
 
   /**
-   * Gives the lock to the first waiter. Without a waiter, or after the lease, it goes back to the
-   * store.
+   * Gives the lock to the first waiter. If there is no waiter, or the lease has already ended, the
+   * lock goes back to the store.
    */
   #deliver(grant: Grant, from: number, givenMs: number): void {
     // A server whose clock was set back may reply with a longer time.
@@ -140,7 +140,8 @@ export class Contender {
   async #release(grant: Grant): Promise<Released> {
     const { store, clock } = this.#context
     const [first] = this.waiters
-    // After a lost lease this process may hold a newer one, whose release will queue the process.
+    // If this lease was lost, the process may already hold a newer one. Then the release of the
+    // newer lease queues the process.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#nextToken(), leaseMs: first.leaseMs } : undefined
     if (next !== undefined) this.#requestedMs = next.leaseMs
@@ -172,7 +173,7 @@ export class Contender {
     }
   }
 
-  /** Ends the turn of `grant`, after which the process is not queued. */
+  /** Forgets a grant that was released or lost. The process is not queued, so it requests again. */
   #endTurn(grant: Grant): void {
     if (this.#held !== grant) return
     this.#held = undefined

@@ -1,5 +1,6 @@
-// One held lock. The process's own clock decides when it ends, counted from before the command was
-// sent. A holder needs no reply to know that its lease is over, so a frozen Redis cannot delay it.
+// One held lock. The clock of the process decides when the lease ends. The lease counts from the
+// moment before its command was sent. A holder needs no reply to know that its lease has ended, so
+// it stops in time even if Redis is frozen.
 
 import { type Clock, driftMs, type Timer } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
@@ -22,7 +23,8 @@ export interface LeaseBackend {
 
 export interface Term {
   /**
-   * Time of the process's clock just before the command was sent that began or extended the lease.
+   * Time on the clock of the process, just before it sent the command that granted or renewed the
+   * lease.
    */
   readonly from: number
   readonly forMs: number
@@ -136,8 +138,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Nests as soon as the open nested lease is released, for `acquire({ within })`. `limit` gets a
-   * function that ends the wait, and returns a function that removes the limit.
+   * Nests as soon as the open nested lease is released, for `acquire({ within })`. `limit` gets
+   * `giveUp`, which ends the wait. It returns a function that removes the limit.
    */
   nestLater(limit: (giveUp: (error: LockError) => void) => () => void): Promise<Lease> {
     return new Promise((resolve, reject) => {
@@ -180,7 +182,7 @@ export class Lease implements AsyncDisposable {
 
   async #releaseOnce(): Promise<Released> {
     if (this.#state === 'lost') {
-      // The record may still name this lease. The store releases it only then.
+      // Releases the lock if the record still names this lease. Otherwise the store does nothing.
       void this.#backend.release()
       return 'lost'
     }

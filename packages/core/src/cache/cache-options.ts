@@ -170,8 +170,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   collapse?: 'wait' | 'stream'
   /**
-   * How long a fill may take. Then its own client goes on waiting, and the fill counts as failed
-   * for all other requests. It is at least 1. Default 30 000.
+   * How long a fill may take. After that, the client whose request started the fill goes on
+   * waiting. For all other requests the fill counts as failed. It is at least 1. Default 30 000.
    */
   originTimeoutMs?: number
   /**
@@ -186,8 +186,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   revalidate?: 'background' | 'foreground'
   /**
    * Random early refresh: entries are refreshed in the background shortly before they expire, once
-   * in the fleet. The published factor (XFetch) is 1. Larger factors refresh earlier. 0 to 100.
-   * Default 0: off.
+   * in the fleet. The value is the factor β of XFetch, usually 1. Larger values refresh earlier. It
+   * is at most 100. Default 0: off.
    */
   earlyRefresh?: number
   /**

@@ -139,9 +139,9 @@ function union(configured: readonly string[], learned: readonly string[]): reado
 }
 
 /**
- * Every pair of the Cookie field (RFC 6265 §4.2) that some parser takes for a keyed cookie, as
- * sent. Parsers differ in which of two equal names they use, and in the characters that they trim.
- * All of them trim leading spaces.
+ * The pairs of the Cookie field (RFC 6265 §4.2), as sent, that some parser reads as a cookie of
+ * the `cookies` option. Parsers differ in which of two equal names they use, and in the characters
+ * that they trim. All of them trim leading spaces.
  */
 function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
   const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((p) => p.replace(/^ +/, ''))
@@ -163,9 +163,9 @@ const MOST_PARAMETERS = 100
  * The query, with its parameters sorted by decoded name. Parameters of one name keep their order,
  * because `a=1&%61=2` and `%61=2&a=1` are two different lists.
  *
- * A query stays unsorted if parsers disagree about its names. For some, `;` separates parameters.
- * Some decode different invalid escapes to one name. With a second `?`, some skip a leading one and
- * others begin after the last one.
+ * A query stays unsorted if parsers disagree about its names. Some parsers treat `;` as a separator.
+ * Some decode different invalid escapes to one name. If the query contains another `?`, some skip a
+ * leading `?`, and others begin after the last `?`.
  */
 function queryPart(raw: string, rule: CacheConfig['query']): string {
   const dropsNothing = 'ignore' in rule && rule.ignore.length === 0
@@ -190,7 +190,7 @@ function queryPart(raw: string, rule: CacheConfig['query']): string {
   return named.map(({ text }) => text).join('&')
 }
 
-/** Whether the text has no parameter that belongs to the key, for any parser. */
+/** Whether no parser finds a parameter of the key in this text. */
 function isDropped(text: string, rule: CacheConfig['query']): boolean {
   if ('ignore' in rule) {
     return text.split(';').every((piece) => rule.ignore.includes(decodedName(piece) ?? ''))
@@ -203,8 +203,8 @@ function isDropped(text: string, rule: CacheConfig['query']): boolean {
 }
 
 /**
- * Decodes only the ASCII escapes of a text with invalid ones. Some parsers use such a name
- * undecoded: qs assigns `a[%ZZ]` to `a`.
+ * Decodes only the ASCII escapes of a text that also has invalid escapes. Some parsers do not
+ * decode such a name: qs assigns `a[%ZZ]` to `a`.
  */
 function asciiDecoded(text: string): string {
   return text

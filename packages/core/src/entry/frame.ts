@@ -85,7 +85,7 @@ export function decodeNote(
 
 /**
  * Decodes a frame. Undefined if it is not valid. Without `toKeep`, the body may be a view of
- * `bytes`, which keeps their whole buffer in memory.
+ * `bytes`. Such a body keeps the whole buffer of `bytes` in memory.
  */
 export function decodeFrame(
   key: string,
@@ -209,7 +209,7 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
   if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
-  // The frame has a field that is never stored, such as a cookie or token of one caller.
+  // Cookies and tokens of one caller are never stored, so a frame with such a field is not valid.
   if (storableHeaders(headers).length !== headers.length) return undefined
   const kind = k === undefined ? undefined : kindNamed(k)
   return {

@@ -1,4 +1,5 @@
-// The attempt object of a handler or job, through which it can also decide how the attempt ends.
+// The attempt object that a handler or job gets. Through its methods, the handler or job can decide
+// how the attempt ends.
 
 import { optionError } from '../errors.ts'
 import { publicFence } from '../ports/grant.ts'
@@ -35,9 +36,10 @@ export interface Attempt {
    */
   childKey(name: string): string
   /**
-   * Runs `work` once for all attempts and stores its result (JSON, or bytes). An attempt that takes
-   * over gets that result. Rejects with the error of `work`, after which it may run again.
-   * Otherwise rejects with `ERR_STAMPEDE_VALUE` or `ERR_STAMPEDE_LEASE_LOST`.
+   * Runs `work` once for all attempts and stores its result: JSON, or bytes. A later attempt gets
+   * the stored result. If `work` fails, `step` rejects with its error, and `work` may run again.
+   * `step` also rejects with `ERR_STAMPEDE_VALUE` if the result cannot be stored or read, and with
+   * `ERR_STAMPEDE_LEASE_LOST` if the lease is lost.
    */
   step<T>(name: string, work: () => T | Promise<T>): Promise<T>
   /** Stores the response with any status, also a 5xx, so that the handler does not run again. */

@@ -19,7 +19,7 @@ export interface Lifetimes {
   readonly staleIfErrorMs: number
   /** How long after `freshMs` the entry is kept, so that a 304 of the origin can confirm it. */
   readonly keepMs: number
-  /** Physical TTL: when the store deletes the record. Covers all durations above. */
+  /** Physical TTL: the store deletes the record after this time. Covers all durations above. */
   readonly physicalMs: number
 }
 
@@ -73,7 +73,8 @@ export interface LookupRequest {
   /** Digest of this request. The store ignores a failure with another `like`. */
   readonly like?: string | undefined
   /**
-   * Whether to take the lease of a fresh entry too, for an early refresh. No request waits for it.
+   * Whether to take the lease of a fresh entry too, for an early refresh. No request waits for that
+   * refresh.
    */
   readonly early?: boolean | undefined
 }
@@ -83,8 +84,8 @@ export interface LookupRequest {
  *   refreshes the entry.
  * - `stale`: the entry is in its stale-while-revalidate window. With a `grant`, the caller
  *   refreshes it.
- * - `leased`: the caller fills the key. `stored` is an entry past that window, for stale-if-error
- *   or revalidation.
+ * - `leased`: the caller fills the key. `stored` is an entry past its stale-while-revalidate
+ *   window, for stale-if-error or revalidation.
  * - `busy`: another process holds the lease. This process is registered and gets a wake-up.
  * - `pass`: the key is hit-for-miss for `forMs`, so requests do not wait. With a `grant`, the
  *   caller's response may be stored, which ends the hit-for-miss. Without one, another run holds
@@ -165,7 +166,7 @@ export interface StampedeStore {
   readonly locks: LockStore
   /** Records of idempotency keys on the same server and connections. */
   readonly idempotency: IdempotencyStore
-  /** The newest purge that this process knows. A fill that begins now is newer than it. */
+  /** The newest purge that this process knows. A fill that begins now is newer than that purge. */
   readonly position: Position
   /**
    * Moment on the runtime's clock at which this process last knew that it missed no purge. Copies
@@ -188,10 +189,10 @@ export interface StampedeStore {
    */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
-   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. The failure is
-   * shared for `backoffMs` if a request waited for it. That request is in a process that got
-   * `busy`, or (`awaited`) in the process of the holder. Otherwise the next lookup gets the lease
-   * at once.
+   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If another request
+   * waited for this fill, the failure is shared for `backoffMs`: a request in a process that got
+   * `busy`, or in the process of the holder (`awaited`). If no request waited, the next lookup gets
+   * the lease at once.
    */
   fail(
     grant: Grant,

@@ -1,20 +1,20 @@
-// Decides when a response that was closed before its end() is given up.
+// Decides when the server gives up a response that was closed before its end().
 //
 // `close` says that the client no longer reads. It does not say that the handler has stopped. A
 // handler that waits for its database will still respond, and that response is worth storing. A
-// source piped into the response was unpiped by `close`, and will never end it. So a response is
-// given up:
+// source piped into the response was unpiped by `close`, and will never end it. So the server gives
+// up a response:
 //   - at once, if the app closed it (res.destroy, or its socket destroyed from this side), or if a
 //     source was piped into it;
 //   - after 30 s, if the client left before anything was written. If the handler then pipes a
-//     source and the source breaks, at once;
+//     source that breaks, the server gives up at once;
 //   - after 2 s without a write, if the client left in the middle of the body;
 //   - after 30 s without a write, if other clients read the same response. Its source is then read
-//     on for them.
+//     to the end for them.
 //
-// `graceMs` replaces both times, since the response of an idempotent handler is worth more. A
-// socket destroyed from this side then counts as a client that left: server.setTimeout() and a
-// broken next request destroy it while the handler still works.
+// `graceMs` replaces all of these times, because the response of an idempotent handler is worth
+// more. A socket destroyed from this side then counts as a client that left. The reason:
+// server.setTimeout() and a broken next request destroy it while the handler still works.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -30,7 +30,7 @@ export interface SharedSource {
   /** Another client reads it now, so the handler gets more time. */
   watched(): boolean
   piped(source: Readable): void
-  /** The client left in the middle of this source. True if the source is read on. */
+  /** The client left in the middle of this source. True: other clients get the rest of it. */
   orphaned(source: Readable): boolean
 }
 

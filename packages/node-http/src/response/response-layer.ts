@@ -1,6 +1,6 @@
-// Our layer around one ServerResponse: captures what is written by wrapping its methods. They are
-// never unwrapped, since outer layers may have wrapped them again. After its end the layer passes
-// calls on.
+// Our layer around one ServerResponse. It wraps the methods of the response and captures what the
+// handler writes. The methods are never unwrapped, because outer layers may have wrapped them
+// again. After the end of the capture, the layer only passes calls on.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
@@ -30,7 +30,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #observer: CaptureObserver
   readonly #natives: Natives | undefined
   readonly #methods: WrappedMethods
-  /** Fields that outer middlewares have set. They set them again on each hit. */
+  /** Fields that outer middlewares have set. On a hit, these middlewares set them again. */
   readonly #outer: HeaderList
   readonly #body: BodyCollector
   readonly #departure: Departure
@@ -95,13 +95,13 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   readonly #ownWriteHead = (...args: unknown[]): unknown => {
-    // An outer layer that passes no headers means the judged head.
+    // An outer layer that passes no headers wants the head that core has judged.
     if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#head.args)
     if (this.#phase !== 'head' || this.#res.headersSent) return this.#pass('writeHead', args)
     return this.#judge(args) && !this.#probing ? this.#sendHead(this.#head.args) : this.#res
   }
 
-  /** False if core has replaced the response, which was sent then. */
+  /** False if core has replaced the response. The replacement has been sent by then. */
   #judge(args: readonly unknown[]): boolean {
     const judged = judgeHead(
       this.#res,
@@ -127,7 +127,7 @@ export class ResponseLayer implements ResponseCapture {
     try {
       returned = this.#pass('writeHead', args)
     } catch (error) {
-      // Node rejected the head, so it was not sent. The next response of the app is another one.
+      // Node rejected the head, so no head was sent. The app may still send another response.
       if (this.#hold !== undefined) this.#phase = 'head'
       else this.#decline('declined')
       throw error
@@ -150,7 +150,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   // Judges an implicit head before the outer layers run, so that a replacement can still pass
-  // through all of them. The hooks of inner layers run now, as in writeHead.
+  // through all of them. The hooks of inner layers run now too, as if the handler had called
+  // writeHead.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
     this.#probing = !this.#departure.gone
@@ -190,7 +191,7 @@ export class ResponseLayer implements ResponseCapture {
     this.#ended = true
     // Koa 3 ends a response without its body if the client is gone.
     if (this.#departure.gone && this.#body.bytes === 0) this.#decline('incomplete')
-    // An outer layer may delay the end and the head, such as a session that is saved first.
+    // An outer layer may delay the end and the head: a session middleware saves its session first.
     if (this.#phase === 'body') this.#finish()
     return returned
   }
@@ -250,7 +251,7 @@ export class ResponseLayer implements ResponseCapture {
     try {
       return this.#methods.through(method, args, ownHead)
     } catch (error) {
-      // The head was not sent. The next response of the app has a head of its own.
+      // No head was sent. The app may still send another response, which has a head of its own.
       if (this.#hold !== undefined && this.#phase === 'judged') this.#phase = 'head'
       throw error
     }
@@ -269,7 +270,7 @@ export class ResponseLayer implements ResponseCapture {
     if (!this.#collect(args, whole)) this.#decline('too-large')
   }
 
-  /** `whole`: the bytes of the chunk. Those of a string are ours already, and need no copy. */
+  /** `whole`: the bytes of the chunk. If the chunk is a string, we own them and need no copy. */
   #collect([chunk, encoding]: readonly unknown[], whole?: Uint8Array): boolean {
     return whole !== undefined && typeof chunk === 'string'
       ? this.#body.addOwn(whole)
