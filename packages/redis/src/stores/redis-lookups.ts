@@ -59,7 +59,14 @@ export class RedisLookups {
   giveBack(key: string, { token, leaseMs }: LookupRequest): void {
     if (leaseMs === 0) return
     const ending = [token, ANY_FENCE, 0, 0, '', key, this.#link.names.wakePrefix, 0]
-    this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))
+    // The first try goes out even while the breaker is open. A frozen Redis that thaws then runs it
+    // right after the lookup.
+    let insist = true
+    this.#undos.start(token, leaseMs, () => {
+      const terms = { insist }
+      insist = false
+      return this.#link.run(endLease, key, ending, terms)
+    })
   }
 
   /** If the caller has to wait, its wake-up shall bring the entry. */
