@@ -6,7 +6,7 @@ import type { Patience } from './patience.ts'
 export function withBudget<T>(
   budgetMs: number,
   promise: Promise<T>,
-  patience?: Patience,
+  patience?: Pick<Patience, 'moreMs'>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let spentMs = 0

@@ -18,6 +18,7 @@ import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
+import type { Patience } from './patience.ts'
 import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
 import { type Hearer, Subscription } from './subscription.ts'
@@ -150,7 +151,7 @@ export class RedisLink {
   async within<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
     const { patience } = this.#serverOf(this.names.purges[0])
     try {
-      return await withBudget(this.leftMs(deadline), promise, patience)
+      return await withBudget(this.leftMs(deadline), promise, this.#bounded(patience, deadline))
     } catch (error) {
       if (error instanceof StampedeError) throw error
       throw storeUnavailable('redis', operation, this.#whyNotSent() ?? error)
@@ -226,7 +227,8 @@ export class RedisLink {
     try {
       if (!live.opening.isOver) await this.#opened(this.leftMs(deadline))
       const running = command(live, server)
-      const reply = await withBudget(this.leftMs(deadline), running, patient ? patience : undefined)
+      const extra = patient ? this.#bounded(patience, deadline) : undefined
+      const reply = await withBudget(this.leftMs(deadline), running, extra)
       breaker.succeeded()
       return reply
     } catch (error) {
@@ -267,6 +269,16 @@ export class RedisLink {
     const { connection } = this.#need()
     await this.#opened(this.budgetMs)
     return withBudget(this.budgetMs, send(connection, command, ...args))
+  }
+
+  /**
+   * Extra time that ends one budget after `deadline`, for all steps of a lookup together. They go
+   * to several nodes, and a server may give its patience again between two of them.
+   */
+  #bounded(patience: Patience, deadline: number): Pick<Patience, 'moreMs'> {
+    const { clock } = this.#need()
+    const until = deadline + this.budgetMs
+    return { moreMs: () => Math.min(patience.moreMs(), until - clock.now()) }
   }
 
   /** The first operations wait for the first connection, so that a start is not a stampede. */
