@@ -160,10 +160,13 @@ export class Waiters {
     const now = rt.clock.now()
     for (const waiter of this.#all) {
       if (waiter.endsAt === undefined) continue
-      if (waiter.endsAt <= now) this.#timeOut(rt, waiter)
-      else this.#setTimer(rt, waiter.endsAt)
+      if (waiter.endsAt <= now) {
+        this.#timeOut(rt, waiter)
+        continue
+      }
+      this.#setTimer(rt, waiter.endsAt)
       // Thousands may wait, and each millisecond some of them end.
-      if (this.#timer !== undefined && this.#isInOrder) return
+      if (this.#isInOrder) return
     }
   }
 
