@@ -62,11 +62,12 @@ export class RedisLookups {
     // The first try goes out even while the breaker is open. A frozen Redis that thaws then runs it
     // right after the lookup.
     let insist = true
-    this.#undos.start(token, leaseMs, () => {
-      const terms = { insist }
+    const end = () => {
+      const ended = this.#link.run(endLease, key, ending, { insist })
       insist = false
-      return this.#link.run(endLease, key, ending, terms)
-    })
+      return ended
+    }
+    this.#undos.start(token, leaseMs, end)
   }
 
   /** If the caller has to wait, its wake-up shall bring the entry. */
