@@ -92,6 +92,16 @@ describe('waiters', () => {
     expect(ends).toEqual(seen)
   })
 
+  it('end in time after the machine was suspended while a longer wait was open', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    join('long', 60_000)
+    clock.stall(120_000)
+    join('short', 100)
+    await clock.advance(100)
+    expect(ends).toEqual(['long timed-out 120000', 'short timed-out 100'])
+  })
+
   it('go on waiting when the one that the timer was for leads', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)

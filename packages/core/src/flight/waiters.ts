@@ -2,7 +2,7 @@
 // A client that leaves is dropped when the next leader is chosen (`dropGone`). The fill goes on.
 
 import type { Events } from '../events.ts'
-import type { Clock, Timer } from '../ports/clock.ts'
+import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
 import type { Caller, Resolution } from './resolution.ts'
 
 /** The collaborators that a flight and its waiters need. */
@@ -127,9 +127,10 @@ export class Waiters {
 
   /** All of them wait among others from now on, each with the rest of its own `waitMs`. */
   moveTo(rt: Surroundings, others: Waiters): void {
+    const now = rt.clock.now()
     for (const waiter of this.#all) {
       others.#all.add(waiter)
-      if (waiter.endsAt !== undefined) others.#expectEnd(rt, waiter.endsAt)
+      if (waiter.endsAt !== undefined) others.#expectEnd(rt, waiter.endsAt, now)
     }
     others.#isInOrder = false
     this.#all.clear()
@@ -137,21 +138,23 @@ export class Waiters {
   }
 
   #startClock(rt: Surroundings, waiter: Waiting): void {
-    waiter.endsAt = rt.clock.now() + waiter.waitMs
-    this.#expectEnd(rt, waiter.endsAt)
+    const now = rt.clock.now()
+    waiter.endsAt = now + waiter.waitMs
+    this.#expectEnd(rt, waiter.endsAt, now)
   }
 
-  #expectEnd(rt: Surroundings, endsAt: number): void {
+  #expectEnd(rt: Surroundings, endsAt: number, now: number): void {
     if (endsAt < this.#latest) this.#isInOrder = false
     else this.#latest = endsAt
-    this.#setTimer(rt, endsAt)
+    this.#setTimer(rt, endsAt, now)
   }
 
-  #setTimer(rt: Surroundings, endsAt: number): void {
-    if (this.#timer !== undefined && this.#timerAt <= endsAt) return
+  #setTimer(rt: Surroundings, endsAt: number, now: number): void {
+    const isLate = this.#timer !== undefined && this.#timerAt < now - MOST_LATE_MS
+    if (this.#timer !== undefined && this.#timerAt <= endsAt && !isLate) return
     this.#timer?.cancel()
-    this.#timerAt = endsAt
-    this.#timer = rt.clock.setTimer(endsAt - rt.clock.now(), () => this.#timeOutDue(rt))
+    this.#timerAt = isLate ? now : endsAt
+    this.#timer = rt.clock.setTimer(this.#timerAt - now, () => this.#timeOutDue(rt))
   }
 
   /** Ends each wait whose `waitMs` is over. The timer may have been set for a waiter that has left. */
@@ -164,7 +167,7 @@ export class Waiters {
         this.#timeOut(rt, waiter)
         continue
       }
-      this.#setTimer(rt, waiter.endsAt)
+      this.#setTimer(rt, waiter.endsAt, now)
       // Thousands may wait, and each millisecond some of them end.
       if (this.#isInOrder) return
     }

@@ -21,6 +21,12 @@ export interface Clock {
   setTimer(delayMs: number, callback: () => void): Timer
 }
 
+/**
+ * If a timer is late by more than this, the machine was suspended: timers stood still meanwhile, and
+ * the clock did not. Then the timer has to be set again.
+ */
+export const MOST_LATE_MS = 1_000
+
 /** A difference this small between both clocks is rounding, not time that one of them missed. */
 const ROUNDING_MS = 10
 /** Most readings to get one that was not interrupted. */
