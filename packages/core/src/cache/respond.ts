@@ -114,9 +114,10 @@ interface HitFields {
 
 /**
  * Fields of the hits of this second, by the stored fields. Node checks and joins new strings at a
- * cost of 1 µs for each response.
+ * cost of 1 µs for each response. Weak: memory of dropped entries is free at once.
  */
-const hitsOfSecond = new Map<Fields, HitFields>()
+let hitsOfSecond = new WeakMap<Fields, HitFields>()
+let hitCount = 0
 const MOST_HITS = 1_024
 let second = 0
 
@@ -130,18 +131,21 @@ function hitFields(
 ): Fields {
   const { cacheName } = config
   const ttlS = Math.floor(facts.ttlS)
+  const thisSecond = Math.floor(now / 1000)
+  if (thisSecond !== second) {
+    hitsOfSecond = new WeakMap()
+    hitCount = 0
+    second = thisSecond
+  }
   const known = hitsOfSecond.get(fields)
   if (known?.ageS === ageS && known.ttlS === ttlS) {
     if (known.cacheName === cacheName && known.length === length) return known.ready
   }
   const ready = readyFields(config, fields, ageS, facts, length)
-  const thisSecond = Math.floor(now / 1000)
-  if (thisSecond !== second) hitsOfSecond.clear()
-  second = thisSecond
   // With more entries than that, to replace one for each hit would cost more than it saves.
-  if (hitsOfSecond.size < MOST_HITS) {
-    hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
-  }
+  if (known === undefined && hitCount >= MOST_HITS) return ready
+  if (known === undefined) hitCount += 1
+  hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
   return ready
 }
 
