@@ -1,5 +1,6 @@
-// The structure that ARCHITECTURE.md draws: arrows, layers, no import cycles, thin adapters. Each
-// source file says in its first sentence what is in it: `npm run map` prints these sentences.
+// Checks the structure that ARCHITECTURE.md draws: arrows, layers, no import cycles, thin adapters.
+// The first sentence of each source file says what the file contains; `npm run map` prints these
+// sentences.
 
 import { readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
@@ -30,7 +31,7 @@ function importsOf(from: string): Import[] {
 const imports = sources.flatMap(importsOf)
 
 describe('the map of files', () => {
-  it('has one sentence for each file, from its first comment', () => {
+  it('has one sentence for each file, taken from its first comment', () => {
     for (const path of files.filter(isMapped)) {
       const sentence = firstSentence(read(path))
       expect(sentence, `${path} begins with a comment that says what is in it`).toMatch(/\w+ .*\w/)
@@ -39,7 +40,7 @@ describe('the map of files', () => {
   })
 })
 
-describe('packages', () => {
+describe('imports between packages', () => {
   const ARROWS: Readonly<Record<string, readonly string[]>> = {
     core: [],
     redis: ['core'],
@@ -50,7 +51,7 @@ describe('packages', () => {
     testkit: ['core', 'node-http'],
   }
 
-  it('import each other only along the arrows', () => {
+  it('follow only the arrows of ARCHITECTURE.md', () => {
     for (const { from, to } of imports) {
       const [, owner = ''] = /^packages\/([^/]+)\//.exec(from) ?? []
       const [, other] = /^@stampede\/([^/]+)/.exec(to) ?? []
@@ -59,7 +60,7 @@ describe('packages', () => {
     }
   })
 
-  it('declare what they import, and nothing else of ours', () => {
+  it('are declared in package.json, which declares no other package of ours', () => {
     for (const [name, arrows] of Object.entries(ARROWS)) {
       const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`))
       const ours = Object.keys(dependencies).filter((each) => each.startsWith('@stampede/'))
@@ -67,7 +68,7 @@ describe('packages', () => {
     }
   })
 
-  it('leave no folder by a relative path, and never reach test/ or apps/', () => {
+  it('never leave the package by a relative path, and never reach test/ or apps/', () => {
     for (const { from, to } of imports) {
       if (to.startsWith('@') || !to.includes('/')) continue
       const home = from.split('/').slice(0, 2).join('/')
@@ -80,8 +81,8 @@ describe('packages', () => {
       if (from.startsWith('packages/core/'))
         expect(to, from).not.toMatch(/express|koa|redis|node:http/)
     }
-    // Types may be named wherever a framework hands them over; made and wrapped they are in one place.
-    // The contracts of the testkit are tests: their handlers respond as handlers do.
+    // Types may be named wherever a framework hands them over. They are created and wrapped in one
+    // place. The contracts of the testkit are tests: their handlers respond as handlers do.
     for (const path of sources.filter((each) => /^packages\/(?!node-http|testkit)/.test(each))) {
       expect(read(path), path).not.toMatch(
         /\b(createServer|new (ServerResponse|IncomingMessage))\b/,
@@ -92,7 +93,7 @@ describe('packages', () => {
 })
 
 describe('core', () => {
-  /** Higher numbers may import lower ones, and their own. */
+  /** A folder may import folders of a lower rank and of its own rank. */
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 7],
     [/^packages\/core\/src\/(index|adapter|store|http-cache|http-idempotency)\.ts$/, 6],
@@ -129,7 +130,7 @@ describe('core', () => {
     l1: ['cache', 'data', 'flight', 'idempotency', 'stream'],
   }
 
-  it('keeps mechanisms apart that do not need each other', () => {
+  it('keeps independent mechanisms from importing each other', () => {
     const folderOf = (path: string) => /^packages\/core\/src\/([^/]+)\//.exec(path)?.[1] ?? ''
     for (const { from, to } of imports) {
       expect(APART[folderOf(from)] ?? [], `${from} imports ${to}`).not.toContain(folderOf(to))
@@ -174,7 +175,7 @@ describe('core', () => {
   })
 })
 
-describe('the tree', () => {
+describe('the source tree', () => {
   it('has no import cycle, types included', () => {
     const edges = new Map<string, string[]>()
     for (const { from, to } of imports) {
@@ -194,7 +195,7 @@ describe('the tree', () => {
     for (const path of sources) {
       const lines = read(path).split('\n').length
       if (/^packages\/express\//.test(path)) expect(lines, path).toBeLessThanOrEqual(80)
-      // Koa's body is a value until its own respond() runs: teeing it is Koa's business alone.
+      // Until Koa's own respond() runs, its body is a value. Only the Koa adapter tees it.
       if (/^packages\/koa\//.test(path)) expect(lines, path).toBeLessThanOrEqual(180)
       // A contract is one suite, read from top to bottom.
       if (!/^packages\/testkit\//.test(path)) expect(lines, path).toBeLessThanOrEqual(350)

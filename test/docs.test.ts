@@ -1,4 +1,4 @@
-// Pages of the repository: links that lead somewhere, sizes, and one decision a page.
+// Checks the pages of the repository: links, sizes, one decision a page, and tables of options.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -57,8 +57,8 @@ function faultOf(page: string, target: string): string | undefined {
   return `${page} links to ${target}, but that page has no such heading`
 }
 
-describe('links', () => {
-  it('lead to files and headings that exist', () => {
+describe('each link', () => {
+  it('leads to a file and a heading that exist', () => {
     const links = pages.flatMap(linksOf)
     expect(links.length).toBeGreaterThan(100)
     expect(links.flatMap(({ fault }) => fault ?? [])).toEqual([])
@@ -161,7 +161,7 @@ function optionsIn(page: string): Map<string, string> {
   )
 }
 
-/** As a guide writes a default. */
+/** A default as a guide writes it. */
 function shown(value: unknown): string {
   if (typeof value === 'string') return `\`'${value}'\``
   if (typeof value !== 'number') return `\`${value}\``
@@ -175,7 +175,7 @@ describe('a table of options', () => {
   it.each<[page: string, read: Readonly<Record<string, unknown>>, others: string[]]>([
     ['docs/guide/caching.md', config, ['stampede', 'cacheStatus']],
     ['docs/guide/data.md', plan, ['serializer']],
-  ])('in %s names every option, and its default', (page, read, others) => {
+  ])('names every option in %s, with its default', (page, read, others) => {
     const documented = optionsIn(page)
     expect([...documented.keys()].sort()).toEqual([...Object.keys(read), ...others].sort())
     for (const [name, value] of Object.entries(read)) {

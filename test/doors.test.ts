@@ -1,5 +1,5 @@
-// Holds the public names: each door of each package exports exactly these. A new name is a promise, so it is added here
-// on purpose.
+// The public names: each entry point of each package exports exactly these. A new name is a
+// promise, so it is added here on purpose.
 
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -72,7 +72,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
     expect(names.filter((each) => each !== '').sort()).toEqual(
       listed.split(/\s+/).filter(Boolean).sort(),
     )
-    // Every export is in such a list.
+    // Every export of the package is in such a list.
     expect(source.match(/^export (?!(type )?\{)/gm)).toBeNull()
   })
 
@@ -86,12 +86,12 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
   })
 })
 
-it('every door is listed', () => {
+it('the list has every entry point', () => {
   for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks']) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))
-    // Doubles for tests are no promise.
+    // Test doubles are not public.
     expect(doors.filter((door) => door !== '@stampede/core/testing').sort()).toEqual(ours.sort())
   }
 })

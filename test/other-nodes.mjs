@@ -1,5 +1,6 @@
-// The adapters' tests on the other versions of Node that are supported: `npm run test:nodes [-- 22 24]`.
-// Their binaries come from the npm registry into a folder that is deleted again: nobody who runs `npm test` needs them.
+// Runs the adapters' tests on the other supported versions of Node: `npm run test:nodes [-- 22
+// 24]`. Their binaries come from the npm registry, into a folder that is deleted again. `npm test`
+// does not need them.
 // @ts-check
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -17,7 +18,7 @@ const files = {
 
 const folder = mkdtempSync(join(tmpdir(), 'stampede-nodes-'))
 try {
-  // What the npm package `node` would fetch for this machine in a script of its own.
+  // The package that the npm package `node` would install for this machine in a script of its own.
   const binary = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`
   const packages = versions.map((version) => `node${version}@npm:${binary}@${version}`)
   const install = ['install', '--prefix', folder, '--no-save', '--ignore-scripts', ...packages]

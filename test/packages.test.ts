@@ -1,5 +1,5 @@
-// What a clone installs: few packages, from whatever registry npm is set to. What is compared, analysed or run in Docker
-// has packages of its own, installed when it is first used.
+// Checks what a clone installs: few packages, from the registry that npm is set to. Tools for
+// comparison, analysis and Docker have packages of their own, installed when first used.
 
 import { execFileSync } from 'node:child_process'
 import {
@@ -63,7 +63,7 @@ describe('npm install in a clone', () => {
   })
 })
 
-describe('the bench', () => {
+describe('the benchmark workspace', () => {
   it('links the packages of this repository', () => {
     const links = lockedIn('apps/bench/package-lock.json').filter(([, { link }]) => link)
     const names = ['core', 'express', 'koa', 'locks', 'node-http', 'redis']
@@ -73,7 +73,7 @@ describe('the bench', () => {
     ])
   })
 
-  it('measures the versions of frameworks and clients that the tests run on', () => {
+  it('measures the versions of frameworks and clients that the tests use', () => {
     const versions = (path: string): Map<string, string | undefined> =>
       new Map(lockedIn(path).map(([name, { version }]) => [name, version]))
     const [bench, root] = [versions('apps/bench/package-lock.json'), versions('package-lock.json')]
@@ -85,7 +85,7 @@ describe('the bench', () => {
 })
 
 describe('a folder with packages of its own', () => {
-  /** `tool` is in the folder itself, so that no registry is asked. */
+  /** `tool` is in the folder itself, so that no registry is needed. */
   function folder(): string {
     const path = mkdtempSync(join(tmpdir(), 'stampede-on-demand-'))
     onTestFinished(() => rmSync(path, { recursive: true }))
@@ -127,7 +127,7 @@ describe('a folder with packages of its own', () => {
     expect(installedAt(path)).toBeGreaterThan(first)
   })
 
-  it('is named, with what to run, when it cannot be installed', () => {
+  it('is named, with the command to run, when it cannot be installed', () => {
     const path = folder()
     writeFileSync(join(path, 'package.json'), 'no JSON')
     expect(() => installOnDemand(path)).toThrow(

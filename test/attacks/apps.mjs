@@ -11,7 +11,8 @@ const require = createRequire(import.meta.url)
 
 /** @typedef {import('node:http').IncomingMessage} Req */
 /** @typedef {import('node:http').ServerResponse} Res */
-/** @typedef {{ status?: number, headers?: Record<string, string | string[]>, body?: unknown }} Says */
+/** @typedef {Record<string, string | string[]>} Fields */
+/** @typedef {{ status?: number, headers?: Fields, body?: unknown }} Says */
 /**
  * A handler under attack, with its cache options. The handler returns its response, or undefined if
  * it has written to `res` itself. Errors go to the framework. Bodies other than text, bytes or
@@ -19,7 +20,7 @@ const require = createRequire(import.meta.url)
  * @typedef {object} Target
  * @property {object} [options] of stampedeCache
  * @property {boolean} [trustProxy] the framework believes X-Forwarded-*
- * @property {(req: Req, res: Res, next: () => unknown) => unknown} [outside] a layer in front of the cache
+ * @property {(req: Req, res: Res, next: () => unknown) => unknown} [outside] a layer in front
  * @property {(req: Req, res: Res) => Says | undefined | Promise<Says | undefined>} handler
  */
 

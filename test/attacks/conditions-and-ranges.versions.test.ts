@@ -21,7 +21,7 @@ const LINES = [
 ]
 
 describeAttacks('a hidden header of one client', ({ open }) => {
-  it('does not change the response that others get', async () => {
+  it('does not change the response that other clients get', async () => {
     await using target = await open('serves ten digits')
     for (const [i, line] of LINES.entries()) {
       const planted = await get(target.attacker, `/${i}`, line)

@@ -1,4 +1,5 @@
-// Nasty inputs, written down with what each has to come to: test/attacks/corpus/*.json. What once went wrong is added there.
+// Hostile inputs and the result that each must have: test/attacks/corpus/*.json. An input that once
+// caused a failure is added there.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -22,7 +23,7 @@ const FOLDER = new URL('./corpus/', import.meta.url)
 const GET = { method: 'GET', scheme: 'http', host: 'shop.test', target: '/', headers: {} }
 const NOW = Date.UTC(2026, 0, 1)
 
-/** By file: what its inputs come to. */
+/** Functions that parse the inputs, by file of the corpus. */
 const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
   storable: (ttlMs: number | null, headers: Array<[string, string]>) => {
     const options = ttlMs === null ? {} : { ttlMs }
@@ -63,7 +64,7 @@ const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
 
 const names = readdirSync(FOLDER).map((file) => file.replace(/\.json$/, ''))
 
-it('has a reader for each file of the corpus, and a file for each reader', () => {
+it('has one parser for each file of the corpus, and one file for each parser', () => {
   expect(names.sort()).toEqual(Object.keys(READERS).sort())
 })
 
@@ -71,7 +72,7 @@ describe.each(names)('the corpus of %s', (name) => {
   const { cases } = JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8')) as {
     cases: unknown[][]
   }
-  // The last of each line is what the others come to.
+  // The last element of each line is the expected result.
   const titled = cases.map((line) => [JSON.stringify(line).slice(0, 100), line] as const)
   it.each(titled)('%s', (_, line) => {
     expect(READERS[name]?.(...(line.slice(0, -1) as never[]))).toEqual(line.at(-1))

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import { waitUntil } from '../harness/wait-until.ts'
 import { type Attacked, describeAttacks, get } from './setting.ts'
 
-/** A GET whose client can leave. */
+/** A GET whose client can leave before the response. */
 function visit(url: string, path: string): { leave(): void } {
   const sent = request(`${url}${path}`, { agent: false, headers: { host: 'shop.test' } })
   sent.on('error', () => {}).end()
@@ -17,7 +17,7 @@ const reached = (target: Attacked, runs: number): Promise<void> =>
   waitUntil(`${runs} runs`, async () => (await target.runs()) >= runs)
 
 describeAttacks('a client', ({ open }) => {
-  it('fails no waiter by leaving while the handler aborts on close', async () => {
+  it('fails no waiter when it leaves while the handler aborts on close', async () => {
     await using target = await open('aborts on close')
     const attacker = visit(target.attacker, '/')
     await reached(target, 1)
@@ -30,7 +30,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('fails no request with another header by a header that makes the handler throw', async () => {
+  it('fails no request with another header when its header makes the handler throw', async () => {
     await using target = await open('formats for a language')
     const odd = Array.from({ length: 3 }, () => get(target.attacker, '/', 'Accept-Language: x_x'))
     await reached(target, 1)
@@ -43,7 +43,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('fails no later request with another header by an earlier failure', async () => {
+  it('fails no later request with another header after such a failure', async () => {
     await using target = await open('formats for a language')
     const asking = (url: string, language: string) => get(url, '/', `Accept-Language: ${language}`)
     const odd = [target.attacker, target.attacker, target.victim]
@@ -56,7 +56,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('does not switch the cache off for others by getting a cookie', async () => {
+  it('does not switch the cache off for other clients when it gets a cookie', async () => {
     await using target = await open('sets a cookie for X-Start')
     const personal = await get(target.attacker, '/', 'X-Start: yes')
     expect(personal.headers['set-cookie']).toBe('session=1')
@@ -69,7 +69,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(runs)
   })
 
-  it('keeps no real variant out of the cache by making up values of a varying header', async () => {
+  it('keeps no real variant out of the cache when it makes up values of a varying header', async () => {
     await using target = await open('varies by X-Made-Up')
     for (let i = 0; i < 80; i++) await get(target.attacker, '/', `X-Made-Up: ${i}`)
     for (const _ of [1, 2]) {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { describeAttacks, get } from './setting.ts'
 
 describeAttacks('a request of one client', ({ open }) => {
-  it('changes nothing for others by a forged X-Forwarded-Host', async () => {
+  it('changes nothing for other clients when it forges X-Forwarded-Host', async () => {
     await using target = await open('prints X-Forwarded-Host')
     const planted = await get(target.attacker, '/', 'X-Forwarded-Host: evil.test')
     expect(planted.body).toContain('//evil.test/')
@@ -14,7 +14,7 @@ describeAttacks('a request of one client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('gets a response to its cookie that others do not get', async () => {
+  it('gets a response to its cookie that other clients do not get', async () => {
     await using target = await open('greets the cookie')
     expect((await get(target.attacker, '/', 'Cookie: name=eve')).body).toBe('hello name=eve')
     expect((await get(target.victim, '/')).body).toBe('hello undefined')

@@ -1,5 +1,6 @@
-// Requests that no client should send, to apps with and without us: an app behind the cache answers what it would alone, and
-// nothing that is sent breaks the process, or the objects that everybody shares.
+// Requests that no client should send, to apps with and without Stampede. An app behind the cache
+// sends the response that it would send alone. No request crashes the process, and none changes
+// objects that all requests share.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -23,7 +24,10 @@ import { ofThisRun } from '../harness/versions.ts'
 
 const portOf = ({ url }: RunningApp): number => Number(new URL(url).port)
 
-/** What differs between any two answers, what we say of ourselves, and framing, which a whole answer from a store has of its own. */
+/**
+ * Fields that differ between any two responses, fields that Stampede adds, and framing, which a
+ * complete stored response has of its own.
+ */
 const OURS = [
   'date',
   'age',
@@ -49,7 +53,7 @@ const isUnpolluted = (): void => {
 describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
   '$name behind the cache',
   ({ start }) => {
-    /** Says what it sees of what the key covers. */
+    /** Responds with the parts of the request that the key covers. */
     const handler: Handler = ({ path, url, headers }) => ({
       headers: {
         vary: 'X-Lang, constructor, __proto__',
@@ -78,12 +82,12 @@ describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
     })
 
     it.each(Object.entries(HOSTILE_REQUESTS))(
-      'answers as it would alone: %s',
+      'sends the response that the app would send alone: %s',
       async (name, bytes) => {
         const alone = comparable(await exchangeBytes(portOf(bare), bytes))
         for (const time of ['first', 'second', 'third']) {
           const answer = comparable(await exchangeBytes(portOf(cached), bytes))
-          // What a stored answer can say and the app alone does not: which part there is none of.
+          // A 416 from the cache also names the length, which the app alone does not.
           if (name === 'a range beyond all numbers' && answer.status === 416) continue
           expect(answer, time).toEqual(alone)
         }
@@ -91,7 +95,7 @@ describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
       },
     )
 
-    it('has used the cache for those that can be answered from one', async () => {
+    it('serves hits for the requests that can be served from the cache', async () => {
       await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
       const before = stampede.stats().hits.l1
       await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
@@ -120,29 +124,29 @@ describe.each([...ofThisRun(currentIdempotentFrameworks, olderIdempotentFramewor
     const json = 'Content-Type: application/json'
     const key = (value: string) => `Idempotency-Key: ${value}`
     const KEYS: ReadonlyArray<readonly [string, readonly string[], number]> = [
-      ['none', [], 400],
-      ['an empty one', [key('')], 400],
+      ['missing', [], 400],
+      ['empty', [key('')], 400],
       ['an empty string', [key('""')], 400],
-      ['a quote left open', [key('"a')], 400],
-      ['bytes', [key('\xff\xfe\x80')], 400],
+      ['a string without its closing quote', [key('"a')], 400],
+      ['not text', [key('\xff\xfe\x80')], 400],
       ['a list', [key('"a", "b"')], 400],
       ['two lines', [key('"a"'), key('"b"')], 400],
       ['two equal lines', [key('"a"'), key('"a"')], 400],
-      ['one too long', [key(`"${'k'.repeat(256)}"`)], 400],
-      ['one much too long', [key(`"${'\\"'.repeat(6_000)}"`)], 400],
-      ['parameters without end', [key(`"a"${';a=1'.repeat(3_000)}`)], 201],
-      ['a name that every object has', [key('__proto__')], 201],
-      ['another of those', [key('"constructor"')], 201],
+      ['too long', [key(`"${'k'.repeat(256)}"`)], 400],
+      ['much too long', [key(`"${'\\"'.repeat(6_000)}"`)], 400],
+      ['a string with 3,000 parameters', [key(`"a"${';a=1'.repeat(3_000)}`)], 201],
+      ['__proto__', [key('__proto__')], 201],
+      ['"constructor"', [key('"constructor"')], 201],
     ]
     const BODIES: ReadonlyArray<readonly [string, string]> = [
       ['a prototype', '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}'],
-      ['nested deep', `${'['.repeat(20_000)}${']'.repeat(20_000)}`],
+      ['deep nesting', `${'['.repeat(20_000)}${']'.repeat(20_000)}`],
       ['half of a character', '{"a":"\\ud800"}'],
-      ['no JSON', '{"a":'],
-      ['bytes', '\xff\xfe\0'],
-      ['numbers without end', `[${'9'.repeat(20_000)}, 1e999999, -0]`],
-      ['one name twice', '{"a":1,"a":2}'],
-      ['nothing', ''],
+      ['broken JSON', '{"a":'],
+      ['bytes that are no text', '\xff\xfe\0'],
+      ['very long numbers', `[${'9'.repeat(20_000)}, 1e999999, -0]`],
+      ['a repeated name', '{"a":1,"a":2}'],
+      ['no bytes', ''],
     ]
     let app: RunningApp
     let stampede: Stampede
@@ -163,30 +167,36 @@ describe.each([...ofThisRun(currentIdempotentFrameworks, olderIdempotentFramewor
       await stampede.close()
     })
 
-    it.each(KEYS)('answers a key that is %s', async (_, lines, expected) => {
-      const before = ran
-      const { status, body } = await exchangeBytes(portOf(app), post([json, ...lines]))
-      expect(status, body).toBe(expected)
-      expect(ran - before).toBe(expected === 201 ? 1 : 0)
-      if (expected !== 201) return
-      expect((await exchangeBytes(portOf(app), post([json, ...lines]))).body).toBe(body)
-      expect(ran - before).toBe(1)
-      isUnpolluted()
-    })
+    it.each(KEYS)(
+      'sends the expected status if the key field is %s',
+      async (_, lines, expected) => {
+        const before = ran
+        const { status, body } = await exchangeBytes(portOf(app), post([json, ...lines]))
+        expect(status, body).toBe(expected)
+        expect(ran - before).toBe(expected === 201 ? 1 : 0)
+        if (expected !== 201) return
+        expect((await exchangeBytes(portOf(app), post([json, ...lines]))).body).toBe(body)
+        expect(ran - before).toBe(1)
+        isUnpolluted()
+      },
+    )
 
-    it.each(BODIES)('runs once for a body that is %s, and replays', async (name, body) => {
-      const before = ran
-      const bytes = post([json, key(`"body ${name}"`)], body)
-      const first = await exchangeBytes(portOf(app), bytes)
-      expect(first.status, first.body).toBe(201)
-      expect((await exchangeBytes(portOf(app), bytes)).body).toBe(first.body)
-      const other = post([json, key(`"body ${name}"`)], '{"b":2}')
-      expect((await exchangeBytes(portOf(app), other)).status).toBe(422)
-      expect(ran - before).toBe(1)
-      isUnpolluted()
-    })
+    it.each(BODIES)(
+      'runs once for a body with %s, and replays the response',
+      async (name, body) => {
+        const before = ran
+        const bytes = post([json, key(`"body ${name}"`)], body)
+        const first = await exchangeBytes(portOf(app), bytes)
+        expect(first.status, first.body).toBe(201)
+        expect((await exchangeBytes(portOf(app), bytes)).body).toBe(first.body)
+        const other = post([json, key(`"body ${name}"`)], '{"b":2}')
+        expect((await exchangeBytes(portOf(app), other)).status).toBe(422)
+        expect(ran - before).toBe(1)
+        isUnpolluted()
+      },
+    )
 
-    it('is there after each of the others', async () => {
+    it('still works after each hostile request', async () => {
       for (const [name, bytes] of Object.entries(HOSTILE_REQUESTS)) {
         const { status } = await exchangeBytes(portOf(app), bytes)
         expect(status, name).not.toBe(500)

@@ -1,7 +1,7 @@
 // Handlers that read a host, query, caller or body that a client can spell in more than one way.
 // @ts-check
 
-/** User that logged in, by connection. @type {WeakMap<object, string>} */
+/** The user that logged in, by connection. @type {WeakMap<object, string>} */
 const logins = new WeakMap()
 
 /** @type {Record<string, import('./apps.mjs').Target>} */

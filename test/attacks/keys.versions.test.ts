@@ -20,14 +20,14 @@ async function expectApart(
   expect((await get(target.victim, ...attack)).body).toBe(planted.body)
 }
 
-describeAttacks('a host that is spelt in its own way', ({ open, framework }) => {
+describeAttacks('a host with an unusual spelling', ({ open, framework }) => {
   it.each(['evil.test:80@shop.test', 'evil.test, shop.test', 'shop.test, evil.test', 'SHOP.test'])(
-    'is not printed for others: Host: %s',
+    'is not printed in the responses to other clients: Host: %s',
     (host) => expectApart(open, 'prints Host', ['/', `Host: ${host}`], ['/']),
   )
 
   it.each(['EVIL.test', 'other.test', 'SHOP.TEST'])(
-    'is not printed for others when a proxy names the host: Host: %s',
+    'is not printed in the responses to other clients when a proxy names the host: Host: %s',
     (host) =>
       expectApart(
         open,
@@ -37,7 +37,7 @@ describeAttacks('a host that is spelt in its own way', ({ open, framework }) => 
       ),
   )
 
-  it('is not printed for others when a proxy passes X-Forwarded-Host: SHOP.test', () =>
+  it('is not printed in the responses to other clients when a proxy passes X-Forwarded-Host: SHOP.test', () =>
     expectApart(
       open,
       'prints X-Forwarded-Host behind a proxy',
@@ -77,7 +77,7 @@ describeAttacks('a parameter behind a second ?', ({ open }) => {
   )
 
   it.each(['/?utm=1?id=evil', '/?utm?id=evil', '/??utm=1&?id=evil'])(
-    'does not change the response to requests without it if query ignores others: %s',
+    'does not change the response to requests without it if the query option ignores other parameters: %s',
     async (path) => {
       await using target = await open('reads what is behind the last ?')
       expect((await get(target.attacker, path)).body).toBe('id evil')
@@ -88,7 +88,7 @@ describeAttacks('a parameter behind a second ?', ({ open }) => {
   it.each([
     ['/??a=1&b=2', '/?b=2&?a=1'],
     ['/??a=1&a=2', '/?a=2&?a=1'],
-  ])('has its place: %s is not %s', (one, other) =>
+  ])('is part of the key: %s is not %s', (one, other) =>
     expectApart(open, 'prints the first parameter', [one], [other]),
   )
 })
@@ -100,8 +100,8 @@ const CLAIMS = [
   ...['CF-Visitor: {"scheme":"evil"}', 'CloudFront-Forwarded-Proto: evil', 'X-ARR-SSL: evil'],
 ]
 
-describeAttacks('a claim about the URL', ({ open }) => {
-  it('is not printed for others, in any of the fields', async () => {
+describeAttacks('a request field that claims another URL', ({ open }) => {
+  it('is not printed in the responses to other clients, for each such field', async () => {
     await using target = await open('prints each field')
     for (const [n, line] of CLAIMS.entries()) {
       expect((await get(target.attacker, `/${n}`, line)).body, line).toContain('evil')
@@ -118,8 +118,8 @@ const CREDENTIALS = [
   ...['x-authenticated-userid', 'x-consumer-id', 'x-consumer-username', 'x-user-id', 'x-tenant-id'],
 ]
 
-describeAttacks('a credential by another name', ({ open }) => {
-  it('is not answered to others, in any of the fields', async () => {
+describeAttacks('a credential in a field other than Authorization', ({ open }) => {
+  it('gets a response that other clients do not get, for each such field', async () => {
     await using target = await open('prints each field')
     for (const [n, name] of CREDENTIALS.entries()) {
       const alice = await get(target.attacker, `/${n}`, `${name}: alice`)
@@ -129,7 +129,7 @@ describeAttacks('a credential by another name', ({ open }) => {
     }
   })
 
-  it('is ignored if authorization.ignore names its field; other fields are not', async () => {
+  it('is ignored if authorization.ignore names its field; other fields are not ignored', async () => {
     await using target = await open('prints each field, for any tenant')
     const { body } = await get(target.attacker, '/', 'X-Tenant-Id: a')
     await target.stored()
@@ -141,7 +141,7 @@ describeAttacks('a credential by another name', ({ open }) => {
 
 describeAttacks('a login of the connection', ({ open }) => {
   it.each(['NTLM alice', 'Negotiate alice', 'ntlm alice'])(
-    'does not make responses of later requests shared: %s',
+    'keeps later responses on the connection from being shared: %s',
     async (authorization) => {
       await using target = await open('greets the login of a connection')
       const head = ['GET / HTTP/1.1', 'Host: shop.test']

@@ -22,7 +22,7 @@ const ENVELOPE = '{"data":{"data":[1],"note":"é"}}'
 describe.each([
   ['Koa 2', require('koa2') as typeof Koa],
   ['Koa 3', require('koa') as typeof Koa],
-])('an envelope in front of the cache on %s', (_, Application) => {
+])('a layer that wraps Koa bodies in front of the cache on %s', (_, Application) => {
   let redis: RedisServer
   const closings: Array<() => unknown> = []
   beforeAll(async () => {
@@ -80,7 +80,7 @@ describe.each([
     expect((await ask(first)).body).toBe(ENVELOPE)
   })
 
-  it('gets a Buffer from an entry that Express stored, which has no kind', async () => {
+  it('gets a Buffer from an entry that Express stored, because it has no body kind', async () => {
     const prefix = 'express'
     const stampede = newStampede(prefix)
     const app = express()

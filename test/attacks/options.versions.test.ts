@@ -6,7 +6,7 @@ import { describeAttacks, get, raw } from './setting.ts'
 const post = (url: string, path: string) =>
   raw(url, [`POST ${path} HTTP/1.1`, 'Host: shop.test', 'Connection: close', '', ''])
 
-describeAttacks('an option', ({ open }) => {
+describeAttacks('the recommended option', ({ open }) => {
   it('query separates JSONP callbacks if it names the callback parameter', async () => {
     await using bare = await open('calls the callback of the query')
     await get(bare.attacker, '/?id=1&callback=evil')

@@ -1,5 +1,5 @@
-// Test harness for attacks: runs each case on every framework, with the memory store in one process
-// and with Redis in two. There the attacker talks to one process and the victim to the other.
+// Test harness for attacks. Each case runs on every framework, with the memory store in one process
+// and with Redis in two. With Redis, the attacker talks to one process and the victim to the other.
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { createStampede } from '@stampede/core'
@@ -14,24 +14,24 @@ import { runs, targetOf } from './targets.mjs'
 export interface Attacked extends AsyncDisposable {
   /** URL for the attacker's requests. */
   readonly attacker: string
-  /** URL for the victim's requests: of another process, if there are two. */
+  /** URL for the victim's requests. It is that of another process, if there are two. */
   readonly victim: string
-  /** How often the handler ran since this was opened. */
+  /** How often the handler has run since this target was opened. */
   runs(): Promise<number>
-  /** Resolves when no fill is under way: a client may have its response before the store has it. */
+  /** Resolves when no fill is under way. A client may have its response before the store has it. */
   stored(): Promise<void>
 }
 
 export interface Setting {
   readonly framework: (typeof FRAMEWORKS)[number]
   readonly isKoa: boolean
-  /** A fresh cache and the target that has this name in targets.mjs. */
+  /** Opens a fresh cache and the target of this name in targets.mjs. */
   open(target: string): Promise<Attacked>
 }
 
 type Place = readonly [(typeof FRAMEWORKS)[number], 'in memory' | 'in Redis, two processes']
 
-/** Where `npm test` runs each case: on each kind of framework, and on each kind of store. */
+/** The settings of this run: each kind of framework, and each kind of store. */
 const CURRENT: readonly Place[] = [
   ['express', 'in memory'],
   ['express', 'in Redis, two processes'],

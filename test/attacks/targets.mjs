@@ -3,7 +3,7 @@
 import { PassThrough } from 'node:stream'
 import { KEY_TARGETS } from './key-targets.mjs'
 
-/** How often each one ran in this process. @type {Map<string, number>} */
+/** How often each handler ran in this process. @type {Map<string, number>} */
 export const runs = new Map()
 
 /** @type {Record<string, import('./apps.mjs').Target>} */

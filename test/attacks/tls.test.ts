@@ -15,7 +15,7 @@ import { targetOf } from './targets.mjs'
 
 interface Client {
   readonly certificate?: Certificate
-  /** SNI; '' sends none. Default shop.test. */
+  /** Server name (SNI). '' sends none. Default shop.test. */
   readonly servername?: string
   readonly headers?: Readonly<Record<string, string>>
   /** HTTP/2: sent as a DATA frame without Content-Length. */
@@ -104,8 +104,8 @@ const EVERYWHERE = [
   ...(['koa', 'koa2', 'node'] as const).map((framework) => [framework, 'HTTP/2', true] as const),
 ]
 
-describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) => {
-  it('a response to one client certificate goes to no other client, with or without one', async () => {
+describe.each(EVERYWHERE)('the cache over TLS: %s on %s', (framework, _version, isHttp2) => {
+  it('serves the response to one client certificate to no other client, with or without a certificate', async () => {
     await using server = await open('greets the client certificate', framework, isHttp2)
     for (const _round of [1, 2]) {
       for (const [name, certificate] of Object.entries({ alice: ALICE, bob: BOB })) {
@@ -118,7 +118,7 @@ describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) =
     expect((await server.ask()).status).toContain('hit')
   })
 
-  it('a response to a self-signed certificate goes to no other client', async () => {
+  it('serves the response to a self-signed certificate to no other client', async () => {
     await using server = await open('greets the client certificate', framework, isHttp2)
     const planted = await server.ask({ certificate: MALLORY })
     expect(planted.body).toBe('hello mallory')
@@ -126,7 +126,7 @@ describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) =
     expect((await server.ask()).body).toBe('hello undefined')
   })
 
-  it('a certificate counts even if its client left before the cache was reached', async () => {
+  it('counts a certificate even if its client left before the request reached the cache', async () => {
     const outside: Target['outside'] = (req, _res, next) => {
       if (req.headers['x-leave'] === undefined) return next()
       // Like a layer that looks the caller up in a database.
@@ -150,7 +150,7 @@ describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) =
     expect((await server.ask()).body).toBe('hello false')
   })
 
-  it('each certificate gets its own hit if identity puts it in the key', async () => {
+  it('gives each certificate its own hit if identity puts it in the key', async () => {
     const name = 'greets the client certificate, which is in the key'
     await using server = await open(name, framework, isHttp2)
     for (const isHit of [false, true]) {
@@ -161,7 +161,7 @@ describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) =
     }
   })
 
-  it('a certificate is ignored if authorization.ignore has client-certificate', async () => {
+  it('ignores a certificate if authorization.ignore has client-certificate', async () => {
     const name = 'greets everybody, with a certificate or without'
     await using server = await open(name, framework, isHttp2)
     await server.ask({ certificate: ALICE })
@@ -169,21 +169,21 @@ describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) =
       expect((await server.ask(client)).status).toContain('hit')
   })
 
-  it('a TLS server name that is not the host is not printed for others', async () => {
+  it('prints no TLS server name that differs from the host in the responses to other clients', async () => {
     await using server = await open('prints the name in the handshake', framework, isHttp2)
     expect((await server.ask({ servername: 'other.test' })).body).toBe('for other.test')
     expect((await server.ask()).body).toBe('for shop.test')
     expect((await server.ask()).status).toContain('hit')
   })
 
-  it('a handshake without a name prints nothing for those who give one', async () => {
+  it('prints nothing for clients with a server name after a handshake without one', async () => {
     await using server = await open('prints the name in the handshake', framework, isHttp2)
     expect((await server.ask({ servername: '' })).body).toBe('for false')
     expect((await server.ask()).body).toBe('for shop.test')
     expect((await server.ask({ servername: '' })).status).toContain('hit')
   })
 
-  it('a host in upper case does not make other clients follow a redirect to their own URL', async () => {
+  it('redirects no other client to its own URL after a request with a host in upper case', async () => {
     await using server = await open('redirects to its own host', framework, isHttp2)
     const headers = isHttp2 ? { ':authority': 'SHOP.test' } : { host: 'SHOP.test' }
     await server.ask({ headers })
@@ -191,8 +191,8 @@ describe.each(EVERYWHERE)('over TLS: %s on %s', (framework, _version, isHttp2) =
   })
 })
 
-describe.each(['koa', 'koa2', 'node'])('over HTTP/2: %s', (framework) => {
-  it('the body of a GET is not printed for others', async () => {
+describe.each(['koa', 'koa2', 'node'])('the cache over HTTP/2: %s', (framework) => {
+  it('does not print the body of a GET in the responses to other clients', async () => {
     await using server = await open('prints the body of a GET', framework, true)
     const planted = await server.ask({ body: 'evil' })
     expect([planted.body, planted.status]).toEqual([
@@ -203,7 +203,7 @@ describe.each(['koa', 'koa2', 'node'])('over HTTP/2: %s', (framework) => {
     expect((await server.ask()).status).toContain('hit')
   })
 
-  it('a Host beside :authority is not printed for others', async () => {
+  it('does not print a Host beside :authority in the responses to other clients', async () => {
     await using server = await open('prints Host', framework, true)
     expect((await server.ask({ headers: { host: 'evil.test' } })).body).toBe('//evil.test/app.js')
     expect((await server.ask()).body).not.toContain('evil')
@@ -211,7 +211,7 @@ describe.each(['koa', 'koa2', 'node'])('over HTTP/2: %s', (framework) => {
 })
 
 it.each(FRAMEWORKS.filter((framework) => framework !== 'node'))(
-  'a refresh of a front keeps nothing of a certificate in a cache of its app: %s',
+  'a refresh by a front stores nothing of a certificate in a cache of its app: %s',
   async (framework) => {
     const clock = new ManualClock()
     const [outer, inner] = [createStampede({ clock, random: () => 0 }), createStampede({ clock })]

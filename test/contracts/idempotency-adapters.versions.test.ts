@@ -1,4 +1,5 @@
-// The contract of an adapter for idempotency keys × the frameworks, with two processes on one Redis.
+// The contract of an adapter for idempotency keys × the frameworks, with two processes on one
+// Redis.
 import { memoryStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { idempotencyAdapterContract } from '@stampede/testkit'
@@ -25,7 +26,7 @@ for (const framework of ofThisRun(currentIdempotentFrameworks, olderIdempotentFr
   idempotencyAdapterContract(framework, { open })
 }
 
-// As the author of an adapter runs it: one process, and no Redis.
+// The setting of an author of an adapter: one process, and no Redis.
 for (const framework of ofThisRun([], currentIdempotentFrameworks.slice(0, 1))) {
   const inMemory = { ...framework, name: `${framework.name}, in memory` }
   idempotencyAdapterContract(inMemory, {

@@ -5,7 +5,7 @@ import { idempotencyStoreContract } from '@stampede/testkit'
 import { sideBySide } from '../harness/all-contracts.ts'
 import { onEveryStore } from '../harness/every-store.ts'
 
-// Two halves side by side where time really has to pass.
+// Two halves run side by side, because real time has to pass in them.
 onEveryStore<IdempotencyStore>(
   (name, setUp) => {
     if (setUp.clock !== undefined) return idempotencyStoreContract(name, setUp)

@@ -1,4 +1,5 @@
-// A deploy that brings another layout of records and messages: processes of both run side by side on one Redis.
+// Rolling deploys to another layout of records and messages: processes of both layouts run side by
+// side on one Redis.
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -7,7 +8,7 @@ import { type Answer, ask, burst } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
 
 const script = (name: string) => new URL(`../harness/servers/${name}`, import.meta.url)
-/** The first two are of this build, the others of the next. */
+/** Members 0 and 1 run this build. Members 2 and 3 run the next one. */
 const NEXT = {
   EDITS: JSON.stringify([
     ['/packages/redis/dist/protocol/keys.js', 'const LAYOUT = 3;', 'const LAYOUT = 4;'],
@@ -18,7 +19,7 @@ const FRAMEWORKS = 'express,koa,koa,express'
 
 const bodies = (answers: readonly Answer[]) => answers.map(({ body }) => body)
 
-describe('two layouts side by side', () => {
+describe('processes of two record layouts on one Redis', () => {
   let fleet: AppFleet
   beforeAll(async () => {
     const env = {
@@ -35,7 +36,7 @@ describe('two layouts side by side', () => {
   const events = async () =>
     Promise.all(fleet.members.map((member) => member.ask<string[]>({ type: 'events' })))
 
-  it('fill each key once for each, and read nothing of the other', async () => {
+  it('fill each key once per layout, and read nothing of the other layout', async () => {
     const { origin, redis } = fleet
     const gate = createGate()
     origin.answer('/page', { gate })
@@ -49,7 +50,7 @@ describe('two layouts side by side', () => {
     expect([mine?.size, next?.size]).toEqual([1, 1])
     expect([also, too]).toEqual([mine, next])
     expect(mine).not.toEqual(next)
-    // Whoever comes later finds that of its own.
+    // A later request gets the entry of its own layout.
     expect(new Set(await askAll('/page'))).toEqual(new Set(['/page #1', '/page #2']))
     expect(origin.calls('/page')).toBe(2)
 
@@ -64,25 +65,28 @@ describe('two layouts side by side', () => {
     ['a key', '/by-key', { key: '/by-key' }],
     ['a tag', '/by-tag', { tag: 'pages' }],
     ['everything', '/by-all', { all: true }],
-  ])('hear their own purges of %s, and the other goes on', async (_, path, target) => {
-    await askAll(path)
-    await events()
-    for (const purger of [0, 3]) {
-      const before = await askAll(path)
-      await fleet.member(purger).ask({ type: 'purge', target })
-      const isOwn = (member: number) => member < 2 === purger < 2
-      const isNew = async () => (await askAll(path)).map((body, i) => body !== before[i])
-      await expect.poll(isNew, { interval: 10 }).toEqual([0, 1, 2, 3].map(isOwn))
-    }
-    expect(fleet.origin.calls(path)).toBe(4)
-    const seen = (await events()).flat()
-    for (const trouble of ['store.failed', 'bus.gap', 'fill.fenced', 'fill.failed']) {
-      expect(seen).not.toContain(trouble)
-    }
-  })
+  ])(
+    'see the purges of their own layout of %s, and ignore those of the other',
+    async (_, path, target) => {
+      await askAll(path)
+      await events()
+      for (const purger of [0, 3]) {
+        const before = await askAll(path)
+        await fleet.member(purger).ask({ type: 'purge', target })
+        const isOwn = (member: number) => member < 2 === purger < 2
+        const isNew = async () => (await askAll(path)).map((body, i) => body !== before[i])
+        await expect.poll(isNew, { interval: 10 }).toEqual([0, 1, 2, 3].map(isOwn))
+      }
+      expect(fleet.origin.calls(path)).toBe(4)
+      const seen = (await events()).flat()
+      for (const trouble of ['store.failed', 'bus.gap', 'fill.fenced', 'fill.failed']) {
+        expect(seen).not.toContain(trouble)
+      }
+    },
+  )
 })
 
-describe('two versions of frames side by side in one layout of records', () => {
+describe('processes of two frame versions on one Redis', () => {
   let fleet: AppFleet
   beforeAll(async () => {
     const env = {
@@ -97,7 +101,7 @@ describe('two versions of frames side by side in one layout of records', () => {
   })
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 
-  it('take what the other made for a miss: both serve what the origin made, and purges reach both', async () => {
+  it('take frames of the other version for misses: both serve pages of the origin, and purges reach both', async () => {
     const { origin } = fleet
     const answers: Answer[] = []
     for (let round = 0; round < 3; round++) {
@@ -107,7 +111,8 @@ describe('two versions of frames side by side in one layout of records', () => {
     for (const { status, body } of answers) {
       expect([status, body]).toEqual([200, expect.stringMatching(/^\/page #\d+$/)])
     }
-    // Each version fills for itself, and keeps a copy in memory: they do not drive each other in circles.
+    // Each version fills once and keeps a copy in memory. The versions do not refill each other's
+    // entries without end.
     expect(origin.calls('/page')).toBeLessThan(8)
     await fleet.member(0).ask({ type: 'purge', target: { tag: 'pages' } })
     const before = new Set(bodies(answers))
@@ -121,7 +126,7 @@ describe('two versions of frames side by side in one layout of records', () => {
   })
 })
 
-it('what one layout knows of idempotency keys the other does not: it runs them again', async () => {
+it('a layout runs idempotency keys again that only the other layout has completed', async () => {
   const env = { ...NEXT, APP: script('idempotent-app.mjs').href, IDEMPOTENCY: '{}' }
   const options = { framework: 'express' }
   await using fleet = await startAppFleet(script('other-build.mjs'), { ...options, size: 4 }, env)

@@ -1,5 +1,5 @@
-// A Redis that is busy for longer than a lookup's budget, and one that is frozen: the first late reply is waited for during one
-// more budget, and no other.
+// A Redis that is busy for longer than a lookup's budget, and one that is frozen: the first late
+// reply is waited for during one more budget, and no other.
 
 import { createStampede, type StampedeStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -12,7 +12,7 @@ import { waitUntil } from '../harness/wait-until.ts'
 const BUDGET_MS = 500
 /** Longer than a budget, and well under two. */
 const BUSY_MS = BUDGET_MS + 120
-/** What a loaded machine needs besides; less than a budget. */
+/** Allowance for a busy machine, less than one budget. */
 const MARGIN_MS = 300
 
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'

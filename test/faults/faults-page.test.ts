@@ -1,4 +1,4 @@
-// Holds docs/faults.md to the tests.
+// Checks that docs/faults.md names a test for each row.
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -10,7 +10,7 @@ const numbered = (letter: string, length: number) =>
 
 itIsHeldToTheTests(PAGE, [...numbered('F', 31), ...numbered('S', 5)])
 
-it(`every row of ${PAGE} says what is seen, and what shows it or that nothing does`, () => {
+it(`${PAGE} says in every row what a caller sees, and names a test or says that none exists`, () => {
   const rows = readFileSync(new URL(`../../${PAGE}`, import.meta.url), 'utf8')
     .split('\n')
     .filter((line) => /^\| F\d+ \|/.test(line))

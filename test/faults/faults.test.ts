@@ -1,4 +1,5 @@
-// Faults of a Redis that is there and does not do what it is asked: what a caller sees, and what an operator does.
+// Faults of a Redis that runs and does not do what a command says: what a caller sees, and what an
+// operator does.
 
 import { createStampede, type Stampede, type StampedeEvent } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -34,8 +35,8 @@ async function setUp(args: readonly string[] = [], options = {}): Promise<Bench>
   return { server, admin, stampede, failed }
 }
 
-describe('a Redis', () => {
-  it('that loses its scripts in the middle of a fill is told them again, and nobody notices', async () => {
+describe('a cache on a faulty Redis', () => {
+  it('loads its scripts again when Redis loses them during a fill, without a failure', async () => {
     const { admin, stampede, failed } = await setUp()
     const value = await stampede.getOrSet(
       'k',
@@ -54,7 +55,7 @@ describe('a Redis', () => {
     expect(failed).toEqual([])
   })
 
-  it('that has become a replica is as if it were away, until it is none', async () => {
+  it('treats a replica as unavailable, until it accepts writes again', async () => {
     const { admin, stampede, failed } = await setUp()
     await admin.replicaof('127.0.0.1', 1)
     expect(await stampede.getOrSet('k', () => 'mine', { ttlMs: 60_000 })).toBe('mine')
@@ -68,7 +69,7 @@ describe('a Redis', () => {
     await expect.poll(stored, { timeout: 10_000 }).toBe(2)
   })
 
-  it('that has become a replica while many ask is left by each connection once', async () => {
+  it('leaves a server that became a replica once per connection, however many lookups run', async () => {
     const { admin, stampede } = await setUp()
     const warnings: Error[] = []
     const onWarning = (warning: Error) => warnings.push(warning)
@@ -82,14 +83,14 @@ describe('a Redis', () => {
     expect(warnings).toEqual([])
   })
 
-  it('that has cut its connections, and is there, is told of a purge all the same', async () => {
+  it('sends a purge after Redis has cut its connections', async () => {
     const { admin, stampede } = await setUp()
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await Promise.all([stampede.purge({ key: 'warm' }), stampede.purge({ tag: 'any' })])
     expect(await stampede.getOrSet('warm', () => 'new', { ttlMs: 60_000 })).toBe('new')
   })
 
-  it('that evicts what it likes has it filled again, and nothing fails', async () => {
+  it('fills evicted entries again, and reports no failure', async () => {
     const memory = ['--maxmemory', '4mb', '--maxmemory-policy', 'allkeys-lru']
     const { admin, stampede, failed } = await setUp(memory)
     const body = 'x'.repeat(20_000)
@@ -103,7 +104,7 @@ describe('a Redis', () => {
     expect(failed).toEqual([])
   })
 
-  it('that drops every subscription while many wait has each of them answered all the same', async () => {
+  it('gives each waiter its response when Redis drops every subscription', async () => {
     const { server, admin, stampede } = await setUp()
     const client = new Redis(server.url)
     open.push(() => client.disconnect())
@@ -122,7 +123,7 @@ describe('a Redis', () => {
     expect(await Promise.all([leading, waiting])).toEqual(['v', 'v'])
   })
 
-  it('that is killed under load has no more runs at a time than originConcurrency', async () => {
+  it('runs at most originConcurrency handlers at a time when Redis is killed under load', async () => {
     const { server, stampede } = await setUp([], { originConcurrency: 8 })
     await server.kill()
     let [now, most] = [0, 0]

@@ -1,4 +1,5 @@
-// Whatever is planted in Redis in the place of a page, or said on its channels: a miss or the right answer, and the fleet goes on.
+// Hostile data in Redis, in place of a page or as messages: a request gets the right response or a
+// miss, and the fleet continues.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { toHeaders } from '@stampede/core/adapter'
@@ -30,7 +31,7 @@ beforeAll(async () => {
   server = await startRedis()
   admin = new Redis(server.url)
   const store = redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 't' })
-  // Without a tier of its own, so that each request reads what is in Redis.
+  // Without L1, so that each request reads the record in Redis.
   stampede = createStampede({ store, l1: { maxBytes: 0 } })
   const listener = express().disable('x-powered-by')
   const options = { stampede, ttlMs: 3_600_000, waitMs: 100, jitter: 0 }
@@ -47,12 +48,15 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** Who is answered is not yet who is stored: what is planted before that would be overwritten. */
+/**
+ * Waits for the fill: a client has its response before the entry is stored, and the commit would
+ * overwrite planted data.
+ */
 async function quiet(): Promise<void> {
   while (stampede.stats().active.flights > 0) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** The record of the page, freshly made. */
+/** Stores the page, and returns its record. */
 async function stored(): Promise<{ key: string; fields: Record<string, Buffer> }> {
   await quiet()
   await admin.flushall()
@@ -64,10 +68,13 @@ async function stored(): Promise<{ key: string; fields: Record<string, Buffer> }
   return { key, fields }
 }
 
-/** Short ones stand in the name of their record. */
+/** A short key stands in the name of its record. */
 const coreKey = (record: string) => record.slice('t:3:{='.length, -1)
 
-/** What a client gets, and what the handler alone would have given it. `key`: that of the record, as the frame names it. */
+/**
+ * Requests the page: it is a miss, or exactly what the planted frame says. `key` is the key that
+ * the frame names.
+ */
 async function expectRight(key: string, planted: Buffer, what: string): Promise<'hit' | 'miss'> {
   const before = ran
   const { head, body } = await rawRequest(app.port, '/page')
@@ -89,7 +96,7 @@ async function expectRight(key: string, planted: Buffer, what: string): Promise<
 }
 
 describe('a stored page', () => {
-  it('cut off anywhere, with any byte another, or longer than it was, is a miss or what it says', async () => {
+  it('is a miss or exactly what it says when truncated, extended, or changed in any byte', async () => {
     const { key, fields } = await stored()
     const { frame = Buffer.alloc(0) } = fields
     const seen = { hit: 0, miss: 0 }
@@ -110,7 +117,8 @@ describe('a stored page', () => {
       state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
       const changed = turnBit(frame, 8 * at + (state >>> 29))
       const what = `bit ${state >>> 29} of byte ${at}`
-      // By accident: never served. By a writer who knows the layout: only what is sound.
+      // With a wrong checksum the frame is never served. With a right one, the response is what the
+      // frame says.
       expect(await plant(changed, what), what).toBe('miss')
       await plant(withChecksum(changed), `${what}, with its checksum`)
     }
@@ -130,13 +138,13 @@ describe('a stored page', () => {
     const digest = turnBit(frame.subarray(16, 24), 0)
     const head = frame.toString('utf8', 24, frame.length - PAGE.length)
     expect(await plant(forgeFrame(head, { body: PAGE, digest }), 'of another key')).toBe('miss')
-    // Neither all of them hits nor all misses: what is planted is looked at.
+    // Both outcomes occur, so the planted frames are really read.
     expect(seen.miss).toBeGreaterThan(100)
     expect(seen.hit).toBeGreaterThan(10)
     expect(stampede.stats().storeFailures).toBe(0)
   })
 
-  it('with any two fields of its record exchanged is answered, in time', async () => {
+  it('gets the right response when any two fields of its record are exchanged', async () => {
     const { key, fields } = await stored()
     const names = [...Object.keys(fields), 'token', 'until', 'pass', 'retry', 'failure']
     for (const [i, one] of names.entries()) {
@@ -152,8 +160,8 @@ describe('a stored page', () => {
   })
 })
 
-describe('messages of anybody', () => {
-  it('on every channel there is change nothing but when somebody looks', async () => {
+describe('hostile messages on our channels', () => {
+  it('change no response, and grant no lock, on any channel', async () => {
     const client = new Redis(server.url, { lazyConnect: true })
     const locks = createLocks({ store: redisStore(client, { prefix: 't' }) })
     const first = await locks.acquire('lock', { leaseMs: 60_000 })
@@ -186,7 +194,7 @@ describe('messages of anybody', () => {
     const get = () => stampede.getOrSet('k', () => 'made', { ttlMs: 60_000 })
     expect(await get()).toBe('made')
     expect((await rawRequest(app.port, '/page')).body).toBe(PAGE)
-    // Nobody was handed a lock that somebody holds.
+    // The waiter did not get the lock while the first holder has it.
     first.assertHeld()
     await first.release()
     const second = await waiting

@@ -1,4 +1,5 @@
-// What a store on Redis does at the moments in which its connection goes and comes, with a clock that stands still.
+// Faults of the store's connection at the moments when it breaks and returns, with a clock that
+// stands still.
 
 import type { StampedeStore } from '@stampede/core'
 import { type Grant, groupOf } from '@stampede/core/store'
@@ -14,7 +15,7 @@ import { waitUntil } from '../harness/wait-until.ts'
 
 const LEASE_MS = 60_000
 
-/** Goes on within a turn of the event loop, as for a process that was frozen. */
+/** Continues within one turn of the event loop, like a process that was frozen. */
 class JumpingClock extends ManualClock {
   jumpedMs = 0
 
@@ -46,8 +47,8 @@ afterEach(async () => {
 
 const lookUp = (key: string) => store.lookup(key, { token: `of ${key}`, leaseMs: LEASE_MS })
 
-describe('a connection that was lost', () => {
-  it('and is back is used at once, however many failed meanwhile', async () => {
+describe('a lost connection', () => {
+  it('is used at once after the reconnect, however many commands failed meanwhile', async () => {
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await waitUntil('the circuit is open', async () => {
       const failures = await Promise.allSettled(['a', 'b', 'c'].map(lookUp))
@@ -62,8 +63,8 @@ describe('a connection that was lost', () => {
   })
 })
 
-describe('a connection for commands that comes back while the subscription was never lost', () => {
-  it('has results that could not be stored tried at once', async () => {
+describe('the command connection when it returns while the subscription was never lost', () => {
+  it('retries results that could not be stored at once', async () => {
     const heard: string[] = []
     const note = (name: string) => () => void heard.push(name)
     store.idempotency.attach({
@@ -73,7 +74,7 @@ describe('a connection for commands that comes back while the subscription was n
       onGap: note('gap'),
       onBack: () => {
         heard.push('back')
-        // What is tried now gets through: the circuit breaker is closed before.
+        // This command gets through only if the circuit breaker is closed first.
         void store.idempotency.inspect('k').then(note('inspected'), note('refused'))
       },
       onLost: () => {},
@@ -85,8 +86,8 @@ describe('a connection for commands that comes back while the subscription was n
   })
 })
 
-describe('a look-up in a process that was blocked', () => {
-  it('goes on to the script all the same, although its time is over', async () => {
+describe('a lookup in a process that was blocked', () => {
+  it('continues to the script although its time budget is over', async () => {
     const { grant } = (await lookUp('hot')) as { grant: Grant }
     await store.commit(grant, Buffer.from('frame'), LIFETIMES)
     for (let i = 0; i < 40; i++) expect((await lookUp('hot')).status).toBe('fresh')
@@ -122,10 +123,10 @@ describe('a look-up in a process that was blocked', () => {
   })
 })
 
-describe('a purge', () => {
-  it('of a key is told to Redis although the circuit is open', async () => {
+describe('a purge of a key', () => {
+  it('is sent to Redis although the circuit is open', async () => {
     await server.pause()
-    // Without a lease there is none to be given back, which would close it.
+    // A lookup without a lease leaves none to give back, which would close the circuit.
     const read = (key: string) => store.lookup(key, { token: 't', leaseMs: 0 })
     const late = ['a', 'b', 'c'].map((key) => expect(read(key)).rejects.toThrow('no answer'))
     await Promise.all(late)
@@ -136,14 +137,14 @@ describe('a purge', () => {
   })
 })
 
-describe('a store that is closed', () => {
+describe('a closed store', () => {
   it('leaves no interval behind', async () => {
     const started = vi.spyOn(globalThis, 'setInterval')
     const cleared = vi.spyOn(globalThis, 'clearInterval')
     try {
       const other = openBareStore(server.url)
       await other.lookup('k', { token: 't', leaseMs: 0 })
-      // Somebody waits: the subscription is looked after more closely.
+      // A wait has begun, so the subscription is checked more often.
       await other.lookup('busy', { token: 'first', leaseMs: LEASE_MS })
       await other.lookup('busy', { token: 'second', leaseMs: LEASE_MS })
       const ours = started.mock.results.map(({ value }) => value)
@@ -160,13 +161,13 @@ describe('a store that is closed', () => {
   })
 })
 
-describe('a look-up that was answered, and cannot be told whether it was purged', () => {
-  it('gives back the lease that it was given', async () => {
+describe('a lookup whose purges cannot be confirmed', () => {
+  it('gives back the lease that it got', async () => {
     const { record } = names('stampede')
     const readable = [record('k'), record(groupOf('k'))].map((name) => `~${name}`)
     await admin.acl('SETUSER', 'default', 'resetkeys', ...readable)
     const asked = lookUp('k')
-    // It was confirmed when it was asked, and is not any more when the answer comes.
+    // The purges were confirmed at the request, and are no longer confirmed at the reply.
     clock.jumpedMs = 60_000
     await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
     await waitUntil('nobody has the lease', async () => {

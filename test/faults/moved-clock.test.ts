@@ -1,4 +1,4 @@
-// A real server whose wall clock is set while the stores use it: what lasts, who may begin, and what a fence is worth.
+// A real server whose wall clock is set while the stores use it: lifetimes, leases and fences.
 
 import type { StampedeStore } from '@stampede/core'
 import type { Grant, LookupReply } from '@stampede/core/store'
@@ -73,7 +73,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
     expect(Number((await admin.time())[0]) * SECOND).toBeLessThan(before - HOUR + 60 * SECOND)
   })
 
-  describe('forward while a lock is handed over by a late message', () => {
+  describe('forward while the message of a lock hand-over is delayed', () => {
     const LATE_MS = 700
     let bus: TcpProxy
     beforeAll(async () => {
@@ -85,14 +85,14 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       ['by less than the message is late', 500],
       ['by more', 10 * SECOND],
       ['by nothing', 0],
-    ])('%s, gives the receiver no more than its claim', async (_, stepMs) => {
+    ])('gives the receiver no more than its claim, %s', async (_, stepMs) => {
       const CLAIM_MS = 2 * SECOND
       bus.delay(0)
       const { locks: holder } = openStore()
       const { locks: waiter } = openStore(bus.url)
       attach(holder)
       let believedUntil = 0
-      // As every lease counts: Redis counts whole milliseconds, so `forMs` may be up to 1 ms too long.
+      // Redis counts whole milliseconds, so `forMs` may be up to 1 ms too long, as for every lease.
       attach(waiter, (_, forMs) => {
         believedUntil = performance.now() + forMs - driftMs(forMs)
       })
@@ -114,7 +114,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
   })
 
   describe.each(STEPS_BACK)('back by %s', (_, stepMs) => {
-    it('does not answer with a failure that was shared for a second', async () => {
+    it('serves no shared failure for longer than a second', async () => {
       const [a, b] = [openStore(), openStore()]
       const grant = await leased(a, 'k')
       await a.fail(grant, failure, SECOND, true)
@@ -142,7 +142,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await slow.renew([old], 5 * SECOND)).toEqual([false])
     })
 
-    it('leaves a lease to its holder, who renews it', async () => {
+    it('leaves a lease with its holder, which renews it', async () => {
       const [holder, other] = [openStore(), openStore()]
       const grant = await leased(holder, 'k')
       await server.setClockBy(stepMs)
@@ -150,7 +150,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(other, 'k', 'other')).toMatchObject({ status: 'busy' })
     })
 
-    it('fills what was not shareable a moment ago', async () => {
+    it('fills a key whose response was not shareable a moment ago', async () => {
       const [a, b] = [openStore(), openStore()]
       await a.pass(await leased(a, 'k'), SECOND)
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'pass' })
@@ -158,7 +158,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'leased' })
     })
 
-    it('fills what was fresh for two seconds, and does not answer with it', async () => {
+    it('fills an entry that was fresh for two seconds, and does not serve it', async () => {
       const [a, b] = [openStore(), openStore()]
       await fill(a, 'k')
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'fresh' })
@@ -166,12 +166,12 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       const reply = await look(b, 'k', 'other')
       expect(reply).toMatchObject({ status: 'leased' })
       expect(reply).not.toHaveProperty('stored')
-      // Nor when its time comes again.
+      // The entry is not served again when its time returns.
       await server.setClockBy(0)
       expect(await look(a, 'k', '', 0)).toMatchObject({ status: 'busy' })
     })
 
-    it('does not answer with it after a plain read either', async () => {
+    it('does not serve that entry after a plain read either', async () => {
       const store = openStore()
       await fill(store, 'k')
       await fill(store, 'hot', HOUR)
@@ -181,10 +181,10 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect((await look(store, 'k', '', 0)).status).toBe('busy')
     })
 
-    it('keeps variants stale that were purged softly', async () => {
+    it('keeps softly purged variants stale', async () => {
       const store = openStore()
       await fill(store, 'k\0one', 3 * HOUR)
-      // So that the entry is older than the clock will be.
+      // So that the entry is older than the new time of the clock.
       await server.setClockBy(2 * HOUR)
       await store.purge('k', { soft: true })
       await server.setClockBy(2 * HOUR + stepMs)
@@ -213,7 +213,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       ['leased in the order of their fills', ['one', 'two']],
       ['leased in the reverse order', ['two', 'one']],
     ])(
-      'keeps purged variants purged when the record of their group is evicted: %s',
+      'keeps purged variants purged when Redis evicts the record of their group: %s',
       async (_, order) => {
         const store = openStore()
         const keys = ['one', 'two'].map((name) => `k\0${name}`)
@@ -231,7 +231,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       },
     )
 
-    it('refuses a fill that a purge and the eviction of its group came before', async () => {
+    it('refuses a fill that precedes a purge and the eviction of its group', async () => {
       const store = openStore()
       await fill(store, 'k\0one')
       await server.setClockBy(stepMs)
@@ -254,7 +254,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(BigInt(granted?.grant.fence ?? 0)).toBeGreaterThan(BigInt(first.grant.fence))
     })
 
-    it('gives a held lock to nobody before its lease is over, and then to the next', async () => {
+    it('grants a held lock to no one before its lease is over, and then to the next waiter', async () => {
       const [{ locks: holder }, { locks: other }] = [openStore(), openStore()]
       attach(holder)
       attach(other)
@@ -273,7 +273,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(performance.now() - startedAt).toBeGreaterThan(SECOND - 50)
     })
 
-    it('begins what an idempotency key stands for once its lease is over, and not before', async () => {
+    it('takes over an idempotency key once its lease is over, and not before', async () => {
       const [{ idempotency: dead }, { idempotency: next }] = [openStore(), openStore()]
       const own = { onWake: () => {}, onSettled: () => {}, onBack: () => {} }
       const hooks = { clock: systemClock, ...NOTHING, ...own }

@@ -1,4 +1,5 @@
-// Nobody listens where Redis should be: what fails for want of a connection says why there is none.
+// No server listens at the address of Redis: each failed operation names the reason of the failed
+// connection.
 
 import { createStampede, type Stampede, type StampedeEvent } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
@@ -12,7 +13,7 @@ let stampede: Stampede
 let locks: Locks
 let failures: unknown[]
 
-/** More than the breaker lets fail before it leaves Redis alone. */
+/** More failures than the breaker allows before it opens. */
 const TRIES = 5
 
 function refused(of: string) {
@@ -37,8 +38,8 @@ afterEach(async () => {
   await stampede.close()
 })
 
-describe('without a Redis', () => {
-  it('a look-up that failed says what the connection failed with, also when the circuit is open', async () => {
+describe('the error without a Redis', () => {
+  it('names the connection failure for a lookup, also when the circuit is open', async () => {
     for (let i = 0; i < TRIES; i++) {
       expect(await stampede.getOrSet(`k${i}`, () => 'made', { ttlMs: 1_000 })).toBe('made')
     }
@@ -47,12 +48,12 @@ describe('without a Redis', () => {
       expect(error).toMatchObject(refused('redis lookup|redis read-purges'))
   })
 
-  it('so does a purge', async () => {
+  it('names the connection failure for a purge', async () => {
     await expect(stampede.purge({ key: 'k' })).rejects.toMatchObject(refused('redis purge'))
     await expect(stampede.purge({ tag: 't' })).rejects.toMatchObject(refused('redis append-purge'))
   })
 
-  it('so does a lock, in its cause', async () => {
+  it('names the connection failure for a lock, in its cause', async () => {
     for (let i = 0; i < TRIES; i++) {
       await expect(locks.tryAcquire('job')).rejects.toMatchObject({
         code: 'ERR_LOCK_UNAVAILABLE',
@@ -61,8 +62,8 @@ describe('without a Redis', () => {
     }
   })
 
-  // ioredis keeps to itself what each node failed with.
-  it('so does a Cluster, as far as ioredis tells', async () => {
+  // ioredis does not expose the connection error of each node.
+  it('names the connection failure for a Cluster, as far as ioredis exposes it', async () => {
     const nodes = [{ port, host: '127.0.0.1' }]
     const store = redisStore(new Cluster(nodes, { lazyConnect: true }))
     const clustered = createStampede({ store })

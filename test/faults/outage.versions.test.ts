@@ -1,5 +1,5 @@
-// Redis refused, frozen, killed: the origin answers within the budget, once per process, and the fleet
-// recovers by itself.
+// Redis refused, frozen or killed: the origin responds within the budget, once per process, and the
+// fleet recovers by itself.
 
 import { describe, expect, it } from 'vitest'
 import { type CachedFleet, startCachedFleet } from '../harness/cached-fleet.ts'
@@ -18,7 +18,9 @@ const setUp = (ioredis: '5' | '6') =>
     store: { commandTimeoutMs: BUDGET_MS },
   })
 
-/** Fills a fresh key through one process, and sees the other have it: only Redis can carry it there. */
+/**
+ * Fills a fresh key through one process and reads it in the other. Only Redis can carry the entry.
+ */
 async function sharesAgain(fleet: CachedFleet, attempt: { n: number }): Promise<boolean> {
   attempt.n += 1
   const path = `/recovered/${attempt.n}`
@@ -34,15 +36,15 @@ function expectServed(answers: Answer[], withinMs: number): void {
   expect(slowest).toBeLessThan(withinMs)
 }
 
-describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('with ioredis %s', (ioredis) => {
-  it('a frozen Redis costs a request two budgets at most; one origin call per process; recovers', async () => {
+describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (ioredis) => {
+  it('waits for a frozen Redis for two budgets at most, calls the origin once per process, and recovers', async () => {
     await using fleet = await setUp(ioredis)
     await fleet.warmUp()
     await fleet.redis.pause()
     const answers = await burst(fleet.urls('/frozen'), 100)
     expectServed(answers, 2 * BUDGET_MS + ORIGIN_MS + 1_000)
     expect(fleet.origin.calls('/frozen')).toBe(2)
-    // Once the breaker is open, not even the budget is spent.
+    // Once the breaker is open, a request does not even spend the budget.
     for (const n of [1, 2, 3]) await burst(fleet.urls(`/open/${n}`), 2)
     const quick = await ask(`${fleet.member(0).url}/open/4`)
     expect(quick.status).toBe(200)
@@ -53,7 +55,7 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('with ioredis %s', (ioredis) =
       .toBe(true)
   })
 
-  it('a Redis that freezes in the middle of a fill does not keep those who wait until the lease ends', async () => {
+  it('keeps waiters for less than the lease when Redis freezes in the middle of a fill', async () => {
     await using fleet = await setUp(ioredis)
     await fleet.warmUp()
     const gate = createGate()
@@ -67,14 +69,15 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('with ioredis %s', (ioredis) =
       )
       .toBe(true)
     await fleet.redis.pause()
-    // Noticed by a heartbeat every 1.5 s, then one budget for it and two for the lookup.
+    // A heartbeat every 1.5 s notices it. One budget for the heartbeat and two for the lookup are
+    // added.
     expectServed(await waiting, 1_500 + 3 * BUDGET_MS + ORIGIN_MS + 1_000)
     gate.open()
     expect((await leading).status).toBe(200)
     await fleet.redis.resume()
   })
 
-  it('a killed Redis is the same, in the middle of a fill too, and after a restart all is shared again', async () => {
+  it('continues when Redis is killed, also in the middle of a fill, and shares everything again after a restart', async () => {
     await using fleet = await setUp(ioredis)
     await fleet.warmUp()
     const midFlight = burst(fleet.urls('/mid-flight'), 60)
@@ -92,14 +95,14 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('with ioredis %s', (ioredis) =
   })
 })
 
-describe('a Redis that is not there at the start', () => {
-  it('is done without, and found when it comes', async () => {
+describe('a fleet whose Redis is missing at the start', () => {
+  it('works without it, and uses it once it is there', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       originDelayMs: ORIGIN_MS,
       store: { commandTimeoutMs: BUDGET_MS },
     })
-    // Nothing was asked yet: the connections are there, but no script ran.
+    // No command ran before: the connections are open, but no script has run.
     await fleet.redis.kill()
     const answers = await burst(fleet.urls('/refused'), 100)
     expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
@@ -111,7 +114,7 @@ describe('a Redis that is not there at the start', () => {
       .toBe(true)
   })
 
-  it('a lookup that a thawed Redis runs late takes no lease', async () => {
+  it('takes no lease by a lookup that a thawed Redis runs late', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 20_000 },
@@ -124,7 +127,8 @@ describe('a Redis that is not there at the start', () => {
     await expect
       .poll(() => sharesAgain(fleet, attempt), { timeout: 10_000, interval: 100 })
       .toBe(true)
-    // L1 keeps what was made without Redis for a second; after that the key is free at once.
+    // An entry made without Redis stays in L1 for a second. After that the key can be leased at
+    // once.
     await new Promise((resolve) => setTimeout(resolve, 1_100))
     const [answer] = await burst([`${fleet.member(1).url}/ghost`], 1)
     expect(answer?.status).toBe(200)

@@ -1,5 +1,6 @@
-// A look-up over a link that takes nearly its whole budget for one round trip: the first late reply is waited for, and then each
-// look-up ends within its budget, however many round trips it is made of. And a lease whose reply was late is given back.
+// Lookups over a link that needs nearly the whole budget for one round trip. The first late reply
+// gets one more budget. Then a lookup ends within its budget, however many round trips it needs. A
+// lease whose reply is late is given back.
 
 import { createStampede, type StampedeStore } from '@stampede/core'
 import { type Clock, type LookupReply, systemClock } from '@stampede/core/store'
@@ -10,11 +11,11 @@ import { BUDGET_MS, openBareStore, write } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
-/** Of a budget of 300: two round trips take more. */
+/** Longer than half of a budget of 300 ms: two round trips take more. */
 const ROUND_TRIP_MS = 200
-/** One way of a command whose reply is 100 ms too late, also for a look-up that waits for one more budget. */
+/** One-way delay that makes a reply 100 ms too late, even for a lookup with one more budget. */
 const LATE_MS = BUDGET_MS + 50
-/** What a busy machine needs besides. */
+/** Allowance for a busy machine. */
 const MARGIN_MS = 60
 
 const { server, admin } = await redisOfFile()
@@ -45,7 +46,7 @@ const outcome = (reply: Promise<LookupReply>) =>
     (error) => error.code as string,
   )
 
-describe('a look-up on a slow link', () => {
+describe('a lookup on a slow link', () => {
   async function timed(store: StampedeStore, key: string) {
     const startedAt = performance.now()
     const came = await outcome(look(store, key))
@@ -56,7 +57,7 @@ describe('a look-up on a slow link', () => {
     for (let i = 0; i < 40; i++) await look(store, 'hot')
   }
 
-  it('ends a budget late at most when a plain read says nothing, and the next goes to the script', async () => {
+  it('ends one budget late at most when a plain read finds nothing, and the next lookup uses the script', async () => {
     const store = open(proxy.url)
     await warm(store)
     proxy.delay(ROUND_TRIP_MS / 2)
@@ -68,13 +69,13 @@ describe('a look-up on a slow link', () => {
     expect(second.tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
   })
 
-  it('ends within its budget when it has to be certain of the purges first, once a reply was late', async () => {
+  it('ends within its budget when it must confirm the purges first, after an earlier late reply', async () => {
     let skippedMs = 0
     const now = () => systemClock.now() + skippedMs
     const store = open(proxy.url, { ...systemClock, now })
     await warm(store)
     proxy.delay(ROUND_TRIP_MS / 2)
-    // Longer than it is certain without having heard of them.
+    // Longer than the purges stay confirmed without a message.
     skippedMs = 6_000
     expect((await timed(store, 'one')).came).toBe('leased')
     skippedMs += 6_000
@@ -85,12 +86,12 @@ describe('a look-up on a slow link', () => {
   })
 })
 
-describe('a lease whose reply was late', () => {
-  it('is given back, and makes nobody wait', async () => {
+describe('a lease whose reply is late', () => {
+  it('is given back, and makes no process wait', async () => {
     const [slow, quick] = [open(proxy.url), open(server.url)]
     await look(slow, 'other', 'other', 0)
     proxy.delay(LATE_MS)
-    // It runs in time, and its reply is 100 ms too late.
+    // The script runs in time, and its reply is 100 ms too late.
     expect(await outcome(look(slow, 'k', 'slow'))).toBe('ERR_STAMPEDE_STORE_UNAVAILABLE')
     expect(await outcome(look(quick, 'k', 'quick'))).toBe('busy')
     proxy.delay(0)
@@ -101,7 +102,7 @@ describe('a lease whose reply was late', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000)
   })
 
-  it('is kept when it was asked for again under the same name', async () => {
+  it('is kept when a new lookup asks under the same token', async () => {
     const [slow, quick] = [open(proxy.url), open(server.url)]
     await look(slow, 'other', 'other', 0)
     proxy.delay(LATE_MS)
@@ -112,7 +113,7 @@ describe('a lease whose reply was late', () => {
     expect(await outcome(look(quick, 'k', 'quick'))).toBe('busy')
   })
 
-  it('wakes a process that waits for it', async () => {
+  it('wakes a process that waits for it when it is given back', async () => {
     const slow = open(proxy.url)
     await look(slow, 'other', 'other', 0)
     const client = new Redis(server.url, { lazyConnect: true })
@@ -129,7 +130,7 @@ describe('a lease whose reply was late', () => {
   })
 })
 
-/** A value that is not there, and the name of its record's key. */
+/** Leases a key that has no value, and returns the name of its record. */
 async function nextKey(stampede: ReturnType<typeof createStampede>) {
   let key = ''
   const stop = stampede.on('lease.granted', (event) => {

@@ -1,5 +1,5 @@
-// A process whose machine was suspended, on a real Redis: its monotonic clock stood still, its wall clock is ahead. It finds its
-// copies and leases over before any of its timers has run.
+// A process whose machine was suspended, on a real Redis: its monotonic clock stood still, and its
+// wall clock is ahead. It knows that its copies and leases are over before any of its timers runs.
 
 import { createStampede } from '@stampede/core'
 import { type Clock, systemClock } from '@stampede/core/store'
@@ -26,7 +26,7 @@ afterEach(async () => {
 })
 afterAll(() => bus.stop())
 
-/** The clock of a machine that can be suspended; nothing else of it sleeps. */
+/** The clock of a machine that can be suspended. Only the clock stops. */
 function suspendable(): { clock: Clock; suspend(ms: number): void } {
   let sleptMs = 0
   const now = steadyClock(
@@ -51,7 +51,7 @@ function start(url: string, clock: Clock = systemClock) {
   return stampede
 }
 
-it('a process that was suspended answers with no copy that was purged meanwhile', async () => {
+it('a process that was suspended serves no copy that was purged meanwhile', async () => {
   const { clock, suspend } = suspendable()
   const [asleep, awake] = [start(bus.url, clock), start(server.url)]
   const read = (value: string) =>
@@ -60,13 +60,13 @@ it('a process that was suspended answers with no copy that was purged meanwhile'
   await expect.poll(() => asleep.stats().l1.entries).toBe(1)
   bus.stall()
   await awake.purge({ key: 'price' })
-  // It has not heard of it, and may answer so for some seconds.
+  // This process has not received the purge. It may still serve the copy for some seconds.
   expect(await read('new')).toBe('old')
   suspend(SLEPT_MS)
   expect(await read('new')).toBe('new')
 })
 
-it('a holder that was suspended past its lease does not hold it', async () => {
+it('a lock holder that was suspended past its lease does not hold the lock', async () => {
   const { clock, suspend } = suspendable()
   const client = new Redis(server.url, { lazyConnect: true })
   const locks = createLocks({ store: redisStore(client), clock })

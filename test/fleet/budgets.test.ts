@@ -1,5 +1,5 @@
-// Every operation on Redis ends within its time budget, whatever the moment at which Redis freezes. A look-up ends one budget later
-// if its reply is the first that is late.
+// Every operation on Redis ends within its time budget, at any moment at which Redis freezes.
+// A lookup with the first late reply ends one budget later.
 
 import { createStampede, type StampedeStore } from '@stampede/core'
 import {
@@ -15,7 +15,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 const BUDGET_MS = 200
-/** For a machine that does other things as well. */
+/** Allowance for a busy machine. */
 const SLACK_MS = 400
 const LEASE_MS = 10_000
 
@@ -33,7 +33,10 @@ afterEach(async () => {
 })
 afterAll(() => server.stop())
 
-/** A store of its own for each test: the breaker of another would end the operation at once. */
+/**
+ * A store of its own for each test. The open breaker of another store would end the operation at
+ * once.
+ */
 function open(): StampedeStore {
   tests += 1
   const client = new Redis(server.url, { lazyConnect: true })
@@ -62,7 +65,7 @@ async function elapsed(work: Promise<unknown>): Promise<number> {
   return performance.now() - startedAt
 }
 
-/** Runs it once, freezes Redis, and runs it again. */
+/** Runs the operation once, freezes Redis, and runs it again. */
 async function endsInTime(run: () => Promise<unknown>, budgets = 1): Promise<void> {
   await run()
   await server.pause()
@@ -78,7 +81,7 @@ const LIFETIMES = {
   physicalMs: 10_000,
 }
 
-describe('of the cache,', () => {
+describe('a cache operation', () => {
   const frame = Buffer.from('frame')
   const operations: Array<[string, (store: StampedeStore, grant: Grant) => Promise<unknown>]> = [
     ['a commit', (store, grant) => store.commit(grant, frame, LIFETIMES)],
@@ -98,14 +101,14 @@ describe('of the cache,', () => {
     await endsInTime(() => operation(store, reply.grant))
   })
 
-  it('a look-up ends within two budgets when Redis is frozen', async () => {
+  it('ends within two budgets as a lookup, when Redis is frozen', async () => {
     const store = open()
     store.attach(hooks)
     closers.push(() => store.close())
     await endsInTime(() => store.lookup('other', { token: 't', leaseMs: LEASE_MS }), 2)
   })
 
-  it('the first look-up ends within its budget when there was never a connection', async () => {
+  it('ends within its budget as the first lookup, without an earlier connection', async () => {
     await server.pause()
     const store = open()
     store.attach(hooks)
@@ -115,7 +118,7 @@ describe('of the cache,', () => {
   })
 })
 
-describe('of locks,', () => {
+describe('a lock operation', () => {
   const request = { token: 't', leaseMs: LEASE_MS, queue: true }
   const operations: Array<[string, (store: LockStore, grant: Grant) => Promise<unknown>]> = [
     ['taking one', (store) => store.acquire('other', request)],
@@ -134,7 +137,7 @@ describe('of locks,', () => {
   })
 })
 
-describe('of idempotency keys,', () => {
+describe('an operation on idempotency keys', () => {
   const prints = { exact: 'e', canonical: 'c' }
   const request: BeginRequest = {
     token: 't',
@@ -166,8 +169,8 @@ describe('of idempotency keys,', () => {
   })
 })
 
-describe('closing', () => {
-  it('a Stampede with a fill in flight ends within its two seconds and a budget when Redis is frozen', async () => {
+describe('close()', () => {
+  it('ends within two seconds and a budget for a Stampede with a fill in flight when Redis is frozen', async () => {
     const stampede = createStampede({ store: open() })
     const filling = stampede.getOrSet('k', () => new Promise(() => {}), {
       ttlMs: 1_000,
@@ -179,7 +182,7 @@ describe('closing', () => {
     expect(await elapsed(stampede.close())).toBeLessThan(2_000 + BUDGET_MS + 2 * SLACK_MS)
   })
 
-  it('one with nothing to do ends at once', async () => {
+  it('ends at once when nothing is under way', async () => {
     const stampede = createStampede({ store: open() })
     await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })
     await expect.poll(() => stampede.stats().active.flights).toBe(0)

@@ -1,4 +1,5 @@
-// A real cluster of three masters: a reshard under load, slots on their way, nodes that freeze and leave.
+// A real cluster of three masters: a reshard under load, slots in migration, nodes that freeze and
+// leave.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
@@ -14,7 +15,7 @@ import {
   type Version,
 } from '../harness/redis-cluster.ts'
 
-/** As promised: how long a copy may be used after a purge, whatever is lost. */
+/** The documented bound: how long a copy may be used after a purge, even if messages are lost. */
 const BOUND_MS = 5_000
 const BUDGET_MS = 250
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
@@ -28,7 +29,7 @@ interface Process {
   readonly locks: Locks
 }
 
-it('finds the slot of a key as Redis does', () => {
+it('computes the slot of a key as Redis does', () => {
   // From the specification, and by CLUSTER KEYSLOT.
   expect(slotOf('123456789')).toBe(0x31c3)
   expect(slotOf('{user1000}.following')).toBe(slotOf('user1000'))
@@ -73,7 +74,7 @@ for (const { name, source } of inject('serverBinaries')) {
         }
       })
 
-      it('answers rightly while slots move under load, and purges reach all within their bound', async () => {
+      it('serves right responses while slots move under load, and purges reach all processes within their bound', async () => {
         const prefix = newPrefix()
         const load = new Load(openFour(prefix))
         const slots = new Set([
@@ -96,11 +97,11 @@ for (const { name, source } of inject('serverBinaries')) {
         expect(load.seen.reads).toBeGreaterThan(500)
         expect(load.seen.purges).toBeGreaterThan(20)
         expect(load.seen.sections).toBeGreaterThan(20)
-        // What was refused was refused in these words.
+        // Refused operations were refused with these errors.
         expect([...load.refusals.keys()].filter((code) => !DECLARED.includes(code))).toEqual([])
       })
 
-      it('goes on where a slot is half moved: reads and locks at once, purges or a clear refusal', async () => {
+      it('continues while a slot is half moved: lookups and locks at once, purges with success or a clear refusal', async () => {
         const prefix = newPrefix()
         const [one, two] = openFour(prefix) as [Process, Process]
         await one.stampede.getOrSet('kept', () => 'kept', { ttlMs: 60_000, tags: ['t'] })
@@ -111,13 +112,14 @@ for (const { name, source } of inject('serverBinaries')) {
           const from = cluster.ownerOf(each)
           finishing.push(await cluster.holdMigration(each, from, another(from)))
         }
-        // It is where it was.
+        // The key is on its old node.
         const read = () => two.stampede.getOrSet('kept', () => 'again', { ttlMs: 60_000 })
         expect(await read()).toBe('kept')
-        // What is not there yet is made where the slot goes: a script that this node has never seen.
+        // A key that does not exist yet is created on the new node, which has never seen the
+        // script.
         const lease = await one.locks.acquire('new', { leaseMs: 10_000, waitMs: 0 })
         await expect(two.locks.tryAcquire('new')).resolves.toBeNull()
-        // The log is there and its marks are not: neither node can run a script on all of them.
+        // The log exists and its marks do not. So neither node can run a script on all of them.
         const purged = one.stampede.purge({ tag: 't' })
         await expect(purged).rejects.toMatchObject({ code: UNAVAILABLE })
         for (const finish of finishing) await finish()
@@ -128,7 +130,7 @@ for (const { name, source } of inject('serverBinaries')) {
         await expect.poll(read, { timeout: BOUND_MS }).toBe('again')
       })
 
-      it('leaves alone a node that froze, and goes on with the others', async () => {
+      it('isolates a frozen node, and continues on the others', async () => {
         const prefix = newPrefix()
         const { locks } = openOne(prefix)
         const nodeOf = (key: string) => cluster.ownerOf(lockSlot(prefix, key))
@@ -152,7 +154,7 @@ for (const { name, source } of inject('serverBinaries')) {
         await expect.poll(() => lock(there[7]).then(() => 'taken', codeOf)).toBe('taken')
       })
 
-      it('listens at another node when the one that it listens to leaves', async () => {
+      it('subscribes at another node when the node of its subscription leaves the cluster', async () => {
         const prefix = newPrefix()
         const guest = cluster.nodes[3] as ClusterMember
         const heardAt = async () => {
@@ -182,7 +184,8 @@ for (const { name, source } of inject('serverBinaries')) {
         const slots = Array.from({ length: 8 }, (_, slot) => slot)
         await cluster.reshard(slots, guest, cluster.nodes[0] as ClusterMember)
         await cluster.forget(guest)
-        // One that is not answered in time, as while the cluster learns who is left, is tried again by who asked for it.
+        // While the cluster learns its new members, a command may time out. The caller tries it
+        // again.
         const purge = () => processes[0]?.stampede.purge({ key: moved }).then(() => 'made', codeOf)
         await expect.poll(purge, { timeout: BOUND_MS }).toBe('made')
         await expect
@@ -198,15 +201,18 @@ const KEYS = Array.from({ length: 24 }, (_, i) => `page:${i}`)
 const LOCKS = ['job:1', 'job:2', 'job:3']
 const DECLARED = [UNAVAILABLE, LOCKS_UNAVAILABLE, 'ERR_LOCK_LOST', 'ERR_LOCK_WAIT_TIMEOUT']
 
-/** Callers in four processes that read, fill, purge and lock, and what of it was wrong. */
+/** Runs callers in four processes that read, fill, purge and lock, and returns what was wrong. */
 class Load {
   readonly wrong: string[] = []
   readonly refusals = new Map<string, number>()
   readonly seen = { reads: 0, purges: 0, sections: 0, slowestReadMs: 0, latestOldMs: 0 }
   readonly #processes: readonly Process[]
-  /** What the origin would say now. */
+  /** The current value of the origin. */
   readonly #current = new Map(KEYS.map((key) => [key, 1]))
-  /** For each key, what may be read from when on: after a purge was acknowledged. */
+  /**
+   * For each key, the oldest version that may be served from each moment on, after an acknowledged
+   * purge.
+   */
   readonly #since = new Map<string, Array<{ version: number; at: number; by: Process }>>()
   readonly #inside = new Set<string>()
   readonly #fences = new Map<string, bigint>()
@@ -230,7 +236,7 @@ class Load {
     await Promise.all(tasks)
   }
 
-  /** All processes say the newest, in their bound. */
+  /** All processes serve the newest version within the bound. */
   async settle(): Promise<void> {
     for (const key of KEYS) {
       const wanted = `${key} ${this.#current.get(key)}`
@@ -277,7 +283,7 @@ class Load {
     const version = (this.#current.get(key) ?? 0) + 1
     this.#current.set(key, version)
     const purge = () => by.stampede.purge(byTag ? { tag: `tag of ${key}` } : { key })
-    // Refused: not made, or not known to be. Whoever purges tries again.
+    // A refused purge was not made, or its result is unknown. Its caller tries again.
     while (!(await this.#told(purge))) await sleep(20)
     this.seen.purges += 1
     const since = this.#since.get(key) ?? []

@@ -14,10 +14,10 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 it.each([{}, { maxBytes: 0 }])(
-  'of processes that all draw, one refreshes, behind the answers; the others run nothing (%j)',
+  'one of several processes refreshes an entry early in the background, and the others run nothing (%j)',
   async (l1) => {
     const prefix = `early${Object.keys(l1).length}`
-    // Draws when no more than 6 × 100 × δ remain.
+    // The random early refresh starts when at most 6 × 100 × δ remain.
     const random = () => 0.999
     const fleet = Array.from({ length: 4 }, () =>
       createStampede({ store: redisStore(new Redis(server.url), { prefix }), random, l1 }),

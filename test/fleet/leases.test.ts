@@ -1,4 +1,4 @@
-// What happens to a fill whose holder is overtaken, frozen, killed, or made obsolete by a purge.
+// Fills whose holder is overtaken, frozen or killed, or whose key is purged meanwhile.
 
 import { describe, expect, it } from 'vitest'
 import { startCachedFleet } from '../harness/cached-fleet.ts'
@@ -9,8 +9,8 @@ interface Stats {
   readonly fills: { readonly fenced: number; readonly committed: number }
 }
 
-describe('on express', () => {
-  it('a purge from another process while a fill is in flight wins: nobody is served the old value', async () => {
+describe('a fleet on Express', () => {
+  it('serves no old value after a purge from another process during a fill', async () => {
     await using fleet = await startCachedFleet({ size: 3 })
     await fleet.warmUp()
     const [a, b, c] = [fleet.member(0), fleet.member(1), fleet.member(2)]
@@ -34,7 +34,7 @@ describe('on express', () => {
     expect(await a.ask<Stats>({ type: 'stats' })).toMatchObject({ fills: { fenced: 1 } })
   })
 
-  it('a purge removes what other processes hold in memory', async () => {
+  it('removes purged entries from the memory of other processes', async () => {
     await using fleet = await startCachedFleet({ size: 3 })
     await fleet.warmUp()
     await burst(fleet.urls('/product'), 9)
@@ -45,7 +45,7 @@ describe('on express', () => {
       .toEqual(Array(3).fill('/product #2'))
   })
 
-  it('an unsafe request to one process makes obsolete what every process holds', async () => {
+  it('makes the entries of every process outdated after an unsafe request to one', async () => {
     await using fleet = await startCachedFleet({ size: 2 })
     await fleet.warmUp()
     const [a, b] = [fleet.member(0), fleet.member(1)]
@@ -58,14 +58,15 @@ describe('on express', () => {
       (await burst(fleet.urls('/stock'), 6)).map(({ body }) => body).join(' ')
     expect(await bodies()).toBe(Array(6).fill('much').join(' '))
     expect(await ask(`${a.url}/stock`, { method: 'POST' })).toMatchObject({ status: 204 })
-    // The process that changed it asks a store that knows; the others hear of it in a moment.
+    // The process that changed the resource looks up in the store. The others get the notification
+    // a moment later.
     expect((await ask(`${a.url}/stock`)).body).toBe('less')
     await expect.poll(bodies).toBe(Array(6).fill('less').join(' '))
     expect(fleet.origin.calls('/stock')).toBe(3)
     expect(await b.ask<string[]>({ type: 'events' })).toContain('entry.purged')
   })
 
-  it('a holder frozen past its lease is refused, in Redis and in its own memory', async () => {
+  it('refuses a holder frozen past its lease, in Redis and in its own memory', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 500 },
@@ -91,7 +92,7 @@ describe('on express', () => {
     expect(fleet.origin.calls('/page')).toBe(2)
   })
 
-  it('a holder killed in the middle costs the others its lease at most, and one more origin call', async () => {
+  it('waits at most one lease when a holder is killed, and calls the origin once more', async () => {
     await using fleet = await startCachedFleet({
       size: 3,
       cache: { ttlMs: 60_000, leaseMs: 800 },
@@ -119,7 +120,7 @@ describe('on express', () => {
 })
 
 describe('a slow origin', () => {
-  it('keeps its lease by renewal: nobody else calls it', async () => {
+  it('is called once, because its holder renews the lease', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 300 },

@@ -1,4 +1,4 @@
-// The promise, for a fleet: one process does the work, everybody gets the result.
+// The promise for a fleet: one process does the work, and all requests get the result.
 
 import { describe, expect, it } from 'vitest'
 import { startCachedFleet } from '../harness/cached-fleet.ts'
@@ -20,7 +20,7 @@ describe.each(['express', 'koa'])('a fleet of 4 processes on %s', (framework) =>
     const before = await fleet.redis.commandStats()
     const answers = await burst(fleet.urls('/cold'), 1_000)
     const after = await fleet.redis.commandStats()
-    // Heartbeats come by the clock, not by the request; a slow machine would count them in.
+    // Heartbeats depend on time, not on requests. A slow machine would count them.
     const heartbeats = (after.ping ?? 0) - (before.ping ?? 0)
     const commands = clientCommands(before, after) - heartbeats
     expect(fleet.origin.calls('/cold')).toBe(1)
@@ -37,13 +37,13 @@ interface Active {
 }
 
 describe('a fleet', () => {
-  it('answers 1000 requests of a stale key at once, refreshes once, and then has the new body', async () => {
+  it('serves 1000 requests of a stale key at once, refreshes once, and then serves the new body', async () => {
     await using fleet = await startCachedFleet({
       originDelayMs: ORIGIN_MS,
       cache: { ttlMs: 60_000, staleWhileRevalidateMs: 60_000 },
     })
     await fleet.warmUp()
-    // Only the first answer goes stale while the test runs, and the second comes when we say so.
+    // Only the first response becomes stale during the test. The test releases the second one.
     const gate = createGate()
     fleet.origin.answer('/page', ({ number }) =>
       number === 1 ? { headers: { 'cache-control': 'max-age=1' } } : { gate },
@@ -62,7 +62,7 @@ describe('a fleet', () => {
     expect(fleet.origin.calls('/page')).toBe(2)
   })
 
-  it('runs 200 requests for a response that sets a cookie in parallel, and shares no byte', async () => {
+  it('runs 200 requests in parallel if the response sets a cookie, and shares no byte', async () => {
     await using fleet = await startCachedFleet({ size: 2 })
     await fleet.warmUp()
     for (const [path, headers] of [
@@ -79,7 +79,7 @@ describe('a fleet', () => {
       expect(answers.every(({ status }) => status === 200)).toBe(true)
       expect(new Set(answers.map(({ body }) => body)).size).toBe(200)
       expect(fleet.origin.calls(path)).toBe(200)
-      // Two rounds at most: those who waited for the first answer, then everybody at once.
+      // At most two rounds: the waiters of the first response, then all others at once.
       expect(performance.now() - startedAt).toBeLessThan(10 * ORIGIN_MS)
     }
   })
@@ -97,7 +97,7 @@ describe('a fleet', () => {
     expect(fleet.origin.calls('/broken')).toBe(2)
   })
 
-  it('shows a failure to one who comes alone as the app shows it, on every process', async () => {
+  it('passes a failure through unchanged on every process if no other request waits', async () => {
     await using fleet = await startCachedFleet({ size: 2 })
     await fleet.warmUp()
     fleet.origin.answer('/broken', ({ number }) => ({ status: 503, body: `down ${number}` }))
@@ -105,7 +105,8 @@ describe('a fleet', () => {
       const member = fleet.member(number % 2)
       const [answer] = await burst([`${member.url}/broken`], 1)
       expect(answer).toMatchObject({ status: 503, body: `down ${number}` })
-      // One who comes before the end was told to Redis does not come alone: the lease is still held.
+      // Until Redis has the end of the failed fill, the lease is still held, and a new request
+      // would wait.
       await expect
         .poll(async () => (await member.ask<Active>({ type: 'stats' })).active)
         .toEqual({ flights: 0, leases: 0 })

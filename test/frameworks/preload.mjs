@@ -1,5 +1,5 @@
-// Loaded into each process of a suite with --import: puts a cache in front of every server that the
-// suite creates.
+// Loaded into each process of a suite with --import. It puts a cache in front of every server that
+// the suite creates.
 
 import http from 'node:http'
 import http2 from 'node:http2'
@@ -18,7 +18,7 @@ for (const [module, name] of [
   module[name] = (...args) => {
     const at = args.findIndex((arg) => typeof arg === 'function')
     if (at >= 0) {
-      // One cache a server: no test sees what another has stored.
+      // One cache per server, so that no test sees entries of another.
       const options = { stampede: createStampede(), ttlMs: 60_000 }
       args[at] = stampedeFront(args[at], options)
     }

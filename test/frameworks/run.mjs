@@ -1,8 +1,7 @@
 // Runs the published tests of frameworks without and with a cache in front of every server, and
 // compares.
 //
-//   node test/frameworks/run.mjs --clones DIR [express|serve-static|express-session|compression|koa
-// ...]
+//   node test/frameworks/run.mjs --clones DIR [express|serve-static|express-session|...]
 //
 // DIR holds a clone of each, after `npm install` there. Needs `npm run build` here. Exits with 1 if
 // a test differs that suites.mjs does not list, or if a listed test no longer differs.
@@ -37,7 +36,7 @@ try {
 }
 process.exitCode = isAsMeant ? 0 : 1
 
-/** True if the suite differs only where it is meant to. */
+/** True if the suite differs only as intended. */
 function compare(name, folder) {
   const bare = run(name, folder, '')
   const cached = run(name, folder, `--import=${preload}`)
@@ -65,7 +64,7 @@ function compare(name, folder) {
   return asMeant
 }
 
-/** Title → outcome. */
+/** Results of the tests, by title. */
 function run(name, folder, nodeOptions) {
   const { reporter, args, prepare } = SUITES[name]
   const file = join(scratch, `${name}${nodeOptions && '-cached'}.json`)

@@ -20,7 +20,7 @@ export const SUITES = {
   koa: { folder: 'koa', reporter: 'node', args: ['--test', '--test-force-exit'] },
 }
 
-/** By suite: the tests that pass without the cache and not behind it, and why that is meant. */
+/** By suite: the tests that pass without the cache and fail behind it, and why that is intended. */
 export const MEANT = {
   express: [
     {

@@ -1,6 +1,7 @@
-// The same answers and questions put to Stampede and to http-cache-semantics: what is stored, how long it is fresh, how old
-// it is said to be, and for whom it is. Wherever the two disagree, a rule below must say why, and in which direction; a rule
-// that explains nothing fails too.
+// Compares Stampede with http-cache-semantics on the same responses and requests: which responses
+// are stored, for how long they are fresh, their age, and for which requests they are used. For
+// each difference, a rule below must give the reason and the direction. A rule that explains no
+// difference fails too.
 
 import { createStampede } from '@stampede/core'
 import {
@@ -23,15 +24,18 @@ interface Case {
   readonly first: Fields
   readonly status: number
   readonly answer: Fields
-  /** What the second request says, this many seconds later. */
+  /** Fields of the second request, sent this many seconds later. */
   readonly second: Fields
   readonly afterS: number
 }
 
-/** What the second request gets: the stored answer with its age, fresh or stale, or the handler's. */
+/**
+ * Outcome of the second request: the stored response with its age, fresh or stale, or a response of
+ * the handler.
+ */
 type Outcome = `${'fresh' | 'stale'}, ${number} s old` | 'miss'
 
-// --- The two caches -----------------------------------------------------------------------------------------
+// --- The two caches ------------------------------------------------------------------------------
 
 const URL = '/a'
 const HOST = 'shop.test'
@@ -71,7 +75,7 @@ class Request implements Exchange<undefined> {
 
 async function askStampede(one: Case, clock: ManualClock): Promise<Outcome> {
   const stampede = createStampede({ clock })
-  // Header mode; what depends on the site's own options is off or said aloud.
+  // Header mode. Behaviour that depends on the site's own options is off or explicit.
   const cache = createHttpCache({ stampede, jitter: 0 })
   await cache.handle(new Request(one.method, one.first, one))
   await settled()
@@ -102,7 +106,7 @@ function askPolicy(one: Case, clock: ManualClock): () => Outcome {
     headers: { ...one.answer },
   })
   return () => {
-    // The user of the library asks this before it stores.
+    // A user of the library asks this before storing.
     if (!policy.storable()) return 'miss'
     const { response, revalidation } = policy.evaluateRequest(requestOf(one.second))
     if (response === undefined) return 'miss'
@@ -110,11 +114,14 @@ function askPolicy(one: Case, clock: ManualClock): () => Outcome {
   }
 }
 
-// --- The rules ----------------------------------------------------------------------------------------------
+// --- The rules -----------------------------------------------------------------------------------
 
 interface Rule {
   readonly name: string
-  /** Which of the two gives the stored answer where the other does not, or says that it is fresher or younger. */
+  /**
+   * The cache that serves the stored response where the other does not, or calls it fresher or
+   * younger.
+   */
   readonly gives: 'stampede' | 'policy' | 'either'
   applies(one: Case, theirs: Outcome): boolean
 }
@@ -128,7 +135,7 @@ const UNREADABLE = /max-?age=(?!"?\d+"?(?:,|$))/
 const varyOf = (answer: Fields): string[] =>
   (answer.vary ?? '').split(',').map((name) => name.trim().toLowerCase())
 
-/** Said here once more, so that the rule cannot excuse what the cache takes for one. */
+/** Repeated here, so that the rule cannot excuse a wrong reading of the cache. */
 function meaning(name: string, value: string | undefined): string {
   const members = (value ?? 'none').toLowerCase().split(/\s*,\s*/)
   return String(name === 'accept-encoding' ? members.sort() : members)
@@ -147,33 +154,33 @@ const RULES: readonly Rule[] = [
     applies: (one) => /immutable/.test(cc(one)) && one.answer.expires !== undefined,
   },
   {
-    name: 'what is not fresh for a moment is not stored for its stale windows (no-cache least of all)',
+    name: 'a response without any freshness is not stored for its stale windows, nor is one with no-cache',
     gives: 'policy',
     applies: (one, theirs) =>
       theirs.startsWith('stale') && !/s-maxage=[1-9]|proxy-revalidate/.test(cc(one)),
   },
   {
-    name: 'what sets a cookie is never stored',
+    name: 'a response that sets a cookie is never stored',
     gives: 'policy',
     applies: ({ answer }) => answer['set-cookie'] !== undefined,
   },
   {
-    name: 'directives have no case (RFC 9111 §5.2)',
+    name: 'directives are compared without regard to case (RFC 9111 §5.2)',
     gives: 'policy',
     applies: (one) => /Private|NO-STORE/.test(cc(one)),
   },
   {
-    name: 'a quoted string is one value, whatever is in it',
+    name: 'a quoted string is one value, with any content',
     gives: 'either',
     applies: (one) => /ext="/.test(cc(one)),
   },
   {
-    name: 'a number of seconds that is none has passed (RFC 9111 §4.2.1)',
+    name: 'an invalid number of seconds means stale (RFC 9111 §4.2.1)',
     gives: 'policy',
     applies: (one) => UNREADABLE.test(cc(one)),
   },
   {
-    name: 'of a directive given twice the shorter counts (RFC 9111 §4.2.1)',
+    name: 'the shorter time of a repeated directive counts (RFC 9111 §4.2.1)',
     gives: 'policy',
     applies: (one) =>
       count(cc(one), /\bmax-age/g) > 1 ||
@@ -181,47 +188,47 @@ const RULES: readonly Rule[] = [
       count(cc(one), /revalidate=/g) > 1,
   },
   {
-    name: 'an Expires that is no HTTP date has passed (RFC 9111 §5.3)',
+    name: 'an Expires that is not an HTTP date means stale (RFC 9111 §5.3)',
     gives: 'policy',
     applies: ({ answer }) => /^\d{4}-/.test(answer.expires ?? ''),
   },
   {
-    name: 'a Date that is no HTTP date is none',
+    name: 'a Date that is not an HTTP date is ignored',
     gives: 'policy',
     applies: ({ answer }) => /^\d{4}-/.test(answer.date ?? ''),
   },
   {
-    name: 'an answer is as old as its Date is ago, whatever its Age says (RFC 9111 §4.2.3)',
+    name: 'a response is at least as old as its Date, even if its Age is less (RFC 9111 §4.2.3)',
     gives: 'policy',
     applies: ({ answer: { date = '' } }) => !/^\d{4}-/.test(date) && Date.parse(date) < NOW - 1_000,
   },
   {
-    name: 'an Age that is no number is none (RFC 9111 §5.1)',
+    name: 'an Age that is not a number is ignored (RFC 9111 §5.1)',
     gives: 'stampede',
     applies: ({ answer }) => /[a-z.]/.test(answer.age ?? ''),
   },
   {
-    name: 'nothing is younger than it is (Age: -5)',
+    name: 'a negative Age makes no response younger',
     gives: 'policy',
     applies: ({ answer }) => (answer.age ?? '').startsWith('-'),
   },
   {
-    name: 'nothing is kept for longer than a year',
+    name: 'no entry is stored for longer than a year',
     gives: 'policy',
     applies: (one) => /99999999999/.test(cc(one)) && one.afterS > 366 * 86_400,
   },
   {
-    name: 'of the statuses from 400 only 404 and 410 are stored',
+    name: 'only 404 and 410 are stored of the statuses from 400 up',
     gives: 'policy',
     applies: ({ status }) => status >= 400 && status !== 404 && status !== 410,
   },
   {
-    name: 'any other final status is, with explicit freshness (RFC 9111 §3)',
+    name: 'any other final status is stored if its freshness is explicit (RFC 9111 §3)',
     gives: 'stampede',
     applies: ({ status }) => [201, 202].includes(status),
   },
   {
-    name: 'only GET fills, and fills for GET and HEAD alone',
+    name: 'only GET fills, and entries serve only GET and HEAD',
     gives: 'policy',
     applies: ({ method }) => method !== 'GET',
   },
@@ -243,12 +250,12 @@ const RULES: readonly Rule[] = [
       [first, second].some((headers) => 'authorization' in headers || 'cookie' in headers),
   },
   {
-    name: 'what varies by credentials is not stored without them in the key',
+    name: 'a response with Vary on credentials is not stored without them in the key',
     gives: 'policy',
     applies: ({ answer }) => /cookie|authorization/.test(answer.vary ?? ''),
   },
   {
-    name: 'values of one meaning match (RFC 9111 §4.1)',
+    name: 'field values with the same meaning match (RFC 9111 §4.1)',
     gives: 'stampede',
     applies: ({ answer, first, second }) =>
       answer.vary !== undefined &&
@@ -256,33 +263,34 @@ const RULES: readonly Rule[] = [
       varyOf(answer).every((name) => meaning(name, first[name]) === meaning(name, second[name])),
   },
   {
-    name: 'a Vary member that is no field name is *',
+    name: 'a Vary member that is not a field name counts as *',
     gives: 'policy',
     applies: ({ answer }) => /bad name/.test(answer.vary ?? ''),
   },
   {
-    name: 'what allows one origin is for all origins only with Vary: Origin (Fetch §3.3.6)',
+    name: 'a response that allows one origin is not shared without Vary: Origin (Fetch §3.3.6)',
     gives: 'policy',
     applies: ({ answer }) => /https/.test(answer['access-control-allow-origin'] ?? ''),
   },
   {
-    name: 'a stream of events has no end to wait for',
+    name: 'an event stream is not stored, because it has no end',
     gives: 'policy',
     applies: ({ answer }) => answer['content-type'] === 'text/event-stream',
   },
   {
-    name: 'a part is not the whole (RFC 9111 §3.3)',
+    name: 'a 206 is not stored as a full response (RFC 9111 §3.3)',
     gives: 'policy',
     applies: ({ answer }) => answer['content-range'] !== undefined,
   },
   {
-    name: 'a targeted field takes the place of Cache-Control and Expires (RFC 9213 §2.2)',
+    name: 'a targeted field replaces Cache-Control and Expires (RFC 9213 §2.2)',
     gives: 'either',
     applies: ({ answer }) => answer[OWN_FIELD] !== undefined && answer[OWN_FIELD] !== 'max-age=5,',
   },
 ]
 
-// --- What they are asked ------------------------------------------------------------------------------------
+// --- Random responses and requests
+// ---------------------------------------------------------------------------
 
 const NOW = new ManualClock().wallNow()
 const at = (seconds: number): string => new Date(NOW + seconds * 1000).toUTCString()
@@ -341,7 +349,7 @@ const directives = fc.oneof(
 
 type Field = readonly [name: string, value: string]
 
-/** Few of them, so that most differences have one reason. */
+/** Few values, so that most differences have one reason. */
 const someOf = (most: number, values: Readonly<Record<string, readonly string[]>>) => {
   const pairs = Object.entries(values).map(([name, all]) =>
     fc.constantFrom(...all).map((value): Field => [name, value]),
@@ -370,7 +378,7 @@ const answer = fc
     const all = Object.fromEntries(others)
     return cacheControl === undefined ? all : { 'cache-control': cacheControl, ...all }
   })
-/** What seldom meets by chance. */
+/** Combinations that random choices seldom meet. */
 const rare = fc.constantFrom<Fields>(
   { expires: at(60), date: '2023-11-14' },
   { expires: at(60), 'cache-control': 'immutable' },
@@ -437,9 +445,9 @@ const cases: fc.Arbitrary<Case> = fc
     }
   })
 
-// --- The comparison -----------------------------------------------------------------------------------------
+// --- The comparison ------------------------------------------------------------------------------
 
-/** Who of the two gives more; the older of two ages is the more cautious one, and so gives less. */
+/** Which of the two is more permissive. Of two ages, the older one is the more cautious. */
 function giver(ours: Outcome, theirs: Outcome): 'stampede' | 'policy' {
   const rank = (outcome: Outcome): number => {
     if (outcome === 'miss') return 0
@@ -449,7 +457,7 @@ function giver(ours: Outcome, theirs: Outcome): 'stampede' | 'policy' {
   return rank(ours) > rank(theirs) ? 'stampede' : 'policy'
 }
 
-it('agrees with http-cache-semantics on random headers, but for what the rules say', async () => {
+it('agrees with http-cache-semantics on random headers, except where a rule explains the difference', async () => {
   const samples = fc.sample(cases, { seed: 9111, numRuns: 5_000 })
   const explained = new Map(RULES.map(({ name }) => [name, 0]))
   const unexplained: unknown[] = []
@@ -468,14 +476,14 @@ it('agrees with http-cache-semantics on random headers, but for what the rules s
     const reasons = RULES.filter(
       (rule) => [gives, 'either'].includes(rule.gives) && rule.applies(one, theirs),
     )
-    // One that could have two reasons proves neither.
+    // A difference with two possible reasons proves neither rule.
     const [reason] = reasons
     if (reason === undefined) unexplained.push(JSON.stringify({ ours, theirs, ...one }))
     else if (reasons.length === 1) explained.set(reason.name, (explained.get(reason.name) ?? 0) + 1)
   }
   expect(unexplained.slice(0, 10)).toEqual([])
   expect([...explained].filter(([, times]) => times === 0)).toEqual([])
-  // Both caches give and refuse often enough for agreement to mean something.
+  // Both caches serve and refuse often enough for their agreement to mean something.
   expect(seen.fresh).toBeGreaterThan(300)
   expect(seen.stale).toBeGreaterThan(10)
   expect(seen.miss).toBeGreaterThan(1_000)

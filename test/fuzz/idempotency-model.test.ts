@@ -1,6 +1,6 @@
-// Any sequence of what processes may ask of an idempotency store, played on a store and on a model of it that fits
-// on a page: whatever is replied, told and left must be what the model says. The memory store serves one process,
-// Redis two; both are also played the same sequences side by side.
+// Plays random sequences of operations on an idempotency store and on a small model of it. Each
+// reply, message and remaining record must match the model. The memory store serves one process,
+// Redis two. Both also play the same sequences side by side.
 
 import { memoryStore } from '@stampede/core'
 import type { BeginRequest, Fingerprints, Grant, IdempotencyStore } from '@stampede/core/store'
@@ -12,12 +12,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
-// --- The model -------------------------------------------------------------------------------------------
+// --- The model -----------------------------------------------------------------------------------
 
 type State = 'running' | 'completed' | 'released' | 'uncertain'
 type Ending = Exclude<State, 'running'>
 
-/** One attempt that began: `number` counts them over everything, and real fences must rise with it. */
+/**
+ * One attempt. `number` counts the attempts of all keys. The fences of a real store must rise with
+ * it.
+ */
 interface Held {
   readonly token: string
   readonly number: number
@@ -27,7 +30,7 @@ interface ModelRecord {
   state: State
   prints: Fingerprints
   holder: Held | undefined
-  /** The last attempt that began. */
+  /** The latest attempt. */
   last: Held | undefined
   endedBy: Held | undefined
   until: number
@@ -161,7 +164,8 @@ class ModelStore {
   }
 }
 
-// --- What is played on it --------------------------------------------------------------------------------
+// --- The operations
+// --------------------------------------------------------------------------------------
 
 type Step =
   | {
@@ -180,7 +184,9 @@ type Step =
   | { do: 'settle'; as: 'completed' | 'released'; force: boolean; keepMs: number }
   | { do: 'advance'; ms: number }
 
-/** Whole minutes: longer than a sequence takes, so that the real time of its steps never decides. */
+/**
+ * Whole minutes: longer than a sequence takes, so that the real time of its steps never matters.
+ */
 const MINUTE_MS = 60_000
 const LEASES_MS = [20 * MINUTE_MS, 60 * MINUTE_MS]
 const RETENTION_MS = 400 * MINUTE_MS
@@ -196,7 +202,7 @@ const PRINTS: readonly Fingerprints[] = [
 
 const leaseMs = fc.constantFrom(...LEASES_MS)
 const keepMs = fc.constantFrom(...KEEPS_MS)
-/** Counted from the newest grant: most of what is done is done with that. */
+/** Counted back from the newest grant. Most operations use the newest one. */
 const which = fc.oneof({ arbitrary: fc.constant(0), weight: 4 }, fc.nat(4))
 
 const steps = (processes: number): fc.Arbitrary<Step[]> => {
@@ -231,11 +237,11 @@ const steps = (processes: number): fc.Arbitrary<Step[]> => {
   return fc.array(any, { minLength: 1, maxLength: 40, size: 'max' }) as fc.Arbitrary<Step[]>
 }
 
-/** A store under test: as many processes as it serves, and a way to let time pass. */
+/** A store under test: its number of processes, and a way to let time pass. */
 interface Bench {
   readonly stores: readonly IdempotencyStore[]
   pass(ms: number): Promise<void>
-  /** Everything that was published has been heard. */
+  /** Resolves when every published message has arrived. */
   heard(): Promise<void>
 }
 
@@ -246,17 +252,17 @@ const about = (real: number | undefined, expected: number) => {
   expect(real).toBeLessThanOrEqual(expected + SLACK_MS)
 }
 
-/** Plays steps on a store and on the model, and keeps their names for one another. */
+/** Plays steps on a store and on the model, and maps their tokens and fences to each other. */
 class Player {
   readonly model = new ModelStore()
-  /** In words: what two stores must agree on. */
+  /** The outcomes as text, on which two stores must agree. */
   readonly transcript: string[] = []
   readonly woken: number[] = []
   settlements = 0
   readonly #bench: Bench
-  /** Messages of other keys are of a test that ran out of time. */
+  /** Ignores messages of other keys, from a test that timed out. */
   readonly key: string
-  /** In the order of the model's attempts, which is that of fences. */
+  /** Fences in the order of the model's attempts. */
   readonly #grants: Array<{ real: Grant; held: Held; process: number; prints: Fingerprints }> = []
   #token = 't0'
   #count = 0
@@ -327,7 +333,7 @@ class Player {
     return expected
   }
 
-  /** The same attempt has the same names always; a later one has a greater fence. */
+  /** An attempt keeps its names, and a later attempt has a greater fence. */
   #note(real: Grant, process: number, prints: Fingerprints): void {
     const held = this.model.record?.holder
     if (held === undefined) throw new Error('the model knows of no holder')
@@ -372,7 +378,10 @@ class Player {
     return expected
   }
 
-  /** Also that what completed is as it was: the model changes it only by an operator's word. */
+  /**
+   * Also checks that a completed record stays the same. In the model, only an operator can change
+   * it.
+   */
   async #compareRecord(): Promise<void> {
     const { record, now } = this.model
     const real = await this.#store(0).inspect(this.key)
@@ -405,13 +414,13 @@ class Player {
   }
 }
 
-// --- The stores ------------------------------------------------------------------------------------------
+// --- The stores ----------------------------------------------------------------------------------
 
 const PROCESSES = 2
 let server: RedisServer
 let admin: Redis
 let player: Player | undefined
-/** Tells that `process` heard this; for the end of what was published before. */
+/** Resolves when `process` has received this message, which is published after all others. */
 let echo: (process: number, key: string) => void = () => {}
 const redisStores: IdempotencyStore[] = []
 
@@ -450,7 +459,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** Every moment in the record is brought nearer by so much: to the store, time has passed. */
+/** Moves every moment in the record back by this much. To the store, time has passed. */
 const PASS = `
 local ttl = redis.call('PTTL', KEYS[1])
 if ttl < 0 then return end
@@ -506,7 +515,7 @@ async function playOnMemory(taken: readonly Step[]): Promise<string[]> {
   return player.playAll(taken)
 }
 
-/** A failing run says how to repeat it: its seed and path are in the error, and the seed of every run here. */
+/** A failing run prints its seed and path, by which it can be repeated. */
 async function check(
   name: string,
   arbitrary: fc.Arbitrary<Step[]>,
@@ -520,20 +529,20 @@ async function check(
   await fc.assert(fc.asyncProperty(arbitrary, run), { numRuns, seed })
 }
 
-describe('an idempotency store does what the model says:', { timeout: 120_000 }, () => {
-  it('memory, with its one process', async () => {
+describe('an idempotency store', { timeout: 120_000 }, () => {
+  it('matches the model in memory, with one process', async () => {
     await check('memory', steps(1), 300, playOnMemory)
   })
 
-  it('Redis, with one process', async () => {
+  it('matches the model in Redis, with one process', async () => {
     await check('Redis, one process', steps(1), 40, playOnRedis)
   })
 
-  it('Redis, with two', async () => {
+  it('matches the model in Redis, with two processes', async () => {
     await check('Redis, two processes', steps(2), 100, playOnRedis)
   })
 
-  it('Redis, when every step takes two seconds', async () => {
+  it('matches the model in Redis, when each step takes two seconds', async () => {
     const key = `model ${++runs}`
     const bench = redisBench(key)
     const slow: Bench = { ...bench, heard: () => bench.pass(2_000).then(() => bench.heard()) }
@@ -555,7 +564,7 @@ describe('an idempotency store does what the model says:', { timeout: 120_000 },
     ])
   })
 
-  it('and memory and Redis say the same to one process', async () => {
+  it('has the same results in memory and in Redis for one process', async () => {
     await check('memory and Redis', steps(1), 40, async (taken) => {
       expect(await playOnRedis(taken)).toEqual(await playOnMemory(taken))
     })

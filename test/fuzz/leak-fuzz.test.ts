@@ -1,5 +1,5 @@
-// No byte of person A is ever in an answer to person B: random apps and requests, from fixed seeds. For longer runs see
-// docs/leak-fuzz.md; that the fuzzer notices what it should is shown there too.
+// Checks with random apps and requests, from fixed seeds, that no byte of person A reaches person
+// B. For longer runs see docs/leak-fuzz.md, which also shows that the fuzzer notices planted leaks.
 
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -11,10 +11,10 @@ import { shrink } from './leaks/shrink.ts'
 import { transcript } from './leaks/transcript.ts'
 
 const SCENARIOS: Readonly<Record<StoreName, number>> = { memory: 40, redis: 8 }
-/** A machine that is busy runs fewer; what it runs are the same ones. */
+/** A busy machine runs fewer scenarios of the same list. */
 const BUDGET_MS = 4_000
 
-/** What a mutation may say wherever it is. */
+/** Text that a mutation may insert in any file. */
 const LANGUAGE = new Set([
   'void',
   'null',
@@ -28,7 +28,7 @@ const LANGUAGE = new Set([
   'length',
 ])
 
-/** Those of the code. */
+/** Names that exist in the code. */
 function wordsOf(text: string): readonly string[] {
   const code = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')
   return code.match(/\b[a-z_$][\w$]*/gi) ?? []
@@ -49,7 +49,7 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
     store,
     firstSeed: 1 + 10_000 * PLATFORMS.indexOf(framework),
     redis,
-    // Some at any rate, however busy the machine is.
+    // A minimum that even a busy machine reaches.
     goesOn: (count) => count < 4 || (count < most && performance.now() < end),
   })
   const { failure } = campaign
@@ -58,27 +58,27 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
   throw new Error(transcript(scenario, outcome))
 }
 
-it.each(MUTATIONS)('can be broken on purpose: $name', async ({ edits }) => {
+it.each(MUTATIONS)('the mutation can be planted in the sources: $name', async ({ edits }) => {
   for (const { file, from, to } of edits) {
     const text = await readFile(new URL(`../../packages/${file}`, import.meta.url), 'utf8')
     expect(text.split(from), `${file} has no, or more than one: ${from}`).toHaveLength(2)
-    // What breaks it may name nothing that is not there any more.
+    // A mutation must not use names that no longer exist.
     const known = new Set(wordsOf(text))
     const words = wordsOf(to.replace(/'[^']*'|"[^"]*"/g, ''))
     expect(words.filter((word) => !known.has(word) && !LANGUAGE.has(word))).toEqual([])
   }
 })
 
-describe.each(PLATFORMS)('%s', (framework) => {
-  it('keeps people apart over the memory store', async () => {
+describe.each(PLATFORMS)('random apps and requests: %s', (framework) => {
+  it('keep people apart with the memory store', async () => {
     const { figures } = await run(framework, 'memory')
-    // A fuzzer that only bypassed the cache would never find anything.
+    // A fuzzer that only bypasses the cache finds nothing.
     expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.08)
     expect(figures.reusedOwn, inWords(figures)).toBeGreaterThan(0)
     expect(figures.unchanged, inWords(figures)).toBeGreaterThan(0)
   })
 
-  it('keeps people apart over two processes on one Redis, also while it fails', async () => {
+  it('keep people apart with two processes on one Redis, also while Redis fails', async () => {
     const { figures } = await run(framework, 'redis')
     expect(figures.reused, inWords(figures)).toBeGreaterThan(0)
   })

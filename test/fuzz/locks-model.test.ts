@@ -1,6 +1,6 @@
-// Any sequence of what processes may ask of a lock store, played on a store and on a model of it that fits on
-// a page: whatever is replied, told and left must be what the model says. The memory store serves one process,
-// Redis three; both are also played the same sequences side by side.
+// Plays random sequences of operations on a lock store and on a small model of it. Each reply,
+// message and remaining record must match the model. The memory store serves one process, Redis
+// three. Both also play the same sequences side by side.
 
 import { memoryStore } from '@stampede/core'
 import {
@@ -18,7 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
-// --- The model -------------------------------------------------------------------------------------------
+// --- The model -----------------------------------------------------------------------------------
 
 interface Place {
   readonly process: number
@@ -29,30 +29,33 @@ interface Place {
 interface Held {
   readonly process: number
   readonly token: string
-  /** Counts grants: real fences must rise with it. */
+  /** The number of grants. The fences of a real store must rise with it. */
   readonly grant: number
   until: number
 }
 
-/** A grant by message. One whose process asks for it in the same step may learn it from the reply alone. */
+/**
+ * A grant by message. If the process asks for the lock in the same step, the reply may already
+ * carry it.
+ */
 interface Tiding {
   readonly token: string
   readonly grant: number
   readonly mayBeSpared: boolean
 }
 
-/** What came of a step, in words that a store's answers can be put into. */
+/** The outcome of a step as text, into which replies of a store can be translated. */
 type Outcome =
   | { readonly is: 'granted'; readonly grant: number; readonly forMs: number }
   | { readonly is: 'busy'; readonly forMs: number }
   | { readonly is: 'released' | 'lost' | 'renewed' | 'left' | 'passed' }
 
-/** One lock: who has it, who queues, and what each process was told. */
+/** One lock: its holder, its queue, and the messages to each process. */
 class ModelLock {
   now = 0
   held: Held | undefined
   queue: Place[] = []
-  /** Grants by message, by process, in their order. */
+  /** Grants by message, in their order, for each process. */
   readonly told = new Map<number, Tiding[]>()
   readonly #claimMs: number
   #grants = 0
@@ -71,7 +74,8 @@ class ModelLock {
         return { is: 'busy', forMs }
       }
       if (this.queue.length === 0) return this.#grant(process, token, leaseMs)
-      // Nobody overtakes: the lock of a silent holder goes to the head of the queue first.
+      // The lock of an expired holder goes to the head of the queue first, so no process overtakes
+      // another.
       if (queues) this.#join({ process, token, leaseMs })
       this.#handOver(undefined, token)
     }
@@ -94,7 +98,7 @@ class ModelLock {
     return { is: 'left' }
   }
 
-  /** One place for a process, under the name it came with last. */
+  /** A process has one place in the queue, under its latest token. */
   #join(place: Place): void {
     const index = this.queue.findIndex(({ process }) => process === place.process)
     if (index === -1) this.queue.push(place)
@@ -106,7 +110,7 @@ class ModelLock {
     const head = this.queue.shift()
     if (head === undefined) return undefined
     const granted = this.#grant(head.process, head.token, Math.min(head.leaseMs, this.#claimMs))
-    // One that queued again in this very step is told by the reply.
+    // A process that queued again in this step learns of the grant by the reply.
     if (head === queuing) return granted
     const { process, token } = head
     const tiding = { token, grant: this.#grants, mayBeSpared: token === asking }
@@ -121,7 +125,8 @@ class ModelLock {
   }
 }
 
-// --- What is played on it --------------------------------------------------------------------------------
+// --- The operations
+// --------------------------------------------------------------------------------------
 
 type Step =
   | { do: 'acquire'; process: number; leaseMs: number; queues: boolean; again: boolean }
@@ -130,18 +135,18 @@ type Step =
   | { do: 'leave'; process: number }
   | { do: 'advance'; ms: number }
 
-/** Far apart, so that what real time adds between two steps never decides. */
+/** Far apart, so that the real time between two steps never matters. */
 const LEASES_MS = [10_000, 30_000]
 const CLAIM_MS = 2_000
 const ADVANCES_MS = [1_000, 8_000, 22_000, 50_000]
-/** A minute after its lease a lock is forgotten, which the model does not know. */
+/** The store forgets a lock a minute after its lease. The model does not. */
 const MOST_MS = 65_000
 const ROUNDING_MS = 2
 
 const steps = (processes: number): fc.Arbitrary<Step[]> => {
   const process = fc.nat(processes - 1)
   const leaseMs = fc.constantFrom(...LEASES_MS)
-  // Counted from the newest grant: most of what is done is done with that.
+  // Counted back from the newest grant. Most operations use the newest one.
   const which = fc.oneof({ arbitrary: fc.constant(0), weight: 4 }, fc.nat(4))
   const some = fc.array(
     fc.oneof(
@@ -185,28 +190,28 @@ const steps = (processes: number): fc.Arbitrary<Step[]> => {
   })
 }
 
-/** A store under test: as many processes as it serves, and a way to let time pass. */
+/** A store under test: its number of processes, and a way to let time pass. */
 interface Bench {
   readonly stores: readonly LockStore[]
   readonly claimMs: number
   readonly clock: ManualClock
   pass(ms: number): Promise<void>
-  /** Everything that was published has been heard. */
+  /** Resolves when every published message has arrived. */
   heard(): Promise<void>
 }
 
-/** Plays steps on a store and on the model, and keeps their names for one another. */
+/** Plays steps on a store and on the model, and maps their tokens and fences to each other. */
 class Player {
   readonly model: ModelLock
-  /** In words: what two stores must agree on. */
+  /** The outcomes as text, on which two stores must agree. */
   readonly transcript: string[] = []
   readonly #bench: Bench
   readonly #key: string
   readonly #startedAt = performance.now()
-  /** In the order of the model's grants, which is that of fences. */
+  /** Fences in the order of the model's grants. */
   readonly #grants: Array<{ real: Grant; held: Held }> = []
   readonly #told: Grant[][]
-  /** What each process asked under last. */
+  /** The latest token of each process. */
   readonly #last: Array<{ token: string; leaseMs: number }> = []
   #tokens = 0
 
@@ -257,7 +262,7 @@ class Player {
         if (known === undefined) return 'nothing'
         const { process } = known.held
         const next = step.queuesAgain ? this.#name(process, LEASES_MS[0] ?? 0) : undefined
-        // The token alone names a later grant of that token, too.
+        // The token alone also names a later grant of that token.
         const { held } = this.model
         const named = step.byToken && held?.token === known.held.token ? held : known.held
         const expected = this.model.release(named, next && { process, ...next })
@@ -282,7 +287,7 @@ class Player {
   #compareReply(expected: Outcome, reply: LockReply): string {
     expect(reply.status).toBe(expected.is)
     if (expected.is !== 'granted' && expected.is !== 'busy') throw new Error(`is ${expected.is}`)
-    // On a real Redis, time passed since the first step too.
+    // On a real Redis, real time has passed since the first step too.
     const passedMs = performance.now() - this.#startedAt + ROUNDING_MS
     expect(reply.forMs).toBeGreaterThanOrEqual(expected.forMs - passedMs)
     expect(reply.forMs).toBeLessThanOrEqual(expected.forMs + passedMs)
@@ -292,7 +297,7 @@ class Player {
     return expected.is
   }
 
-  /** The same grant has the same names always; a later one has a greater fence. */
+  /** A grant keeps its names, and a later grant has a greater fence. */
   #note(number: number, real: Grant): void {
     const { held } = this.model
     const known = this.#grants[number - 1]
@@ -306,7 +311,7 @@ class Player {
     this.#grants[number - 1] = { real, held }
   }
 
-  /** What was heard since the last step is what the model told since, and in that order. */
+  /** The messages since the last step are those of the model, in the same order. */
   #compareTold(): void {
     for (const [process, heard] of this.#told.entries()) {
       const news = (this.model.told.get(process) ?? []).splice(0)
@@ -332,7 +337,7 @@ class Player {
   }
 }
 
-// --- The stores ------------------------------------------------------------------------------------------
+// --- The stores ----------------------------------------------------------------------------------
 
 let server: RedisServer
 let admin: Redis
@@ -372,7 +377,7 @@ function redisBench(processes: number, key: string): Bench {
     stores: redisStores.slice(0, processes),
     claimMs: CLAIM_MS,
     clock: new ManualClock(),
-    // The lease's end is a moment in the record: to let time pass is to bring it nearer.
+    // The end of a lease is a moment in the record. Moving it closer lets time pass.
     async pass(ms) {
       const until = await admin.hget(record(`l:${key}`), 'until')
       if (until === null) return
@@ -391,7 +396,7 @@ function redisBench(processes: number, key: string): Bench {
           left -= 1
           if (left === 0) resolve()
         }
-        // So old that it is confirmed by the server, after whatever was heard before it.
+        // Old enough that the server confirms it, after all messages before it.
         for (const channel of channels) void admin.publish(channel, `${token} 1 1 1 ${token}`)
       })
       listen = before
@@ -428,7 +433,7 @@ async function playOnMemory(taken: readonly Step[]): Promise<string[]> {
   return player.transcript
 }
 
-/** A failing run says how to repeat it: its seed and path are in the error, and the seed of every run here. */
+/** A failing run prints its seed and path, by which it can be repeated. */
 async function check(
   name: string,
   arbitrary: fc.Arbitrary<Step[]>,
@@ -441,29 +446,29 @@ async function check(
   await fc.assert(fc.asyncProperty(arbitrary, property), { numRuns, seed })
 }
 
-describe('a lock store does what the model says:', () => {
-  it('memory, with its one process', async () => {
+describe('a lock store', () => {
+  it('matches the model in memory, with one process', async () => {
     await check('memory', steps(1), 300, async (taken) => {
       await playOnMemory(taken)
     })
   })
 
-  it('Redis, with one process', async () => {
+  it('matches the model in Redis, with one process', async () => {
     await check('Redis, one process', steps(1), 40, async (taken) => {
       await playOnRedis(1, taken)
     })
   })
 
-  it('Redis, with three', async () => {
+  it('matches the model in Redis, with three processes', async () => {
     await check('Redis, three processes', steps(3), 80, async (taken) => {
       await playOnRedis(3, taken)
     })
   })
 })
 
-describe('the two stores', () => {
-  it('say the same to one process, but for the length of a claim', async () => {
-    // Without advances that would end a claim of 2 s and not a lease: there they may differ.
+describe('the memory store and the Redis store', () => {
+  it('have the same results for one process, except for the length of a claim', async () => {
+    // Advances that end a claim of 2 s, but not a lease, are left out: there the stores may differ.
     const same = steps(1).map((taken) =>
       taken.filter((step) => step.do !== 'advance' || step.ms === 1_000 || step.ms === 50_000),
     )

@@ -1,4 +1,5 @@
-// No regular expression of the product takes more than linear time, whatever it is given: each is analysed, not timed.
+// No regular expression of the packages takes more than linear time on any input. Each one is
+// analysed, not timed.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -39,7 +40,7 @@ function regexesOf(path: string): Found[] {
   for (const { type, regex, callee } of nodesOf(tree)) {
     if (type === 'Literal' && regex) found.push({ ...(regex as Omit<Found, 'path'>), path })
     const name = (callee as { name?: string } | undefined)?.name
-    // What is put together from strings cannot be read here.
+    // An expression that is built from strings cannot be read here.
     expect(name === 'RegExp', `${path} makes a regular expression of a string`).toBe(false)
   }
   return found
@@ -48,7 +49,7 @@ function regexesOf(path: string): Found[] {
 const all = sources.flatMap(regexesOf)
 const different = [...new Map(all.map((each) => [`/${each.pattern}/${each.flags}`, each]))]
 
-/** As far as it is used here: its packages are installed when this file runs. */
+/** The types as far as they are used here. The package is installed when this file runs. */
 interface Recheck {
   check(source: string, flags: string): Promise<{ readonly status: string }>
 }
@@ -62,9 +63,9 @@ async function isLinear({ pattern, flags }: Pick<Found, 'pattern' | 'flags'>): P
   return (await recheck.check(pattern, flags)).status === 'safe'
 }
 
-describe('the analysis', () => {
-  it('reads every regular expression of the packages', () => {
-    // The parsers alone have more.
+describe('the regular expression analysis', () => {
+  it('covers every regular expression of the packages', () => {
+    // The parsers alone have more than this.
     expect(different.length).toBeGreaterThan(60)
     expect(different.map(([text]) => text)).toContain('/^[ \\t]*bytes=(.*)$/i')
   })
@@ -72,7 +73,7 @@ describe('the analysis', () => {
   it.each([
     ['exponential', '^(a+)+$'],
     ['quadratic', '[ \\t]+$'],
-  ])('tells what is %s', async (_, pattern) => {
+  ])('recognises %s expressions', async (_, pattern) => {
     expect(await isLinear({ pattern, flags: '' })).toBe(false)
   })
 })

@@ -1,4 +1,5 @@
-// The older majors are installed under other names; for our tests they have the shape of the newer ones.
+// Types of the older major versions, installed under other names. For our tests they have the shape
+// of the newer ones.
 declare module 'express4' {
   import express from 'express'
   export default express

@@ -1,11 +1,12 @@
-// The contracts of the three stores over one client library: side by side, because most of their time is waiting.
+// The contracts of the three stores over one client library. They run side by side, because most of
+// their time is waiting.
 import type { StampedeStore } from '@stampede/core'
 import { idempotencyStoreContract, lockStoreContract, storeContract } from '@stampede/testkit'
 import { describe } from 'vitest'
 
 const pass = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** `open` gives stores of two processes on the same, empty data; called in the tests. */
+/** `open` gives the stores of two processes on the same, empty data. It is called in the tests. */
 export function allContracts(
   name: string,
   open: () => { a: StampedeStore; b: StampedeStore },
@@ -29,9 +30,9 @@ export function allContracts(
   }
 }
 
-/** With other suites, while its own tests come one after the other. */
+/** Runs beside other suites. Its own tests run one after another. */
 export function sideBySide(title: string, contract: () => void): void {
   describe.concurrent(title, () => {
-    describe.sequential('alone', contract)
+    describe.sequential('tests that run one after another', contract)
   })
 }

@@ -1,4 +1,4 @@
-// A fleet of apps on one Redis and one origin: what most tests of the middlewares start with.
+// A fleet of apps on one Redis and one origin, from which most tests of the middlewares start.
 import { assertCleanExit, type Fleet, type FleetMember, startFleet } from './fleet.ts'
 import { type Origin, startOrigin } from './origin.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
@@ -9,12 +9,18 @@ export interface AppFleetOptions {
   readonly framework?: string
   readonly ioredis?: '5' | '6'
   readonly originDelayMs?: number
-  /** A server that is there already; the fleet stops it. */
+  /** A server that runs already. The fleet stops it. */
   readonly redis?: RedisServer
-  /** Options of redisStore and createStampede; of the latter also a list, one for each member. */
+  /**
+   * Options of redisStore and createStampede. The latter may be a list, with one entry for each
+   * member.
+   */
   readonly store?: object
   readonly stampede?: object
-  /** Where members find Redis, when it is not the server's own address; with commas, one for each. */
+  /**
+   * The address of Redis for the members, if not the server's own. A list with commas has one for
+   * each member.
+   */
   readonly redisUrl?: string
 }
 
@@ -22,13 +28,13 @@ export interface AppFleet extends AsyncDisposable {
   readonly redis: RedisServer
   readonly origin: Origin
   readonly members: readonly FleetMember[]
-  /** The member of this index; throws if there is none. */
+  /** The member of this index. Throws if there is none. */
   member(index: number): FleetMember
-  /** The addresses of a path on every member. */
+  /** The URLs of a path on every member. */
   urls(path: string): string[]
 }
 
-/** Everything is stopped on disposal, and every member that was not killed must exit cleanly. */
+/** Disposal stops everything. Every member that was not killed must exit cleanly. */
 export async function startAppFleet(
   entry: URL,
   options: AppFleetOptions,

@@ -93,10 +93,12 @@ export const koaWays: Ways<[Context]> = {
   },
 }
 
-/** Koa 2 knows neither web streams nor blobs. */
+/** Koa 2 supports neither web streams nor blobs. */
 export const KOA3_ONLY = ['web-stream', 'blob']
 
-/** An app of each framework, with caches in it; the same without them is what a front stands before. */
+/**
+ * Apps of each framework with caches in them. The same apps without caches stand behind a front.
+ */
 interface AppOf {
   readonly name: string
   readonly writesLast: boolean
@@ -164,7 +166,7 @@ function koaOf(name: string, Koa: typeof Koa3): AppOf {
   }
 }
 
-/** No framework has a place for a cache here: there are only fronts. */
+/** node:http has no place for a cache in the app, so there are only fronts. */
 const nodeOf: AppOf = {
   name: 'node:http',
   writesLast: false,
@@ -190,7 +192,7 @@ function inside(framework: AppOf): Framework {
   }
 }
 
-/** stampedeFront before an app without a cache; several, one before the other. */
+/** stampedeFront before an app without a cache. Several fronts stand one before the other. */
 function before(framework: AppOf): Framework {
   const fronted = (app: RequestListener, options: readonly object[]): RequestListener =>
     options.reduceRight<RequestListener>((behind, each) => stampedeFront(behind, each), app)

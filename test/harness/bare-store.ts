@@ -1,4 +1,4 @@
-// A store on Redis without a Stampede around it, and what is written through it by hand.
+// A store on Redis without a Stampede around it, and entries that tests write through it.
 
 import type { StampedeStore } from '@stampede/core'
 import { type StoreHooks, systemClock } from '@stampede/core/store'
@@ -43,7 +43,7 @@ export async function write(store: StampedeStore, key: string, frame: string): P
   if (written !== 'committed') throw new Error(written)
 }
 
-/** How often clients read, asked the time, and ran scripts meanwhile. */
+/** Counts the commands that clients sent meanwhile: HMGET, TIME, and scripts. */
 export async function sentMeanwhile(
   server: RedisServer,
   work: () => Promise<unknown>,

@@ -1,4 +1,4 @@
-// A fleet of cached apps: what most tests of the cache start with.
+// A fleet of cached apps, from which most tests of the cache start.
 import { type AppFleet, type AppFleetOptions, startAppFleet } from './app-fleet.ts'
 import { burst } from './load.ts'
 
@@ -8,7 +8,10 @@ export interface CachedFleetOptions extends AppFleetOptions {
 }
 
 export interface CachedFleet extends AppFleet {
-  /** Every member answered through Redis once, so that connections and scripts are there. */
+  /**
+   * Sends requests until every member has used Redis once, so that connections are open and scripts
+   * are loaded.
+   */
   warmUp(): Promise<void>
 }
 
@@ -19,7 +22,8 @@ export async function startCachedFleet(options: CachedFleetOptions = {}): Promis
   return {
     ...fleet,
     async warmUp() {
-      // One after another, each a key of its own and then a shared one: every script runs everywhere.
+      // One member after another requests a key of its own and then a shared one: every script runs
+      // everywhere.
       for (const { url, index } of fleet.members) await burst([`${url}/warm-up/${index}`], 1)
       for (const { url } of fleet.members) await burst([`${url}/warm-up/0`], 1)
       await Promise.all(fleet.members.map((member) => member.ask({ type: 'events' })))

@@ -1,4 +1,5 @@
-// Holds a page of numbered cases to the tests: a row for each, and every title it quotes is one of its file.
+// Checks a page of numbered cases: it has a row for each case, and every quoted title exists in the
+// named file.
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -6,10 +7,13 @@ import { expect, it } from 'vitest'
 const root = new URL('../..', import.meta.url)
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8')
 
-/** `"one", "another" (`file`)`: titles, and the file that they are all in. */
+/** `"one", "another" (`file`)`: titles, and the file that contains all of them. */
 const QUOTED = /((?:"[^"]+"(?:, )?)+) \(`([^`]+)`\)/g
 
-/** Rows are `| number | case | what shows it |`; with letters before the numbers, say which there are. */
+/**
+ * Rows are `| number | case | what shows it |`. If numbers begin with letters, `cases` lists them
+ * all.
+ */
 export function itIsHeldToTheTests(page: string, cases: number | readonly string[]): void {
   const expected =
     typeof cases === 'number' ? Array.from({ length: cases }, (_, i) => String(i + 1)) : cases
@@ -31,7 +35,7 @@ export function itIsHeldToTheTests(page: string, cases: number | readonly string
           if (!text.includes(`'${title}'`)) missing.push(`${file}: ${title}`)
         }
       }
-      // Nothing that looks like a quotation has slipped through.
+      // No quotation mark is left, so no quotation was missed.
       expect(row.replaceAll(QUOTED, ''), row).not.toContain('"')
     }
     expect(missing).toEqual([])

@@ -1,16 +1,18 @@
-// Counting round trips from outside: INFO commandstats before and after.
+// Counts round trips from outside, by INFO commandstats before and after.
 //
-// Redis counts a command that a script calls like one that a client sends. They are told apart so:
-// - what Redis refuses inside scripts (eval, evalsha, fcall, script, subscribe, multi, ...) and PING
-//   can only have come from a client, and is counted;
-// - anything else (get, hset, publish, ...) is taken for a script's call, if a script ran in the
-//   interval at all; if none ran, every command came from a client, and all are counted;
-// - `also` names commands that a client does send beside scripts, where the test knows that no
-//   script calls them (xrange, say);
-// - setting up a connection (hello, auth, client, info, ...) is never counted.
-// Where that rule is too coarse, `RedisServer.traceCommands()` tells every command's sender.
+// Redis counts a command that a script calls like one that a client sends. They are distinguished
+// so:
+// - Commands that Redis refuses inside scripts (eval, evalsha, fcall, script, subscribe, multi,
+//   ...) and PING can only come from a client, and are counted.
+// - Any other command (get, hset, publish, ...) is attributed to a script if any script ran in the
+//   interval. If none ran, every command came from a client, and all are counted.
+// - `also` names commands that a client sends beside scripts, if the test knows that no script
+//   calls them (xrange, for example).
+// - Setting up a connection (hello, auth, client, info, ...) is never counted.
+//
+// If that rule is too coarse, `RedisServer.traceCommands()` names every command's sender.
 
-/** Calls per command, lower case; subcommands as `script|load`. */
+/** Calls per command, in lower case. Subcommands are `script|load`. */
 export type CommandStats = Record<string, number>
 
 const runsScript = ['eval', 'eval_ro', 'evalsha', 'evalsha_ro', 'fcall', 'fcall_ro']
@@ -33,10 +35,12 @@ export function parseCommandStats(info: string): CommandStats {
   return stats
 }
 
-// `info` is also the ready check of ioredis: part of the set-up of a connection, no loss.
+// `info` is also ioredis's ready check, which is part of opening a connection.
 const harnessSends = new Set(['info', 'echo', 'config', 'monitor'])
 
-/** How many commands clients sent between two `commandStats()`; see the head of this file. */
+/**
+ * How many commands clients sent between two `commandStats()`. The head of this file has the rule.
+ */
 export function clientCommands(
   before: CommandStats,
   after: CommandStats,

@@ -10,18 +10,18 @@ import { waitUntil } from './wait-until.ts'
 export interface TracedCommand {
   readonly name: string
   readonly from: 'client' | 'script'
-  /** `host:port` of the client's end; `lua` for a script. */
+  /** `host:port` of the client's end, or `lua` for a script. */
   readonly sender: string
   /** The command as MONITOR writes it, arguments quoted. */
   readonly text: string
 }
 
 export interface CommandTrace {
-  /** Everything up to this moment, in the server's order. */
+  /** All commands up to this moment, in the server's order. */
   stop(): Promise<readonly TracedCommand[]>
 }
 
-/** Starts tracing; once the promise resolves, no later command is missed. */
+/** Starts tracing. Once the promise resolves, no later command is missed. */
 export async function traceCommands(address: {
   host: string
   port: number
@@ -39,7 +39,8 @@ export async function traceCommands(address: {
 
   return {
     async stop() {
-      // The server writes to its monitors in order: when our mark is there, all before it is too.
+      // The server writes to its monitors in order. When our marker arrives, all commands before it
+      // have arrived.
       const mark = randomUUID()
       await askRedis(address, `ECHO ${mark}`)
       await waitUntil('the end mark of the trace', () => received.includes(mark))
@@ -49,7 +50,7 @@ export async function traceCommands(address: {
   }
 }
 
-/** The round trips of a trace: what clients sent, without the set-up of their connections. */
+/** The round trips of a trace: commands of clients, without those that open a connection. */
 export function sentByClients(trace: readonly TracedCommand[]): TracedCommand[] {
   return trace.filter(({ from, name }) => from === 'client' && !isConnectionSetUp(name))
 }

@@ -1,4 +1,4 @@
-// The permissions in docs/guide/redis.md, and the commands that the code uses: read from scripts and sources.
+// The permissions in docs/guide/redis.md, and the commands that scripts and sources use.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
@@ -15,11 +15,14 @@ export const DOCUMENTED = RULES.flat()
   .filter((rule) => rule.startsWith('+'))
   .map((rule) => rule.slice(1).toUpperCase())
 
-/** Sent by ioredis on its own: when it connects, and in a cluster. */
+/** Sent by ioredis itself: when it connects, and in a cluster. */
 const BY_IOREDIS = ['INFO', 'CLUSTER|SLOTS', 'CLUSTER|INFO', 'ASKING']
 export const LOGIN = { username: 'shop', password: 'secret' }
 
-/** `redis.call('HGET', …)`, or of a table: `local read = {'HMGET', …}`, `redis.call(unpack(read))`. */
+/**
+ * `redis.call('HGET', …)`, or a call of a table: `local read = {'HMGET', …}`,
+ * `redis.call(unpack(read))`.
+ */
 function commandsOfScript(path: string): string[] {
   const lua = read(path)
   return [...lua.matchAll(/redis\.p?call\(\s*(?:'([A-Z]+)'|unpack\((\w+)\))?/g)].map((call) => {
@@ -31,13 +34,13 @@ function commandsOfScript(path: string): string[] {
   })
 }
 
-/** What is sent by name, and what is called on a connection: a method that connection.ts declares. */
+/** Commands sent by name, and methods called on a connection that connection.ts declares. */
 function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
   const source = read(path)
   const sent = [...source.matchAll(/(?<![#\w])(?:send|ask|callBuffer)\(([^)]*)\)/g)].flatMap(
     ([text, args = '']) => {
       const [, literal] = /'([A-Z]+)'/.exec(args) ?? []
-      // Handed on from one of these to the next.
+      // Methods that pass a command on to another of these.
       if (literal === undefined && !/\bcommand\b/.test(args)) throw new Error(`${path}: ${text}`)
       return literal ?? []
     },
@@ -47,7 +50,7 @@ function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
   return [...sent, ...methods.map((name) => name.toUpperCase()).filter((name) => known.has(name))]
 }
 
-/** `known`: what the server has, by which a method is told to be a command. */
+/** `known`: the commands of the server, by which a method is recognised as a command. */
 export function commandsInUse(known: ReadonlySet<string>): string[] {
   const scripts = filesIn('lua').filter((path) => path.endsWith('.lua'))
   const sources = filesIn('packages/redis/src').filter(
@@ -60,12 +63,12 @@ export function commandsInUse(known: ReadonlySet<string>): string[] {
   ]
 }
 
-/** Exactly as the page says, line by line. */
+/** Creates the user of the page, from its lines. */
 export async function addUser(to: Redis): Promise<void> {
   for (const rules of RULES) await to.call('ACL', 'SETUSER', LOGIN.username, ...rules)
 }
 
-/** What a server refused, other than what ioredis says of itself. */
+/** Commands that a server refused, apart from those that ioredis sends about itself. */
 export async function refusedBy(by: Redis): Promise<string[]> {
   const log = (await by.call('ACL', 'LOG')) as string[][]
   const objects = log.map((entry) => String(entry[entry.indexOf('object') + 1]))

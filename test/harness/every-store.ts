@@ -15,7 +15,10 @@ interface SetUp<Part> {
   open(): Promise<{ a: Part; b: Part }>
 }
 
-/** For the part of a store that `partOf` gives. The clients are never connected: a store has connections of its own. */
+/**
+ * Opens the part of a store that `partOf` gives. The clients never connect: a store has its own
+ * connections.
+ */
 export function onEveryStore<Part>(
   contract: (name: string, setUp: SetUp<Part>) => void,
   partOf: (store: StampedeStore) => Part,
@@ -45,7 +48,7 @@ export function onEveryStore<Part>(
         ? new Redis(url, { lazyConnect: true })
         : new Redis5(url, { lazyConnect: true })
     contract(`redisStore on ioredis ${version}`, {
-      // Redis expires by its own clock, so time really has to pass.
+      // Redis expires keys by its own clock, so real time has to pass.
       pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
       async open() {
         tests += 1

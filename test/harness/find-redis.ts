@@ -1,28 +1,35 @@
 // Finds the Redis that the suite runs against: a binary on the PATH, else Docker, else apt as root.
-// It never skips: without a Redis the run fails and says how to mend that. Called once per run.
+// It never skips. Without a Redis the run fails, and the error says what to install. Called once
+// per run.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { loadTestcontainers } from './testcontainers.ts'
 
-/** What a test needs to start servers; crosses from global set-up to the workers, so plain data. */
+/**
+ * The data a test needs to start servers. It is plain data, because global set-up passes it to the
+ * workers.
+ */
 export type RedisSource =
   | { readonly kind: 'binary'; readonly path: string }
   | { readonly kind: 'docker'; readonly image: string }
 
 export interface FoundRedis {
   readonly source: RedisSource
-  /** One line for people: which server, and how it was found. */
+  /** One line for the developer: which server, and how it was found. */
   readonly description: string
 }
 
-/** A server that can be run as processes of this machine, under any options and in any number. */
+/** A server that can run as processes of this machine, with any options and in any number. */
 export interface ServerBinary {
   readonly name: 'Redis' | 'Valkey'
   readonly source: RedisSource
 }
 
-/** What clusters and Sentinels are made of: every kind of server that is on the PATH; none where only Docker is. */
+/**
+ * The binaries for clusters and Sentinels: every kind of server on the PATH. It is empty if only
+ * Docker is there.
+ */
 export function findBinaries(env: NodeJS.ProcessEnv = process.env): ServerBinary[] {
   if (forcedWay(env.STAMPEDE_TEST_REDIS) === 'docker') return []
   return (['Redis', 'Valkey'] as const).flatMap((name) => {
@@ -49,7 +56,7 @@ export async function findRedis(env: NodeJS.ProcessEnv = process.env): Promise<F
   )
 }
 
-// Each finder returns what it found, or the reason why not.
+// Each finder returns a Redis, or the reason why there is none.
 const finders: Record<Way, (env: NodeJS.ProcessEnv) => Promise<FoundRedis | string>> = {
   async binary(env) {
     const path = serverOnPath(env.PATH)
@@ -60,7 +67,8 @@ const finders: Record<Way, (env: NodeJS.ProcessEnv) => Promise<FoundRedis | stri
   async docker(env) {
     const image = env.STAMPEDE_TEST_REDIS_IMAGE || 'redis:7'
     try {
-      // Installed and loaded only when needed: it has more packages than half of all others.
+      // Installed and loaded only when needed, because it has more packages than half of all
+      // others.
       const { getContainerRuntimeClient } = loadTestcontainers()
       const { containerRuntime } = (await getContainerRuntimeClient()).info
       return {
@@ -105,7 +113,7 @@ function onPath(names: readonly string[], path = ''): string | undefined {
         accessSync(file, constants.X_OK)
         return file
       } catch {
-        // Not here: the next folder.
+        // The binary is not in this folder, so try the next one.
       }
     }
   }

@@ -7,9 +7,9 @@ import { guard, signal } from './guard.ts'
 
 export interface FleetOptions {
   readonly size: number
-  /** The script, usually `new URL('./harness/servers/….mjs', import.meta.url)`; see member.mjs. */
+  /** The script, usually `new URL('./harness/servers/….mjs', import.meta.url)`. See member.mjs. */
   readonly entry: URL
-  /** Added to the environment of each member, which also finds its place as MEMBER_INDEX. */
+  /** Added to the environment of each member, which also finds its index as MEMBER_INDEX. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -22,18 +22,18 @@ export interface FleetMember {
   readonly index: number
   readonly pid: number
   readonly url: string
-  /** Everything it wrote to standard error. */
+  /** Everything that the member wrote to standard error. */
   stderr(): string
   /** Undefined while it runs. */
   exit(): MemberExit | undefined
   /** Freezes the process: it keeps its sockets, and its timers fire late. */
   pause(): void
   resume(): void
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL, and resolves when the process has ended. */
   kill(): Promise<MemberExit>
-  /** SIGTERM, and SIGKILL if it is still there after `withinMs` (default 5000). */
+  /** Sends SIGTERM, and SIGKILL if the process still runs after `withinMs` (default 5000). */
   stop(withinMs?: number): Promise<MemberExit>
-  /** Sends a message to the script and resolves with its reply; rejects with its error. */
+  /** Sends a message to the script and resolves with its reply. Rejects with its error. */
   ask<Reply = unknown>(message: unknown, withinMs?: number): Promise<Reply>
 }
 
@@ -43,7 +43,7 @@ export interface Fleet extends AsyncDisposable {
   stop(): Promise<void>
 }
 
-/** Resolves when every member listens; if one cannot start, the others are stopped. */
+/** Resolves when every member listens. If one cannot start, the others are stopped. */
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const starts = await Promise.allSettled(
     Array.from({ length: options.size }, (_, index) => startMember(index, options)),
@@ -61,8 +61,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
 }
 
 /**
- * Stops a member and throws unless it ended by itself, in time, with code 0, and without a word of
- * an unhandled rejection or of leaked listeners.
+ * Stops a member and throws unless it ended by itself, in time and with code 0. It must not report
+ * an unhandled rejection or leaked listeners.
  */
 export async function assertCleanExit(member: FleetMember, withinMs?: number): Promise<void> {
   const { code, signal } = await member.stop(withinMs)
@@ -74,7 +74,7 @@ export async function assertCleanExit(member: FleetMember, withinMs?: number): P
   )
 }
 
-// What a member sends, see servers/member.mjs.
+// A message from a member, see servers/member.mjs.
 type MemberMessage =
   | { readonly type: 'listening'; readonly port: number }
   | {
@@ -86,7 +86,8 @@ type MemberMessage =
 
 async function startMember(index: number, { entry, env }: FleetOptions): Promise<FleetMember> {
   const child = fork(fileURLToPath(entry), {
-    // Not inherited: the test runner's conditions and loaders would change what a member imports.
+    // Not inherited, because the test runner's conditions and loaders would change the modules that
+    // a member imports.
     execArgv: ['--unhandled-rejections=strict'],
     env: { ...process.env, NODE_OPTIONS: '', ...env, MEMBER_INDEX: String(index) },
     stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
@@ -123,7 +124,7 @@ async function startMember(index: number, { entry, env }: FleetOptions): Promise
     async stop(withinMs = 5_000) {
       if (exit) return exit
       signal(pid, 'SIGTERM')
-      // A frozen process does not see SIGTERM before it goes on.
+      // A frozen process does not receive SIGTERM before it continues.
       signal(pid, 'SIGCONT')
       const timer = setTimeout(kill, withinMs)
       return exited.finally(() => clearTimeout(timer))
@@ -132,7 +133,7 @@ async function startMember(index: number, { entry, env }: FleetOptions): Promise
   }
 }
 
-// 'close' and not 'exit': by then standard error has been read to its end.
+// 'close' and not 'exit', because only at 'close' standard error has been read to its end.
 async function exitOf(child: ChildProcess): Promise<MemberExit> {
   await once(child, 'close')
   return { code: child.exitCode, signal: child.signalCode }
@@ -178,7 +179,7 @@ function ask<Reply>(child: ChildProcess, message: unknown, withinMs = 10_000): P
       if (reply.type !== 'reply' || reply.id !== id) return
       if (reply.error !== undefined) return fail(reply.error)
       end()
-      // The test that writes the script's half of the conversation knows the type.
+      // The test that writes the script's half of the messages knows the type.
       resolve(reply.value as Reply)
     }
     const onClose = () => fail('The member exited before it replied')

@@ -3,9 +3,9 @@ import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
 /**
- * A port of 127.0.0.1 that nobody listens on. It lies below the range that systems give to outgoing
- * connections: there, a client that reconnects while the server is away may be given the server's
- * own port as its source, and then talks to itself.
+ * A port of 127.0.0.1 on which no server listens. It lies below the range of ports for outgoing
+ * connections. In that range, a client that reconnects while the server is down may get the
+ * server's port as its source. Then it talks to itself.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 50; attempt++) {
@@ -15,7 +15,10 @@ export async function freePort(): Promise<number> {
   throw new Error('No free port between 20000 and 30000 in 50 attempts')
 }
 
-/** For a node of a cluster, which also listens 10,000 above its port: both are free, and below that range. */
+/**
+ * A port for a node of a cluster, which also listens 10,000 above it. Both are free and below that
+ * range.
+ */
 export async function freeClusterPort(): Promise<number> {
   for (let attempt = 0; attempt < 50; attempt++) {
     const port = randomInt(20_000, 22_700)

@@ -1,4 +1,5 @@
-// Global set-up of the `redis` project: one Redis is found for the whole run and handed to the tests.
+// Global set-up of the `redis` project: one Redis is found for the whole run and handed to the
+// tests.
 import type { TestProject } from 'vitest/node'
 import { findBinaries, findRedis, type RedisSource, type ServerBinary } from './find-redis.ts'
 
@@ -13,6 +14,6 @@ export async function setup(project: TestProject): Promise<void> {
   const { source, description } = await findRedis()
   console.log(`Redis for the tests: ${description}`)
   project.provide('redisSource', source)
-  // After that: it may have installed one.
+  // Only now, because finding Redis may have installed one.
   project.provide('serverBinaries', findBinaries())
 }

@@ -1,5 +1,5 @@
-// Nothing that a test starts outlives it. Every child's pid is noted here; what is left is killed by
-// pid when this process exits, and by the watchdog when this process dies without a word.
+// Ends every process that a test starts. Each child's pid is recorded here. The remaining ones are
+// killed by pid when this process exits, and by the watchdog when this process is killed.
 import { startWatchdog, type Watchdog } from './watchdog.ts'
 
 const pids = new Set<number>()
@@ -9,7 +9,7 @@ process.on('exit', () => {
   for (const pid of pids) signal(pid, 'SIGKILL')
 })
 
-/** Notes a child; the returned function forgets it, to be called once the child has exited. */
+/** Records a child. Call the returned function once the child has exited. */
 export function guard(pid: number): () => void {
   watchdog ??= startWatchdog()
   pids.add(pid)
@@ -19,7 +19,7 @@ export function guard(pid: number): () => void {
   }
 }
 
-/** Sends a signal, and says whether the process was still there to receive it. */
+/** Sends a signal, and returns whether the process still existed. */
 export function signal(pid: number, name: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, name)

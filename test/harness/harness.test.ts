@@ -1,4 +1,5 @@
-// The harness tested by itself: a fault that is not injected makes every test above it worthless.
+// Tests of the harness itself: if it injects no fault, every test that uses the fault proves
+// nothing.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
@@ -36,7 +37,7 @@ async function settlesWithin(ms: number, promise: Promise<unknown>): Promise<boo
 }
 
 describe('a Redis server', () => {
-  test('answers both majors of the client', async () => {
+  test('replies to both major versions of the client', async () => {
     await using server = await startRedis()
     const redis5 = new Redis5(server.url)
     onTestFinished(() => redis5.disconnect())
@@ -44,7 +45,7 @@ describe('a Redis server', () => {
     expect(await redis5.ping()).toBe('PONG')
   })
 
-  test('does not answer PING within 200 ms while paused, and does once resumed', async () => {
+  test('does not reply to PING within 200 ms while paused, and does once resumed', async () => {
     await using server = await startRedis()
     const redis = client(server.url)
     await redis.ping()
@@ -74,14 +75,14 @@ describe('a Redis server', () => {
     expect(await client(server.url).config('GET', 'maxmemory')).toEqual(['maxmemory', '7340032'])
   })
 
-  test('has counted nothing when a test receives it', async () => {
+  test('starts its statistics at zero', async () => {
     await using server = await startRedis()
     await server.answers()
     await server.commandStats()
     expect(await server.commandStats()).toEqual({})
   })
 
-  test('counts every command of a client when no script runs', async () => {
+  test('counts every command of a client if no script runs', async () => {
     await using server = await startRedis()
     const redis = client(server.url)
     await redis.ping()
@@ -119,8 +120,8 @@ describe('a Redis server', () => {
   })
 })
 
-describe('finding a Redis', () => {
-  test('names both ways to mend it when the only allowed way has none', async () => {
+describe('the search for a Redis', () => {
+  test('names both ways to install one if the only allowed way finds none', async () => {
     const env = { STAMPEDE_TEST_REDIS: 'binary', PATH: '' }
     await expect(findRedis(env)).rejects.toThrow(/Install redis-server .* or start Docker/)
   })
@@ -151,7 +152,7 @@ describe('the proxy', () => {
     await using proxy = await startProxy(server.port, server.host)
     const redis = client(proxy.url)
     await redis.ping()
-    // Not once(): it rejects on the 'error' that comes before.
+    // Not once(), because once() rejects on the 'error' that comes first.
     const closed = new Promise((resolve) => redis.once('close', resolve))
     proxy.drop()
     await closed
@@ -184,7 +185,7 @@ describe('the proxy', () => {
 })
 
 describe('the origin', () => {
-  test('holds calls at a gate until the test opens it, and counts those that arrived', async () => {
+  test('holds calls at a gate until the test opens it, and counts the calls that arrived', async () => {
     await using origin = await startOrigin()
     const gate = createGate()
     origin.answer('/slow', { gate, body: 'let through' })
@@ -196,7 +197,7 @@ describe('the origin', () => {
     expect(new Set((await pending).map(({ body }) => body))).toEqual(new Set(['let through']))
   })
 
-  test('answers as scripted, call by call, and by its own number otherwise', async () => {
+  test('sends scripted responses call by call, and otherwise the number of the call', async () => {
     await using origin = await startOrigin()
     origin.answer('/flaky', ({ number }) =>
       number === 1 ? { status: 503 } : { headers: { etag: '"v2"' }, body: 'well' },
@@ -209,7 +210,7 @@ describe('the origin', () => {
     expect((await ask(`${origin.url}/plain`)).body).toBe('/plain #1')
   })
 
-  test('passes a failed request on as an answer', async () => {
+  test('sends a failed request on as a response', async () => {
     const origin = await startOrigin()
     await origin.stop()
     const [answer] = await burst([origin.url], 1)
@@ -218,7 +219,7 @@ describe('the origin', () => {
 })
 
 describe('a fleet', () => {
-  test('spreads a burst over its members and exits cleanly', async () => {
+  test('spreads a burst over its members, which exit cleanly', async () => {
     await using origin = await startOrigin()
     await using fleet = await startFleet({
       size: 3,
@@ -235,7 +236,7 @@ describe('a fleet', () => {
     for (const member of fleet.members) await assertCleanExit(member)
   })
 
-  test('replies to questions, and passes errors on', async () => {
+  test('replies to messages, and passes errors on', async () => {
     await using fleet = await startFleet({ size: 1, entry: relay })
     const [member] = fleet.members
     expect(await member?.ask({ id: 7n })).toEqual({ echo: { id: 7n }, lingers: false })
@@ -255,14 +256,14 @@ describe('a fleet', () => {
     expect(await member.stop()).toEqual({ code: 0, signal: null })
   })
 
-  test('tells a killed member from one that stopped', async () => {
+  test('distinguishes a killed member from one that stopped', async () => {
     await using fleet = await startFleet({ size: 1, entry: relay })
     const [member] = fleet.members
     expect(await member?.kill()).toEqual({ code: null, signal: 'SIGKILL' })
     await expect(member?.ask('hello')).rejects.toThrow('exited before it replied')
   })
 
-  test('finds an unhandled rejection and a member that does not end by itself', async () => {
+  test('detects an unhandled rejection and a member that does not end by itself', async () => {
     await using fleet = await startFleet({ size: 2, entry: relay })
     const [rejecting, lingering] = fleet.members
     if (!rejecting || !lingering) throw new Error('No members')
@@ -272,13 +273,13 @@ describe('a fleet', () => {
     await expect(assertCleanExit(lingering, 300)).rejects.toThrow('signal SIGKILL')
   })
 
-  test('reports a member that cannot start with what it wrote', async () => {
+  test('reports a member that cannot start, with its output', async () => {
     const entry = new URL('./servers/missing.mjs', import.meta.url)
     await expect(startFleet({ size: 2, entry })).rejects.toThrow(/before it listened[\s\S]*missing/)
   })
 })
 
-test('the watchdog kills what is still on its list when its pipe ends', async () => {
+test('the watchdog kills every process on its list when its pipe ends', async () => {
   const start = () => spawn('sleep', ['60'], { stdio: 'ignore' })
   const [first, stopped, last] = [start(), start(), start()]
   onTestFinished(() => void stopped.kill('SIGKILL'))

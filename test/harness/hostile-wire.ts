@@ -1,13 +1,14 @@
-// A client that sends what no client should: bytes as they are, on a socket of their own. And what it would send.
+// A client that sends requests no client should send, as raw bytes on a socket of their own, and
+// such requests.
 
 import { connect } from 'node:net'
 
 export interface WireAnswer {
-  /** 0: the connection was closed without one. */
+  /** 0: the connection was closed without a response. */
   readonly status: number
-  /** Names lower-case, in the order of names. */
+  /** Names in lower case, in alphabetical order. */
   readonly fields: ReadonlyArray<readonly [name: string, value: string]>
-  /** As sent: with chunk sizes, if it was chunked. */
+  /** As sent. A chunked body has its chunk sizes. */
   readonly body: string
 }
 
@@ -39,7 +40,7 @@ export async function exchangeBytes(port: number, bytes: Buffer): Promise<WireAn
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1')
 
-/** One request; `lines` may hold anything. The connection is closed after it. */
+/** One request. `lines` may hold anything. The connection is closed after it. */
 export function requestBytes(first: string, lines: readonly string[], body = ''): Buffer {
   return latin1([first, ...lines, 'Connection: close', '', body].join('\r\n'))
 }
@@ -49,7 +50,7 @@ const GET = (target: string, ...lines: string[]): Buffer =>
 
 const PARAMETERS = Array.from({ length: 10_000 }, (_, i) => `${i}`).join('&')
 
-/** By what is odd about it. */
+/** Requests by their defect. */
 export const HOSTILE_REQUESTS: Readonly<Record<string, Buffer>> = {
   'nothing odd': GET('/page?a=1'),
   'a path of two slashes': GET('//evil.test/page'),

@@ -1,4 +1,5 @@
-// In-process apps whose POSTs are guarded by idempotency keys, the same on every framework: for the adapter contract.
+// In-process apps whose POSTs have idempotency keys, on every framework. The adapter contract uses
+// them.
 import type { ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
@@ -176,7 +177,7 @@ const require = createRequire(import.meta.url)
 const answerOf = (error: unknown): number | undefined =>
   (error as { answer?: number } | undefined)?.answer
 
-/** A path may say `__proto__`. */
+/** A path may contain `__proto__`. */
 function own<T>(all: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(all, name) ? all[name] : undefined
 }
@@ -191,7 +192,7 @@ function expressFramework(name: string, express: typeof express5): IdempotencyAd
       const layer = (each: Layer) =>
         each === 'gzip' ? require('compression')({ threshold: 0 }) : each
       const app = express()
-      // Its own error handler is silent then.
+      // Express's own error handler prints nothing in this environment.
       app.set('env', 'test')
       for (const each of outside) app.use(layer(each))
       const scope = (req: Request) => req.get('x-user') ?? ''
@@ -271,7 +272,7 @@ const renderErrors: Middleware = async (ctx, next) => {
   }
 }
 
-/** As koa-compress, for bodies at hand. */
+/** Behaves like koa-compress, for bodies in memory. */
 const gzipInKoa: Middleware = async (ctx, next) => {
   await next()
   ctx.vary('Accept-Encoding')
@@ -289,7 +290,7 @@ function inKoa(layer: Exclude<Layer, 'gzip'>): Middleware {
     })
 }
 
-/** As koa-mount: what is mounted does not see where. */
+/** Behaves like koa-mount: the mounted app does not see its mount path. */
 function mountInKoa(mounts: readonly string[], guard: Middleware): Middleware {
   return (ctx, next) => {
     const { path } = ctx

@@ -1,11 +1,11 @@
-// A fleet of apps whose POSTs are guarded by idempotency keys, and what its clients send.
+// A fleet of apps whose POSTs have idempotency keys, and the requests of its clients.
 import { type AppFleet, type AppFleetOptions, startAppFleet } from './app-fleet.ts'
 import { type Answer, ask } from './load.ts'
 
 export interface IdempotentFleetOptions extends AppFleetOptions {
-  /** Options of idempotency(), but for `scope`, which is the header `x-user`. */
+  /** Options of idempotency(), except `scope`, which is the header `x-user`. */
   readonly idempotency?: object
-  /** By how much each member's clock is off. */
+  /** The error of each member's clock. */
   readonly clocksMs?: readonly number[]
 }
 

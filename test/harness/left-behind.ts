@@ -1,4 +1,4 @@
-// What is left in Redis: records that nothing ever removes, and leases that are still held.
+// Data that is left in Redis: records without a TTL, and leases that are still held.
 import type { RedisServer } from './redis-server.ts'
 import { askRedis } from './redis-wire.ts'
 
@@ -15,9 +15,9 @@ const COUNT = [
 
 export interface LeftBehind {
   readonly keys: number
-  /** Without a TTL. */
+  /** Records without a TTL. */
   readonly lasting: readonly string[]
-  /** Under a lease that is not over. */
+  /** Records under a lease that is not over. */
   readonly held: readonly string[]
 }
 

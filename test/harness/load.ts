@@ -1,4 +1,5 @@
-// Real HTTP requests, many at once: the testkit's, which the adapter contract sends too.
+// Many real HTTP requests at once. They come from the testkit, where the adapter contract uses them
+// too.
 export {
   type Answer,
   ask,

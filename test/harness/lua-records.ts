@@ -1,5 +1,6 @@
-// Records of idempotency keys for direct calls of their scripts, and readers of the records that a
-// script left. They are planted as they would be after time, crashes, other versions or vandals.
+// Records of idempotency keys for direct calls of their scripts, and readers of the records
+// afterwards. They are planted in states that time, crashes, other versions or hostile writers
+// would leave.
 
 import { expect } from 'vitest'
 import type { Script } from '../../packages/redis/src/protocol/scripts.generated.ts'
@@ -18,12 +19,12 @@ import {
   tests,
 } from './lua-scripts.ts'
 
-/** How long a planted record is still kept; scripts are told other times. */
+/** The remaining TTL of a planted record. Scripts are called with other durations. */
 export const PLANTED_MS = 500_000
 export const KEEP_MS = 70_000
 export const NOW = expect.any(Number)
 
-/** As we write it: it runs, and was fully known before. */
+/** A valid record: its attempt runs, and its fingerprints are complete. */
 export const SOUND = {
   v: '1',
   s: 'running',
@@ -48,13 +49,13 @@ export const LAPSED = { ...SOUND, until: String(PAST) }
 export const COMPLETED = { ...OVER, s: 'completed', frame: 'bytes' }
 export const RELEASED = { ...OVER, s: 'released' }
 export const UNCERTAIN = { ...OVER, s: 'uncertain' }
-/** Uncertain because its lease ran out: its holder may still tell. */
+/** Uncertain because its lease ran out. Its holder may still finish. */
 export const DOUBTED = { ...LAPSED, s: 'uncertain' }
 
-/** The greatest whole number that is counted on. */
+/** The greatest whole number that the scripts accept. */
 export const LARGEST = '9007199254740990'
 const TOO_LARGE = ['9007199254740991', '9007199254740993', '9'.repeat(20), '9'.repeat(400)]
-/** No numbers as we write them. */
+/** Values that are not numbers in our format. */
 export const NONSENSE = ['', 'x', '-5', '1.5', '1e3', '0x10', 'nan', 'inf', ' 1', ...TOO_LARGE]
 
 export async function plant(fields: Fields): Promise<void> {
@@ -63,14 +64,14 @@ export async function plant(fields: Fields): Promise<void> {
   await redis.pexpire(key, PLANTED_MS)
 }
 
-/** The record is kept that long, from a moment ago. */
+/** Checks that the record has this TTL, with a tolerance of 5 s. */
 export async function expectKept(ms: number): Promise<void> {
   const left = await redis.pttl(key)
   expect(left).toBeGreaterThan(ms - 5_000)
   expect(left).toBeLessThanOrEqual(ms)
 }
 
-/** The record is as it was before, kept as long, and nobody was told anything. */
+/** Checks that the record and its TTL are unchanged, and that no message was published. */
 export async function unchanged<T>(work: () => Promise<T>): Promise<T> {
   const [before, left] = [await fieldsOf(), await redis.pttl(key)]
   const reply = await work()
@@ -82,15 +83,18 @@ export async function unchanged<T>(work: () => Promise<T>): Promise<T> {
   return reply
 }
 
-/** Up to when something was wanted: not any more, and still. */
+/** Deadlines of a command: one that has passed, and one that has not. */
 export const late = async (): Promise<number> => (await serverMs()) - 1
 export const inTime = async (): Promise<number> => (await serverMs()) + 10_000
 
-/** Listens as these processes, and to what all processes are told of an operator's word. */
+/**
+ * Subscribes as these processes, and to the messages that all processes get about an operator's
+ * decision.
+ */
 export async function hearWakes(...names: string[]): Promise<void> {
   await listener.subscribe(`settled ${tests}`, ...names.map((name) => `wake ${tests} ${name}`))
 }
 
-/** With one key, and none but that. */
+/** Calls a script with this key, and no other. */
 export const call = (script: Script, args: Arguments, client = redis): Promise<unknown> =>
   client.eval(script.source, script.keys, key, ...args)

@@ -1,6 +1,6 @@
-// A Redis for direct calls of the scripts in lua/. Each test has one record, planted and read by
-// hand, and sees the messages published meanwhile. Importing it starts the server for the tests of
-// that file.
+// A Redis for direct calls of the scripts in lua/. Each test has one record, which it writes and
+// reads by hand, and sees the messages published meanwhile. Importing this file starts the server
+// for the tests of the importing file.
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
@@ -10,21 +10,21 @@ import { type RedisServer, startRedis } from './redis-server.ts'
 export type Arguments = ReadonlyArray<string | number | Buffer>
 export type Fields = Record<string, string | number>
 
-/** In milliseconds of the server: over, and not over for a long time. */
+/** Moments of the server in milliseconds: one in the past, and one far in the future. */
 export const PAST = 1
 export const FUTURE = 9_000_000_000_000
 
-/** As a lease or mark stands in a record: until when, and when that was set. */
+/** The format of a lease or marker in a record: its end, and when it was set. */
 export const span = (from: number, forMs: number): string => `${from + forMs} ${from}`
 
 export let server: RedisServer
 export let redis: Redis
 export let listener: Redis
-/** Of this test: its number, its record, and the record of its group. */
+/** The current test: its number, its record, and the record of its group. */
 export let tests = 0
 export let key: string
 export let group: string
-/** What was published: `channel message`. */
+/** Published messages as `channel message`. */
 let heard: string[] = []
 let echoes = 0
 
@@ -62,7 +62,7 @@ export async function serverMs(): Promise<number> {
   return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
 }
 
-/** A connection of somebody who may do all but that. */
+/** A connection of a user who may do all but this. */
 export async function without(...commands: string[]): Promise<Redis> {
   const name = `user${tests}`
   const all = ['on', '>pw', '~*', '&*', '+@all']
@@ -70,13 +70,13 @@ export async function without(...commands: string[]): Promise<Redis> {
   return new Redis(server.url.replace('//', `//${name}:pw@`))
 }
 
-/** Calls it while the server has no memory left. */
+/** Calls the script while the server has no memory left. */
 export async function whenFull<T>(call: () => Promise<T>): Promise<T> {
   await redis.config('SET', 'maxmemory', '1')
   return call().finally(() => redis.config('SET', 'maxmemory', '0'))
 }
 
-/** Everything that was published in this test until now, on channels whose second word is its number. */
+/** All messages of this test until now. The second word of their channels is the test's number. */
 export async function allHeard(): Promise<string[]> {
   echoes += 1
   const echo = `echo${echoes}`

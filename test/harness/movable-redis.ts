@@ -1,5 +1,6 @@
-// A Redis whose wall clock a test sets while it runs: TIME and the expiry of keys move, this process's clocks do not.
-// Needs Linux, a C compiler and a redis-server on the PATH. Without them its tests are skipped aloud; in CI that is an error.
+// A Redis whose wall clock a test sets while it runs. TIME and the expiry of keys move, the clocks
+// of this process do not. It needs Linux, a C compiler and a redis-server on the PATH. Without them
+// its tests are skipped with a message; in CI that is an error.
 
 import { execFile } from 'node:child_process'
 import { mkdtemp, open, rm } from 'node:fs/promises'
@@ -13,11 +14,14 @@ import { type RedisServer, startRedis } from './redis-server.ts'
 const SOURCE = fileURLToPath(new URL('./clock-offset.c', import.meta.url))
 
 export interface MovableRedis extends RedisServer {
-  /** From now on the server's clock is this far from the machine's. */
+  /** Sets the difference between the server's clock and the machine's. */
   setClockBy(ms: number): Promise<void>
 }
 
-/** Why no server with a movable clock can be had here; undefined if one can. Prints the reason, and throws it in CI. */
+/**
+ * The reason why this machine cannot run a server with a movable clock, or undefined. Prints the
+ * reason, and throws it in CI.
+ */
 export async function whyClockStandsStill(): Promise<string | undefined> {
   const why = await missing()
   if (why === undefined) return undefined
@@ -39,7 +43,7 @@ async function missing(): Promise<string | undefined> {
   return undefined
 }
 
-/** Call only if `whyClockStandsStill` said nothing. */
+/** Call only if `whyClockStandsStill` gave no reason. */
 export async function startMovableRedis(): Promise<MovableRedis> {
   const folder = await mkdtemp(join(tmpdir(), 'stampede-clock-'))
   const [library, offset] = [join(folder, 'clock-offset.so'), join(folder, 'offset')]
@@ -48,7 +52,7 @@ export async function startMovableRedis(): Promise<MovableRedis> {
   const setClockBy = async (ms: number) => {
     const micros = Buffer.alloc(8)
     micros.writeBigInt64LE(BigInt(Math.round(ms)) * 1_000n)
-    // In place, and all 8 bytes at once: the server has the page mapped.
+    // Written in place, all 8 bytes at once, because the server has the page mapped.
     await file.write(micros, 0, 8, 0)
   }
   await setClockBy(0)

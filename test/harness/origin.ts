@@ -1,5 +1,5 @@
-// The origin as seen from outside the fleet: an HTTP server in the test process. It counts calls,
-// gives scripted responses, and holds them at a gate until the test opens it.
+// The origin outside the fleet: an HTTP server in the test process. It counts calls, gives scripted
+// responses, and holds them at a gate until the test opens it.
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,10 @@ export { createGate }
 export interface OriginAnswer {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
-  /** Default: `<path> #<number of the call>`, so that a stored answer shows which call made it. */
+  /**
+   * Default: `<path> #<number of the call>`, so that a stored response names the call that produced
+   * it.
+   */
   readonly body?: string | Buffer
   readonly delayMs?: number
   readonly gate?: Gate
@@ -28,18 +31,21 @@ export interface OriginCall {
 
 export interface Origin extends AsyncDisposable {
   readonly url: string
-  /** Calls that arrived for a path (with a query: for exactly that target); without one, all. */
+  /**
+   * The number of calls of a path. A path with a query counts exactly that target. Without a path,
+   * all calls.
+   */
   calls(path?: string): number
   /** The calls themselves, in order of arrival. */
   requests(path?: string): readonly OriginCall[]
-  /** From now on a path is answered so; a function answers call by call. */
+  /** Sets the response of a path. A function is called for each request. */
   answer(path: string, answer: OriginAnswer | ((call: OriginCall) => OriginAnswer)): void
-  /** Resolves as soon as `count` calls of `path` have arrived, answered or not. */
+  /** Resolves as soon as `count` calls of `path` have arrived, finished or not. */
   arrived(path: string, count?: number): Promise<void>
   stop(): Promise<void>
 }
 
-/** Starts an origin on 127.0.0.1; `delayMs` (default 0) is the time of each unscripted answer. */
+/** Starts an origin on 127.0.0.1. `delayMs` (default 0) is the time of each unscripted response. */
 export async function startOrigin(options: { readonly delayMs?: number } = {}): Promise<Origin> {
   const { delayMs = 0 } = options
   const log: OriginCall[] = []
@@ -103,7 +109,7 @@ async function reply(res: ServerResponse, call: OriginCall, answer: OriginAnswer
   if (answer.delayMs) await sleep(answer.delayMs)
   await answer.gate?.opened
   res.writeHead(status, { 'content-type': 'text/plain', ...headers })
-  // These may not have a body, and node:http throws away what is written.
+  // These may not have a body, and node:http discards a written body.
   res.end(status === 204 || status === 304 || call.method === 'HEAD' ? undefined : body)
 }
 

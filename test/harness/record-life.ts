@@ -1,11 +1,11 @@
-// The life of an entry in its record: one field of six values, which tests name. They are the fence
-// of its commit (`stored`), two moments and three durations.
+// The life of an entry in its record: one field of six values. They are the fence of its commit
+// (`stored`), two moments and three durations. Tests use them by name.
 
 type Fields = Record<string, string | number | Buffer>
 
 const PARTS = ['stored', 'made', 'fresh', 'swr', 'sie', 'keep'] as const
 
-/** The fields with those of a life put together; parts that are not named are as in `before`, or 0. */
+/** Joins the values of a life into its field. Missing values come from `before`, or are 0. */
 export function withLife(fields: Fields, before = ''): Fields {
   const named = PARTS.filter((part) => part in fields)
   if (named.length === 0) return fields
@@ -16,7 +16,7 @@ export function withLife(fields: Fields, before = ''): Fields {
   return { ...Object.fromEntries(others), life }
 }
 
-/** The fields with those of the life by name. */
+/** Splits the life of a record into fields by name. */
 export function namedLife({ life, ...fields }: Record<string, string>): Record<string, string> {
   return life === undefined ? fields : { ...fields, ...lifeOf(life) }
 }

@@ -1,4 +1,4 @@
-// A real Redis Cluster for tests: masters only, made and resharded by plain commands.
+// A real Redis Cluster for tests: masters only, created and resharded by plain commands.
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5 } from 'ioredis5'
 import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
@@ -20,23 +20,23 @@ export interface ClusterMember extends RedisServer {
 
 export interface RedisCluster extends AsyncDisposable {
   readonly nodes: readonly ClusterMember[]
-  /** A client that knows all nodes to begin with; disconnected by `stop` at the latest. */
+  /** A client that starts with the addresses of all nodes. `stop` disconnects it at the latest. */
   client(version?: Version, options?: object): Cluster
   slotOf(key: string): number
   /** The node that has this slot now. */
   ownerOf(slot: number): ClusterMember
-  /** Moves slots with their keys, one by one, as `redis-cli --cluster reshard` does. */
+  /** Moves slots with their keys one by one, as `redis-cli --cluster reshard` does. */
   reshard(slots: readonly number[], from: ClusterMember, to: ClusterMember): Promise<void>
-  /** Begins to move a slot and moves no key, until the returned function is called. */
+  /** Begins to move a slot, and moves no key until the returned function is called. */
   holdMigration(slot: number, from: ClusterMember, to: ClusterMember): Promise<() => Promise<void>>
-  /** Takes a node that has no slots any more out of the cluster; it goes on running, on its own. */
+  /** Removes a node without slots from the cluster. It continues to run on its own. */
   forget(node: ClusterMember): Promise<void>
   stop(): Promise<void>
 }
 
 interface Options {
   readonly masters?: number
-  /** Further masters, with few slots each: they can leave soon. */
+  /** Further masters with few slots each, so that they can leave soon. */
   readonly guests?: number
   readonly source?: RedisSource
 }
@@ -69,10 +69,10 @@ function running(
     await open(slot, from, to)
     await moveKeys(slot, from, to)
     await setSlot(to, slot, 'NODE', to.id)
-    // One whose last slot went is a replica by now, and needs not be told.
+    // A node that lost its last slot is a replica by now, and needs no command.
     for (const node of members) await setSlot(node, slot, 'NODE', to.id).catch(unlessReplica)
     owners[slot] = to
-    // Else the next owner might count from an older epoch, and be overruled.
+    // Otherwise the next owner might count from an older epoch, and be overruled.
     await waitUntil('all nodes know of the move', async () => {
       const infos = members.map(({ admin }) => admin.call('CLUSTER', 'INFO'))
       const epochs = (await Promise.all(infos)).map((info) => /current_epoch:\d+/.exec(`${info}`))
@@ -118,7 +118,10 @@ async function startNode(source: RedisSource | undefined): Promise<ClusterMember
   return { ...server, admin, id: String(await admin.call('CLUSTER', 'MYID')) }
 }
 
-/** Slots in equal parts, an epoch for each so that nobody has to settle them, and then they meet. */
+/**
+ * Assigns equal ranges of slots, and an epoch to each node, so that no epochs collide when the
+ * nodes meet.
+ */
 async function form(nodes: readonly ClusterMember[], masters: number): Promise<ClusterMember[]> {
   const owners = Array.from({ length: SLOTS }, (_, slot) => {
     const guest = nodes[masters + Math.floor(slot / GUEST_SLOTS)]
@@ -136,7 +139,7 @@ async function form(nodes: readonly ClusterMember[], masters: number): Promise<C
     const wanted = ['cluster_state:ok', `cluster_size:${nodes.length}\r`]
     return infos.every((info) => wanted.every((line) => String(info).includes(line)))
   })
-  // Until then what one node publishes may not be heard at another.
+  // Until then, a message published at one node may not arrive at another.
   await waitUntil('all nodes are connected to each other', async () => {
     const views = await Promise.all(nodes.map(({ admin }) => admin.call('CLUSTER', 'NODES')))
     return views.every((view) => {

@@ -1,7 +1,7 @@
-// A Redis in a container. Testcontainers has no pause and no kill of its own, and its restart gives
-// up the port, so those go to the engine through the client that Testcontainers found.
-// Unlike a process: if the test process is killed, the container is left to Testcontainers' reaper
-// (no reaper, no clean-up); and with an engine on another machine a port is only assumed to be free.
+// A Redis in a container. Testcontainers cannot pause or kill, and its restart loses the port. So
+// these commands go to the engine through the client that Testcontainers found. If the test process
+// is killed, Testcontainers' reaper removes the container, if there is a reaper. With an engine on
+// another machine, a port is only assumed to be free.
 import type { RedisHost } from './redis-process.ts'
 import { loadTestcontainers, type StartedTestContainer } from './testcontainers.ts'
 
@@ -30,13 +30,13 @@ export async function redisContainer(
     host: client.info.containerRuntime.host,
     async start() {
       if (started) return void (await container().start())
-      // A fixed port on the outside: clients find the server where it was after a restart.
+      // A fixed outer port, so that clients find the server again after a restart.
       started = await new GenericContainer(image)
         .withExposedPorts({ container: 6379, host: port })
         .withCommand(['redis-server', '--save', '', '--appendonly', 'no', ...args])
         .start()
     },
-    // The engine reports a failed start itself.
+    // The engine itself reports a failed start.
     failure: () => undefined,
     async pause() {
       await container().pause()

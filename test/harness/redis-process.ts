@@ -1,4 +1,4 @@
-// A Redis that is a process of this machine, governed by signals.
+// A Redis that runs as a process of this machine, controlled by signals.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -6,20 +6,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { guard, signal } from './guard.ts'
 
-/** The life of one server, whatever it runs in. `start` returns before the server is ready. */
+/**
+ * The life of one server, as a process or in a container. `start` returns before the server is
+ * ready.
+ */
 export interface RedisHost {
   readonly host: string
   start(): Promise<void>
-  /** Why a started server is no longer there; undefined while it runs. */
+  /** Why a started server has ended. Undefined while it runs. */
   failure(): string | undefined
   pause(): Promise<void>
   resume(): Promise<void>
   kill(): Promise<void>
-  /** Ends the server and removes what it leaves behind. */
+  /** Ends the server and removes its files. */
   remove(): Promise<void>
 }
 
-/** With `sentinel`, its configuration file, it is one. `env`: further variables of its environment. */
+/**
+ * Starts a Sentinel if `sentinel` names its configuration file. `env`: further environment
+ * variables.
+ */
 export function redisProcess(
   path: string,
   port: number,
@@ -50,7 +56,7 @@ export function redisProcess(
       output = ''
       const fixed = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder]
       const kind = sentinel === undefined ? ['--save', '', '--appendonly', 'no'] : ['--sentinel']
-      // A Sentinel rewrites its file as it goes.
+      // A Sentinel rewrites its file while it runs.
       const file = sentinel === undefined ? [] : [join(folder, 'sentinel.conf')]
       for (const name of file) await writeFile(name, sentinel ?? '')
       const all = [...file, ...fixed, ...kind, ...args]

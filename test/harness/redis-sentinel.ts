@@ -17,28 +17,31 @@ export interface SentinelBench extends AsyncDisposable {
   readonly sentinels: ReadonlyArray<{ readonly host: string; readonly port: number }>
   readonly master: RedisServer
   readonly replica: RedisServer
-  /** A client that asks the Sentinels who is master; disconnected by `stop` at the latest. */
+  /** A client that asks the Sentinels for the master. `stop` disconnects it at the latest. */
   client(version?: Version, options?: object): Redis
-  /** Cuts the replica off from the master: it keeps what it has, and misses all that comes. */
+  /** Cuts the replica off from the master. It keeps its data, and misses all later writes. */
   lag(): Promise<void>
-  /** Resolves when the replica has everything that the master has; or one of two others. */
+  /** Resolves when the follower (default: the replica) has all data of the leader (the master). */
   inSync(leader?: RedisServer, follower?: RedisServer): Promise<void>
-  /** Kills the master. Resolves when all Sentinels name the replica as master, with how long that took. */
+  /**
+   * Kills the master. Resolves when all Sentinels name the replica as master, with the time that
+   * took.
+   */
   failOver(): Promise<{ tookMs: number }>
-  /** The same on request, with the master alive: it becomes the replica. */
+  /** The same on request, while the master runs. It becomes the replica. */
   switchOver(): Promise<{ tookMs: number }>
-  /** Resolves when all Sentinels name `heir` as master, after what was begun with `begin`. */
+  /** Runs `begin`, and resolves when all Sentinels name `heir` as master. */
   takeOver(heir: RedisServer, begin: () => unknown): Promise<{ tookMs: number }>
-  /** From now on a master counts as down when it was silent for so long. */
+  /** Sets the silence after which a master counts as down. */
   downAfter(ms: number): Promise<void>
   stop(): Promise<void>
 }
 
 interface Options {
   readonly source?: RedisSource
-  /** How long a master is silent before it counts as down. */
+  /** The silence of a master after which it counts as down. */
   readonly downAfterMs?: number
-  /** Of both servers. */
+  /** Further arguments of both servers. */
   readonly args?: readonly string[]
 }
 
@@ -102,7 +105,7 @@ function running(
       })
     },
     async lag() {
-      // Nobody listens there. Sentinels mend this, but not within eight seconds.
+      // No server listens there. Sentinels repair this, but not within eight seconds.
       await onReplica.call('REPLICAOF', '127.0.0.1', await freePort())
     },
     inSync: (leader = master, follower = replica) =>
@@ -161,14 +164,14 @@ async function untilNamed(
   return { tookMs: performance.now() - begunAt }
 }
 
-/** The replica is at least where the master was when it was asked. */
+/** The replica has at least the offset that the master had at the call. */
 async function hasAll(master: RedisServer, replica: RedisServer): Promise<boolean> {
   const infoOf = (server: RedisServer) => askRedis(server, 'INFO replication')
   const offset = (info: string, field: string) =>
     Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1])
   const wanted = offset(await infoOf(master), 'master_repl_offset')
   const reached = await infoOf(replica)
-  // One that was a master has an offset of its own until it follows.
+  // A former master has an offset of its own until it follows the new one.
   return reached.includes('link_status:up') && offset(reached, 'slave_repl_offset') >= wanted
 }
 

@@ -1,4 +1,5 @@
-// Real Redis servers for tests: started, frozen, killed and started again; counted from outside.
+// Real Redis servers for tests: started, frozen, killed and restarted, with statistics from
+// outside.
 import { inject } from 'vitest'
 import { type CommandStats, parseCommandStats } from './command-stats.ts'
 import { type CommandTrace, traceCommands } from './command-trace.ts'
@@ -11,11 +12,11 @@ import { waitUntil } from './wait-until.ts'
 export interface RedisOptions {
   /** Further arguments of redis-server, such as `['--maxmemory', '1mb']`. */
   readonly args?: readonly string[]
-  /** Default: a free one. */
+  /** Default: a free port. */
   readonly port?: number
-  /** Default: the one that global set-up found. To be given outside of Vitest. */
+  /** Default: the Redis that global set-up found. Required outside of Vitest. */
   readonly source?: RedisSource
-  /** Further variables of its environment; only for a binary. */
+  /** Further environment variables. Only for a binary. */
   readonly env?: NodeJS.ProcessEnv
 }
 
@@ -23,23 +24,27 @@ export interface RedisServer extends AsyncDisposable {
   readonly url: string
   readonly host: string
   readonly port: number
-  /** Whether it replies within `withinMs` (default 1000), on a connection of its own. */
+  /** Whether the server replies within `withinMs` (default 1000), on a connection of its own. */
   answers(withinMs?: number): Promise<boolean>
-  /** Freezes it: connections stay open and are still accepted, nothing answers. */
+  /**
+   * Freezes the server. Connections stay open and are still accepted, but no command gets a reply.
+   */
   pause(): Promise<void>
   resume(): Promise<void>
-  /** Ends it without warning, as a crash would; also when it is paused. */
+  /** Kills the server without warning, as in a crash, also while it is paused. */
   kill(): Promise<void>
-  /** Kills it if it runs, and starts it on the same port: empty, statistics at zero. */
+  /**
+   * Kills the server if it runs, and starts it on the same port: empty, with statistics at zero.
+   */
   restart(): Promise<void>
   stop(): Promise<void>
-  /** Calls per command since the start, without the harness's own; see `clientCommands`. */
+  /** Calls per command since the start, without the harness's own. See `clientCommands`. */
   commandStats(): Promise<CommandStats>
-  /** Follows every command with its sender until `stop()`; see `sentByClients`. */
+  /** Records every command with its sender until `stop()`. See `sentByClients`. */
   traceCommands(): Promise<CommandTrace>
 }
 
-/** Starts a Redis that keeps nothing on disk, and resolves when it answers. */
+/** Starts a Redis that stores nothing on disk. Resolves when it replies. */
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   const { args = [] } = options
   const port = options.port ?? (await freePort())
@@ -60,10 +65,10 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
       if (failure) throw new Error(failure)
       return answers()
     })
-    // Where data is kept on disk: it answers, and refuses most, until it has read them.
+    // With data on disk, the server replies while it loads them, and refuses most commands.
     const loaded = async () => (await askRedis(address, 'INFO persistence')).includes('\nloading:0')
     await waitUntil('Redis has its data', loaded)
-    // Whatever made sure that it is ready (Testcontainers has its own check) does not count.
+    // Statistics start here, without the commands of ready checks (Testcontainers has its own).
     await askRedis(address, 'CONFIG RESETSTAT')
   }
 

@@ -2,7 +2,7 @@
 // or reconnection, so that the commands of the harness itself are exactly known.
 import { connect } from 'node:net'
 
-/** The reply's text (a status, or a bulk string); rejects on an error reply or after `withinMs`. */
+/** The reply's text (a status or a bulk string). Rejects on an error reply or after `withinMs`. */
 export function askRedis(
   address: { host: string; port: number },
   command: string,
@@ -39,7 +39,7 @@ function parseReply(text: string): string | Error | undefined {
   const line = text.slice(1, lineEnd)
   if (text.startsWith('-')) return new Error(line)
   if (!text.startsWith('$')) return line
-  // The harness asks for ASCII only, so characters are bytes.
+  // The harness sends and reads ASCII only, so characters are bytes.
   const length = Number(line)
   const body = text.slice(lineEnd + 2)
   return body.length >= length + 2 ? body.slice(0, length) : undefined

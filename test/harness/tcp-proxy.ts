@@ -1,4 +1,4 @@
-// A TCP proxy that misbehaves on demand: stands between a client and a healthy Redis.
+// A TCP proxy that injects faults between a client and a healthy Redis.
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
@@ -7,29 +7,28 @@ export interface TcpProxy extends AsyncDisposable {
   readonly url: string
   /** Open connections through the proxy. */
   connections(): number
-  /** Resets every open connection; new ones are still accepted. */
+  /** Resets every open connection. New ones are still accepted. */
   drop(): void
-  /** New connections are refused; open ones live on. */
+  /** Refuses new connections. Open ones stay. */
   refuse(): Promise<void>
   accept(): Promise<void>
   /** New connections go to another port of the same host. */
   moveTo(port: number): void
-  /** Forwards nothing, in either direction, without closing; new connections are stalled too. */
+  /** Forwards nothing in either direction, without closing. New connections are stalled too. */
   stall(): void
-  /** Forwards again, beginning with what was held back. */
+  /** Forwards again, beginning with the delayed data. */
   flow(): void
-  /** Every later piece of data is forwarded this much later, in each direction; 0 ends it. */
+  /** Delays all later data by this time, in each direction. 0 ends it. */
   delay(ms: number): void
-  /**
-   * Every later piece of data takes as long as a line of so many bytes a millisecond needs for it;
-   * 0 ends it.
-   */
+  /** Limits all later data to this many bytes a millisecond. 0 ends it. */
   throttle(bytesPerMs: number): void
   stop(): Promise<void>
 }
 
 export interface ProxyOptions {
-  /** What `drop`, `stall`, `flow` and `delay` are about. Default: every connection. */
+  /**
+   * The connections to which `drop`, `stall`, `flow` and `delay` apply. Default: every connection.
+   */
   readonly affects?: 'subscribers'
 }
 
@@ -55,7 +54,7 @@ export async function startProxy(
   await listen(0)
   const { port } = server.address() as AddressInfo
 
-  // Only closes the listening socket: its callback would wait for the open connections.
+  // Only closes the listening socket, because its callback would wait for the open connections.
   const refuse = async () => void server.close()
   const drop = () => {
     for (const pair of pairs) if (isAffected(state, pair)) pair.destroy()
@@ -107,7 +106,7 @@ function isAffected({ affects }: ProxyState, pair: { readonly subscribes: boolea
 }
 
 interface Pair {
-  /** A SUBSCRIBE was seen on it. */
+  /** A SUBSCRIBE was seen on this connection. */
   readonly subscribes: boolean
   pump(): void
   destroy(): void
@@ -138,7 +137,8 @@ function forward(client: Socket, target: Socket, state: ProxyState): Pair {
   }
 }
 
-// One direction: a queue of data (and, at its end, `undefined`) with the moment each is due.
+// One direction: a queue of data, each with the time at which it is due. `undefined` ends the
+// queue.
 function lane(
   from: Socket,
   to: Socket,
@@ -163,7 +163,7 @@ function lane(
     }
   }
   function enqueue(data: Buffer | undefined): void {
-    // Never before what is already waiting, or a shorter delay would overtake a longer one.
+    // Never before data that is already waiting, or a shorter delay would overtake a longer one.
     const delayMs = isAffected(state, pair) ? state.delayMs : 0
     const { bytesPerMs } = state
     const takesMs = bytesPerMs > 0 ? (data?.length ?? 0) / bytesPerMs : 0

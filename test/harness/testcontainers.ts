@@ -1,5 +1,6 @@
-// Testcontainers: its packages are in `containers/`, and are installed when the first Redis in Docker is wanted.
-// Its types are written down here as far as they are used, so that `npm run types` does not need it.
+// Testcontainers: its packages are in `containers/`, and are installed when the first Redis in
+// Docker is started. The types it needs are declared here, so that `npm run types` works without
+// them.
 import { fileURLToPath } from 'node:url'
 import { loadOnDemand } from '../../tools/on-demand.mjs'
 
@@ -24,7 +25,7 @@ interface ContainerRuntimeClient {
   readonly container: { getById(id: string): EngineContainer }
 }
 
-/** A container as the engine's own client has it. */
+/** A container of the engine's own client. */
 interface EngineContainer {
   start(): Promise<unknown>
   pause(): Promise<unknown>

@@ -1,4 +1,5 @@
-// Which versions a file `*.versions.test.ts` runs on: the current ones in `npm test`, the others in `npm run test:soak`.
+// The versions a file `*.versions.test.ts` runs on: current in `npm test`, older in `npm run
+// test:soak`.
 
 /** vitest.config.ts sets it for the project of the soak tests. */
 const isOlder = process.env.STAMPEDE_TEST_OLDER === '1'

@@ -1,7 +1,7 @@
-// The one place where the harness looks again and again, for what sends no event.
+// The one place where the harness polls, for conditions without an event.
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Resolves once `condition` holds; rejects with `what` when it does not within `withinMs`. */
+/** Resolves once `condition` holds. Rejects with `what` if it does not hold within `withinMs`. */
 export async function waitUntil(
   what: string,
   condition: () => boolean | Promise<boolean>,

@@ -1,6 +1,6 @@
-// A test runner ends a stuck worker with SIGKILL, when no exit handler runs. This small shell reads
-// our pipe to its end, which comes with our death whatever its cause, and then kills what is still
-// on its list.
+// A shell that kills the remaining child processes when this process dies. A test runner ends a
+// stuck worker with SIGKILL, and then no exit handler runs. The shell reads our pipe to its end,
+// which comes with our death in any case, and then kills the processes on its list.
 import { spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 
@@ -23,10 +23,10 @@ const script = `
 `
 
 export function startWatchdog(): Watchdog {
-  // Detached: Ctrl-C in a terminal must not end it before us.
+  // Detached, because Ctrl-C in a terminal must not end it before us.
   const shell = spawn('sh', ['-c', script], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })
   const { stdin } = shell
-  // Where there is no sh, or it was killed, the exit handler is what remains.
+  // Without sh, or after the shell was killed, the exit handler remains.
   shell.on('error', () => {})
   stdin.on('error', () => {})
   shell.unref()

@@ -1,4 +1,5 @@
-// `audit: true`: what a handler read and the key does not cover is said, on every framework, and nothing else.
+// The option `audit: true` warns of each input that a handler reads and the key does not cover, on
+// every framework, and of no other.
 
 import { createServer, type IncomingMessage } from 'node:http'
 import { createRequire } from 'node:module'
@@ -19,7 +20,7 @@ interface Reader {
 
 type App = (options: object, handler: (read: Reader) => void) => (req: never, res: never) => unknown
 
-/** As cookie-parser leaves them. */
+/** Cookies as cookie-parser leaves them. */
 function cookieParser(req: IncomingMessage, _res: never, next: () => void): void {
   const pairs = (req.headers.cookie ?? '').split('; ').map((pair) => pair.split('='))
   Object.assign(req, { cookies: Object.fromEntries(pairs) })
@@ -108,14 +109,14 @@ describe.each([
   ['Express 4', expressApp('express4')],
   ['Koa 3', koaApp('koa')],
   ['Koa 2', koaApp('koa2')],
-])('an audit on %s', (_, app) => {
-  it('names a header that is in no key, once, and how to put it there', async () => {
+])('the option audit on %s', (_, app) => {
+  it('names a header that the handler reads and the key lacks, once, and how to add it', async () => {
     expect(await warningsOf(app, FREE, (read) => void read.header('X-Lang'))).toEqual([
       "GET /page: the handler read the request header x-lang, which is not in the key; use vary: ['x-lang'], or name it in Vary of the response",
     ])
   })
 
-  it('says nothing of one that is in the key, or that the response varies on', async () => {
+  it("does not warn of a header that is in the key, or in the response's Vary", async () => {
     const vary = { ...FREE, vary: ['X-Lang'] }
     expect(await warningsOf(app, vary, (read) => void read.header('X-Lang'))).toEqual([])
     const varies = (read: Reader) => {
@@ -125,7 +126,7 @@ describe.each([
     expect(await warningsOf(app, FREE, varies)).toEqual([])
   })
 
-  it('names a header that was asked for and not sent', async () => {
+  it('names a header that the handler read although the request lacks it', async () => {
     const [only = ''] = await warningsOf(app, FREE, (read) => void read.header('X-Beta'))
     expect(only).toContain('x-beta')
   })
@@ -137,7 +138,7 @@ describe.each([
     expect(only).toContain('the query parameter utm')
   })
 
-  it('names cookies', async () => {
+  it('names cookies that the handler reads', async () => {
     const told = await warningsOf(app, FREE, (read) => void read.cookie('theme'))
     expect(told).toHaveLength(1)
     expect(told[0]).toMatch(/cookie/)
@@ -145,17 +146,17 @@ describe.each([
     expect(await warningsOf(app, keyed, (read) => void read.cookie('theme'))).toEqual([])
   })
 
-  it('is silent where the whole caller is in the key, and where it is off', async () => {
+  it('does not warn if the key has the whole caller, or if audit is off', async () => {
     const read = ({ header }: Reader) => void header('X-Lang')
     expect(await warningsOf(app, { ...FREE, identity: () => 'me' }, read)).toEqual([])
     expect(await warningsOf(app, { ...FREE, audit: false }, read)).toEqual([])
   })
 
-  it('is silent about a handler that reads nothing', async () => {
+  it('does not warn about a handler that reads nothing', async () => {
     expect(await warningsOf(app, FREE, () => {})).toEqual([])
   })
 
-  it('tells the same of a request whose condition is hidden from the handler', async () => {
+  it('warns of the same inputs for a request whose condition is hidden from the handler', async () => {
     const condition = { 'if-none-match': '"other"', range: 'bytes=0-' }
     expect(await warningsOf(app, FREE, () => {}, condition)).toEqual([])
     const read = ({ header }: Reader) => void header('X-Lang')

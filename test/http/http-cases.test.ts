@@ -1,4 +1,4 @@
-// Holds docs/http-cases.md to the tests.
+// Checks docs/http-cases.md against the tests.
 
 import { itIsHeldToTheTests } from '../harness/cases-page.ts'
 

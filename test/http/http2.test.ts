@@ -12,7 +12,7 @@ import Koa from 'koa'
 import Koa2 from 'koa2'
 import { expect, it } from 'vitest'
 
-it('a Koa app on HTTP/2 is cached, also when the client sends conditions', async () => {
+it('a Koa app on HTTP/2 caches responses, also when the client sends conditions', async () => {
   let runs = 0
   const asked: unknown[] = []
   const clock = new ManualClock()
@@ -54,7 +54,7 @@ it('a Koa app on HTTP/2 is cached, also when the client sends conditions', async
   server.close()
 })
 
-it('stores no redirect of an :authority in capitals to the same URL', async () => {
+it('a redirect of an :authority in capitals to the same URL is not stored', async () => {
   const app = new Koa()
   app.use(stampedeCache({ stampede: createStampede(), ttlMs: 60_000 }))
   app.use((ctx) => {
@@ -83,9 +83,9 @@ it('stores no redirect of an :authority in capitals to the same URL', async () =
   server.close()
 })
 
-it('answers waiters on HTTP/2 when the client of a Koa leader has left', async () => {
+it('waiters on HTTP/2 get a response when the client of a Koa leader has left', async () => {
   const app = new Koa()
-  // Time does not pass: no deadline ends the wait.
+  // Time does not pass, so no deadline ends the wait.
   app.use(stampedeCache({ stampede: createStampede({ clock: new ManualClock() }), ttlMs: 60_000 }))
   const steps = new EventEmitter()
   let runs = 0
@@ -105,7 +105,7 @@ it('answers waiters on HTTP/2 when the client of a Koa leader has left', async (
   const leader = client.request({ ':path': '/' }).on('error', () => {})
   await once(steps, 'running')
   const waiting = client.request({ ':path': '/' })
-  // The server has read the second request when it answers this one.
+  // The server has read the second request when it responds to this one.
   await once(client.request({ ':method': 'POST', ':path': '/' }).end().resume(), 'response')
   const left = once(steps, 'left')
   leader.close(constants.NGHTTP2_CANCEL)
@@ -118,7 +118,7 @@ it('answers waiters on HTTP/2 when the client of a Koa leader has left', async (
 it.each([
   ['Koa 2', Koa2],
   ['Koa 3', Koa],
-])('gives requests the rest of a stream that the leader reset on HTTP/2: %s', async (_, App) => {
+])('requests get the rest of a stream after its leader reset it on HTTP/2: %s', async (_, App) => {
   const app = new App()
   // Koa reports the client that left.
   app.silent = true

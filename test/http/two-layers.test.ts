@@ -1,4 +1,5 @@
-// Two caches on the way of one request, on one Stampede: a front and a cache in its app, or two in one app.
+// Two caches on the way of one request, on one Stampede: a front and a cache in its app, or two in
+// one app.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { type CacheOptions, createStampede, memoryStore, type StampedeEvent } from '@stampede/core'
@@ -76,7 +77,7 @@ const LAYERS: readonly Layers[] = [
   { name: 'two in Koa 2', build: (outer, inner, handle) => koaApp(Koa2, [outer, inner], handle) },
 ]
 
-/** As sessions do that stand in front of everything. */
+/** Sets a cookie late, like a session layer in front of everything. */
 function setLateCookie(res: ServerResponse): void {
   const { writeHead } = res
   const own = (...args: unknown[]) => {
@@ -129,7 +130,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     }
   }
 
-  it('keeps one answer under one lease, and many who come together get it', async () => {
+  it('stores one response under one lease for many concurrent requests', async () => {
     const gate = createGate()
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000 }, () => gate.opened)
     const asked = burst([`${t.app.url}/a`], 10)
@@ -142,7 +143,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(await t.get()).toEqual(['run 1', 'outer; hit; ttl=10'])
   })
 
-  it('keeps it for as long as the inner one says, which is nearer to the handler', async () => {
+  it('uses the lifetimes of the inner cache', async () => {
     for (const [outer, inner] of [
       [60_000, 10_000],
       [10_000, 60_000],
@@ -157,12 +158,12 @@ describe.each(LAYERS)('$name', ({ build }) => {
       await t.clock.advance(inner + 1_000)
       expect(await t.get()).toEqual(['run 1', 'outer; hit; ttl=-1'])
       await expect.poll(() => t.events.filter((type) => type === 'fill.committed').length).toBe(2)
-      // The refresh was made by the same rules.
+      // The refresh used the same lifetimes.
       expect(await t.get()).toEqual(['run 2', `outer; hit; ttl=${inner / 1000}`])
     }
   })
 
-  it('is purged by the tags of either', async () => {
+  it('purges the entry by the tags of either cache', async () => {
     const tagOf = (who: string) => (request: { headers: IncomingMessage['headers'] }) => [
       `${who}:${request.headers['accept-language']}`,
     ]
@@ -180,7 +181,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect([await oncePurged('inner:de'), await oncePurged('outer:de')]).toEqual(['run 2', 'run 3'])
   })
 
-  it('takes one place among the runs without the store, and none from the inner one', async () => {
+  it('takes one concurrency slot without the store, for both caches', async () => {
     let running: number | undefined
     const look = async () => {
       await new Promise(setImmediate)
@@ -193,7 +194,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(running).toBe(1)
   })
 
-  it('leaves to the inner one what that tells apart by more, and both say what they did', async () => {
+  it('leaves storing to the inner cache if that tells more callers apart, and both report in Cache-Status', async () => {
     const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity })
     const ask = (user: string) => t.get('/a', { 'x-visitor': user })
@@ -215,7 +216,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     ])
   })
 
-  it('runs once for each whom the inner one tells apart, when they come together', async () => {
+  it('runs the handler once for each caller that the inner cache tells apart, for concurrent requests', async () => {
     const gate = createGate()
     const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity }, () => gate.opened)
@@ -230,7 +231,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(t.runs.count).toBe(2)
   })
 
-  it('sees the cookie of a layer in front of both, whichever of them keeps the answer', async () => {
+  it('sees the cookie of a layer in front of both, for any cache that would store the response', async () => {
     const identity: Options['identity'] = () => 'all'
     for (const inner of [{}, { identity }, { identity, collapse: 'stream' as const }]) {
       const gate = createGate()
@@ -245,12 +246,12 @@ describe.each(LAYERS)('$name', ({ build }) => {
     }
   })
 
-  it('keeps nothing that the inner one lets pass by its own option, and the next one is kept', async () => {
+  it('stores nothing when the inner cache bypasses by its option, and stores the next response', async () => {
     const bypass: Options['bypass'] = (request) => request.headers['x-preview'] !== undefined
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, bypass })
     const [body, status = ''] = await t.get('/a', { 'x-preview': 'yes' })
     expect(body).toBe('run 1')
-    // In this order but in Koa, where what passes by gets its field when the head leaves.
+    // In this order except in Koa, where a bypassed response gets its field when the head is sent.
     expect(status.split(', ').sort()).toEqual([
       'inner; fwd=bypass; detail=option',
       'outer; fwd=uri-miss; detail=inner-cache',
@@ -259,7 +260,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(await t.get()).toEqual(['run 2', 'outer; hit; ttl=10'])
   })
 
-  it('answers the conditions of the first client, whichever of the two keeps the answer', async () => {
+  it('answers the conditions of the first client, for any cache that stores the response', async () => {
     const identity: Options['identity'] = () => 'all'
     for (const inner of [{}, { identity }]) {
       const seen: unknown[] = []
@@ -275,12 +276,12 @@ describe.each(LAYERS)('$name', ({ build }) => {
         })
         expect([status, body]).toEqual([304, ''])
       }
-      // Neither shows it to the handler.
+      // Neither cache shows the condition to the handler.
       expect(seen).toEqual([undefined])
     }
   })
 
-  it('waits once, and then goes to the app', async () => {
+  it('waits for waitMs once, and then runs the handler', async () => {
     const gate = createGate()
     const asked = new Counter()
     const bypass = () => asked.add() < 0
@@ -297,7 +298,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect((await first)[0]).toBe('run 1')
   })
 
-  it('lets the inner one answer what the outer one lets pass', async () => {
+  it('lets the inner cache respond when the outer one bypasses', async () => {
     await using t = await start({ ttlMs: 10_000, bypass: () => true }, { ttlMs: 10_000 })
     expect(await t.get()).toEqual([
       'run 1',
@@ -306,7 +307,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(await t.get()).toEqual(['run 1', 'inner; hit; ttl=10, outer; fwd=bypass; detail=option'])
   })
 
-  it('shares what may not be kept with nobody, and asks the store once', async () => {
+  it('shares no response that is not storable, and looks up in the store once', async () => {
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000 }, undefined, {
       'Cache-Control': 'private',
     })
@@ -315,7 +316,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
   })
 })
 
-it('idempotency keys behind a front: one run, its answer again, and the page that it changed is forgotten', async () => {
+it('idempotency keys behind a front run an order once, replay it, and purge the page that it changed', async () => {
   const stampede = createStampede()
   let orders = 0
   const app = express5()
@@ -334,7 +335,7 @@ it('idempotency keys behind a front: one run, its answer again, and the page tha
   await stampede.close()
 })
 
-it('a layer between two caches that removes all listeners of the request hides neither of them', async () => {
+it('two caches still know each other if a layer between them removes all listeners of the request', async () => {
   const stampede = createStampede()
   const cache = () => expressCache({ stampede, ttlMs: 60_000, waitMs: 60_000 })
   const app = express5().use(cache())

@@ -1,4 +1,4 @@
-// Holds docs/idempotency-cases.md to the tests.
+// Checks docs/idempotency-cases.md against the tests.
 
 import { itIsHeldToTheTests } from '../harness/cases-page.ts'
 

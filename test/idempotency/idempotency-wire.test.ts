@@ -1,5 +1,5 @@
-// Idempotency keys on a slow and broken wire to Redis: duplicates that come at every moment of a request's end, and
-// answers of Redis that are lost.
+// Idempotency keys on a slow and broken connection to Redis: duplicates at every moment of a
+// request's end, and lost replies of Redis.
 
 import { createStampede, type IdempotencyOutcome } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -21,7 +21,7 @@ beforeEach(() => admin.flushall())
 
 const [express] = currentIdempotentFrameworks
 
-/** An app whose way to Redis is the test's, and one beside it. */
+/** An app that reaches Redis through the test's proxy, and one that reaches it directly. */
 async function start(handler: Parameters<typeof countRuns>[0], rules: object = {}) {
   const { visit, runs } = countRuns(handler)
   const proxy = await startProxy(server.port, server.host)
@@ -37,7 +37,7 @@ async function start(handler: Parameters<typeof countRuns>[0], rules: object = {
     return { stampede, app }
   }
   const [far, near] = [await open(proxy.url), await open(server.url)]
-  // Both are connected, and know the scripts.
+  // Both are connected and have loaded the scripts.
   for (const { app } of [far, near]) await post(`${app.url}/warm-up`, { key: app.url })
   outcomes.length = 0
   const state = async (): Promise<string | null> => {
@@ -66,7 +66,7 @@ async function start(handler: Parameters<typeof countRuns>[0], rules: object = {
   }
 }
 
-it('a duplicate at any moment of the end is told to wait, or is given the answer, and never runs', async () => {
+it('a duplicate at any moment of the end gets 409 or the replay, and never runs', async () => {
   const gate = createGate()
   const handler = async ({ req, run }: Visit) => {
     if (req.url === '/orders') await gate.opened
@@ -75,7 +75,7 @@ it('a duplicate at any moment of the end is told to wait, or is given the answer
   await using apps = await start(handler)
   const first = apps.far()
   await expect.poll(apps.runs).toBe(1)
-  // 300 ms until Redis hears of the end, and as long until the process hears that it has.
+  // Redis gets the end after 300 ms, and its reply needs 300 ms more.
   apps.proxy.delay(300)
   gate.open()
   let isAnswered = false
@@ -87,13 +87,14 @@ it('a duplicate at any moment of the end is told to wait, or is given the answer
     const { status } = await apps.near()
     if (!isAnswered) before.push(String(status))
   }
-  // Between the handler and the record: in progress. Between the record and the answer: a replay.
+  // Before the record is written, the status is 409. Between the record and the response, it is a
+  // replay.
   expect(before.join(' ')).toMatch(/^409( 409)*( 201)+$/)
   expect(String((await first).body)).toBe('run 1')
   expect(apps.runs()).toBe(1)
 })
 
-it('a begin that was done, and whose reply was lost with the connection, runs once, and at once', async () => {
+it('a begin whose reply was lost with the connection runs once, and without waiting for a lease', async () => {
   await using apps = await start(({ run }) => ({ status: 201, body: `run ${run}` }))
   apps.proxy.delay(200)
   const first = apps.far()
@@ -101,7 +102,8 @@ it('a begin that was done, and whose reply was lost with the connection, runs on
   apps.proxy.drop()
   apps.proxy.delay(0)
   const { status } = await first
-  // ioredis asks again by itself; or the client does, and nobody tells it to wait for a lease.
+  // ioredis repeats the command itself, or the client repeats its request. Neither has to wait for
+  // a lease.
   expect([201, 503]).toContain(status)
   const retried = async () => (await apps.near()).status
   await expect.poll(retried, { timeout: 3_000 }).toBe(201)
@@ -109,7 +111,7 @@ it('a begin that was done, and whose reply was lost with the connection, runs on
   expect(apps.runs()).toBe(1)
 })
 
-it('an end that was stored, and whose reply was lost, is the same end when it is told again', async () => {
+it('an end whose reply was lost is stored once when it is sent again', async () => {
   const gate = createGate()
   const handler = async ({ req, run }: Visit) => {
     if (req.url === '/orders') await gate.opened
@@ -129,7 +131,7 @@ it('an end that was stored, and whose reply was lost, is the same end when it is
   expect(apps.runs()).toBe(1)
 })
 
-it('a wire on which nothing comes back answers 503 within its time, though ioredis would wait', async () => {
+it('a request over a silent connection gets 503 in time, although ioredis would wait', async () => {
   await using apps = await start(() => ({ status: 201 }))
   apps.proxy.stall()
   const startedAt = performance.now()
@@ -138,7 +140,7 @@ it('a wire on which nothing comes back answers 503 within its time, though iored
   expect(apps.runs()).toBe(0)
 })
 
-it('a record takes half a kilobyte, and one and a quarter of its body', async () => {
+it('a record takes less than 1 kB plus 1.25 times its body', async () => {
   const stampede = createStampede({
     store: redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 'm' }),
   })

@@ -1,4 +1,4 @@
-// What is said of idempotency keys in a fleet: two processes, a real Redis, and clients that repeat themselves.
+// Idempotency keys in a fleet: two processes, a real Redis, and clients that repeat requests.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ const CREATED: OriginAnswer = { status: 201, headers: { location: '/orders/7' },
 const LEASE_MS = 1_500
 
 const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status).sort()
-/** What a client can tell answers apart by, but for their date. */
+/** Everything by which a client can tell responses apart, except the date. */
 const seen = ({ status, headers, body }: Answer) => {
   const {
     date,
@@ -26,14 +26,14 @@ const attempts = (calls: ReadonlyArray<{ headers: Record<string, unknown> }>) =>
   calls.map(({ headers }) => `${headers['x-attempt']} ${headers['x-recovery']}`)
 
 describe.each(['express', 'koa'])('two processes on %s', (framework) => {
-  // Of the tests whose processes go on. Each has paths and keys of its own.
+  // For the tests that stop no process. Each has paths and keys of its own.
   let shared: IdempotentFleet
   beforeAll(async () => {
     shared = await startIdempotentFleet({ framework, idempotency: { leaseMs: 600 } })
   })
   afterAll(() => shared[Symbol.asyncDispose]())
 
-  it('run 40 duplicates once, and replay byte for byte', async () => {
+  it('run 40 duplicates once, and replay the response byte for byte', async () => {
     const fleet = shared
     fleet.origin.answer('/orders', { ...CREATED, delayMs: 100 })
     const all = await Promise.all(
@@ -59,7 +59,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('keep users apart, and never answer one route with the body of another', async () => {
+  it('keep users apart, and never replay the response of another route', async () => {
     const fleet = shared
     fleet.origin.answer('/of-users', ({ headers }) => ({
       status: 201,
@@ -77,7 +77,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     ).toBe(422)
   })
 
-  it('take over from one that was killed in the handler, within its lease and half a second', async () => {
+  it('take over from a process killed in its handler, within its lease and half a second', async () => {
     await using fleet = await startIdempotentFleet({
       framework,
       idempotency: { leaseMs: LEASE_MS },
@@ -100,7 +100,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     expect(attempts(fleet.origin.requests('/orders'))).toEqual(['1 false', '2 true'])
   })
 
-  it('refuse the late result of one that was frozen past its lease', async () => {
+  it('refuse the result of a process frozen past its lease', async () => {
     const fleet = shared
     const once = { key: 'late' }
     const gate = createGate()
@@ -115,7 +115,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
       .toBe(201)
     gate.open()
     fleet.member(0).resume()
-    // Its own client is told what happened to its own request.
+    // The client of the frozen process gets the result of its own run.
     expect((await late).body).toBe('late')
     expect(await fleet.member(0).ask<string[]>({ type: 'events' })).toContain('completed: stale')
     for (const member of [0, 1])
@@ -124,11 +124,11 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     expect(BigInt(String(second?.headers['x-fence']))).toBeGreaterThan(
       BigInt(String(first?.headers['x-fence'])),
     )
-    // The next service sees one key, whoever asks it.
+    // A service that the handler calls gets the same derived key from both attempts.
     expect(second?.headers['x-child']).toBe(first?.headers['x-child'])
   })
 
-  it('give the real answer when Redis dies after the handler, and never run it again', async () => {
+  it('send the real response if Redis dies after the handler, and never run it again', async () => {
     await using fleet = await startIdempotentFleet({ framework })
     const gate = createGate()
     fleet.origin.answer('/orders', { ...CREATED, gate })
@@ -138,7 +138,8 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     gate.open()
     const first = await asked
     expect(first).toMatchObject({ status: 201, body: '{"id":7}' })
-    // Away: this process knows the answer, the other one refuses.
+    // While Redis is unavailable, the process that ran knows the response, and the other one
+    // refuses.
     expect(seen(await fleet.post(0, '/orders'))).toEqual(seen(first))
     expect((await fleet.post(1, '/orders')).status).toBe(503)
     await fleet.redis.restart()
@@ -159,7 +160,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
 })
 
 describe('two processes', () => {
-  it('cost two commands for the first request, one for a replay, none for the next', async () => {
+  it('cost two commands for the first request, one for a replay, and none for the next replay', async () => {
     await using fleet = await startIdempotentFleet()
     fleet.origin.answer('/orders', CREATED)
     for (const member of [0, 1]) await fleet.post(member, '/orders', { key: 'warm-up' })
@@ -174,7 +175,7 @@ describe('two processes', () => {
     expect(await counted(() => fleet.post(1, '/orders'))).toBe(0)
   })
 
-  it('let duplicates wait for the result of the one that runs', async () => {
+  it('let duplicates wait for the result of the running request', async () => {
     await using fleet = await startIdempotentFleet({ idempotency: { onBusy: 'wait' } })
     const gate = createGate()
     fleet.origin.answer('/orders', { ...CREATED, gate })
@@ -187,11 +188,11 @@ describe('two processes', () => {
     expect(new Set(statuses(answers))).toEqual(new Set([201]))
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['{"id":7}']))
     expect(fleet.origin.calls('/orders')).toBe(1)
-    // The finish, and one look by the process that waited.
+    // The finish, and one lookup by the process that waited.
     expect(clientCommands(before, await fleet.redis.commandStats())).toBeLessThanOrEqual(3)
   })
 
-  it('keep a lease through a handler that takes three times as long', async () => {
+  it('keep a lease for a handler that takes three times as long', async () => {
     await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
     fleet.origin.answer('/orders', { ...CREATED, delayMs: 1_500 })
     const first = fleet.post(0, '/orders')
@@ -204,7 +205,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('leave a key whose holder died to an operator, when told so', async () => {
+  it('leave the key of a dead holder to an operator if onLeaseExpired is uncertain', async () => {
     await using fleet = await startIdempotentFleet({
       idempotency: { leaseMs: 400, onLeaseExpired: 'uncertain' },
     })
@@ -231,7 +232,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('go on after the step that was done when one is killed between two', async () => {
+  it('continue after the completed step if a process dies between two steps', async () => {
     await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
     fleet.origin.answer('/pay/2', ({ number }) =>
       number === 1 ? { gate: createGate() } : { status: 201 },
@@ -245,7 +246,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/pay/1')).toBe(1)
   })
 
-  it('run a job once, give everybody its result, and refuse another input', async () => {
+  it('run a job once, give every caller its result, and refuse another input', async () => {
     await using fleet = await startIdempotentFleet()
     const job = (member: number, input: unknown = { n: 1 }, onBusy = 'wait') =>
       fleet
@@ -257,7 +258,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/invoice')).toBe(1)
   })
 
-  it('hold no key, user or body in Redis that could be read there, sealed or not', async () => {
+  it('store no key, user or body in Redis in readable form, sealed or not', async () => {
     await using fleet = await startIdempotentFleet({
       stampede: {
         idempotency: { secret: 's'.repeat(32), encryptionKeys: ['e'.repeat(32)] },
@@ -295,7 +296,7 @@ describe('two processes', () => {
     expect((await fleet.post(1, '/orders', post)).body).toBe('in-the-answer')
   })
 
-  it('answer 503 while Redis is away, or run unprotected when told so', async () => {
+  it('respond with 503 while Redis is unavailable, or run unprotected if the option allows it', async () => {
     await using closed = await startIdempotentFleet({ size: 1 })
     await closed.post(0, '/orders', { key: 'warm-up' })
     await closed.redis.pause()

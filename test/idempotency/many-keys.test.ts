@@ -1,11 +1,11 @@
-// The bound on idempotency keys that one process remembers in memory.
+// The limit of idempotency keys that memoryStore keeps.
 
 import { memoryStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 
-describe('memoryStore, when it remembers as many keys as it may,', () => {
-  it('forgets none of them for a new one: it refuses that, until some have expired', async () => {
+describe('memoryStore with its largest number of idempotency keys', () => {
+  it('forgets no key for a new one, and refuses new keys until some have expired', async () => {
     const { idempotency: store } = memoryStore()
     const manual = new ManualClock()
     const ignore = () => {}
@@ -27,7 +27,7 @@ describe('memoryStore, when it remembers as many keys as it may,', () => {
     await expect(begin('one more')).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
     })
-    // Those that are known go on.
+    // Stored keys are still replayed.
     expect(await begin('first')).toEqual(first)
     await manual.advance(5_000)
     expect(await begin('1')).toMatchObject({ status: 'begun', attempt: 2 })

@@ -1,5 +1,5 @@
-// Late writers on a real PostgreSQL: stopped by the fence, stopped by a version column, and let through by
-// nothing at all. The patterns are those of docs/guide/fencing.md.
+// Late writers on a real PostgreSQL: stopped by a fence, stopped by a version column, and not
+// stopped without either. The patterns are those of docs/guide/fencing.md.
 
 import { PGlite } from '@electric-sql/pglite'
 import { memoryStore } from '@stampede/core'
@@ -40,7 +40,7 @@ async function price(): Promise<number | undefined> {
   return (await rows<{ price: number }>('select price from products where id = 1'))[0]?.price
 }
 
-/** One store as one of several processes reaches it. */
+/** One store, as one of several processes uses it. */
 function reach(locks: LockStore): { locks: LockStore } {
   return {
     locks: {
@@ -55,11 +55,13 @@ function reach(locks: LockStore): { locks: LockStore } {
   }
 }
 
-/** Two holders of one lock: the first stood still for longer than its lease, and does not know yet. */
+/**
+ * Two holders of one lock: the first stood still for longer than its lease, and does not know yet.
+ */
 async function lateAndNewer(): Promise<{ late: Lease; newer: Lease }> {
   const [stopped, running] = [new ManualClock(), new ManualClock()]
   const { locks } = memoryStore()
-  // The store keeps the time of the process that runs on.
+  // The store uses the time of the process that runs on.
   const ignore = () => {}
   locks.attach({ clock: running, onGrant: ignore, onGap: ignore, onLost: ignore, onError: ignore })
   const late = await createLocks({ store: reach(locks), clock: stopped }).acquire('product:1', {
@@ -73,22 +75,22 @@ async function lateAndNewer(): Promise<{ late: Lease; newer: Lease }> {
   return { late, newer }
 }
 
-/** Changes the price as fencedUpdate says; true if a row was changed. */
+/** Changes the price by fencedUpdate. True if a row changed. */
 async function setPrice(to: number, fence: bigint): Promise<boolean> {
   const { set, where, value } = fencedUpdate(fence, { placeholder: '$3' })
   const sql = `update products set price = $1, ${set} where id = $2 and ${where} returning id`
   return (await rows(sql, [to, 1, value])).length === 1
 }
 
-/** Reads a price, and shuts the row to every older fence in the same statement. */
+/** Reads a price, and closes the row to every older fence in the same statement. */
 async function readPrice(fence: bigint): Promise<number | undefined> {
   const { set, where, value } = fencedUpdate(fence, { placeholder: '$2' })
   const sql = `update products set ${set} where id = $1 and ${where} returning price`
   return (await rows<{ price: number }>(sql, [1, value]))[0]?.price
 }
 
-describe('with nothing but the lock', () => {
-  it('a late writer wins: its lease looked right to it', async () => {
+describe('a lock without a fence', () => {
+  it('lets a late writer win, because its lease looked valid to it', async () => {
     const { late, newer } = await lateAndNewer()
     const set = 'update products set price = $1 where id = 1'
     newer.assertHeld()
@@ -99,8 +101,8 @@ describe('with nothing but the lock', () => {
   })
 })
 
-describe('with the fence', () => {
-  it('a late writer changes no row', async () => {
+describe('a fence in each write', () => {
+  it('stops a late writer', async () => {
     const { late, newer } = await lateAndNewer()
     expect(newer.fence).toBeGreaterThan(late.fence)
     expect(await setPrice(300, newer.fence)).toBe(true)
@@ -108,7 +110,7 @@ describe('with the fence', () => {
     expect(await price()).toBe(300)
   })
 
-  it('a late writer is let through before the newer holder has touched the row', async () => {
+  it('does not stop a late writer before the newer holder has touched the row', async () => {
     const { late, newer } = await lateAndNewer()
     expect(await price()).toBe(100)
     expect(await setPrice(200, late.fence)).toBe(true)
@@ -116,7 +118,7 @@ describe('with the fence', () => {
     expect(await price()).toBe(300)
   })
 
-  it('a late writer is stopped as soon as the newer holder has read with its fence', async () => {
+  it('stops a late writer as soon as the newer holder has read with its fence', async () => {
     const { late, newer } = await lateAndNewer()
     expect(await readPrice(newer.fence)).toBe(100)
     expect(await setPrice(200, late.fence)).toBe(false)
@@ -124,13 +126,13 @@ describe('with the fence', () => {
     expect(await setPrice(300, newer.fence)).toBe(true)
   })
 
-  it('a holder may write as often as it likes, and one that is late but alone may finish', async () => {
+  it('lets a holder write repeatedly, and lets a late holder finish if no newer one exists', async () => {
     const { late } = await lateAndNewer()
     expect(await setPrice(150, late.fence)).toBe(true)
     expect(await setPrice(160, late.fence)).toBe(true)
   })
 
-  it('with < in place of <=, one fence writes once: a statement sent again does not count twice', async () => {
+  it('allows one write per fence with < in place of <=, so a repeated statement does not count twice', async () => {
     const { late, newer } = await lateAndNewer()
     const add = async (fence: bigint) =>
       await rows(
@@ -143,7 +145,7 @@ describe('with the fence', () => {
     expect(await price()).toBe(110)
   })
 
-  it('an insert is guarded by ON CONFLICT', async () => {
+  it('guards an insert by ON CONFLICT', async () => {
     const { late, newer } = await lateAndNewer()
     const upsert = async (to: number, fence: bigint) =>
       await rows(
@@ -157,7 +159,7 @@ describe('with the fence', () => {
     expect(await rows('select price from products where id = 2')).toEqual([{ price: 300 }])
   })
 
-  it('any transaction is guarded by a row of its own that it passes first', async () => {
+  it('guards any transaction by a row of its own that it passes first', async () => {
     const { late, newer } = await lateAndNewer()
     const pay = (payer: string, fence: bigint) =>
       postgres.transaction(async (tx) => {
@@ -175,7 +177,7 @@ describe('with the fence', () => {
     expect(await rows('select payer from payments')).toEqual([{ payer: 'newer' }])
   })
 
-  it('holds after Redis lost everything: the next fence is greater all the same', async () => {
+  it('is greater for the next holder even after Redis lost everything', async () => {
     await using server = await startRedis()
     const redis = new Redis(server.url)
     const [here, elsewhere] = [redisStore(redis), redisStore(redis)].map((store) =>
@@ -197,7 +199,7 @@ describe('with the fence', () => {
   })
 })
 
-describe('with a version column', () => {
+describe('a version column', () => {
   const read = async () =>
     (await rows<{ price: number; version: number }>('select * from products where id = 1'))[0]
   const write = async (to: number, version: number | undefined) =>
@@ -206,14 +208,14 @@ describe('with a version column', () => {
       [to, version],
     )
 
-  it('a writer whose reading is out of date changes no row, without any lock', async () => {
+  it('stops a writer whose reading is out of date, without any lock', async () => {
     const [a, b] = [await read(), await read()]
     expect(await write(300, b?.version)).toHaveLength(1)
     expect(await write(200, a?.version)).toHaveLength(0)
     expect(await price()).toBe(300)
   })
 
-  it('two who add lose nothing, where reading and writing alone lose one', async () => {
+  it('loses no addition of two concurrent writers, where a plain read and write loses one', async () => {
     const [a, b] = [await read(), await read()]
     for (const reading of [a, b]) {
       await rows('update products set price = $1 where id = 1', [(reading?.price ?? 0) + 10])
@@ -230,7 +232,7 @@ describe('with a version column', () => {
     expect(await price()).toBe(130)
   })
 
-  it('the first to write wins, also one whose lock is gone: the newer holder works for nothing', async () => {
+  it('lets the first writer win, even after it lost its lock, so that the newer holder fails', async () => {
     const { late, newer } = await lateAndNewer()
     const [old, current] = [await read(), await read()]
     expect(late.fence).toBeLessThan(newer.fence)
@@ -241,7 +243,7 @@ describe('with a version column', () => {
 })
 
 describe('fencedUpdate', () => {
-  it('gives the value as text, since it may be beyond what a driver takes for a number', () => {
+  it('passes the value as text, because it may exceed the numbers of a driver', () => {
     expect(fencedUpdate(2n ** 60n)).toEqual({
       set: 'last_fence = $1',
       where: 'last_fence <= $1',
@@ -249,7 +251,7 @@ describe('fencedUpdate', () => {
     })
   })
 
-  it('takes a column of another name, and nothing that is not a name', () => {
+  it('takes a column of another name, and rejects text that is not a name', () => {
     expect(fencedUpdate(1n, { column: 'seen' }).where).toBe('seen <= $1')
     expect(() => fencedUpdate(1n, { column: 'a = 1; --' })).toThrow(/fencedUpdate\.column/)
   })

@@ -1,4 +1,4 @@
-// Holds docs/lock-cases.md to the tests.
+// Checks docs/lock-cases.md against the tests.
 
 import { itIsHeldToTheTests } from '../harness/cases-page.ts'
 

@@ -1,5 +1,5 @@
-// Locks on real servers, real processes and real faults: who holds what, who is told in time, who waits how
-// long, and what it costs.
+// Locks on real servers, with real processes and real faults: holders, notifications, waiting times
+// and costs.
 
 import { queryObjects } from 'node:v8'
 import { createStampede } from '@stampede/core'
@@ -19,7 +19,7 @@ import { startProxy } from '../harness/tcp-proxy.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 
 const BUDGET_MS = 250
-/** What a loaded machine may be late by, where a time is measured and not counted. */
+/** Tolerance for a loaded machine, where a test measures time. */
 const MARGIN_MS = 750
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -28,7 +28,7 @@ interface Opened extends AsyncDisposable {
   readonly locks: Locks
 }
 
-/** Locks of a process of its own, as far as Redis can tell. */
+/** Locks that Redis sees as a process of its own. */
 function openLocks(
   redis: Redis | string,
   options: Partial<LocksOptions> = {},
@@ -45,7 +45,9 @@ function openLocks(
   }
 }
 
-/** Its first duplicate, which is for commands, goes one way; the second, which listens, another. */
+/**
+ * The first duplicate, for commands, uses one URL. The second, which subscribes, uses the other.
+ */
 function split(commandsUrl: string, subscriberUrl: string): Redis {
   let made = 0
   const client = new Redis(commandsUrl, { lazyConnect: true })
@@ -58,7 +60,7 @@ function split(commandsUrl: string, subscriberUrl: string): Redis {
   return client
 }
 
-/** A connection of the test's own, to look and to disturb. */
+/** A connection of the test itself, to inspect and to disturb. */
 function openAdmin(redis: RedisServer) {
   const client = new Redis(redis.url)
   const { record } = names('stampede')
@@ -76,7 +78,7 @@ function openAdmin(redis: RedisServer) {
         places,
       }
     },
-    /** Resolves when that many processes queue. */
+    /** Resolves when this many processes queue. */
     queued: (key: string, count: number) =>
       waitUntil(`${count} processes queue for ${key}`, async () => {
         const fields = await client.hkeys(nameOf(key))
@@ -138,7 +140,7 @@ async function startLockFleet(options: { size: number; locks?: object; store?: o
       member(index).ask({ type: 'begin', as, key, options: given }),
     had: (index: number, as: string) => member(index).ask<Had>({ type: 'had', as }, 30_000),
     release: (index: number, as: string) => member(index).ask<string>({ type: 'release', as }),
-    /** Every member has its connections and its scripts. */
+    /** Every member opens its connections and loads its scripts. */
     async warmUp() {
       for (const each of members) {
         await each.ask({ type: 'acquire', as: 'warm', key: `warm ${each.index}` })
@@ -153,7 +155,7 @@ async function startLockFleet(options: { size: number; locks?: object; store?: o
       (
         await Promise.all(members.map((each) => each.ask<Passage[]>({ type: 'crowded' }, 60_000)))
       ).flat(),
-    /** Who was inside, in the witness's order: never two, each fence above the last. */
+    /** The holders in the witness's order: never two at once, each fence above the last. */
     async passages(): Promise<Array<{ member: number; fence: bigint }>> {
       const log = (await witnessClient.lrange('log', 0, -1)).map((line) => line.split(' '))
       const inside: Array<{ member: number; fence: bigint }> = []
@@ -180,7 +182,7 @@ async function startLockFleet(options: { size: number; locks?: object; store?: o
   }
 }
 
-/** What a fenced write does at the data: a fence below the greatest it has seen is refused. */
+/** A fenced write at the data: it refuses a fence below the greatest it has seen. */
 class GuardedCell {
   #fence = 0n
   value = ''
@@ -199,8 +201,8 @@ const aborted = (lease: Lease): Promise<void> =>
     lease.signal.addEventListener('abort', () => resolve())
   })
 
-describe('the cost', () => {
-  it('of a lock nobody else wants is one command to acquire and one to release', async () => {
+describe('locks on a real Redis', () => {
+  it('take one command to acquire and one to release, if the lock is free', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url)
     await a.locks.run('warm', () => {})
@@ -210,7 +212,7 @@ describe('the cost', () => {
     expect(names).toEqual(Array(20).fill('evalsha'))
   })
 
-  it('of renewing is one command for each lease at a third of it, and none before', async () => {
+  it('renew each lease by one command after a third of it, and not before', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 1_500 })
     const lease = await a.locks.acquire('job')
@@ -221,7 +223,7 @@ describe('the cost', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('in connections is two for a cache and its locks together, whatever is locked', async () => {
+  it('share two connections with a cache, for any number of locks', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     const client = new Redis(redis.url, { lazyConnect: true })
@@ -237,7 +239,7 @@ describe('the cost', () => {
     const clients = String(await admin.client.client('LIST'))
       .trim()
       .split('\n')
-    // One more is the test's own.
+    // One more connection is the test's own.
     expect(clients).toHaveLength(2 + 1)
     const channels = (await admin.client.pubsub('CHANNELS')) as string[]
     expect(channels).toHaveLength(4)
@@ -250,7 +252,7 @@ describe('the cost', () => {
     })
   })
 
-  it('and closed before it serves a cache all the same', async () => {
+  it('leave a cache on the same store working after they are closed', async () => {
     await using redis = await startRedis()
     const client = new Redis(redis.url, { lazyConnect: true })
     const store = redisStore(client)
@@ -263,7 +265,7 @@ describe('the cost', () => {
     expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, storeFailures: 0 })
   })
 
-  it('in memory is nothing once a key is free again', async () => {
+  it('keep nothing in memory for a key that is free again', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url)
     await using b = openLocks(redis.url)
@@ -302,7 +304,7 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
     expect(inside).toHaveLength(600)
     console.log(`commands per lock, in all: ${(commands / 600).toFixed(3)}`)
     expect(commands / 600).toBeLessThanOrEqual(2.4)
-    // While a process waits it has its turn in every round; twice that is allowed for those who come late.
+    // A waiting process has its turn in every round. Twice that is allowed for late arrivals.
     const lastTurn = new Map<number, number>()
     let longest = 0
     for (const [turn, { member }] of inside.entries()) {
@@ -312,7 +314,7 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
     expect(longest).toBeLessThanOrEqual(20)
   })
 
-  it('are handed the lock for at most 1.2 commands each', async () => {
+  it('get the lock by hand-over for at most 1.2 commands each', async () => {
     await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
     await fleet.warmUp()
     await using admin = openAdmin(fleet.redis)
@@ -320,7 +322,7 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
     const lease = await holder.locks.acquire('job')
     await fleet.crowd(60)
     await admin.queued('job', 10)
-    // Whatever they ask while they come, they have asked it: a question each, answered in order.
+    // Each process answers this after its earlier commands, so all of those were sent.
     await Promise.all(
       fleet.members.map((each) =>
         each.ask({ type: 'acquire', as: 'echo', key: `echo ${each.index}` }),
@@ -336,8 +338,8 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
   })
 })
 
-describe('a holder is told in time', () => {
-  it('when Redis freezes: within its lease of 1 s, counted from before it asked', async () => {
+describe('the signal of a lock holder', () => {
+  it('aborts within the lease of 1 s, counted from before the acquire, when Redis freezes', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 1_000 })
     await a.locks.run('warm', () => {})
@@ -353,7 +355,7 @@ describe('a holder is told in time', () => {
     await redis.resume()
   })
 
-  it('when Redis dies, and its release says so without waiting for it', async () => {
+  it("aborts when Redis dies, and release() returns 'unknown' within the budget", async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 1_000 })
     const dying = await a.locks.acquire('dying')
@@ -368,7 +370,7 @@ describe('a holder is told in time', () => {
   })
 
   it.each(['FLUSHALL', 'a restart'])(
-    'when its lock is lost by %s: the next fence is greater, and its late write is refused',
+    'aborts when the lock is lost by %s; the next fence is greater, and a late write is refused',
     async (loss) => {
       await using redis = await startRedis()
       await using admin = openAdmin(redis)
@@ -395,7 +397,7 @@ describe('a holder is told in time', () => {
     },
   )
 
-  it('when its process was frozen past its lease: another had the lock, and knows it', async () => {
+  it('has aborted when its process wakes after its lease, and the next holder keeps the lock', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 800 } })
     await fleet.warmUp()
     const cell = new GuardedCell()
@@ -416,8 +418,8 @@ describe('a holder is told in time', () => {
   })
 })
 
-describe('a holder that is killed', () => {
-  it('costs the next the rest of its lease', async () => {
+describe('a killed lock holder', () => {
+  it('delays the next waiter by the rest of its lease', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 1_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -427,7 +429,7 @@ describe('a holder that is killed', () => {
     await fleet.member(0).kill()
     const { until } = await admin.record('job')
     const { fence } = await fleet.had(1, 'b')
-    // The fence is the server's time of the grant, in microseconds: no other clock is needed.
+    // The fence is the server's time of the grant, in microseconds. No other clock is needed.
     const lateMs = Number(fence) / 1_000 - until
     expect(lateMs).toBeGreaterThanOrEqual(0)
     expect(lateMs).toBeLessThan(50 + MARGIN_MS)
@@ -435,7 +437,7 @@ describe('a holder that is killed', () => {
   })
 })
 
-describe('a lock that is handed over', () => {
+describe('lock hand-over', () => {
   it('skips processes that died in the queue, at no cost', async () => {
     await using fleet = await startLockFleet({ size: 4 })
     await using admin = openAdmin(fleet.redis)
@@ -463,7 +465,7 @@ describe('a lock that is handed over', () => {
     expect(commands.filter(({ name }) => name === 'publish')).toHaveLength(4)
   })
 
-  it('to a process that does not take it costs the others a claim of 2 s, not its lease', async () => {
+  it('delays the next waiter by a claim of 2 s, not a whole lease, if the receiver is frozen', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 12_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -480,7 +482,7 @@ describe('a lock that is handed over', () => {
     expect(performance.now() - releasedAt).toBeLessThan(2_000 + 2 * MARGIN_MS)
   })
 
-  it('to a process that was frozen is not had by it when it wakes: it waits for the next turn', async () => {
+  it('leaves a frozen receiver without the lock when it wakes, so that it waits for its next turn', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 3_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -502,7 +504,7 @@ describe('a lock that is handed over', () => {
     })
   })
 
-  it('to a process that went on waiting under another name, after a lost reply, serves who waits there', async () => {
+  it('reaches the waiters of a process under its old token, after a lost reply', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url)
@@ -514,7 +516,7 @@ describe('a lock that is handed over', () => {
     await expect(b.acquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
     const waiting = b.acquire('job')
     await admin.queued('job', 1)
-    // Its second question has been answered when this one is.
+    // Replies come in order, so the second acquire has been answered too.
     await b.tryAcquire('echo')
     const releasedAt = performance.now()
     await lease.release()
@@ -525,8 +527,8 @@ describe('a lock that is handed over', () => {
   })
 })
 
-describe('a subscription', () => {
-  it('that is killed while many wait makes them look again: no gap is longer than lease + 250 ms', {
+describe('a subscription for locks', () => {
+  it('lets waiters look again when it is killed: no gap is longer than lease + 250 ms', {
     timeout: 60_000,
   }, async () => {
     const leaseMs = 1_000
@@ -549,11 +551,12 @@ describe('a subscription', () => {
     const inside = await fleet.passages()
     const momentsMs = [releasedAt, ...inside.map(({ fence }) => Number(fence) / 1_000)]
     const gaps = momentsMs.slice(1).map((ms, i) => ms - (momentsMs[i] ?? 0))
-    // Beyond the promise: the server's seconds are cut off, 50 ms are spread, and the machine is busy.
+    // Allowance beyond the promise: the server's seconds are truncated, 50 ms are spread, and the
+    // machine is busy.
     expect(Math.max(...gaps)).toBeLessThan(leaseMs + 250 + 1_000)
   })
 
-  it('that is half-open is found out by its heartbeat: the waiter has its lock within lease + 250 ms', async () => {
+  it('detects by its heartbeat that it is half-open: a waiter gets the lock within lease + 250 ms', async () => {
     const leaseMs = 2_000
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
@@ -568,7 +571,8 @@ describe('a subscription', () => {
     const releasedAt = performance.now()
     const had = await waiting
     expect(performance.now() - releasedAt).toBeLessThan(leaseMs + 250 + MARGIN_MS)
-    // What was held back comes now, and says what is known: nothing is given away.
+    // The stalled message arrives now, and names a grant that is known. So the lock stays with its
+    // holder.
     proxy.flow()
     for (let i = 0; i < 10; i++) {
       expect(await a.locks.tryAcquire('job')).toBeNull()
@@ -578,7 +582,7 @@ describe('a subscription', () => {
     expect(await had.release()).toBe('released')
   })
 
-  it('that is slow does not give the lock to two: the late message tells of a lease that is held', async () => {
+  it('does not give the lock to two holders when its message arrives late', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -592,7 +596,7 @@ describe('a subscription', () => {
     const waiting = b.locks.acquire('job')
     await admin.queued('job', 1)
     const lease = await waiting
-    // The message of the same grant is still on its way, for 400 ms.
+    // The message of the same grant needs 400 ms more.
     for (let i = 0; i < 16; i++) {
       expect(await c.locks.tryAcquire('job')).toBeNull()
       await sleep(50)
@@ -602,7 +606,7 @@ describe('a subscription', () => {
     await silent.close()
   })
 
-  it('that is still being made loses no wake-up', async () => {
+  it('loses no wake-up while it is being opened', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     proxy.delay(100)
@@ -617,7 +621,7 @@ describe('a subscription', () => {
     expect(performance.now() - askedAt).toBeLessThan(5_000)
   })
 
-  it('that is forbidden is not needed for polling', async () => {
+  it('is not needed for polling, also when it is forbidden', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl(
@@ -647,7 +651,7 @@ describe('a subscription', () => {
     expect(publish).toBe(0)
   })
 
-  it('that is forbidden leaves those who wait in the queue until the end of the lease, no longer', async () => {
+  it('delays waiters until the end of the lease, and no longer, if it is forbidden', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'quiet', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
@@ -664,8 +668,8 @@ describe('a subscription', () => {
   })
 })
 
-describe('a server', () => {
-  it('whose scripts are flushed every 10 ms is no error to anybody', async () => {
+describe('locks on a faulty server', () => {
+  it('report no error while Redis loses its scripts every 10 ms', async () => {
     await using fleet = await startLockFleet({ size: 3 })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -680,7 +684,7 @@ describe('a server', () => {
     }
   })
 
-  it('that is full refuses to lock, and keeps and frees what was locked before', async () => {
+  it('refuse a new lock when the server is full, and renew and free the locks held before', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 1_500 })
@@ -697,12 +701,13 @@ describe('a server', () => {
     const { token } = await admin.record('freed')
     expect(await freed.release()).toBe('released')
     expect((await admin.record('freed')).token).not.toBe(token)
-    // Longer than its lease: it is renewed.
+    // Longer than the lease, so it is renewed.
     await sleep(2_000)
     expect(kept.signal.aborted).toBe(false)
     expect(await kept.release()).toBe('released')
     await admin.client.config('SET', 'maxmemory', '0')
-    // The hand-over needs no more memory than the release gave back; asking again may be refused meanwhile.
+    // The hand-over needs no more memory than the release freed. A repeated acquire may be refused
+    // meanwhile.
     const outcome = await waiting
     if (outcome instanceof Lease) await outcome.release()
     await b.locks.run('freed', () => {})
@@ -714,7 +719,7 @@ describe('a server', () => {
     ['NOREPLICAS', ['CONFIG', 'SET', 'min-replicas-to-write', '3']],
     ['BUSY', ['CONFIG', 'SET', 'busy-reply-threshold', '20']],
   ])(
-    'that answers %s is unavailable, not busy; what was held is kept as long as it lasts',
+    'are unavailable, not busy, when the server replies %s, and held leases last to their end',
     async (code, command) => {
       await using redis = await startRedis()
       await using admin = openAdmin(redis)
@@ -747,7 +752,7 @@ describe('a server', () => {
   )
 
   it.each(['inf', 'nan', 'x', '-5', '1e300', '9007199254740993'])(
-    'that has %s in the place of a fence answers all the same: with a fence that rises, or a refusal',
+    'grant rising fences or refuse when a record has %s in place of its fence',
     async (planted) => {
       await using redis = await startRedis()
       await using admin = openAdmin(redis)
@@ -769,7 +774,7 @@ describe('a server', () => {
     },
   )
 
-  it('that forbids scripts says so at once', async () => {
+  it('fail at once when the server forbids scripts', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'weak', 'on', '>pw', '~*', '&*', '+@all', '-eval', '-evalsha')
@@ -782,7 +787,7 @@ describe('a server', () => {
     expect(performance.now() - askedAt).toBeLessThan(BUDGET_MS + MARGIN_MS)
   })
 
-  it('that forbids to publish still locks: those who wait are served when the claim is over', async () => {
+  it('still work when the server forbids PUBLISH, and waiters get the lock when the claim is over', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'mute', 'on', '>pw', '~*', '&*', '+@all', '-publish')
@@ -800,15 +805,15 @@ describe('a server', () => {
   })
 })
 
-describe('a lost reply', () => {
-  it('of an acquire leaves the key free soon, not after the lease', async () => {
+describe('locks after a lost reply', () => {
+  it('leave the key free soon, not after the lease, if it answered an acquire', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
     await using a = openLocks(proxy.url, { leaseMs: 30_000 }, { commandTimeoutMs: BUDGET_MS })
     await using b = openLocks(redis.url)
     await a.locks.run('warm', () => {})
-    // There within the budget, and back after it.
+    // The command arrives within the budget, and its reply after it.
     proxy.delay(150)
     const outcome = a.locks.tryAcquire('job').catch((error: unknown) => error)
     await admin.isHeld('job')
@@ -817,7 +822,7 @@ describe('a lost reply', () => {
     expect(await b.locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('of an acquire by a connection that broke leaves the key free soon', async () => {
+  it('leave the key free soon if the connection broke during an acquire', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -832,7 +837,7 @@ describe('a lost reply', () => {
     await admin.isFree('job', 3_000 + MARGIN_MS)
   })
 
-  it('of a release is unknown, once, without an error; the key is free', async () => {
+  it('report the release as unknown without an error, and the key is free', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using a = openLocks(proxy.url, {}, { commandTimeoutMs: BUDGET_MS })
@@ -844,7 +849,7 @@ describe('a lost reply', () => {
     expect((await b.locks.acquire('job', { waitMs: 1_000 })).fence).toBeGreaterThan(lease.fence)
   })
 
-  it('of a renewal costs nothing: it is tried again, and the lease is kept', async () => {
+  it('keep the lease if it answered a renewal, which is tried again', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using a = openLocks(proxy.url, { leaseMs: 3_000 })
@@ -862,8 +867,8 @@ describe('a lost reply', () => {
   })
 })
 
-describe('an acquire', () => {
-  it('that a frozen server runs after its caller gave up is refused', async () => {
+describe('acquire()', () => {
+  it('is refused when a frozen server runs it after its caller gave up', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
@@ -875,16 +880,16 @@ describe('an acquire', () => {
     const before = await scripts()
     await redis.pause()
     await expect(a.locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
-    // Its caller has given up, but on the server's clock it is not too late before the budget is spent.
+    // Its caller has given up. On the server's clock it is too late only when the budget is spent.
     await sleep(100)
     await redis.resume()
     await waitUntil('the server has run it', async () => (await scripts()) > before)
-    // No fence: it was not even granted for a moment.
+    // There is no fence, so it was not granted for a moment.
     expect(await admin.client.exists(admin.nameOf('job'))).toBe(0)
     expect(await a.locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('that a frozen server runs late, when nothing was known of its clock, is taken back', async () => {
+  it('is taken back when a frozen server runs it late, without a known clock of the server', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
@@ -905,7 +910,7 @@ describe('an acquire', () => {
   })
 
   it.each(['free', 'held'])(
-    'that is aborted on its way leaves neither lock nor place in the queue: %s',
+    'leaves neither a lock nor a place in the queue when it is aborted on its way: %s',
     async (state) => {
       await using redis = await startRedis()
       await using proxy = await startProxy(redis.port)
@@ -934,7 +939,7 @@ describe('an acquire', () => {
     },
   )
 
-  it('that is under way when the locks are closed leaves no lock', async () => {
+  it('leaves no lock when it is under way while the locks are closed', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
     await using b = openLocks(redis.url)
@@ -946,8 +951,8 @@ describe('an acquire', () => {
   })
 })
 
-describe('a release', () => {
-  it('while a renewal is under way ends the lease: nothing brings it back', async () => {
+describe('release()', () => {
+  it('ends the lease while a renewal is under way, which does not bring it back', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -966,7 +971,7 @@ describe('a release', () => {
     }
   })
 
-  it('of a lease that was lost does not disturb those who wait in the same process', async () => {
+  it('does not disturb waiters in the same process after the lease was lost', async () => {
     await using redis = await startRedis()
     await using other = openLocks(redis.url)
     const client = new Redis(redis.url, { lazyConnect: true })
@@ -977,7 +982,8 @@ describe('a release', () => {
     const second = locks.acquire('job')
     const third = locks.acquire('job')
     await aborted(first)
-    // Its lease is over here, and for the store almost: the release frees it for the next.
+    // The lease is over here, and almost over for the store. The release frees it for the next
+    // waiter.
     expect(await first.release()).toBe('lost')
     const lease = await second
     expect(await other.locks.tryAcquire('job')).toBeNull()

@@ -1,5 +1,5 @@
-// Quorum locks on five real servers: decided when a majority is there or cannot be, never left pending, and
-// no trace of a loser on any node.
+// Quorum locks on five real servers. A call ends when a majority has granted or cannot grant any
+// more. A failed attempt leaves no trace on any node.
 
 import { createQuorumLocks, type QuorumOptions } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
@@ -10,9 +10,9 @@ import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { startProxy } from '../harness/tcp-proxy.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 
-/** For a node, once it is connected: a hundredth of a lease of 10 s would be more. */
+/** The connection timeout of a node. A hundredth of a lease of 10 s would be more. */
 const NODE_TIMEOUT_MS = 50
-/** One round of questions, one of releases, and what a loaded machine is late by. */
+/** One round of acquires, one of releases, and a tolerance for a loaded machine. */
 const BOUND_MS = 2 * NODE_TIMEOUT_MS + 650
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -39,7 +39,7 @@ afterEach(async () => {
   opened = []
 })
 
-/** Locks of a process of its own on the first `nodes` servers, or on what stands before them. */
+/** Locks of a process of its own on the first `nodes` servers, or on the proxies before them. */
 function open(options: QuorumOptions & { nodes?: number; urls?: readonly string[] } = {}) {
   const { nodes = 5, urls = [], ...rest } = options
   const prefix = `t${tests}`
@@ -57,7 +57,7 @@ function open(options: QuorumOptions & { nodes?: number; urls?: readonly string[
   return locks
 }
 
-/** Connected to every node, so that what follows measures locks. */
+/** Connects to every node, so that the rest of the test measures locks. */
 async function openWarm(
   options: QuorumOptions & { nodes?: number; urls?: readonly string[] } = {},
 ) {
@@ -74,7 +74,7 @@ async function openWarm(
 }
 
 const recordOf = (key: string) => names(`t${tests}`).record(`l:${key}`)
-/** By node: the token of whoever has the lock there. */
+/** The token of the holder on each node. */
 const holdersOf = (key: string) =>
   Promise.all(admins.map((admin) => admin.hget(recordOf(key), 'token')))
 const isFreeOnAll = (key: string, withinMs: number) =>
@@ -85,7 +85,7 @@ const isFreeOnAll = (key: string, withinMs: number) =>
   )
 const isHeldOnAll = (key: string) =>
   waitUntil(`${key} is held on all nodes`, async () => !(await holdersOf(key)).includes(null))
-/** Held there by somebody else, for good. */
+/** Takes the lock on a node for another owner, for good. */
 const occupy = (key: string, ...nodes: number[]) =>
   Promise.all(
     nodes.map((node) =>
@@ -96,7 +96,7 @@ const vacate = (key: string) => Promise.all(admins.map((admin) => admin.del(reco
 const hang = (...nodes: number[]) => Promise.all(nodes.map((node) => servers[node]?.pause()))
 const thaw = (...nodes: number[]) => Promise.all(nodes.map((node) => servers[node]?.resume()))
 
-/** What it settles with, and when; rejects when it is still pending after the bound. */
+/** The outcome of a promise and its time. Rejects if it is still pending after the bound. */
 async function settledWithin(boundMs: number, promise: Promise<unknown>) {
   const startedAt = performance.now()
   const timer = sleep(boundMs).then(() => {
@@ -111,8 +111,8 @@ async function settledWithin(boundMs: number, promise: Promise<unknown>) {
   return { ...settled, tookMs: performance.now() - startedAt }
 }
 
-describe('five nodes', () => {
-  it('grant a lock for what is left of the lease, and free it on every node', async () => {
+describe('a quorum of five nodes', () => {
+  it('grants a lock for the rest of the lease, and frees it on every node', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job', { leaseMs: 5_000 })
     expect(lease.key).toBe('job')
@@ -125,7 +125,7 @@ describe('five nodes', () => {
     expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_LOST' }))
   })
 
-  it('of which 2 are hung grant within 1 s', async () => {
+  it('grants within 1 s when 2 nodes hang', async () => {
     const locks = await openWarm()
     await hang(3, 4)
     const { value, tookMs } = await settledWithin(1_000, locks.acquire('job'))
@@ -133,13 +133,13 @@ describe('five nodes', () => {
     expect(tookMs).toBeLessThan(1_000)
   })
 
-  it('of which 2 are hung grant within 1 s also to a process that starts now', async () => {
+  it('grants within 1 s when 2 nodes hang, also to a process that starts now', async () => {
     await hang(3, 4)
     const { value } = await settledWithin(1_000, open().acquire('job'))
     expect(value).toBeDefined()
   })
 
-  it('of which 3 are hung refuse within the bound, and leave no trace on the others', async () => {
+  it('refuses within the bound when 3 nodes hang, and leaves no trace on the others', async () => {
     const locks = await openWarm()
     await hang(2, 3, 4)
     const tried = await settledWithin(BOUND_MS, locks.tryAcquire('job'))
@@ -154,7 +154,7 @@ describe('five nodes', () => {
     expect(await (await locks.acquire('job')).release()).toBe('released')
   })
 
-  it('of which 2 are hung and 1 is taken are busy, within the bound', async () => {
+  it('is busy within the bound when 2 nodes hang and 1 is taken', async () => {
     const locks = await openWarm()
     await occupy('job', 2)
     await hang(3, 4)
@@ -166,7 +166,7 @@ describe('five nodes', () => {
     expect(impatient.code).toBe('ERR_LOCK_BUSY')
   })
 
-  it('that are slower than the lease is long grant nothing, and hold nothing afterwards', async () => {
+  it('grants nothing when the nodes are slower than the lease, and holds nothing afterwards', async () => {
     const proxies = await Promise.all(servers.map(({ port }) => startProxy(port)))
     opened.push(async () => {
       await Promise.all(proxies.map((proxy) => proxy.stop()))
@@ -180,15 +180,15 @@ describe('five nodes', () => {
   })
 })
 
-describe('four nodes', () => {
-  it('taken 2 by one and 2 by another refuse a third within the bound', async () => {
+describe('a quorum of four nodes', () => {
+  it('refuses a third owner within the bound when two owners hold 2 nodes each', async () => {
     const locks = await openWarm({ nodes: 4 })
     await occupy('job', 0, 1, 2, 3)
     const tried = await settledWithin(BOUND_MS, locks.tryAcquire('job'))
     expect(tried).toMatchObject({ value: null })
   })
 
-  it('of which 2 are taken by another are a definite refusal, and the other 2 are free again', async () => {
+  it('refuses when another owner holds 2 nodes, and frees the other 2', async () => {
     const locks = await openWarm({ nodes: 4 })
     await occupy('job', 0, 1)
     const tried = await settledWithin(BOUND_MS, locks.tryAcquire('job'))
@@ -204,7 +204,7 @@ describe('four nodes', () => {
   })
 })
 
-describe('a late answer', () => {
+describe('a late reply of a node', () => {
   const slowNode = async (options: QuorumOptions = {}) => {
     const proxy = await startProxy(servers[4]?.port ?? 0)
     opened.push(() => proxy.stop())
@@ -212,7 +212,7 @@ describe('a late answer', () => {
     return { proxy, locks: await openWarm({ ...options, urls }) }
   }
 
-  it('after a refusal frees the node again', async () => {
+  it('frees the node again after a refusal', async () => {
     const { proxy, locks } = await slowNode()
     await occupy('job', 0, 1, 2)
     proxy.delay(90)
@@ -226,7 +226,7 @@ describe('a late answer', () => {
     })
   })
 
-  it('after the lease was released frees the node again', async () => {
+  it('frees the node again after the lease was released', async () => {
     const { proxy, locks } = await slowNode()
     proxy.delay(90)
     const lease = await locks.acquire('job')
@@ -235,13 +235,13 @@ describe('a late answer', () => {
     expect((await holdersOf('job')).filter((token) => token !== null)).toEqual([])
   })
 
-  it('of a node that was hung counts for the holder once it was extended there, and stays', {
+  it('counts for the holder once extend() has reached the node, and the node stays held', {
     timeout: 40_000,
   }, async () => {
     const locks = await openWarm({ leaseMs: 30_000 })
     await hang(4)
     const lease = await locks.acquire('job')
-    // What was asked of the hung node has failed by now, and is being taken back behind the scenes.
+    // The command to the hung node has failed by now, and is being taken back in the background.
     await sleep(1_200)
     await thaw(4)
     await waitUntil('the node is held too', async () => {
@@ -258,8 +258,8 @@ describe('a late answer', () => {
   })
 })
 
-describe('a lease', () => {
-  it('is repaired by extend on a node that was restarted empty', async () => {
+describe('a quorum lease', () => {
+  it('is taken again by extend() on a node that restarted empty', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job')
     await isHeldOnAll('job')
@@ -270,13 +270,13 @@ describe('a lease', () => {
       return (await admins[0]?.hget(recordOf('job'), 'token')) !== null
     })
     const holders = await holdersOf('job')
-    // By a name of its own on that node.
+    // Under a token of its own on that node.
     expect(holders).not.toContain(null)
     expect(await lease.release()).toBe('released')
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('does not erode when every node loses it in turn', { timeout: 60_000 }, async () => {
+  it('stays whole when every node loses it in turn', { timeout: 60_000 }, async () => {
     const locks = await openWarm()
     const other = await openWarm()
     const lease = await locks.acquire('job')
@@ -291,7 +291,7 @@ describe('a lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('is renewed by itself', async () => {
+  it('renews itself', async () => {
     const locks = await openWarm({ leaseMs: 1_500 })
     const other = await openWarm()
     const lease = await locks.acquire('job')
@@ -301,10 +301,10 @@ describe('a lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('outlives a moment in which no majority answers: the renewal is tried again', async () => {
+  it('outlives a moment without a majority, because the renewal is tried again', async () => {
     const locks = await openWarm({ leaseMs: 3_000 })
     const lease = await locks.acquire('job')
-    // The renewal is due at 1 s; there are two seconds left after that.
+    // The renewal is due at 1 s. Two seconds are left after that.
     await sleep(800)
     await hang(2, 3, 4)
     await sleep(500)
@@ -314,7 +314,7 @@ describe('a lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('ends by the clock of its holder when the majority is gone', async () => {
+  it('ends by the clock of its holder when the majority is unavailable', async () => {
     const locks = await openWarm({ leaseMs: 1_500 })
     const askedAt = performance.now()
     const lease = await locks.acquire('job')
@@ -327,7 +327,7 @@ describe('a lease', () => {
     expect(value).toBe('lost')
   })
 
-  it('that was released is not taken again by an extend', async () => {
+  it('is not taken again by extend() after its release', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job')
     await isHeldOnAll('job')
@@ -337,12 +337,12 @@ describe('a lease', () => {
     expect((await holdersOf('job')).filter((token) => token !== null)).toEqual([])
   })
 
-  it('that is released while it is being extended leaves nothing', async () => {
+  it('leaves nothing when it is released during extend()', async () => {
     const locks = await openWarm()
     for (let round = 0; round < 10; round++) {
       const lease = await locks.acquire('job')
       await isHeldOnAll('job')
-      // A node that lost it is taken again by the extension.
+      // extend() takes a node again that lost the lease.
       await admins[0]?.del(recordOf('job'))
       const extending = lease.extend()
       await lease.release()
@@ -352,7 +352,7 @@ describe('a lease', () => {
     }
   })
 
-  it('is given back by run, which preserves what the function throws', async () => {
+  it('is given back by run(), which passes on the error of its function', async () => {
     const locks = await openWarm()
     expect(await locks.run('job', (lease) => lease.key)).toBe('job')
     const failing = locks.run('job', () => {
@@ -363,8 +363,8 @@ describe('a lease', () => {
   })
 })
 
-describe('contenders', () => {
-  it('ten at once come to terms: each has it, one at a time, the first within 1 s', {
+describe('processes that compete for a quorum lock', () => {
+  it('all get it, one at a time, the first of ten within 1 s', {
     timeout: 60_000,
   }, async () => {
     const contenders = await Promise.all(Array.from({ length: 10 }, () => openWarm()))
@@ -387,7 +387,7 @@ describe('contenders', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('that are aborted or closed stop at once, and leave nothing', async () => {
+  it('stop at once when they are aborted or closed, and leave nothing', async () => {
     const locks = await openWarm()
     await occupy('job', 0, 1, 2)
     const abort = new AbortController()
@@ -408,7 +408,7 @@ describe('contenders', () => {
     })
   })
 
-  it('whose attempt is under way when they are aborted have no lock', async () => {
+  it('get no lock when they are aborted during an attempt', async () => {
     const proxies = await Promise.all(servers.map(({ port }) => startProxy(port)))
     opened.push(async () => {
       await Promise.all(proxies.map((proxy) => proxy.stop()))
@@ -422,7 +422,7 @@ describe('contenders', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('that close while they hold give it back', async () => {
+  it('give the lock back when they close while they hold it', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job', { leaseMs: 60_000 })
     await locks.close()

@@ -1,5 +1,5 @@
-// The cases of docs/http-cases.md that need processes and a Redis, in fleets whose members are one of each
-// platform: Express 5 and 4, Koa 3 and 2, and plain node:http share what they store.
+// The cases of docs/http-cases.md that need processes and a Redis. The fleets have one member of
+// each platform (Express 5 and 4, Koa 3 and 2, node:http), and share their entries.
 
 import { createStampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -30,7 +30,7 @@ const start = (options: CachedFleetOptions = {}) =>
 
 const bodies = (answers: readonly Answer[]) => new Set(answers.map(({ body }) => body))
 
-/** Events are told once; what came before has to be asked away. */
+/** A member reports each event once. Read the earlier ones first. */
 async function told(member: Pick<FleetMember, 'ask'>, event: string): Promise<void> {
   await expect
     .poll(async () => (await member.ask<string[]>({ type: 'events' })).includes(event), {
@@ -44,7 +44,7 @@ function expectServed(answers: readonly Answer[], withinMs: number): void {
   expect(Math.max(...answers.map(({ latencyMs }) => latencyMs))).toBeLessThan(withinMs)
 }
 
-/** Only Redis can carry what one process filled to another. */
+/** Fills a page through one process and reads it in the others. Only Redis can carry it. */
 async function expectSharedAgain(fleet: CachedFleet): Promise<void> {
   let n = 0
   const isShared = async () => {
@@ -56,13 +56,13 @@ async function expectSharedAgain(fleet: CachedFleet): Promise<void> {
   await expect.poll(isShared, { timeout: 15_000, interval: 100 }).toBe(true)
 }
 
-/** One fleet for all tests of a suite: most of their time is the start of processes. */
+/** One fleet for all tests of a suite, because most of their time is the start of processes. */
 function shared(options: CachedFleetOptions): { readonly fleet: CachedFleet } {
   let fleet: CachedFleet | undefined
   beforeAll(async () => {
     fleet = await start(options)
   })
-  // Every member that was not killed must end by itself, in time, silent.
+  // Every member that was not killed must end by itself, in time, without output.
   afterAll(() => fleet?.[Symbol.asyncDispose]())
   return {
     get fleet() {
@@ -72,7 +72,7 @@ function shared(options: CachedFleetOptions): { readonly fleet: CachedFleet } {
   }
 }
 
-describe('a fleet of one of each platform', () => {
+describe('a fleet of all platforms', () => {
   const LEASE_MS = 600
   const suite = shared({
     size: PLATFORMS.length + 1,
@@ -80,7 +80,7 @@ describe('a fleet of one of each platform', () => {
   })
   beforeAll(() => suite.fleet.warmUp())
 
-  it('runs the origin once for 100 cold requests at each, whoever leads', async () => {
+  it('runs the origin once for 100 cold requests at each member, with any leader', async () => {
     const { fleet } = suite
     const gate = createGate()
     fleet.origin.answer('/cold', { gate })
@@ -91,7 +91,7 @@ describe('a fleet of one of each platform', () => {
     expect(fleet.origin.calls('/cold')).toBe(1)
   })
 
-  it('runs once also what takes longer than its lease, whoever leads', async () => {
+  it('runs a handler once that takes longer than its lease, with any leader', async () => {
     const { fleet } = suite
     const paths = PLATFORMS.map((platform) => `/slow/${platform}`)
     for (const path of paths) fleet.origin.answer(path, { delayMs: 2 * LEASE_MS })
@@ -105,7 +105,7 @@ describe('a fleet of one of each platform', () => {
     }
   })
 
-  it('forgets in every memory what one of them purges', async () => {
+  it('removes a purged entry from the memory of every member', async () => {
     const { fleet } = suite
     for (const [index, member] of fleet.members.entries()) {
       const path = `/purged/${index}`
@@ -119,7 +119,7 @@ describe('a fleet of one of each platform', () => {
     }
   })
 
-  it('refuses what one that was frozen past its lease comes back with, on each platform', async () => {
+  it('refuses the result of a member frozen past its lease, on each platform', async () => {
     const { fleet } = suite
     for (const [index, platform] of PLATFORMS.entries()) {
       const late = fleet.member(index)
@@ -140,7 +140,7 @@ describe('a fleet of one of each platform', () => {
     }
   })
 
-  it('goes on within a lease when the one that leads is killed, on each platform in turn', async () => {
+  it('continues within a lease when the leader is killed, on each platform in turn', async () => {
     const { fleet } = suite
     const last = fleet.member(PLATFORMS.length)
     for (const [index, platform] of PLATFORMS.entries()) {
@@ -163,7 +163,7 @@ describe('a fleet of one of each platform', () => {
   })
 })
 
-describe('Redis, to a fleet of one of each platform,', () => {
+describe('a fleet of all platforms without L1', () => {
   const suite = shared({ stampede: { l1: { maxBytes: 0 } } })
   let admin: Redis
   beforeAll(async () => {
@@ -172,7 +172,7 @@ describe('Redis, to a fleet of one of each platform,', () => {
   })
   afterAll(() => admin.disconnect())
 
-  it('may lose everything under load: each key is run for once more, or twice', async () => {
+  it('runs each key once or twice more when Redis loses everything under load', async () => {
     const { fleet } = suite
     const urls = ['/x', '/y', '/z'].flatMap((path) => fleet.urls(path))
     expectServed(await burst(urls, 150), 5_000)
@@ -181,13 +181,13 @@ describe('Redis, to a fleet of one of each platform,', () => {
     expectServed(await during, 5_000)
     expectServed(await burst(urls, 150), 5_000)
     for (const path of ['/x', '/y', '/z']) {
-      // What is made before it is noticed that the history of purges is gone is void with the rest.
+      // The process may fill before it notices the lost purge history. That entry is outdated too.
       expect(fleet.origin.calls(path)).toBeGreaterThanOrEqual(2)
       expect(fleet.origin.calls(path)).toBeLessThanOrEqual(3)
     }
   })
 
-  it('may hold anything under the key of a page: it is a miss, and no header of it is sent', async () => {
+  it('treats any broken record of a page as a miss, and sends no header of it', async () => {
     const { fleet } = suite
     const member = fleet.member(0)
     await member.ask({ type: 'events' })
@@ -202,7 +202,7 @@ describe('Redis, to a fleet of one of each platform,', () => {
         await admin.del(key)
         if (bytes === undefined) await admin.set(key, 'a string')
         else await admin.hset(key, { ...record, frame: bytes })
-        // Not when it comes from Redis, and not out of memory then.
+        // The planted frame is not served from Redis, nor from memory on the second request.
         const answers = [await ask(`${url}/page`), await ask(`${url}/page`)]
         const [first] = answers
         for (const { status, headers, body } of answers) {
@@ -213,12 +213,12 @@ describe('Redis, to a fleet of one of each platform,', () => {
             undefined,
           ])
         }
-        // The client has its answer before it is stored.
+        // The client has its response before the entry is stored.
         if (/stored/.test(String(first?.headers['cache-status'])))
           await told(each, 'fill.committed')
       }
     }
-    // The planting itself works: what is well-formed is served.
+    // A well-formed frame is served, so the planting itself works.
     await admin.del(key)
     await admin.hset(key, { ...record, frame: wellFormed })
     for (const url of fleet.urls('/page')) {
@@ -227,7 +227,7 @@ describe('Redis, to a fleet of one of each platform,', () => {
   })
 })
 
-describe('to a fleet of one of each platform, a Redis', () => {
+describe('a fleet of all platforms on a faulty Redis', () => {
   let redis: RedisServer
   let proxy: TcpProxy
   let fleet: CachedFleet
@@ -242,14 +242,14 @@ describe('to a fleet of one of each platform, a Redis', () => {
     await Promise.all([proxy.stop(), redis.stop()])
   })
   const states: ReadonlyArray<readonly [string, () => unknown, () => unknown]> = [
-    // Nothing was asked before: the connections are there, but no script ran.
+    // No command ran before: the connections are open, but no script was loaded.
     ['is gone before the first request', () => redis.kill(), () => redis.restart()],
     ['answers two seconds late', () => proxy.delay(2_000), () => proxy.delay(0)],
     ['is frozen', () => redis.pause(), () => redis.resume()],
     ['is killed', () => redis.kill(), () => redis.restart()],
   ]
   it.each(states)(
-    'that %s costs two budgets at most, and one run of each process',
+    'spends two budgets at most, and runs the origin once per process when Redis %s',
     async (what, begin, end) => {
       const path = `/${what.replaceAll(' ', '-')}`
       await begin()

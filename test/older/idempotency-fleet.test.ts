@@ -1,4 +1,4 @@
-// Idempotency keys in a fleet that is driven hard, and a Redis that loses, freezes, and refuses.
+// Idempotency keys in a fleet under load, and on a Redis that loses data, freezes and refuses.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -17,18 +17,19 @@ function openAdmin({ redis }: IdempotentFleet) {
   return { client, [Symbol.dispose]: () => client.disconnect() }
 }
 
-/** A path whose first call waits until it is let go. */
+/** Holds the first call of a path until the gate opens. */
 function gated(fleet: IdempotentFleet, path = '/orders') {
   const gate = createGate()
   fleet.origin.answer(path, ({ number }) => (number === 1 ? { ...CREATED, gate } : CREATED))
   return gate
 }
 
-describe('four processes', () => {
+describe('four processes with idempotency keys', () => {
   it.each(['reject', 'wait'])(
-    'that get 20 duplicates of each of 50 keys within 5 ms run 50 handlers, and give nobody an error (%s)',
+    'run 50 handlers for 20 duplicates of each of 50 keys within 5 ms, without an error (%s)',
     async (onBusy) => {
-      // A budget that also a busy machine keeps: what is looked at is who runs, not how fast.
+      // A budget that even a busy machine keeps. The test checks the number of runs, not their
+      // speed.
       const store = { commandTimeoutMs: 10_000 }
       await using fleet = await startIdempotentFleet({ size: 4, store, idempotency: { onBusy } })
       fleet.origin.answer('/orders', ({ headers }) => ({
@@ -51,7 +52,7 @@ describe('four processes', () => {
     },
   )
 
-  it('of which three die with the same request leave it to an operator: the fourth does not run it', async () => {
+  it('leave a key to an operator after three of them died with its request', async () => {
     await using fleet = await startIdempotentFleet({ size: 4, idempotency: { leaseMs: 300 } })
     fleet.origin.answer('/poison', { gate: createGate() })
     for (const member of [0, 1, 2]) {
@@ -75,8 +76,8 @@ describe('four processes', () => {
   })
 })
 
-describe('two processes', () => {
-  it('answer who waits as soon as the handler has: no later than half a second after the first', async () => {
+describe('two processes with idempotency keys', () => {
+  it('respond to waiters at most half a second after the first client', async () => {
     await using fleet = await startIdempotentFleet({ idempotency: { onBusy: 'wait' } })
     const gate = gated(fleet)
     const endedAt = async (asked: Promise<Answer>) => {
@@ -95,7 +96,7 @@ describe('two processes', () => {
     }
   })
 
-  it('whose clocks are an hour off, each way, do as if they were not', async () => {
+  it('work as usual when their clocks are an hour off, in each direction', async () => {
     const clocksMs = [3_600_000, -3_600_000]
     await using fleet = await startIdempotentFleet({ clocksMs, idempotency: { leaseMs: 1_000 } })
     const gate = gated(fleet)
@@ -113,7 +114,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/orders')).toBe(2)
   })
 
-  it('of which one is told to stop: it finishes what it runs, and the other knows of it', async () => {
+  it('share the result of a process that finishes its handler while it stops', async () => {
     await using fleet = await startIdempotentFleet()
     const gate = gated(fleet)
     const first = fleet.post(0, '/orders')
@@ -128,7 +129,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('of which one has the next encryption key already: what it cannot read is not run again', async () => {
+  it('do not run a request again whose response the older encryption key cannot read', async () => {
     const [old, next] = ['o'.repeat(32), 'n'.repeat(32)]
     const idempotency = { secret: 's'.repeat(32) }
     await using fleet = await startIdempotentFleet({
@@ -146,7 +147,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/orders')).toBe(2)
   })
 
-  it('of which one has another secret do not know each other’s keys', async () => {
+  it('share no keys if their secrets differ', async () => {
     await using fleet = await startIdempotentFleet({
       stampede: ['a', 'b'].map((each) => ({ idempotency: { secret: each.repeat(32) } })),
     })
@@ -158,8 +159,8 @@ describe('two processes', () => {
   })
 })
 
-describe('a Redis', () => {
-  it('that loses the record while the handler runs is told of its answer all the same', async () => {
+describe('idempotency keys on a faulty Redis', () => {
+  it('store the response when Redis loses the record while the handler runs', async () => {
     await using fleet = await startIdempotentFleet()
     using admin = openAdmin(fleet)
     const gate = gated(fleet)
@@ -173,7 +174,7 @@ describe('a Redis', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('that loses the record while the handler runs, and lets another begin, keeps one answer', async () => {
+  it('keep one response when Redis loses the record and another process begins meanwhile', async () => {
     await using fleet = await startIdempotentFleet()
     using admin = openAdmin(fleet)
     const gate = createGate()
@@ -185,7 +186,8 @@ describe('a Redis', () => {
     const first = fleet.post(0, '/orders')
     await fleet.origin.arrived('/orders')
     await admin.client.flushall()
-    // This is what the loss costs: nobody can know of the first. Its answer is its client's alone.
+    // The loss costs a second run, because no process knows of the first. The first response goes
+    // only to its own client.
     expect((await fleet.post(1, '/orders')).body).toBe('run 2')
     gate.open()
     expect((await first).body).toBe('run 1')
@@ -194,7 +196,7 @@ describe('a Redis', () => {
     expect(fleet.origin.calls('/orders')).toBe(2)
   })
 
-  it('that loses what was completed has it run again, but where a process remembers it', async () => {
+  it('run a completed request again when Redis loses its record, except in the process that remembers it', async () => {
     await using fleet = await startIdempotentFleet()
     using admin = openAdmin(fleet)
     fleet.origin.answer('/orders', ({ number }) => ({ status: 201, body: `run ${number}` }))
@@ -204,7 +206,7 @@ describe('a Redis', () => {
     expect((await fleet.post(1, '/orders')).body).toBe('run 2')
   })
 
-  it('that freezes when the handler is done keeps its client for a second at most', async () => {
+  it('delay the client by at most a second when Redis freezes after the handler', async () => {
     await using fleet = await startIdempotentFleet()
     const gate = gated(fleet)
     const first = fleet.post(0, '/orders')
@@ -222,7 +224,7 @@ describe('a Redis', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('that refuses lets nothing run: 503 with Retry-After, and then the request runs', async () => {
+  it('run nothing while Redis refuses writes: 503 with Retry-After, and then the request runs', async () => {
     await using fleet = await startIdempotentFleet({ size: 1 })
     using admin = openAdmin(fleet)
     const { client } = admin

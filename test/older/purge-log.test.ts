@@ -1,5 +1,5 @@
-// What two processes know of each other's purges on a real Redis: over lost connections, lost messages, a log that was cut, a
-// history that was lost, a server that is frozen, full, or refuses.
+// How two processes learn of each other's purges on a real Redis: over lost connections, lost
+// messages, a trimmed log and a lost history. The server is also frozen, full, or refuses commands.
 
 import type { StampedeStore } from '@stampede/core'
 import type { Mark } from '@stampede/core/store'
@@ -43,15 +43,15 @@ const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:3:{purges}:${part}
 
 interface Process {
   readonly store: StampedeStore
-  /** Purges as they were heard, since `begin`. */
+  /** Purges that the process learned of, since `begin`. */
   readonly heard: string[]
   readonly marks: Mark[]
   readonly counts: { forgets: number; gaps: number; floor: number }
-  /** Lets this process believe that so much time passed. */
+  /** Makes this process believe that this much time passed. */
   skip(ms: number): void
 }
 
-/** One process, from the moment at which it knows all that there is. */
+/** Starts one process, and resolves when it knows all purges. */
 async function start(url = server.url, user: object = {}): Promise<Process> {
   const client = new Redis(url, { lazyConnect: true, ...user })
   client.on('error', () => {})
@@ -94,8 +94,8 @@ const soon = (list: () => unknown, timeout = 3_000) => expect.poll(list, { inter
 const hard = { soft: false }
 const soft = { soft: true }
 
-describe('a process', () => {
-  it('that was cut off hears of exactly what it missed, in order, and forgets nothing', async () => {
+describe('a process that follows the purge log', () => {
+  it('learns of exactly the purges that it missed without a connection, in order, and keeps its copies', async () => {
     const a = await start()
     const b = await start(proxy.url)
     await a.store.mark('t=0', hard)
@@ -123,7 +123,7 @@ describe('a process', () => {
     }
   })
 
-  it('that missed more than the log has forgets its copies, and knows the marks', async () => {
+  it('drops its copies if it missed more than the log has, and knows the purge marks', async () => {
     const a = await start()
     const b = await start(proxy.url)
     await proxy.refuse()
@@ -139,8 +139,8 @@ describe('a process', () => {
     expect(b.store.position).toBe(a.store.position)
   })
 
-  it('notices that other purges got the positions of purges that were lost', async () => {
-    // The server's clock was set back: each position is the last one + 1.
+  it('notices that other purges got the positions of lost ones', async () => {
+    // The server's clock was set back, so each position is the last one + 1.
     const ahead = (Date.now() + 3_600_000) * 1_000
     await admin.hset(nameOf('meta'), { last: `${ahead}-1`, floor: ahead, marks: 0 })
     const a = await start()
@@ -151,7 +151,8 @@ describe('a process', () => {
     await a.store.purge('lost', hard)
     const { position } = a.store
     expect(position).toBe(ahead + 3)
-    // A replica that lagged takes over, and a process that knows nothing purges first.
+    // A replica that lagged takes over, and the first purge comes from a process that knows no
+    // earlier one.
     for (const [i, part] of parts.entries()) {
       await admin.restore(nameOf(part), 0, saved[i] as Buffer, 'REPLACE')
     }
@@ -165,7 +166,7 @@ describe('a process', () => {
     await soon(() => b.counts.floor, 8_000).toBe(a.counts.floor)
   })
 
-  it.each(['meta', 'log', 'marks'] as const)('goes on where the %s is lost', async (part) => {
+  it.each(['meta', 'log', 'marks'] as const)('continues when %s is lost', async (part) => {
     const a = await start()
     const b = await start()
     await a.store.mark('t=1', hard)
@@ -175,7 +176,7 @@ describe('a process', () => {
     await a.store.mark('t=2', hard)
     await soon(() => b.heard).toEqual(['t=1 hard', 't=2 hard'])
     expect(a.store.position).toBeGreaterThan(position)
-    // Without its number nothing is known of what was purged before.
+    // Without `meta`, the server knows no earlier purges.
     await soon(() => [a, b].map(({ counts }) => counts.forgets)).toEqual(
       part === 'meta' ? [1, 1] : [0, 0],
     )
@@ -186,7 +187,7 @@ describe('a process', () => {
     for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
   })
 
-  it('that missed much catches up over a slow line: in pages, each within the budget of a command', async () => {
+  it('catches up over a slow line in pages, each within the budget of a command', async () => {
     const a = await start()
     const b = await start(proxy.url)
     await proxy.refuse()
@@ -205,7 +206,7 @@ describe('a process', () => {
     expect(b.counts.forgets).toBe(0)
   })
 
-  it('leaves less behind of purges with long names', async () => {
+  it('writes a shorter log for purges with long names', async () => {
     const a = await start()
     for (let n = 0; n < 400; n++) await a.store.purge(`${'x'.repeat(100_000)}${n}`, hard)
     expect(await admin.xlen(nameOf('log'))).toBeLessThan(200)
@@ -221,7 +222,7 @@ describe('a process', () => {
     await a.store.lookup('k', LOOKUP)
   })
 
-  it('notices a purge of which it was not told, while its connections lived', async () => {
+  it('notices a purge without a notification, while its connections are open', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
     const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 86_400_000, 1]
@@ -233,7 +234,7 @@ describe('a process', () => {
     expect(a.counts.forgets).toBe(0)
   })
 
-  it('asks once more before it reads, when it was not certain for some seconds', async () => {
+  it('confirms the purges before a lookup if they were not confirmed for some seconds', async () => {
     const a = await start()
     await admin.config('RESETSTAT')
     await a.store.lookup('k', LOOKUP)
@@ -250,13 +251,13 @@ describe('a process', () => {
   })
 })
 
-describe('an answer that took long', () => {
-  it('comes with what was purged meanwhile', async () => {
+describe('a lookup whose reply took long', () => {
+  it('learns of the purges made meanwhile', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
     const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 86_400_000, 1]
     const answer = a.store.lookup('k', LOOKUP)
-    // Frozen, or with a blocked event loop, after it made sure that nothing was missed.
+    // The process was frozen, or its event loop blocked, after it confirmed the purges.
     a.skip(5_001)
     void admin.eval(appendPurge.source, 3, ...names, ...args)
     await answer
@@ -267,8 +268,8 @@ describe('an answer that took long', () => {
   })
 })
 
-describe('an answer that took long, and so did what should confirm it,', () => {
-  it('is none: what it found may have been purged', async () => {
+describe('a lookup whose reply and confirmation took long', () => {
+  it('is rejected, because its entry may have been purged', async () => {
     const a = await start(proxy.url)
     await soon(() => a.store.confirmedAt > 0).toBe(true)
     proxy.delay(60)
@@ -290,19 +291,19 @@ describe('an answer that took long, and so did what should confirm it,', () => {
   })
 })
 
-describe('a Redis that may only be read', () => {
+describe('a read-only Redis', () => {
   it.each<[string, () => Promise<unknown>, () => Promise<unknown>]>([
     [
-      'since it was made a replica whose master is away',
+      'as a replica of an unavailable master',
       () => admin.replicaof('127.0.0.1', 1),
       () => admin.replicaof('NO', 'ONE'),
     ],
     [
-      'since it has no replica, and is to have one to write',
+      'as a master without the replicas that it needs to write',
       () => admin.config('SET', 'min-replicas-to-write', '1'),
       () => admin.config('SET', 'min-replicas-to-write', '0'),
     ],
-  ])('%s confirms nothing, and is not read after five seconds', async (_, begin, end) => {
+  ])('confirms no purges %s, and is not read after five seconds', async (_, begin, end) => {
     const a = await start()
     const grantOf = async () => {
       const reply = await a.store.lookup('k', { token: 't', leaseMs: 5_000 })
@@ -330,7 +331,7 @@ describe('a Redis that may only be read', () => {
   })
 })
 
-describe('a process that asks nothing', () => {
+describe('a process without lookups', () => {
   it('knows the clock of the server from its heartbeat', async () => {
     const a = await start()
     await admin.config('RESETSTAT')
@@ -340,8 +341,8 @@ describe('a process that asks nothing', () => {
   })
 })
 
-describe('a Redis that is frozen', () => {
-  it('is certain of nothing: copies are trusted no longer, and nothing is read', async () => {
+describe('a frozen Redis', () => {
+  it('confirms no purges, so copies are no longer trusted and lookups fail', async () => {
     const a = await start()
     await soon(() => a.store.confirmedAt > 0).toBe(true)
     await server.pause()
@@ -364,23 +365,26 @@ describe('a Redis that is frozen', () => {
   })
 })
 
-describe('a Redis that refuses', () => {
+describe('purges on a Redis that refuses commands', () => {
   const user = async (name: string, ...rules: string[]) => {
     await admin.call('ACL', 'SETUSER', name, 'reset', 'on', '>pw', '~*', '&*', '+@all', ...rules)
     return start(server.url, { username: name, password: 'pw' })
   }
 
-  it.each(['xadd', 'zadd', 'eval'])('to take a purge (%s): it rejects', async (command) => {
-    const a = await start()
-    const b = await user(`no-${command}`)
-    await admin.call('ACL', 'SETUSER', `no-${command}`, `-${command}`)
-    const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
-    await expect(b.store.mark('t=1', hard)).rejects.toMatchObject(failure)
-    await a.store.mark('t=2', hard)
-    await soon(() => b.heard.at(-1)).toBe('t=2 hard')
-  })
+  it.each(['xadd', 'zadd', 'eval'])(
+    'reject when it refuses to store a purge (%s)',
+    async (command) => {
+      const a = await start()
+      const b = await user(`no-${command}`)
+      await admin.call('ACL', 'SETUSER', `no-${command}`, `-${command}`)
+      const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+      await expect(b.store.mark('t=1', hard)).rejects.toMatchObject(failure)
+      await a.store.mark('t=2', hard)
+      await soon(() => b.heard.at(-1)).toBe('t=2 hard')
+    },
+  )
 
-  it('to tell of a purge: it rejects, and has it in the log; the others find it there', async () => {
+  it('reject when it refuses PUBLISH, are in the log, and other processes find them there', async () => {
     const a = await start()
     const b = await user('mute', '-publish')
     await expect(b.store.mark('t=1', hard)).rejects.toThrow(/PUBLISH is refused/)
@@ -390,7 +394,7 @@ describe('a Redis that refuses', () => {
     expect(a.counts.forgets).toBe(0)
   })
 
-  it('to let one listen: it hears of purges by asking', async () => {
+  it('reach a process without a subscription by its heartbeat', async () => {
     const a = await start()
     const b = await user('deaf', '-subscribe')
     await a.store.mark('t=1', hard)
@@ -399,7 +403,7 @@ describe('a Redis that refuses', () => {
     expect(b.counts.forgets).toBe(0)
   })
 
-  it('anything that needs memory takes purges nevertheless', async () => {
+  it('are accepted by a Redis that is out of memory', async () => {
     const a = await start()
     const b = await start()
     await admin.config('SET', 'maxmemory', '1')
@@ -413,9 +417,9 @@ describe('a Redis that refuses', () => {
   })
 })
 
-describe('what is planted in Redis', () => {
+describe('planted data in Redis', () => {
   it.each(['meta', 'log', 'marks'] as const)(
-    'for the %s is a history that is lost, and no more than that',
+    'is treated as a lost history in place of %s',
     async (part) => {
       const a = await start()
       const b = await start()
@@ -433,15 +437,15 @@ describe('what is planted in Redis', () => {
   )
 
   it.each([
-    ['nonsense', 'x'],
-    ['nothing', ''],
+    ['random text', 'x'],
+    ['an empty message', ''],
     ['half of a purge', '12-1'],
-    ['a purge of nothing', '1795278251743960-7 12-6 mh'],
-    ['a purge of a far future', '8999999999999999-7 12-6 mht=1'],
+    ['a purge without a subject', '1795278251743960-7 12-6 mh'],
+    ['a purge with a position in the far future', '8999999999999999-7 12-6 mht=1'],
     ['half of an extension', 'x a 1 2 3'],
     ['a huge extension', `x a 1 2 ${'9 '.repeat(5)}9 1\nk`],
-    ['bytes', Buffer.from([0xff, 0xfe, 0x00, 0x78])],
-  ])('on the channel (%s) changes nothing', async (_, message) => {
+    ['bytes that are no text', Buffer.from([0xff, 0xfe, 0x00, 0x78])],
+  ])('changes nothing as a message on the purge channel: %s', async (_, message) => {
     const a = await start()
     const b = await start()
     await admin.publish(`${prefix}:3:log`, message as string)
@@ -451,7 +455,7 @@ describe('what is planted in Redis', () => {
     expect(a.counts.forgets).toBe(0)
   })
 
-  it('in the log or among the marks, where nobody can read it, makes void what was made before', async () => {
+  it('makes earlier entries outdated if it cannot be parsed, in the log or among the marks', async () => {
     const a = await start()
     await a.store.mark('t=1', hard)
     await admin.zadd(nameOf('marks'), a.store.position - 1, 'nonsense')

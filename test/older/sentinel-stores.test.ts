@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, inject } from 'vitest'
 import { allContracts } from '../harness/all-contracts.ts'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
 
-describe.each(inject('serverBinaries'))('$name Sentinel in quiet times', ({ source }) => {
+describe.each(inject('serverBinaries'))('$name Sentinel without faults', ({ source }) => {
   let bench: SentinelBench
   let tests = 0
   beforeAll(async () => {
@@ -16,7 +16,7 @@ describe.each(inject('serverBinaries'))('$name Sentinel in quiet times', ({ sour
     tests += 1
     const prefix = `t${tests}`
     const open = () => {
-      // Even if the user reads from replicas, the store writes.
+      // Even if the user reads from replicas, the store writes to the master.
       const client = bench.client('6', { lazyConnect: true, role: 'slave' })
       return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
     }

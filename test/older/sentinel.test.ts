@@ -10,10 +10,10 @@ import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts
 import { startRedis } from '../harness/redis-server.ts'
 import { askRedis } from '../harness/redis-wire.ts'
 
-/** As promised: how long a copy may be used after a purge. */
+/** The documented bound: how long a copy may be used after a purge. */
 const BOUND_MS = 5_000
 const BUDGET_MS = 250
-/** After the Sentinels have named a new master. */
+/** Time after the Sentinels have named a new master. */
 const BACK_WITHIN_MS = 2_000
 
 const codeOf = (error: unknown) => (error as { code?: string }).code ?? String(error)
@@ -42,7 +42,7 @@ class Process {
     return this.stampede.getOrSet(key, () => value, { ttlMs: 60_000, tags: [`tag of ${key}`] })
   }
 
-  /** Undefined: taken. */
+  /** The lease, or `null` if the lock is taken, or the code of the error. */
   async lock(key: string): Promise<Lease | null | string> {
     return this.locks.tryAcquire(key, { leaseMs: 10_000 }).catch(codeOf)
   }
@@ -53,7 +53,7 @@ class Process {
   }
 }
 
-/** What a process sees of Redis from now on, until it has seen it work. */
+/** Records how a process sees Redis from now on, until it works again. */
 async function backAfter(process: Process): Promise<{ tookMs: number; refused: Set<unknown> }> {
   const begunAt = performance.now()
   const refused = new Set<unknown>()
@@ -66,7 +66,7 @@ async function backAfter(process: Process): Promise<{ tookMs: number; refused: S
   return { tookMs: performance.now() - begunAt, refused }
 }
 
-it('names no other role than a master for itself', () => {
+it("the store names no role but the master's for itself", () => {
   const given: object[] = []
   const client = {
     isCluster: false,
@@ -82,7 +82,7 @@ it('names no other role than a master for itself', () => {
 
 for (const { name, source } of inject('serverBinaries')) {
   describe(`${name} Sentinel`, () => {
-    it.concurrent('after a fail-over all goes on where it was, if the replica had followed', async () => {
+    it.concurrent('continues after a fail-over with all data, if the replica had it', async () => {
       await using bench = await startSentinels({ source })
       const processes = [new Process(bench, '6'), new Process(bench, '5')] as const
       const [one, two] = processes
@@ -100,27 +100,27 @@ for (const { name, source } of inject('serverBinaries')) {
       await reading
       for (const each of seen) {
         expect(each.tookMs).toBeLessThan(tookMs + BACK_WITHIN_MS)
-        // `null`: of an attempt that was made and whose answer was lost, until it is undone.
+        // `null`: the reply to an attempt was lost, and the attempt is not undone yet.
         expect(each.refused).toContain('ERR_LOCK_UNAVAILABLE')
         expect([null, 'ERR_LOCK_UNAVAILABLE']).toEqual(expect.arrayContaining([...each.refused]))
       }
       expect(outage.wrong).toEqual([])
       expect(outage.reads).toBeGreaterThan(10)
       expect(outage.slowestMs).toBeLessThan(2 * BUDGET_MS + 500)
-      // What was there is there: the entry, and the lock with its holder.
+      // The data is there: the entry, and the lock with its holder.
       const later = new Process(bench)
       expect(await later.read('page', 'made anew')).toBe('made before')
       expect(await later.lock('job')).toBeNull()
       if (held === null || typeof held === 'string') throw new Error('the lock was not given')
       await held.release()
-      // A purge reaches the other again, and so does the end of a wait.
-      // ioredis connects anew when the last Sentinel tells it of the fail-over, also to the master that it has found by itself.
+      // A purge reaches the other process again, and so does the end of a wait. ioredis reconnects
+      // when the last Sentinel reports the fail-over, even if it found the new master before.
       await eventually(() => two.stampede.purge({ key: 'page' }), BACK_WITHIN_MS)
       await becomes(() => one.read('page', 'after the purge'), 'after the purge', BOUND_MS)
       for (const each of [...processes, later]) await each.close()
     })
 
-    it.concurrent('of what a replica had missed, purges that somebody alive heard of hold; the rest is lost', async () => {
+    it.concurrent('loses what the replica had missed, except purges that a live process has seen', async () => {
       await using bench = await startSentinels({ source })
       const [one, two] = [new Process(bench), new Process(bench, '5')]
       const last = new Process(bench, '6', 'other')
@@ -135,7 +135,8 @@ for (const { name, source } of inject('serverBinaries')) {
         await each.stampede.purge({ tag: 'tag of by tag' })
         await each.stampede.purge({ key: 'by key' })
       }
-      // Two heard of it; of the other prefix nobody is left who knows.
+      // Processes one and two know the purges of this prefix. No live process knows those of the
+      // other.
       await becomes(() => two.read('by tag', 'new'), 'new', BOUND_MS)
       await last.close()
       const lease = await one.lock('job')
@@ -145,7 +146,7 @@ for (const { name, source } of inject('serverBinaries')) {
       await bench.failOver()
       await Promise.all([one, two].map(backAfter))
 
-      // Nobody who knows serves what was purged, not for a moment, and whoever comes learns it in time.
+      // Processes that saw a purge never serve its old entry. New processes learn of it in time.
       const stranger = new Process(bench)
       for (const each of [one, two]) {
         expect(await each.read('by tag', 'newer')).not.toBe('old')
@@ -158,7 +159,8 @@ for (const { name, source } of inject('serverBinaries')) {
         )
       }
 
-      // Lost: purges that only the old master and the dead knew of, locks, and runs of idempotency keys.
+      // Lost: purges that only the old master and dead processes knew, locks, and idempotency
+      // records.
       const heir = new Process(bench, '6', 'other')
       expect(await heir.read('by tag', 'new')).toBe('old')
       expect(await heir.read('by key', 'new')).toBe('old')
@@ -166,12 +168,12 @@ for (const { name, source } of inject('serverBinaries')) {
       if (second === null || typeof second === 'string') throw new Error('the lock was not lost')
       expect(second.fence).toBeGreaterThan(lease.fence)
       expect((await recordOf(stranger, 'order')).state).toBe('ran')
-      // And who had the lock is told when it is renewed, or at its end.
+      // The former lock holder learns of the loss at its renewal, or at the end of its lease.
       expect(await lease.release().then(() => 'released', codeOf)).not.toBe('ERR_LOCK_UNAVAILABLE')
       for (const each of [one, two, stranger, heir]) await each.close()
     })
 
-    it.concurrent('leaves at once a master that lives, and is none any more', async () => {
+    it.concurrent('leaves a former master at once, although it still runs', async () => {
       await using bench = await startSentinels({ source })
       const [one, two] = [new Process(bench, '6'), new Process(bench, '5')] as const
       for (const each of [one, two]) await each.read('page', 'made before')
@@ -193,7 +195,7 @@ for (const { name, source } of inject('serverBinaries')) {
       for (const each of [one, two]) await each.close()
     })
 
-    it.concurrent('connects anew when its server says that it only reads', async () => {
+    it.concurrent('reconnects when its server replies that it is read-only', async () => {
       await using server = await startRedis({ source })
       const client = new Redis(server.url, { lazyConnect: true })
       const locks = createLocks({ store: redisStore(client) })
@@ -205,7 +207,7 @@ for (const { name, source } of inject('serverBinaries')) {
       const before = await connections()
       await askRedis(server, 'REPLICAOF 127.0.0.1 1')
       expect(await lock('2')).toBe('ERR_LOCK_UNAVAILABLE')
-      // One is the question itself.
+      // One of the commands is the count itself.
       await eventually(async () => expect(await connections()).toBeGreaterThan(before + 1))
       await askRedis(server, 'REPLICAOF NO ONE')
       await becomes(() => lock('3'), 'taken', BACK_WITHIN_MS)
@@ -215,7 +217,7 @@ for (const { name, source } of inject('serverBinaries')) {
   })
 }
 
-/** Readers are answered all the time, whatever becomes of Redis. */
+/** Every read gets a response, in any state of Redis. */
 async function readThrough(
   processes: readonly Process[],
   outage: { reads: number; slowestMs: number; wrong: string[] },
@@ -234,7 +236,7 @@ async function readThrough(
   await Promise.all(processes.map(read))
 }
 
-/** Whether this run of an idempotency key did the work, or was given an answer. */
+/** Whether this run of an idempotency key did the work, or got a replay. */
 async function recordOf(process: Process, key: string): Promise<{ state: 'ran' | 'replayed' }> {
   let state: 'ran' | 'replayed' = 'replayed'
   await process.stampede.idempotent(key, async () => {

@@ -1,5 +1,6 @@
-// Every reply and every write of the scripts that end an attempt at an idempotency key: finish-record by its holder,
-// settle-record by an operator. As in lua.test.ts: without the line that gives it, its test fails.
+// Every reply and every write of the scripts that end an attempt at an idempotency key:
+// finish-record by its holder, settle-record by an operator. As in lua.test.ts, each line of a
+// script has a test that fails without it.
 
 import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -39,7 +40,7 @@ import {
   without,
 } from '../harness/lua-scripts.ts'
 
-/** They wait; of others nothing is told. */
+/** These processes wait. No message may go to any other process. */
 const WAITING = { 'w:me': 1, 'w:you': 1 }
 const woken = () => [`wake ${tests} me the key`, `wake ${tests} you the key`]
 const settled = () => `settled ${tests} 0the key`
@@ -60,7 +61,7 @@ describe('finish-record', () => {
   }
   const STATES = ['completed', 'released', 'uncertain']
 
-  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+  it("replies LATE after the caller's deadline, and does nothing", async () => {
     const notAfter = await late()
     expect(await finish('completed', { notAfter })).toEqual(['LATE', NOW])
     expect(await redis.exists(key)).toBe(0)
@@ -68,7 +69,7 @@ describe('finish-record', () => {
     expect(await unchanged(() => finish('completed', { notAfter }))).toEqual(['LATE', NOW])
   })
 
-  it('FINISHED before that moment', async () => {
+  it('replies FINISHED before the deadline', async () => {
     await plant(SOUND)
     expect(await statusOf(finish('completed', { notAfter: await inTime() }))).toBe('FINISHED')
   })
@@ -78,7 +79,7 @@ describe('finish-record', () => {
     ['released', { lost: '0' }],
     ['uncertain', {}],
   ])(
-    'FINISHED as %s: no lease, kept as long as was said, whoever waits is woken',
+    'replies FINISHED as %s: the lease ends, the TTL is the given one, and waiters are woken',
     async (as, more) => {
       await plant({ ...SOUND, ...WAITING })
       const before = await serverMs()
@@ -96,7 +97,7 @@ describe('finish-record', () => {
   it.each([
     ['whose lease is over', LAPSED],
     ['that is uncertain because its lease is over', DOUBTED],
-  ])('FINISHED by the holder of an attempt %s', async (_, fields) => {
+  ])('replies FINISHED to the holder of an attempt %s', async (_, fields) => {
     for (const as of STATES) {
       await plant({ ...fields, ...WAITING })
       expect(await finish(as)).toEqual(['FINISHED', NOW])
@@ -108,7 +109,7 @@ describe('finish-record', () => {
     expect(await allHeard()).toHaveLength(6)
   })
 
-  it('FINISHED by the token alone, which takes it back: what was lost before counts on', async () => {
+  it('replies FINISHED to the token alone, which takes the attempt back, and keeps the count of lost leases', async () => {
     await plant({ ...SOUND, ...WAITING })
     expect(await finish('released', { fence: '*' })).toEqual(['FINISHED', NOW])
     const rest = less('token', 'until')
@@ -121,7 +122,7 @@ describe('finish-record', () => {
     ['completed', COMPLETED],
     ['released', RELEASED],
     ['uncertain', UNCERTAIN],
-  ])('FINISHED as %s again: nothing is written twice', async (as, fields) => {
+  ])('replies FINISHED as %s again, and writes nothing twice', async (as, fields) => {
     await plant({ ...fields, ...WAITING })
     for (const fence of ['7', '*']) {
       const reply = await unchanged(() => finish(as, { token: 'before', fence }))
@@ -129,7 +130,7 @@ describe('finish-record', () => {
     }
   })
 
-  it('FINISHED on a server that is full', async () => {
+  it('replies FINISHED on a server without free memory', async () => {
     for (const as of STATES) {
       await plant({ ...SOUND, ...WAITING })
       expect(await whenFull(() => finish(as))).toEqual(['FINISHED', NOW])
@@ -139,7 +140,7 @@ describe('finish-record', () => {
     expect(await allHeard()).toHaveLength(6)
   })
 
-  it('FINISHED where nobody may be told', async () => {
+  it('replies FINISHED to a user who may not publish', async () => {
     await plant({ ...SOUND, ...WAITING })
     const client = await without('publish')
     expect(await finish('completed', { client })).toEqual(['FINISHED', NOW])
@@ -148,7 +149,7 @@ describe('finish-record', () => {
     expect(Object.keys(await fieldsOf()).filter((field) => field.startsWith('w:'))).toEqual([])
   })
 
-  it('RESURRECTED as completed where nothing is any more', async () => {
+  it('replies RESURRECTED for a completed attempt without a record', async () => {
     const [status, now] = (await finish('completed')) as [string, number]
     expect(status).toBe('RESURRECTED')
     const written = { v: '1', s: 'completed', exact: 'e2', canonical: 'c2', fence: '7' }
@@ -159,13 +160,13 @@ describe('finish-record', () => {
     expect(await unchanged(() => finish('completed'))).toEqual(['FINISHED', NOW])
   })
 
-  it('RESURRECTED on a server that is full', async () => {
+  it('replies RESURRECTED on a server without free memory', async () => {
     expect(await whenFull(() => finish('completed'))).toEqual(['RESURRECTED', NOW])
     expect(await fieldsOf()).toMatchObject({ s: 'completed', frame: 'frame of completed' })
     await expectKept(KEEP_MS)
   })
 
-  it('STALE where nothing is any more and nothing was done', async () => {
+  it('replies STALE for a released attempt without a record', async () => {
     for (const [as, fence] of [
       ['released', '7'],
       ['uncertain', '7'],
@@ -178,24 +179,24 @@ describe('finish-record', () => {
   })
 
   it.each([
-    ['another has it', SOUND, { token: 'other' }],
-    ['another has it, asked by the token alone', SOUND, { token: 'other', fence: '*' }],
-    ['it began again under the same name', { ...SOUND, ended: 'holder' }, { fence: '6' }],
-    ['a later one is uncertain', DOUBTED, { token: 'other' }],
-    ['a later one ended as this one would', { ...SOUND, s: 'uncertain' }, { token: 'before' }],
-    ['it is of another layout', { ...SOUND, v: '2' }, {}],
-    ['it is of no layout', less('v'), { fence: '*' }],
-    ['it is in no state', { ...SOUND, s: 'done' }, {}],
-    ['it completed, whoever it was', { ...COMPLETED, token: 'holder' }, {}],
-    ['it was released, whoever had it', { ...RELEASED, token: 'holder' }, {}],
-  ])('STALE when %s: nothing is written', async (_, fields, given) => {
+    ['another holds it', SOUND, { token: 'other' }],
+    ['another holds it, and the token alone is given', SOUND, { token: 'other', fence: '*' }],
+    ['it began again under the same token', { ...SOUND, ended: 'holder' }, { fence: '6' }],
+    ['a later attempt is uncertain', DOUBTED, { token: 'other' }],
+    ['a later attempt ended in the same way', { ...SOUND, s: 'uncertain' }, { token: 'before' }],
+    ['it has another layout', { ...SOUND, v: '2' }, {}],
+    ['it has no layout', less('v'), { fence: '*' }],
+    ['it has no state', { ...SOUND, s: 'done' }, {}],
+    ['it is completed, by any attempt', { ...COMPLETED, token: 'holder' }, {}],
+    ['it is released, by any attempt', { ...RELEASED, token: 'holder' }, {}],
+  ])('replies STALE when %s, and writes nothing', async (_, fields, given) => {
     await plant({ ...fields, ...WAITING })
     for (const as of STATES) {
       expect([as, await unchanged(() => finish(as, given))]).toEqual([as, ['STALE', NOW]])
     }
   })
 
-  it('STALE when it ended otherwise, by another, or under a later fence', async () => {
+  it('replies STALE when the attempt ended otherwise, by another token, or under a later fence', async () => {
     for (const fields of [COMPLETED, RELEASED, UNCERTAIN]) {
       await plant(fields)
       for (const as of STATES) {
@@ -227,18 +228,18 @@ describe('settle-record', () => {
     ['released', { ...SETTLED, s: 'released' }],
   ]
 
-  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+  it("replies LATE after the caller's deadline, and does nothing", async () => {
     await plant({ ...UNCERTAIN, ...WAITING })
     const notAfter = await late()
     expect(await unchanged(() => settle('released', { notAfter }))).toEqual(['LATE', NOW])
   })
 
-  it('SETTLED before that moment', async () => {
+  it('replies SETTLED before the deadline', async () => {
     await plant(UNCERTAIN)
     expect(await statusOf(settle('released', { notAfter: await inTime() }))).toBe('SETTLED')
   })
 
-  it('ABSENT: nothing is written, also with force', async () => {
+  it('replies ABSENT without a record, and writes nothing, also with force', async () => {
     for (const force of [0, 1] as const) {
       expect(await settle('completed', { force })).toEqual(['ABSENT', NOW])
       expect(await redis.exists(key)).toBe(0)
@@ -248,21 +249,21 @@ describe('settle-record', () => {
 
   it.each([
     ['it runs', SOUND],
-    ['it runs until some moment, and since', { ...SOUND, until: `${FUTURE} 1` }],
-    ['it has completed', COMPLETED],
-    ['it has completed, after its lease', { ...COMPLETED, until: '1' }],
-    ['it is in no state', { ...SOUND, s: 'done' }],
-    ['nobody knows until when it runs', { ...SOUND, until: 'x' }],
-    ['nothing says until when it runs', less('until')],
-    ['it runs until no number that counts', { ...SOUND, until: '9'.repeat(20) }],
-  ])('REFUSED without force when %s', async (_, fields) => {
+    ['it runs until a moment that has its start', { ...SOUND, until: `${FUTURE} 1` }],
+    ['it is completed', COMPLETED],
+    ['it is completed, after its lease', { ...COMPLETED, until: '1' }],
+    ['it has no state', { ...SOUND, s: 'done' }],
+    ['the end of its lease is not a number', { ...SOUND, until: 'x' }],
+    ['it has no end of its lease', less('until')],
+    ['the end of its lease is too large a number', { ...SOUND, until: '9'.repeat(20) }],
+  ])('replies REFUSED without force when %s', async (_, fields) => {
     await plant({ ...fields, ...WAITING })
     for (const [as] of ENDINGS) {
       expect(await unchanged(() => settle(as))).toEqual(['REFUSED', NOW])
     }
   })
 
-  it('REFUSED also with force when it is not of this layout', async () => {
+  it('replies REFUSED even with force for a record of another layout', async () => {
     for (const fields of [{ ...UNCERTAIN, v: '2' }, { ...UNCERTAIN, v: '' }, less('v')]) {
       await plant({ ...fields, ...WAITING })
       for (const force of [0, 1] as const) {
@@ -283,7 +284,7 @@ describe('settle-record', () => {
     ['in no state, with force', { ...SOUND, s: 'done' }, 1],
   ]
   it.each(settleable)(
-    'SETTLED what is %s: its lease is void, all are told',
+    'replies SETTLED for a record that is %s: its lease ends, and all processes get the message',
     async (_, fields, force) => {
       for (const [as, left] of ENDINGS) {
         await plant({ ...fields, ...WAITING })
@@ -300,13 +301,13 @@ describe('settle-record', () => {
     },
   )
 
-  it('SETTLED: who waits is woken before all are told', async () => {
+  it('replies SETTLED, and wakes waiters before all processes get the message', async () => {
     await plant({ ...UNCERTAIN, 'w:me': 1 })
     await settle('released')
     expect(await allHeard()).toEqual([`wake ${tests} me the key`, settled()])
   })
 
-  it('SETTLED where nonsense stands for the numbers: then they are numbers again', async () => {
+  it('replies SETTLED for a record with invalid numbers, and writes valid ones', async () => {
     for (const value of NONSENSE) {
       await plant({ ...SOUND, fence: value, attempt: value, lost: value, recovery: value })
       const [, now] = (await settle('released', { force: 1 })) as [string, number]
@@ -321,7 +322,7 @@ describe('settle-record', () => {
     expect(await fieldsOf()).toMatchObject({ fence: LARGEST, attempt: LARGEST })
   })
 
-  it('SETTLED where there are no numbers at all', async () => {
+  it('replies SETTLED for a record without numbers', async () => {
     await plant({ v: 1 })
     expect(await settle('completed', { force: 1 })).toEqual(['SETTLED', NOW])
     const whole = { v: '1', attempt: '1', lost: '0', recovery: '0', ended: '', s: 'completed' }
@@ -329,7 +330,7 @@ describe('settle-record', () => {
     expect(await fieldsOf()).toEqual({ ...whole, fence, frame: 'frame of completed' })
   })
 
-  it('SETTLED on a server that is full', async () => {
+  it('replies SETTLED on a server without free memory', async () => {
     for (const [as, left] of ENDINGS) {
       await plant({ ...SOUND, ...WAITING })
       expect(await whenFull(() => settle(as, { force: 1 }))).toEqual(['SETTLED', NOW])
@@ -339,13 +340,13 @@ describe('settle-record', () => {
     expect(await allHeard()).toHaveLength(6)
   })
 
-  it('SETTLED on a server that is full, with nothing to free', async () => {
+  it('replies SETTLED on a server without free memory that can evict nothing', async () => {
     await plant(RELEASED)
     expect(await whenFull(() => settle('completed'))).toEqual(['SETTLED', NOW])
     await expectKept(KEEP_MS)
   })
 
-  it('SETTLED where nobody may be told', async () => {
+  it('replies SETTLED to a user who may not publish', async () => {
     await plant({ ...UNCERTAIN, ...WAITING })
     const client = await without('publish')
     expect(await settle('released', { client })).toEqual(['SETTLED', NOW])
@@ -354,7 +355,7 @@ describe('settle-record', () => {
     expect(await allHeard()).toEqual([])
   })
 
-  it('SETTLED when its lease ended this moment', async () => {
+  it('replies SETTLED when the lease ends at this moment', async () => {
     await plant(SOUND)
     await record({ until: await serverMs() })
     expect(await statusOf(settle('released'))).toBe('SETTLED')

@@ -1,5 +1,6 @@
-// Every reply and every write of the scripts for idempotency keys, as in lua.test.ts: without the line that gives
-// it, its test fails. Those that end an attempt are in lua-idempotency-end.test.ts.
+// Every reply and every write of the scripts for idempotency keys. As in lua.test.ts, each line of
+// a script has a test that fails without it. Scripts that end an attempt are in
+// lua-idempotency-end.test.ts.
 
 import { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -51,7 +52,7 @@ type Reply = [status: string, now: number, ...rest: Array<string | number>]
 const STATES: ReadonlyArray<readonly [string, Fields]> = [
   ['runs', SOUND],
   ['has a lease that is over', LAPSED],
-  ['completed', COMPLETED],
+  ['is completed', COMPLETED],
   ['was released', RELEASED],
   ['is uncertain', UNCERTAIN],
 ]
@@ -77,7 +78,7 @@ function begin(token: string, given: Begin = {}): Promise<Reply> {
 describe('begin-record', () => {
   beforeEach(() => hearWakes('me'))
 
-  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+  it("replies LATE after the caller's deadline, and does nothing", async () => {
     expect(await begin('t', { notAfter: await late() })).toEqual(['LATE', NOW])
     expect(await redis.exists(key)).toBe(0)
     await plant(LAPSED)
@@ -85,11 +86,11 @@ describe('begin-record', () => {
     expect(await unchanged(() => begin('t', { notAfter }))).toEqual(['LATE', NOW])
   })
 
-  it('BEGUN before that moment', async () => {
+  it('replies BEGUN before the deadline', async () => {
     expect(await statusOf(begin('t', { notAfter: await inTime() }))).toBe('BEGUN')
   })
 
-  it('BEGUN where nothing is known: all of it, and a fence in whole microseconds', async () => {
+  it('replies BEGUN without a record, writes all fields, and makes a fence of whole microseconds', async () => {
     const before = await serverMs()
     const reply = await begin('t')
     const [, now, fence] = reply
@@ -103,28 +104,31 @@ describe('begin-record', () => {
     await expectKept(RETENTION_MS)
   })
 
-  it('BEGUN: kept as long as its lease, where that is longer', async () => {
+  it('replies BEGUN, and keeps the record for its lease if that is longer than the retention', async () => {
     await begin('t', { leaseMs: 90_000 })
     await expectKept(90_000)
   })
 
   it.each([
-    ['when the clock was set back', '8999999999999999', '9000000000000000'],
-    ['as far as whole numbers go', LARGEST, '9007199254740991'],
-  ])('BEGUN above every earlier fence, one more of each count, %s', async (_, ahead, next) => {
-    await plant({ ...LAPSED, fence: ahead, attempt: ahead, lost: ahead })
-    const more = { maxAttempts: Number(LARGEST) + 2 }
-    expect((await begin('t', more))[2]).toBe(next)
-    expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
-  })
+    ['after the clock was set back', '8999999999999999', '9000000000000000'],
+    ['up to the greatest whole number', LARGEST, '9007199254740991'],
+  ])(
+    'replies BEGUN with a fence above every earlier one, and raises each count by one, %s',
+    async (_, ahead, next) => {
+      await plant({ ...LAPSED, fence: ahead, attempt: ahead, lost: ahead })
+      const more = { maxAttempts: Number(LARGEST) + 2 }
+      expect((await begin('t', more))[2]).toBe(next)
+      expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
+    },
+  )
 
-  it('BEGUN again to the token that runs: the same grant, and nothing is written', async () => {
+  it('replies BEGUN again to the running token, with the same grant, and writes nothing', async () => {
     await plant({ ...SOUND, 'w:other': 1 })
     const reply = await unchanged(() => begin('holder', { process: 'me' }))
     expect(reply).toEqual(['BEGUN', NOW, '7', 3, '1', 'pay', 'paid'])
   })
 
-  it('BEGUN anew when a lease ran out: one more attempt, one more that was lost, a recovery', async () => {
+  it('replies BEGUN after a lease ran out: one more attempt, one more lost lease, a recovery', async () => {
     await plant({ ...LAPSED, recovery: '0', ended: 'before', 'w:other': 1 })
     const given = { exact: 'e', canonical: 'not the first' }
     const reply = await begin('t', given)
@@ -136,12 +140,12 @@ describe('begin-record', () => {
     await expectKept(RETENTION_MS)
   })
 
-  it('BEGUN anew to the token whose own lease ran out', async () => {
+  it('replies BEGUN to the token whose own lease ran out, with a new attempt', async () => {
     await plant(LAPSED)
     expect((await begin('holder')).slice(3, 5)).toEqual([4, 1])
   })
 
-  it('BEGUN after a release: what was lost before counts on, and its steps are told', async () => {
+  it('replies BEGUN after a release, with the count of lost leases and with its steps', async () => {
     await plant({ ...RELEASED, 's:': 'no name', 's:s:x': '', 'w:other': 1 })
     const reply = await begin('t')
     expect(reply.slice(3, 5)).toEqual([4, '1'])
@@ -159,7 +163,7 @@ describe('begin-record', () => {
     await expectKept(RETENTION_MS)
   })
 
-  it('BEGUN, with what an earlier version did not write', async () => {
+  it('replies BEGUN for a record that lacks fields of later versions', async () => {
     const known = less('token', 'until', 'recovery', 'created', 'exact')
     await plant({ ...known, s: 'released' })
     const reply = await begin('t', { exact: 'e2' })
@@ -172,7 +176,7 @@ describe('begin-record', () => {
     expect(await fieldsOf()).toMatchObject({ exact: 'e', canonical: 'c2' })
   })
 
-  it.each(STATES)('MISMATCH when the key %s with other fingerprints', async (_, fields) => {
+  it.each(STATES)('replies MISMATCH for other fingerprints when the key %s', async (_, fields) => {
     await plant(fields)
     const asked = [
       { exact: 'e2', canonical: 'c2' },
@@ -188,13 +192,13 @@ describe('begin-record', () => {
   it.each([
     ['exact', { exact: '', canonical: 'c' }, { exact: '', canonical: 'c2' }],
     ['canonical', { exact: 'e', canonical: '' }, { exact: 'e2', canonical: '' }],
-  ])('MISMATCH where the %s one is known of neither', async (name, one, other) => {
+  ])('replies MISMATCH when neither request has the %s fingerprint', async (name, one, other) => {
     await plant({ ...SOUND, [name]: '' })
     expect(await begin('t', other)).toEqual(['MISMATCH', NOW])
     expect(await statusOf(begin('t', one))).toBe('BUSY')
   })
 
-  it('BUSY for one lease more, once, when the clock was set back during the lease', async () => {
+  it('replies BUSY for one more lease, once, after the clock was set back during the lease', async () => {
     await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
     const [status, now, forMs] = await begin('t')
     expect([status, forMs]).toEqual(['BUSY', 4_000])
@@ -203,27 +207,27 @@ describe('begin-record', () => {
     expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
   })
 
-  it('BUSY while another runs it: for how long at most', async () => {
+  it('replies BUSY with the rest of the lease while another token runs', async () => {
     const until = (await serverMs()) + 4_000
     await plant({ ...SOUND, until })
     const [status, now, ...rest] = await unchanged(() => begin('t'))
     expect([status, ...rest]).toEqual(['BUSY', until - now])
   })
 
-  it('BUSY: whoever waits is noted, and the record is kept as long as before', async () => {
+  it('replies BUSY, registers the waiter, and leaves the TTL of the record', async () => {
     await plant(SOUND)
     expect(await statusOf(begin('t', { process: 'me' }))).toBe('BUSY')
     expect(await fieldsOf()).toEqual({ ...SOUND, 'w:me': '1' })
     await expectKept(PLANTED_MS)
   })
 
-  it('BUSY on a server that is full: nobody is noted', async () => {
+  it('replies BUSY on a server without free memory, and registers no waiter', async () => {
     await plant(SOUND)
     const reply = await whenFull(() => unchanged(() => begin('t', { process: 'me' })))
     expect(reply).toEqual(['BUSY', NOW, NOW])
   })
 
-  it('BUSY for a moment with what no version of ours would have written', async () => {
+  it('replies BUSY for a moment for a record that no version of ours would write', async () => {
     const unsound: Fields[] = [{ v: '2' }, { v: '' }, { v: '1.0' }, { s: '' }, { s: 'done' }]
     for (const field of ['until', 'fence', 'attempt', 'lost']) {
       unsound.push(...NONSENSE.map((value) => ({ [field]: value })))
@@ -242,13 +246,13 @@ describe('begin-record', () => {
     }
   })
 
-  it('BUSY for very long with the last moment that counts', async () => {
+  it('replies BUSY for very long for the greatest valid end of a lease', async () => {
     await plant({ ...SOUND, until: LARGEST })
     const [status, now, forMs] = await begin('t')
     expect([status, forMs]).toEqual(['BUSY', Number(LARGEST) - now])
   })
 
-  it('COMPLETED with the frame, for as long as it is still kept', async () => {
+  it('replies COMPLETED with the frame and the remaining TTL', async () => {
     for (const frame of ['bytes', '']) {
       await plant({ ...COMPLETED, frame })
       const reply = await unchanged(() => begin('t', { process: 'me' }))
@@ -258,13 +262,13 @@ describe('begin-record', () => {
     }
   })
 
-  it('COMPLETED for no time that can be told, where it is kept for good', async () => {
+  it('replies COMPLETED without a TTL for a record without one', async () => {
     await plant(COMPLETED)
     await redis.persist(key)
     expect(await begin('t')).toEqual(['COMPLETED', NOW, 0, 'bytes'])
   })
 
-  it('nothing that ran is COMPLETED by a frame alone', async () => {
+  it('replies COMPLETED only by the state of the record, not by its frame', async () => {
     for (const [fields, status] of [
       [SOUND, 'BUSY'],
       [UNCERTAIN, 'UNCERTAIN'],
@@ -276,7 +280,7 @@ describe('begin-record', () => {
     }
   })
 
-  it('UNCERTAIN: nobody runs it, not even who did, and it is not kept for longer', async () => {
+  it('replies UNCERTAIN to every token, also to that of the attempt, and leaves the TTL', async () => {
     await plant(UNCERTAIN)
     expect(await unchanged(() => begin('t', { process: 'me' }))).toEqual(['UNCERTAIN', NOW])
     await record({ token: 'holder', until: FUTURE })
@@ -284,23 +288,26 @@ describe('begin-record', () => {
   })
 
   it.each([
-    ['if that was asked for', { onLeaseExpired: 'uncertain' }],
-    ['after too many in a row', { maxAttempts: 2 }],
-    ['after more than too many', { maxAttempts: 1 }],
-  ] as const)('UNCERTAIN when a lease ran out, %s: its holder may still tell', async (_, how) => {
-    await plant({ ...LAPSED, recovery: '0', 'w:other': 1 })
-    expect(await begin('t', how)).toEqual(['UNCERTAIN', NOW])
-    const changed = { s: 'uncertain', lost: '2', recovery: '1' }
-    expect(await fieldsOf()).toEqual({ ...LAPSED, ...changed, 'w:other': '1' })
-    await expectKept(UNCERTAIN_MS)
-  })
+    ['if onLeaseExpired says so', { onLeaseExpired: 'uncertain' }],
+    ['after maxAttempts in a row', { maxAttempts: 2 }],
+    ['after more than maxAttempts in a row', { maxAttempts: 1 }],
+  ] as const)(
+    'replies UNCERTAIN when a lease ran out, %s, and lets its holder still finish',
+    async (_, how) => {
+      await plant({ ...LAPSED, recovery: '0', 'w:other': 1 })
+      expect(await begin('t', how)).toEqual(['UNCERTAIN', NOW])
+      const changed = { s: 'uncertain', lost: '2', recovery: '1' }
+      expect(await fieldsOf()).toEqual({ ...LAPSED, ...changed, 'w:other': '1' })
+      await expectKept(UNCERTAIN_MS)
+    },
+  )
 
-  it('BEGUN when not yet that many leases ran out', async () => {
+  it('replies BEGUN while fewer leases than the limit ran out', async () => {
     await plant(LAPSED)
     expect(await statusOf(begin('t', { maxAttempts: 3 }))).toBe('BEGUN')
   })
 
-  it('refused on a server that is full: nobody begins, and nothing has changed', async () => {
+  it('fails on a server without free memory: no attempt begins, and nothing changes', async () => {
     await expect(whenFull(() => begin('t'))).rejects.toThrow('OOM')
     expect(await redis.exists(key)).toBe(0)
     for (const fields of [LAPSED, RELEASED]) {
@@ -319,7 +326,7 @@ describe('keep-step', () => {
   const keep = (name: string, value: string | Buffer, token = 'holder', fence = '7') =>
     call(keepStep, [token, fence, name, value, KEEP_MS])
 
-  it('KEPT beside the others, and the record is kept as long as before', async () => {
+  it('replies KEPT, adds the step to the others, and leaves the TTL', async () => {
     await plant(SOUND)
     expect(await keep('ship', 'sent')).toBe('KEPT')
     expect(await keep('', 'no name')).toBe('KEPT')
@@ -327,37 +334,37 @@ describe('keep-step', () => {
     await expectKept(PLANTED_MS)
   })
 
-  it('KEPT instead of the same one', async () => {
+  it('replies KEPT for a step that replaces one of the same name', async () => {
     await plant(SOUND)
     expect(await keep('pay', 'paid twice')).toBe('KEPT')
     expect(await fieldsOf()).toEqual({ ...SOUND, 's:pay': 'paid twice' })
   })
 
   it.each([
-    ['whose lease is over', LAPSED],
+    ['with an expired lease', LAPSED],
     ['that is uncertain because its lease is over', DOUBTED],
-  ])('KEPT of an attempt %s, which nobody took over', async (_, fields) => {
+  ])('replies KEPT for an attempt %s, if no other attempt took over', async (_, fields) => {
     await plant(fields)
     expect(await keep('ship', 'sent')).toBe('KEPT')
     expect(await fieldsOf()).toEqual({ ...fields, 's:ship': 'sent' })
     await expectKept(PLANTED_MS)
   })
 
-  it('KEPT in a record that would be kept for good: not any more', async () => {
+  it('replies KEPT, and sets a TTL on a record without one', async () => {
     await plant(SOUND)
     await redis.persist(key)
     expect(await keep('ship', 'sent')).toBe('KEPT')
     await expectKept(KEEP_MS)
   })
 
-  it('KEPT on a server that is full', async () => {
+  it('replies KEPT on a server without free memory', async () => {
     await plant(SOUND)
     expect(await whenFull(() => keep('ship', 'sent'))).toBe('KEPT')
     expect(await fieldsOf()).toEqual({ ...SOUND, 's:ship': 'sent' })
     await expectKept(PLANTED_MS)
   })
 
-  it('STALE when another has it, when it has ended, and where nothing is', async () => {
+  it('replies STALE after a takeover, after the end, and without a record', async () => {
     for (const fields of [COMPLETED, RELEASED, UNCERTAIN, { ...SOUND, v: '2' }, less('v')]) {
       await plant(fields)
       expect(await unchanged(() => keep('ship', 'sent'))).toBe('STALE')
@@ -377,12 +384,12 @@ describe('inspect-record', () => {
   type Inspected = [state: string, attempt: string, fence: string, ...Array<string | number>]
   const inspect = () => unchanged(() => call(inspectRecord, [])) as Promise<Inspected>
 
-  it('ABSENT', async () => {
+  it('replies ABSENT without a record', async () => {
     expect(await call(inspectRecord, [])).toEqual(['ABSENT'])
     expect(await redis.exists(key)).toBe(0)
   })
 
-  it('running, for how long at most, since when, and with which steps', async () => {
+  it('replies with the rest of the lease, the age and the steps of a running attempt', async () => {
     const now = await serverMs()
     await plant({ ...SOUND, until: now + 8_000, created: now - 20_000, 's:': '', 'w:me': 1 })
     const [state, attempt, fence, leaseMs, ageMs, keepMs, frame, ...steps] = await inspect()
@@ -396,7 +403,7 @@ describe('inspect-record', () => {
     expect(steps.sort()).toEqual(['', 'pay'])
   })
 
-  it('running, for no more than its lease, when the clock was set back during it', async () => {
+  it('replies with at most one lease after the clock was set back during it', async () => {
     await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
     expect((await inspect()).slice(0, 4)).toEqual(['running', '3', '7', 4_000])
   })
@@ -409,21 +416,21 @@ describe('inspect-record', () => {
     ['released', RELEASED, ''],
     ['uncertain', UNCERTAIN, ''],
     ['uncertain', DOUBTED, ''],
-  ])('%s', async (state, fields, frame) => {
-    // What is left of other times is not told.
+  ])('replies with the state %s', async (state, fields, frame) => {
+    // Fields of other states are not in the reply.
     await plant({ frame: 'old', ...fields })
     expect(await inspect()).toEqual([state, '3', '7', 0, NOW, NOW, frame, 'pay'])
     await record({ until: FUTURE })
     if (state !== 'lapsed') expect((await inspect())[3]).toBe(0)
   })
 
-  it('digit by digit what is greater than a float can count', async () => {
+  it('replies with all digits of numbers that a float cannot represent', async () => {
     const huge = '9007199254740993'
     await plant({ ...SOUND, fence: huge, attempt: huge })
     expect((await inspect()).slice(0, 3)).toEqual(['running', huge, huge])
   })
 
-  it('UNKNOWN of what no version of ours would have written', async () => {
+  it('replies UNKNOWN for a record that no version of ours would write', async () => {
     const planted: Fields[] = [{ v: '2' }, { v: '' }, { s: 'done' }, { s: '' }]
     for (const field of ['attempt', 'fence']) {
       const notWhole = NONSENSE.filter((value) => !/^\d+$/.test(value))
@@ -437,7 +444,7 @@ describe('inspect-record', () => {
     }
   })
 
-  it('running for very long where no number says until when: nor is it settled as lapsed', async () => {
+  it('replies running for very long without a valid end of the lease, and settle-record refuses it as lapsed', async () => {
     for (const until of [...NONSENSE, `${PAST}x`, LARGEST]) {
       await plant({ ...SOUND, until })
       expect([until, ...(await inspect())].slice(0, 5)).toEqual([until, 'running', '3', '7', 1e13])
@@ -446,7 +453,7 @@ describe('inspect-record', () => {
     expect((await inspect()).slice(0, 4)).toEqual(['running', '3', '7', 1e13])
   })
 
-  it('of no age where it began later than now, and of the greatest where nobody knows when', async () => {
+  it('replies with age 0 for a start in the future, and with the greatest age without a start', async () => {
     for (const created of [(await serverMs()) + 60_000, FUTURE, LARGEST, '9'.repeat(400)]) {
       await plant({ ...SOUND, created })
       expect((await inspect())[4]).toBe(0)
@@ -460,25 +467,25 @@ describe('inspect-record', () => {
     }
   })
 
-  it('with no time that can be told, where it is kept for good', async () => {
+  it('replies without a TTL for a record without one', async () => {
     await plant(SOUND)
     await redis.persist(key)
     expect((await call(inspectRecord, [])) as Inspected).toMatchObject({ 5: 0 })
   })
 })
 
-describe('in a cluster', () => {
-  it('each of them works where only the slot of its one key is', async () => {
+describe('idempotency scripts in a cluster', () => {
+  it('run where only the slot of their one key is', async () => {
     await using node = await startRedis({
       port: await freeClusterPort(),
       args: ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no'],
     })
     const client = new Redis(node.url)
     await client.cluster('ADDSLOTS', await client.cluster('KEYSLOT', key))
-    // It waits for others of which there are none.
+    // Waits for replicas, of which there are none.
     const info = () => client.cluster('INFO')
     await expect.poll(info, { timeout: 10_000 }).toContain('cluster_state:ok')
-    // Any other key would be refused.
+    // The cluster would refuse any other key.
     const stray = "return redis.call('EXISTS', 'some other key')"
     await expect(client.eval(stray, 1, key)).rejects.toThrow(/non local key|slot not served/)
     const times = [LEASE_MS, RETENTION_MS, 'takeover', 10, UNCERTAIN_MS]
@@ -501,7 +508,7 @@ describe('in a cluster', () => {
     client.disconnect()
   })
 
-  it('they name no key but their first', () => {
+  it('name no key but their first', () => {
     for (const { name, keys, source } of [
       beginRecord,
       finishRecord,

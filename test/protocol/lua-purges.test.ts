@@ -1,5 +1,5 @@
-// The scripts on the log of purges, called directly on a real server: what they answer and leave behind, also where the
-// history was lost, cut, planted, or lies behind what the caller knows.
+// The scripts on the purge log, called directly on a real server: their replies and writes. In some
+// cases the history was lost, trimmed or planted, or is older than the caller's position.
 
 import { beforeEach, describe, expect, it } from 'vitest'
 import { appendPurge, readPurges } from '../../packages/redis/src/protocol/scripts.generated.ts'
@@ -14,7 +14,7 @@ import {
 } from '../harness/lua-scripts.ts'
 
 const DAY_MS = 86_400_000
-/** Nodes of the log hold more than one event, and only whole nodes are cut off. */
+/** Nodes of the log hold more than one event, and only whole nodes are trimmed. */
 const A_NODE = 100
 
 let meta: string
@@ -43,7 +43,7 @@ interface Appended {
   prevId: string
 }
 
-/** What a caller knows: an ID, or a position whose random number it does not know. */
+/** The position that a caller knows: an ID, or a number without its random part. */
 type Known = number | string
 const idOf = (known: Known) => (typeof known === 'number' ? `${known}-0` : known)
 let random = 0
@@ -62,7 +62,7 @@ async function append(event: string, known: Known = 0, bounds: Bounds = {}): Pro
 interface Page {
   most?: number
   bytes?: number
-  /** Of the server that the caller knows; else of this one. */
+  /** The run ID that the caller knows. Default: that of this server. */
   run?: string
   client?: typeof redis
 }
@@ -84,7 +84,7 @@ async function runId(): Promise<string> {
   return /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? ''
 }
 
-/** A position that is known, of a history that has begun. */
+/** Starts a history, and returns its position. */
 const begun = async (): Promise<number> => (await read(0)).last
 
 async function micros(): Promise<number> {
@@ -93,7 +93,7 @@ async function micros(): Promise<number> {
 }
 
 describe('append-purge', () => {
-  it('APPENDED: in the log, as a mark, and told to all', async () => {
+  it('replies APPENDED, and writes the purge to the log, as a mark, and to the channel', async () => {
     await listener.subscribe(`channel ${tests}`)
     const known = await begun()
     const { lastId } = await read(0)
@@ -112,7 +112,7 @@ describe('append-purge', () => {
     expect(await allHeard()).toEqual([`channel ${tests} ${id} ${lastId} mht=red`])
   })
 
-  it('remembers the newest purge of each subject and kind', async () => {
+  it('keeps the newest purge of each subject and kind', async () => {
     await append('mht=red')
     await append('mst=red')
     const { position } = await append('mht=red')
@@ -120,13 +120,13 @@ describe('append-purge', () => {
     expect(kept).toEqual(['st=red', expect.any(String), 'ht=red', String(position)])
   })
 
-  it('remembers of a key what is in the log, and no mark', async () => {
+  it('keeps the purge of a key in the log, and writes no mark', async () => {
     const { position } = await append('khd:=k')
     expect(await redis.exists(marks)).toBe(0)
     expect((await read(position - 1)).last).toBe(position)
   })
 
-  it('names the position before in each, and never goes back', async () => {
+  it('names the previous position in each event, and never goes back', async () => {
     const all: Appended[] = []
     for (let i = 0; i < 50; i++) all.push(await append(`mht=${i}`))
     for (const [i, { position, prev }] of all.entries()) {
@@ -135,10 +135,11 @@ describe('append-purge', () => {
     }
   })
 
-  it('goes on from what the caller knows, where that is ahead: what was made before is void', async () => {
+  it("continues from the caller's position if that is ahead, and makes older entries outdated", async () => {
     const known = await begun()
     const ahead = (await micros()) + 3_600_000_000
-    // On a server that took over with a clock that is behind, purges had lower positions than those that it lost.
+    // After a fail-over to a server whose clock is behind, new positions would be lower than the
+    // lost ones.
     await append('mht=blue', known)
     const { position, prev } = await append('mht=red', ahead)
     expect(prev).toBeGreaterThan(ahead)
@@ -150,7 +151,7 @@ describe('append-purge', () => {
     expect(await read(known)).toMatchObject({ status: 'MARKS', floor: prev })
   })
 
-  it('makes everything void that was made before its history', async () => {
+  it('makes every entry outdated that is older than its history', async () => {
     const before = await micros()
     const { position, prev } = await append('mht=red', before)
     expect(prev).toBeGreaterThanOrEqual(before)
@@ -158,20 +159,20 @@ describe('append-purge', () => {
     expect(position).toBeGreaterThan(prev)
   })
 
-  it('cuts the log', async () => {
+  it('trims the log', async () => {
     for (let i = 0; i < 3 * A_NODE; i++) await append(`mht=${i}`, 0, { longest: 10 })
     expect(await redis.xlen(log)).toBeLessThan(10 + 2 * A_NODE)
     expect(await redis.zcard(marks)).toBe(3 * A_NODE)
   })
 
-  it('remembers so many marks; of what was made before the next one nothing is known', async () => {
+  it('keeps a limited number of marks, and raises the oldest known position', async () => {
     const all: Appended[] = []
     for (let i = 0; i < 8; i++) all.push(await append(`mht=${i}`, 0, { most: 5 }))
     expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=3', 'ht=4', 'ht=5', 'ht=6', 'ht=7'])
     expect(Number(await redis.hget(meta, 'floor'))).toBe(all[2]?.position)
   })
 
-  it('remembers marks for so long', async () => {
+  it('keeps marks for a limited time', async () => {
     const old = await append('mht=old')
     await new Promise((resolve) => setTimeout(resolve, 60))
     await append('mht=new', 0, { ageMs: 50 })
@@ -179,7 +180,7 @@ describe('append-purge', () => {
     expect(Number(await redis.hget(meta, 'floor'))).toBe(old.position)
   })
 
-  it('UNANNOUNCED where the others cannot be told: it is in the log', async () => {
+  it('replies UNANNOUNCED if it may not publish, and the purge is in the log', async () => {
     const client = await without('publish')
     const { status, position } = await append('mht=red', 0, { client })
     client.disconnect()
@@ -187,25 +188,25 @@ describe('append-purge', () => {
     expect((await read(0)).events).toEqual([[position, 'ht=red']])
   })
 
-  it('APPENDED on a server that is full', async () => {
+  it('replies APPENDED on a server without free memory', async () => {
     const known = await begun()
     const { status, position } = await whenFull(() => append('mht=red', known))
     expect(status).toBe('APPENDED')
     expect((await read(known)).events).toEqual([[position, 'mht=red']])
   })
 
-  it.each(['xadd', 'zadd', 'hset'])('an error where %s is not allowed', async (command) => {
+  it.each(['xadd', 'zadd', 'hset'])('fails if %s is forbidden', async (command) => {
     const client = await without(command)
     await expect(append('mht=red', 0, { client })).rejects.toThrow(/run this command|ACL failure/)
     client.disconnect()
-    // And then it is as if nothing were known.
+    // The next call starts without a history.
     const known = await begun()
     const { position } = await append('mht=red', known)
     expect((await read(known)).events).toEqual([[position, 'mht=red']])
   })
 
   it.each(['-1', 'x', '1e300', '9'.repeat(30), '', '1.5'])(
-    'takes %j for nothing known',
+    'treats %j as an unknown position',
     async (known) => {
       await begun()
       const before = await micros()
@@ -217,7 +218,7 @@ describe('append-purge', () => {
 })
 
 describe('read-purges', () => {
-  it('MARKS for a newcomer: all of them, oldest first, and since when they are known', async () => {
+  it('replies MARKS to a new process: all marks, oldest first, and the oldest known position', async () => {
     const known = await begun()
     const red = await append('mht=red')
     await append('khd:=k')
@@ -231,7 +232,7 @@ describe('read-purges', () => {
     expect(reply.now).toBeGreaterThan(all.position)
   })
 
-  it('LOG: every purge since, in order', async () => {
+  it('replies LOG with every later purge, in order', async () => {
     const known = await begun()
     const events = ['mht=red', 'khd:=k', 'mst=red', 'mht=red']
     const all: number[] = []
@@ -248,7 +249,7 @@ describe('read-purges', () => {
     }
   })
 
-  it('MARKS where the log was cut since', async () => {
+  it('replies MARKS if the log was trimmed since', async () => {
     const known = await begun()
     const all: number[] = []
     for (let i = 0; i < 3 * A_NODE; i++) {
@@ -260,7 +261,7 @@ describe('read-purges', () => {
     expect(await read(all.at(-3) ?? 0)).toMatchObject({ status: 'LOG' })
   })
 
-  it('PART, as long as there are more purges than fit into one reply, by number or by bytes', async () => {
+  it('replies PART while more purges remain than fit into one reply, by number or by bytes', async () => {
     const known = await begun()
     const events = ['kh1', `kh${'x'.repeat(500)}`, 'mh3', 'kh4', 'kh5']
     for (const event of events) await append(event)
@@ -280,7 +281,7 @@ describe('read-purges', () => {
     }
   })
 
-  it('MORE, as long as there are more marks than bytes that fit into one reply', async () => {
+  it('replies MORE while more bytes of marks remain than fit into one reply', async () => {
     const known = await begun()
     for (let i = 0; i < 3; i++) await append(`mht=${i}${'x'.repeat(80)}`)
     const first = await read(0, { bytes: 180 })
@@ -290,7 +291,7 @@ describe('read-purges', () => {
     expect(await read(first.last, { bytes: 180 })).toMatchObject({ status: 'MARKS' })
   })
 
-  it('MORE, as long as there are more marks than fit into one reply', async () => {
+  it('replies MORE while more marks remain than fit into one reply', async () => {
     const known = await begun()
     for (let i = 0; i < 5; i++) await append(`mht=${i}`)
     const first = await read(0, { most: 2 })
@@ -303,7 +304,7 @@ describe('read-purges', () => {
     expect(names).toEqual(['ht=0', 'ht=1', 'ht=2', 'ht=3', 'ht=4'])
   })
 
-  it('begins a history: everything made before is void', async () => {
+  it('starts a history, and makes every older entry outdated', async () => {
     const before = await micros()
     const { status, last, floor, events } = await read(0)
     expect([status, events]).toEqual(['MARKS', []])
@@ -312,14 +313,15 @@ describe('read-purges', () => {
     expect(await read(last)).toMatchObject({ status: 'LOG', last, floor })
   })
 
-  it.each(['meta', 'log', 'marks'])('MARKS where %s was lost', async (lost) => {
+  it.each(['meta', 'log', 'marks'])('replies MARKS if %s was lost', async (lost) => {
     await begun()
     const first = await append('mht=red')
     const second = await append('khd:=k')
     await redis.del(`${lost} ${tests}`)
     const reply = await read(first.position)
     expect(reply.status).toBe('MARKS')
-    // What is known no more is void; where only the log is gone, the marks are known.
+    // Without `meta` or the marks, older entries are outdated. If only the log is lost, the marks
+    // are known.
     if (lost === 'log') expect(reply.floor).toBeLessThan(first.position)
     else expect(reply.floor).toBeGreaterThanOrEqual(second.position)
     expect(reply.last).toBeGreaterThanOrEqual(second.position)
@@ -327,7 +329,7 @@ describe('read-purges', () => {
     expect(await read(reply.last)).toMatchObject({ events: [[third.position, 'mht=blue']] })
   })
 
-  it('LOG for one who knew it all when the marks were lost; newcomers are told that they were', async () => {
+  it('replies LOG to a process that knew all purges when the marks were lost, and reports the loss to new ones', async () => {
     await begun()
     const { position } = await append('mht=red')
     await redis.del(marks)
@@ -335,7 +337,7 @@ describe('read-purges', () => {
     expect(await read(0)).toMatchObject({ status: 'MARKS', floor: position, events: [] })
   })
 
-  it('makes void what was made before the next purge, where that finds the marks lost', async () => {
+  it('makes entries before the next purge outdated if that purge finds the marks lost', async () => {
     await begun()
     const { position } = await append('mht=red')
     await redis.del(marks)
@@ -345,7 +347,7 @@ describe('read-purges', () => {
     expect(events.map(([, name]) => name)).toEqual(['ht=blue'])
   })
 
-  it('MARKS for one who is ahead, and goes on from there', async () => {
+  it('replies MARKS to a process whose position is ahead, and continues from there', async () => {
     await append('mht=red')
     const ahead = (await micros()) + 3_600_000_000
     const reply = await read(ahead)
@@ -359,8 +361,8 @@ describe('read-purges', () => {
     expect(await read(last)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
   })
 
-  describe('to one who knows purges that were lost when older data came back', () => {
-    /** Purges, of which the last was lost; then some that do not know of it. */
+  describe('for a process that knows purges which older data lacks', () => {
+    /** Appends purges of which the last is lost, and then purges that do not know of it. */
     async function fork(after: number): Promise<{ known: number; last: number }> {
       await begun()
       await append('mht=kept')
@@ -375,18 +377,18 @@ describe('read-purges', () => {
       return { known, last }
     }
 
-    it('MARKS, and all that was made before is void, for everybody', async () => {
+    it('replies MARKS, and makes all earlier entries outdated for every process', async () => {
       const { known, last } = await fork(3)
       const reply = await read(known)
       expect(reply).toMatchObject({ status: 'MARKS', last: last + 1, floor: last + 1 })
-      // The others are told, and the history goes on from there.
+      // Other processes get the same, and the history continues from there.
       expect(await read(last)).toMatchObject({ status: 'MARKS', last: last + 1, floor: last + 1 })
       expect(await read(last + 1)).toMatchObject({ status: 'LOG', last: last + 1 })
       expect(await append('mht=next', known)).toMatchObject({ prev: last + 1 })
     })
 
-    it('the same where other purges got the positions of the lost ones', async () => {
-      // The clock is behind the log, as after it was set back: each position is the last one + 1.
+    it('replies MARKS also when other purges got the positions of the lost ones', async () => {
+      // The clock is behind the log, as after it was set back. Each position is the last one + 1.
       const ahead = (await micros()) + 3_600_000_000
       const { lastId } = await read(ahead)
       const [meta0, log0] = await Promise.all([redis.dumpBuffer(meta), redis.dumpBuffer(log)])
@@ -412,7 +414,7 @@ describe('read-purges', () => {
       expect(await redis.hget(meta, 'floor')).toBe(String(prev))
     })
 
-    it('the same where the log was cut since, on another run of the server; and that once', async () => {
+    it('replies MARKS on another run of the server after the log was trimmed, and raises the position once', async () => {
       const { known, last } = await fork(3)
       await redis.xtrim(log, 'MAXLEN', 1)
       expect((await read(known)).floor).toBeLessThan(known)
@@ -422,7 +424,7 @@ describe('read-purges', () => {
       expect(second).toMatchObject({ status: 'MARKS', floor: last + 1 })
     })
 
-    it('LOG where nothing was lost, on another run of the server', async () => {
+    it('replies LOG on another run of the server if nothing was lost', async () => {
       const known = await begun()
       const { position } = await append('mht=red')
       const reply = await read(known, { run: 'before' })
@@ -430,7 +432,7 @@ describe('read-purges', () => {
       expect(await read(0, { run: '' })).toMatchObject({ status: 'MARKS', floor: known })
     })
 
-    it('LOG where the server does not say which run it is', async () => {
+    it('replies LOG if the server does not name its run', async () => {
       const client = await without('info')
       const known = await begun()
       await append('mht=red')
@@ -442,10 +444,10 @@ describe('read-purges', () => {
     })
   })
 
-  it('an error where the server may not write, though nothing is to be written', async () => {
+  it('fails on a read-only server, even if there is nothing to write', async () => {
     const known = await begun()
     await redis.replicaof('127.0.0.1', 1)
-    // Redis 6.2 puts the place in the script before it.
+    // Redis 6.2 puts the position in the script before the error.
     await expect(read(known))
       .rejects.toThrow(/READONLY/)
       .finally(() => redis.replicaof('NO', 'ONE'))
@@ -456,7 +458,7 @@ describe('read-purges', () => {
     expect(await read(known)).toMatchObject({ status: 'LOG' })
   })
 
-  it('MARKS where an event of the log is not as we write it', async () => {
+  it('replies MARKS if an event of the log is not in our format', async () => {
     const known = await begun()
     const planted: string[][] = [
       ['event', 'mht=red', 'prev', `${known}-0`],
@@ -473,22 +475,25 @@ describe('read-purges', () => {
   })
 
   it.each<[string, () => Promise<unknown>]>([
-    ['a string for what is known', () => redis.set(meta, 'x')],
-    ['a string for the log', () => redis.set(log, 'x')],
-    ['a string for the marks', () => redis.set(marks, 'x')],
+    ['a string as meta', () => redis.set(meta, 'x')],
+    ['a string as the log', () => redis.set(log, 'x')],
+    ['a string as the marks', () => redis.set(marks, 'x')],
     [
-      'a list for all of it',
+      'a list as all three keys',
       async () => {
         await redis.del(meta, log, marks)
         for (const each of [meta, log, marks]) await redis.lpush(each, 'x')
       },
     ],
-    ['nonsense for the last position', () => redis.hset(meta, 'last', 'x')],
+    ['nonsense as the last position', () => redis.hset(meta, 'last', 'x')],
     ['a huge last position', () => redis.hset(meta, 'last', '9'.repeat(40))],
     ['an infinite last position', () => redis.hset(meta, 'last', 'inf')],
-    ['nonsense for the floor', () => redis.hset(meta, 'floor', '-3')],
-    ['a floor above all positions', () => redis.hset(meta, 'floor', '7999999999999999')],
-    ['the last position there is', () => redis.hset(meta, 'last', '8999999999999999')],
+    ['nonsense as the oldest known position', () => redis.hset(meta, 'floor', '-3')],
+    [
+      'an oldest known position above all others',
+      () => redis.hset(meta, 'floor', '7999999999999999'),
+    ],
+    ['the greatest possible position', () => redis.hset(meta, 'last', '8999999999999999')],
     ['a mark from the far future', () => redis.zadd(marks, '9e18', 'ht=red')],
     [
       'an event from the far future',
@@ -497,7 +502,7 @@ describe('read-purges', () => {
         await redis.xadd(log, '8000000000000000000-0', 'x', 'y')
       },
     ],
-  ])('begins anew, or goes on, over %s', async (_, plant) => {
+  ])('starts again or continues over %s', async (_, plant) => {
     const known = await begun()
     await append('mht=red')
     await plant()
@@ -509,13 +514,13 @@ describe('read-purges', () => {
     expect(position).toBeLessThan(9e15)
     const after = await read(0)
     expect(after.last).toBe(position)
-    // Who takes it for known makes nothing that later purges are not about.
+    // A process that takes this position for known must not lose later purges.
     expect(after.floor).toBeLessThanOrEqual(position)
     expect(after.events.map(([, event]) => event)).toContain('ht=blue')
     expect(await read(position)).toMatchObject({ last: position })
   })
 
-  it('begins a history on a server that is full', async () => {
+  it('starts a history on a server without free memory', async () => {
     expect((await whenFull(() => read(0))).status).toBe('MARKS')
   })
 })

@@ -1,6 +1,6 @@
-// Every reply of every script in lua/, produced by a direct call on a real server: without the line that gives
-// it, its test fails. Those of idempotency keys are in lua-idempotency.test.ts. States are written into the record
-// by hand where time would have to pass.
+// Every reply of every script in lua/, by a direct call on a real server. Each line of a script has
+// a test that fails without it. Scripts for idempotency keys are in lua-idempotency.test.ts. States
+// that need time to pass are written into the record by hand.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -30,12 +30,12 @@ const { acquireLock, commit, endLease, leaveQueue, lookupOrLease, purge, release
 const KEEP_MS = 60_000
 const CLAIM_MS = 2_000
 const TRUST = 1
-/** A life of a group, as it stands in `variants` of its record and `group` of its variants. */
+/** The life of a group, as it stands in `variants` of its record and in `group` of its variants. */
 const LIFE = 'begun 5 0'
-/** The same, after a soft purge. */
+/** The same life after a soft purge. */
 const SOFTENED = 'begun 5 1'
 const OTHER_LIVES = ['other 5 0', 'begun 6 0', 'other 9 0']
-/** Whether the record is of a variant, and its group another. */
+/** Whether the record is that of a variant, with a record of its group beside it. */
 let isVariant = false
 
 const run = (script: generated.Script, args: Arguments, client = redis): Promise<unknown> => {
@@ -45,7 +45,7 @@ const run = (script: generated.Script, args: Arguments, client = redis): Promise
 }
 
 describe('the scripts', () => {
-  it('are what lua/ says, each of them tested below, in lua-purges.test.ts or in lua-idempotency.test.ts', () => {
+  it('are those of lua/, each tested below, in lua-purges.test.ts or in lua-idempotency.test.ts', () => {
     const folder = new URL('../../lua/', import.meta.url)
     const files = readdirSync(folder).filter((file) => file.endsWith('.lua'))
     const scripts = Object.values(generated).map(({ name, keys }) => `${name}-${keys}.lua`)
@@ -61,18 +61,18 @@ describe('acquire-lock', () => {
   const acquire = (token: string, { leaseMs = 5_000, process = '', notAfter = 0 } = {}) =>
     run(acquireLock, [token, leaseMs, process, notAfter, KEEP_MS])
 
-  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+  it("replies LATE after the caller's deadline, and does nothing", async () => {
     const reply = await acquire('t', { notAfter: (await serverMs()) - 1 })
     expect(reply).toEqual(['LATE', expect.any(Number), '', 0])
     expect(await fieldsOf()).toEqual({})
   })
 
-  it('GRANTED before that moment', async () => {
+  it('replies GRANTED before the deadline', async () => {
     const reply = await acquire('t', { notAfter: (await serverMs()) + 10_000 })
     expect(reply).toEqual(['GRANTED', expect.any(Number), expect.any(String), 5_000])
   })
 
-  it('GRANTED when it is free: the token, the end, and a fence in whole microseconds', async () => {
+  it('replies GRANTED for a free lock: the token, the end, and a fence of whole microseconds', async () => {
     const before = await serverMs()
     const [status, now, fence, forMs] = (await acquire('t')) as [string, number, string, number]
     expect([status, forMs]).toEqual(['GRANTED', 5_000])
@@ -83,13 +83,13 @@ describe('acquire-lock', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
-  it('GRANTED above every earlier fence, also when the clock was set back', async () => {
+  it('replies GRANTED with a fence above every earlier one, also after the clock was set back', async () => {
     const ahead = '8999999999999999'
     await record({ fence: ahead })
     expect(await acquire('t')).toEqual(['GRANTED', expect.any(Number), '9000000000000000', 5_000])
   })
 
-  it('GRANTED again to the token that has it: the same fence, and the time that is left', async () => {
+  it("replies GRANTED again to the holder's token: the same fence, and the rest of the lease", async () => {
     const until = (await serverMs()) + 4_000
     await record({ token: 't', until, fence: '7' })
     const [status, now, fence, forMs] = (await acquire('t', { leaseMs: 9_000 })) as unknown[]
@@ -98,14 +98,14 @@ describe('acquire-lock', () => {
     expect((await fieldsOf()).until).toBe(String(until))
   })
 
-  it('GRANTED anew to the token that had it, when its lease is over: a greater fence', async () => {
+  it("replies GRANTED to the holder's token after its lease, with a greater fence", async () => {
     await record({ token: 't', until: PAST, fence: '7' })
     const [status, , fence, forMs] = (await acquire('t')) as unknown[]
     expect([status, forMs]).toEqual(['GRANTED', 5_000])
     expect(Number(fence)).toBeGreaterThan(7)
   })
 
-  it('BUSY while another has it: for how long at most', async () => {
+  it('replies BUSY with the rest of the lease while another token holds the lock', async () => {
     const until = (await serverMs()) + 4_000
     await record({ token: 'other', until, fence: '7' })
     const [status, now, fence, forMs] = (await acquire('t')) as unknown[]
@@ -113,7 +113,7 @@ describe('acquire-lock', () => {
     expect(await fieldsOf()).toEqual({ token: 'other', until: String(until), fence: '7' })
   })
 
-  it('BUSY for one lease more, once, when the clock was set back during the lease', async () => {
+  it('replies BUSY for one more lease, once, after the clock was set back during the lease', async () => {
     const hour = 3_600_000
     await record({ token: 'other', until: span((await serverMs()) + hour, 4_000), fence: '7' })
     const [status, now, , forMs] = (await acquire('t')) as [string, number, string, number]
@@ -123,7 +123,7 @@ describe('acquire-lock', () => {
     expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
   })
 
-  it('BUSY with a place in the queue, one for each process, under its last name', async () => {
+  it('replies BUSY and gives each process one place in the queue, under its latest token', async () => {
     await record({ token: 'other', until: FUTURE, fence: '7' })
     for (const [token, process] of [
       ['t1', 'p1'],
@@ -142,20 +142,20 @@ describe('acquire-lock', () => {
     })
   })
 
-  it('BUSY does not shorten the life of the record: a short wait for a long lease', async () => {
+  it('replies BUSY without a shorter TTL of the record if a short wait meets a long lease', async () => {
     await acquire('holder', { leaseMs: 600_000 })
     await acquire('t', { leaseMs: 1_000, process: 'p' })
     expect(await redis.pttl(key)).toBeGreaterThan(600_000)
   })
 
-  it('OVERDUE when the lease is over and others queue: whose it was', async () => {
+  it('replies OVERDUE with the old token when the lease is over and other processes queue', async () => {
     await record({ token: 'dead', until: PAST, fence: '7', 'q:0': 't1 5000 p1', 'p:p1': 0 })
     await record({ head: 0, tail: 1 })
     expect(await acquire('t')).toEqual(['OVERDUE', expect.any(Number), '7', 0, 'dead'])
     expect(await fieldsOf()).toMatchObject({ token: 'dead', fence: '7' })
   })
 
-  it('OVERDUE also when nobody has it and others queue: nobody is overtaken', async () => {
+  it('replies OVERDUE for a free lock in whose queue other processes wait, so that none is overtaken', async () => {
     await record({ fence: '7', 'q:0': 't1 5000 p1', 'p:p1': 0, head: 0, tail: 1 })
     expect(await acquire('t')).toEqual(['OVERDUE', expect.any(Number), '7', 0, ''])
   })
@@ -185,38 +185,38 @@ describe('release-lock', () => {
   }
   const listenAs = (process: string) => listener.subscribe(`grant ${tests} ${process}`)
 
-  it('LOST when another has it', async () => {
+  it('replies LOST when another token holds the lock', async () => {
     await held()
     expect(await release('other')).toEqual(['LOST', expect.any(Number), '', 0])
     expect(await release('t', { fence: '6' })).toEqual(['LOST', expect.any(Number), '', 0])
     expect(await fieldsOf()).toMatchObject({ token: 't', fence: '7' })
   })
 
-  it('LOST on behalf of a holder whose lease is not over', async () => {
+  it('replies LOST on behalf of a holder whose lease is not over', async () => {
     await held()
     expect(await release('t', { overdue: 1 })).toEqual(['LOST', expect.any(Number), '', 0])
     expect(await fieldsOf()).toMatchObject({ token: 't' })
   })
 
-  it('RELEASED on behalf of a holder whose lease is over', async () => {
+  it('replies RELEASED on behalf of a holder whose lease is over', async () => {
     await held()
     await record({ until: PAST })
     expect(await release('t', { overdue: 1 })).toEqual(['RELEASED', expect.any(Number), '', 0])
     expect(await fieldsOf()).toEqual({ fence: '7' })
   })
 
-  it('RELEASED to nobody: only the fence is remembered', async () => {
+  it('replies RELEASED without a successor, and keeps only the fence', async () => {
     await held()
     expect(await release('t')).toEqual(['RELEASED', expect.any(Number), '', 0])
     expect(await fieldsOf()).toEqual({ fence: '7' })
   })
 
-  it('RELEASED by the token alone', async () => {
+  it('replies RELEASED to the token alone', async () => {
     await held()
     expect(await statusOf(release('t', { fence: '*' }))).toBe('RELEASED')
   })
 
-  it('RELEASED to the head of the queue, who is told; the next stays', async () => {
+  it('replies RELEASED and grants the lock to the head of the queue by a message; the next stays', async () => {
     await held(['p1', 'p2'])
     await listenAs('p1')
     const [status, now, ...rest] = (await release('t')) as [string, number, string, number]
@@ -237,7 +237,7 @@ describe('release-lock', () => {
     ])
   })
 
-  it('RELEASED past those who are not there any more, in the same step', async () => {
+  it('replies RELEASED and skips processes that are gone, in the same step', async () => {
     await held(['dead1', 'dead2', 'p3'])
     await listenAs('p3')
     expect(await release('t')).toEqual(['RELEASED', expect.any(Number), '', CLAIM_MS])
@@ -245,13 +245,13 @@ describe('release-lock', () => {
     expect(await allHeard()).toHaveLength(1)
   })
 
-  it('RELEASED to nobody when all are gone', async () => {
+  it('replies RELEASED without a successor when all are gone', async () => {
     await held(['dead1', 'dead2'])
     expect(await statusOf(release('t'))).toBe('RELEASED')
     expect(Object.keys(await fieldsOf())).toEqual(['fence'])
   })
 
-  it('RELEASED over a gap in the queue', async () => {
+  it('replies RELEASED and skips a gap in the queue', async () => {
     await held(['gone', 'p2'])
     await redis.hdel(key, 'q:0', 'p:gone')
     await listenAs('p2')
@@ -259,13 +259,13 @@ describe('release-lock', () => {
     expect(await fieldsOf()).toMatchObject({ token: 't-p2', head: '2' })
   })
 
-  it('RELEASED to a process that nobody seems to hear, where receivers are not counted', async () => {
+  it('replies RELEASED and grants to a process without subscribers if receivers are not counted', async () => {
     await held(['p1', 'p2'])
     expect(await release('t', { trust: 0 })).toEqual(['RELEASED', expect.any(Number), '', CLAIM_MS])
     expect(await fieldsOf()).toMatchObject({ token: 't-p1', head: '1' })
   })
 
-  it('RELEASED with a fence to the process that queued again, when nobody else did', async () => {
+  it('replies RELEASED with a fence to the process that queued again, if no other did', async () => {
     await held()
     const reply = await release('t', { again: ['me', 't2', 1_500] })
     const [status, now, fence, forMs] = reply as [string, number, string, number]
@@ -275,14 +275,14 @@ describe('release-lock', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
-  it('RELEASED with a fence above that of the holder, also when the clock was set back', async () => {
+  it("replies RELEASED with a fence above the holder's, also after the clock was set back", async () => {
     await held()
     await record({ fence: '8999999999999999' })
     const reply = await release('t', { fence: '*', again: ['me', 't2', 1_500] })
     expect(reply).toMatchObject({ 0: 'RELEASED', 2: '9000000000000000' })
   })
 
-  it('RELEASED to another, and queued again behind it', async () => {
+  it('replies RELEASED, grants to another process, and queues this one behind it', async () => {
     await held(['p1'])
     await listenAs('p1')
     const reply = await release('t', { again: ['me', 't2', 1_500] })
@@ -290,7 +290,7 @@ describe('release-lock', () => {
     expect(await fieldsOf()).toMatchObject({ token: 't-p1', 'q:1': 't2 1500 me', 'p:me': '1' })
   })
 
-  it('RELEASED with a fence to the process that queued again, under its new name', async () => {
+  it('replies RELEASED with a fence to the process that queued again, under its new token', async () => {
     await held(['me'])
     const [status, , fence] = (await release('t', { again: ['me', 't2', 1_500] })) as unknown[]
     expect(status).toBe('RELEASED')
@@ -298,7 +298,7 @@ describe('release-lock', () => {
     expect(Object.keys(await fieldsOf()).filter((field) => /^[qp]:/.test(field))).toEqual([])
   })
 
-  it('RELEASED to nobody where the next may not be written down: nobody is told of what is not so', async () => {
+  it('replies RELEASED without a successor if the grant may not be written, and sends no false message', async () => {
     await held(['p1'])
     await listenAs('p1')
     const client = await without('hset')
@@ -324,19 +324,19 @@ describe('leave-queue', () => {
       ),
     })
 
-  it('ABSENT when it is not in the queue', async () => {
+  it('replies ABSENT for a process that is not in the queue', async () => {
     await queued('p1')
     expect(await leave('p2')).toBe('ABSENT')
     expect(await fieldsOf()).toMatchObject({ 'p:p1': '0', tail: '1' })
   })
 
-  it('LEFT, with no trace of the last one', async () => {
+  it('replies LEFT and deletes the record after the last process', async () => {
     await queued('p1', 'p2')
     expect(await leave('p2')).toBe('LEFT')
     expect(await fieldsOf()).toEqual({ head: '0', tail: '1', 'q:0': 't 5000 p1', 'p:p1': '0' })
   })
 
-  it('LEFT, with a gap where others come behind', async () => {
+  it('replies LEFT with a gap if other processes are behind', async () => {
     await queued('p1', 'p2')
     expect(await leave('p1')).toBe('LEFT')
     expect(await fieldsOf()).toEqual({ head: '0', tail: '2', 'q:1': 't 5000 p2', 'p:p2': '1' })
@@ -346,7 +346,7 @@ describe('leave-queue', () => {
 describe('renew', () => {
   const extend = (token: string, fence: string) => run(renew, [token, fence, 5_000, KEEP_MS])
 
-  it('LOST when another has it, or nobody', async () => {
+  it('replies LOST when another token holds the lease, or no token', async () => {
     expect(await extend('t', '7')).toBe('LOST')
     await record({ token: 't', fence: '7', until: PAST })
     expect(await extend('other', '7')).toBe('LOST')
@@ -354,7 +354,7 @@ describe('renew', () => {
     expect(await fieldsOf()).toEqual({ token: 't', fence: '7', until: String(PAST) })
   })
 
-  it('RENEWED from now on, also when it had run out', async () => {
+  it('replies RENEWED from now on, also after the lease had run out', async () => {
     await record({ token: 't', fence: '7', until: PAST })
     const before = await serverMs()
     expect(await extend('t', '7')).toBe('RENEWED')
@@ -362,19 +362,19 @@ describe('renew', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
-  it('RENEWED does not shorten the life of the record', async () => {
+  it('replies RENEWED without a shorter TTL of the record', async () => {
     await record({ token: 't', fence: '7', until: FUTURE })
     await redis.pexpire(key, 10 * KEEP_MS)
     await extend('t', '7')
     expect(await redis.pttl(key)).toBeGreaterThan(9 * KEEP_MS)
   })
 
-  it('RENEWED on a server that is full', async () => {
+  it('replies RENEWED on a server without free memory', async () => {
     await record({ token: 't', fence: '7', until: PAST })
     expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
   })
 
-  it('RENEWED keeps the record of its group alive, and makes none where there is none', async () => {
+  it('replies RENEWED, extends the record of the group, and creates none', async () => {
     isVariant = true
     try {
       await record({ token: 't', fence: '7', until: PAST })
@@ -415,17 +415,17 @@ describe('lookup-or-lease', () => {
     await record({ frame: 'bytes', stored: '5', fence: '5', ...times, ...rest })
   }
 
-  it('LATE after the moment up to which it was wanted: nothing is done', async () => {
+  it("replies LATE after the caller's deadline, and does nothing", async () => {
     const reply = await look('t', { notAfter: (await serverMs()) - 1 })
     expect(reply).toEqual(['LATE', expect.any(Number)])
     expect(await fieldsOf()).toEqual({})
   })
 
-  it('LEASED before that moment', async () => {
+  it('replies LEASED before the deadline', async () => {
     expect(await statusOf(look('t', { notAfter: (await serverMs()) + 10_000 }))).toBe('LEASED')
   })
 
-  it('LEASED when nothing is there', async () => {
+  it('replies LEASED without a record', async () => {
     const [status, now, fence, ...rest] = (await look('t')) as unknown[]
     expect(status).toBe('LEASED')
     expect(rest).toEqual([0, '', ''])
@@ -433,20 +433,20 @@ describe('lookup-or-lease', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
-  it('LEASED although another was, when the clock was set back before that', async () => {
+  it('replies LEASED although another token held the lease, if the clock was set back before that', async () => {
     const later = (await serverMs()) + 60_000
     await record({ token: 'other', until: span(later, 5_000), fence: '7' })
     expect(await statusOf(look('t'))).toBe('LEASED')
     expect(await fieldsOf()).toMatchObject({ token: 't' })
   })
 
-  it('LEASED although it is not shareable or failed, when the clock was set back before that', async () => {
+  it('replies LEASED despite a PASS mark or a failure, if the clock was set back before that', async () => {
     const later = (await serverMs()) + 60_000
     await record({ pass: span(later, 5_000), retry: span(later, 1_000), failure: 'why' })
     expect(await statusOf(look('t'))).toBe('LEASED')
   })
 
-  it('LEASED when the entry was made after now: it is dropped, for its age is not known', async () => {
+  it('replies LEASED for an entry made in the future, and drops it, because its age is unknown', async () => {
     const later = (await serverMs()) + 60_000
     await entry(5_000, { made: later, fresh: later + 2_000 })
     const reply = (await look('t')) as unknown[]
@@ -454,18 +454,18 @@ describe('lookup-or-lease', () => {
     expect((await fieldsOf()).frame).toBeUndefined()
   })
 
-  it('LEASED again to the token that has it', async () => {
+  it('replies LEASED again to the token that has the lease', async () => {
     await record({ token: 't', until: FUTURE, fence: '7' })
     const [status, , fence] = (await look('t')) as unknown[]
     expect([status, fence]).toEqual(['LEASED', '7'])
   })
 
-  it('LEASED above every earlier fence, also when the clock was set back', async () => {
+  it('replies LEASED with a fence above every earlier one, also after the clock was set back', async () => {
     await record({ fence: '8999999999999999' })
     expect(((await look('t')) as unknown[])[2]).toBe('9000000000000000')
   })
 
-  it('LEASED with the entry that may stand in for an error', async () => {
+  it('replies LEASED with the entry in its stale-if-error window', async () => {
     await entry(-5_000)
     const reply = (await look('t')) as unknown[]
     expect(reply[0]).toBe('LEASED')
@@ -473,26 +473,26 @@ describe('lookup-or-lease', () => {
     expect(reply[11]).toBe('bytes')
   })
 
-  it('LEASED without an entry that is past all use', async () => {
+  it('replies LEASED without an entry that is past all windows', async () => {
     await entry(-10_000)
     const reply = (await look('t')) as unknown[]
     expect(reply[0]).toBe('LEASED')
     expect(reply.slice(4)).toEqual(['', ''])
   })
 
-  it('LEASED instead of what is no record of ours', async () => {
+  it('replies LEASED and replaces a key of another type', async () => {
     await redis.set(key, 'in our way')
     expect(await statusOf(look('t'))).toBe('LEASED')
     expect(await redis.type(key)).toBe('hash')
   })
 
-  it('LEASED with an entry that is past its windows and kept to be compared', async () => {
+  it('replies LEASED with an entry that is past its windows and kept for revalidation', async () => {
     await entry(-10_000, { keep: 20_000 })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[4], reply[10], reply[11]]).toEqual(['LEASED', '5', 20_000, 'bytes'])
   })
 
-  it('LEASED instead of an entry that the caller must not use', async () => {
+  it('replies LEASED and drops an entry that the caller calls outdated', async () => {
     await entry(5_000)
     expect(await statusOf(look('t', { outdated: '4' }))).toBe('FRESH')
     const reply = (await look('t', { outdated: '5' })) as unknown[]
@@ -501,13 +501,13 @@ describe('lookup-or-lease', () => {
     for (const field of ['frame', 'stored']) expect(left).not.toContain(field)
   })
 
-  it('BUSY instead of an entry that the caller must not use, while another fills it', async () => {
+  it('replies BUSY while another token fills an entry that the caller calls outdated', async () => {
     await entry(5_000, { token: 'other', until: FUTURE, fence: '7' })
     expect(await statusOf(look('t', { outdated: '5' }))).toBe('BUSY')
     expect(await fieldsOf()).toMatchObject({ token: 'other', fence: '7' })
   })
 
-  it('STALE where the caller says that it is, from now on and for everybody', async () => {
+  it('replies STALE to every caller once a caller calls the entry softly purged', async () => {
     await entry(5_000)
     const before = await serverMs()
     expect(await statusOf(look('t', { outdated: '5', soft: 1 }))).toBe('STALE')
@@ -517,14 +517,14 @@ describe('lookup-or-lease', () => {
     expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
   })
 
-  it('STALE since it was, where the caller says that it is', async () => {
+  it('replies STALE without a new moment for an entry that was stale before the soft purge', async () => {
     await entry(-1_000)
     const { fresh } = await fieldsOf()
     expect(await statusOf(look('t', { outdated: '5', soft: 1 }))).toBe('STALE')
     expect((await fieldsOf()).fresh).toBe(fresh)
   })
 
-  it('FRESH with the frame and its times', async () => {
+  it('replies FRESH with the frame and its times', async () => {
     await entry(5_000)
     const reply = (await look('t')) as unknown[]
     expect(reply.slice(0, 1)).toEqual(['FRESH'])
@@ -534,7 +534,7 @@ describe('lookup-or-lease', () => {
     expect(reply.slice(8)).toEqual([3_000, 9_000, 0, 'bytes'])
   })
 
-  it('FRESH without the frame for a caller that has it, and with all the times', async () => {
+  it('replies FRESH without the frame, but with all times, to a caller that has it', async () => {
     await entry(5_000)
     const reply = (await look('t', { known: '5' })) as unknown[]
     expect([reply[0], reply[4]]).toEqual(['FRESH', '5'])
@@ -542,13 +542,13 @@ describe('lookup-or-lease', () => {
     expect(reply.slice(8)).toEqual([3_000, 9_000, 0, null])
   })
 
-  it('FRESH with the frame for a caller that has another', async () => {
+  it('replies FRESH with the frame to a caller that has another one', async () => {
     await entry(5_000)
     const reply = (await look('t', { known: '4' })) as unknown[]
     expect([reply[4], reply[11]]).toEqual(['5', 'bytes'])
   })
 
-  it('FRESH with a grant for the one who is to refresh it early', async () => {
+  it('replies FRESH with a grant for an early refresh', async () => {
     await entry(5_000)
     const reply = (await look('t', { early: 1 })) as unknown[]
     expect(reply[0]).toBe('FRESH')
@@ -558,10 +558,10 @@ describe('lookup-or-lease', () => {
   })
 
   it.each<[string, Record<string, string | number>, Given]>([
-    ['another refreshes it', { token: 'other', until: FUTURE }, {}],
-    ['that failed just now', { retry: FUTURE, failure: 'why' }, {}],
+    ['another token refreshes it', { token: 'other', until: FUTURE }, {}],
+    ['the early refresh failed just now', { retry: FUTURE, failure: 'why' }, {}],
     ['the caller only reads', {}, { leaseMs: 0 }],
-  ])('FRESH without a grant where %s, and nobody is registered', async (_, fields, given) => {
+  ])('replies FRESH without a grant when %s, and registers no waiter', async (_, fields, given) => {
     await entry(5_000, fields)
     const before = await fieldsOf()
     const reply = (await look('t', { early: 1, ...given })) as unknown[]
@@ -569,17 +569,17 @@ describe('lookup-or-lease', () => {
     expect(await fieldsOf()).toEqual(before)
   })
 
-  it('FRESH without a grant on a server that is full', async () => {
+  it('replies FRESH without a grant on a server without free memory', async () => {
     await entry(5_000)
     const reply = (await whenFull(() => look('t', { early: 1 }))) as unknown[]
     expect([reply[0], reply[2], reply[11]]).toEqual(['FRESH', '', 'bytes'])
   })
 
-  it('an error where there is no memory for a lease', async () => {
+  it('fails if there is no memory for a lease', async () => {
     await expect(whenFull(() => look('t'))).rejects.toThrow(/OOM/)
   })
 
-  it('PASS with the grant for the one whose run may be stored; the mark stays', async () => {
+  it('replies PASS with the grant to the request whose response may be stored; the mark stays', async () => {
     const until = (await serverMs()) + 4_000
     await record({ pass: until })
     const [status, now, grant, forMs] = (await look('t')) as unknown[]
@@ -588,20 +588,20 @@ describe('lookup-or-lease', () => {
     expect([pass, token]).toEqual([String(until), 't'])
   })
 
-  it('PASS without a grant while another holds the lease; the reader is not registered', async () => {
+  it('replies PASS without a grant while another token has the lease, and registers no waiter', async () => {
     await record({ pass: (await serverMs()) + 4_000, token: 't', until: FUTURE, fence: '7' })
     const [status, , grant] = (await look('other')) as unknown[]
     expect([status, grant]).toEqual(['PASS', ''])
     expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass', 'token', 'until'])
   })
 
-  it('LEASED when a PASS mark has expired; the mark is deleted', async () => {
+  it('replies LEASED when a PASS mark has expired, and deletes the mark', async () => {
     await record({ pass: (await serverMs()) - 1 })
     expect(((await look('t')) as unknown[])[0]).toBe('LEASED')
     expect(await fieldsOf()).not.toHaveProperty('pass')
   })
 
-  it('FAILED for the back-off, with the failure', async () => {
+  it('replies FAILED for the back-off, with the failure', async () => {
     const until = (await serverMs()) + 4_000
     await record({ retry: until, failure: 'why' })
     const reply = (await look('t')) as unknown[]
@@ -609,7 +609,7 @@ describe('lookup-or-lease', () => {
     expect(reply[5]).toBe('why')
   })
 
-  it('FAILED for like requests only while the failure names a request', async () => {
+  it('replies FAILED only for like requests while the failure names a request', async () => {
     const failure = '{"status":500,"message":"x \\"like\\":\\"b\\"","like":"a"}'
     await record({ retry: (await serverMs()) + 4_000, failure })
     for (const like of ['', 'a']) {
@@ -619,13 +619,13 @@ describe('lookup-or-lease', () => {
     expect(await fieldsOf()).not.toHaveProperty('failure')
   })
 
-  it('FAILED for every request once the failure names no request', async () => {
+  it('replies FAILED for every request once the failure names no request', async () => {
     const failure = '{"status":500,"message":"x \\"like\\":\\"b\\""}'
     await record({ retry: (await serverMs()) + 4_000, failure })
     expect(((await look('t', { like: 'a' })) as unknown[])[0]).toBe('FAILED')
   })
 
-  it('STALE with the grant for the one who is to refresh it', async () => {
+  it('replies STALE with the grant for the refresh', async () => {
     await entry(-1_000)
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[3], reply[4]]).toEqual(['STALE', 0, '5'])
@@ -633,7 +633,7 @@ describe('lookup-or-lease', () => {
     expect((await fieldsOf()).token).toBe('t')
   })
 
-  it('STALE without a grant while another refreshes it', async () => {
+  it('replies STALE without a grant while another token refreshes the entry', async () => {
     const until = (await serverMs()) + 4_000
     await entry(-1_000, { token: 'other', until, fence: '6' })
     const reply = (await look('t')) as unknown[]
@@ -641,14 +641,14 @@ describe('lookup-or-lease', () => {
     expect(await fieldsOf()).toMatchObject({ 'w:me': '', token: 'other' })
   })
 
-  it('STALE to one who only reads', async () => {
+  it('replies STALE to a caller that only reads', async () => {
     await entry(-1_000)
     const reply = (await look('', { leaseMs: 0 })) as unknown[]
     expect([reply[0], reply[2], reply[3], reply[11]]).toEqual(['STALE', '', 0, 'bytes'])
     expect((await fieldsOf()).token).toBeUndefined()
   })
 
-  it('BUSY while another fills it; who asked will be woken', async () => {
+  it('replies BUSY while another token fills, and registers the waiter', async () => {
     const until = (await serverMs()) + 4_000
     await record({ token: 'other', until, fence: '6' })
     const [status, now, grant, forMs, fence] = (await look('t')) as unknown[]
@@ -658,7 +658,7 @@ describe('lookup-or-lease', () => {
     expect((await fieldsOf())['w:me']).toBe('')
   })
 
-  it('PASS, FAILED and BUSY for a day at most, whatever was planted', async () => {
+  it('replies PASS, FAILED and BUSY for at most a day, for any planted value', async () => {
     const day = 86_400_000
     await record({ pass: FUTURE })
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'PASS', 3: day })
@@ -668,12 +668,12 @@ describe('lookup-or-lease', () => {
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'BUSY', 3: day })
   })
 
-  it('BUSY to one who only reads, when there is nothing', async () => {
+  it('replies BUSY without a record to a caller that only reads', async () => {
     expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
     expect(await fieldsOf()).toEqual({})
   })
 
-  describe('of a variant', () => {
+  describe('on a variant', () => {
     beforeEach(() => {
       isVariant = true
       return () => {
@@ -685,7 +685,7 @@ describe('lookup-or-lease', () => {
       entry(freshInMs, { group: LIFE, ...rest })
     const begun = (variants = LIFE) => redis.hset(group, { variants })
 
-    it('LEASED when nothing is there: begins a life of its group, named by token and fence', async () => {
+    it('replies LEASED without a record, and starts a life of its group, named by token and fence', async () => {
       const [status, , fence] = (await look('t')) as unknown[]
       expect(status).toBe('LEASED')
       expect(await redis.hgetall(group)).toEqual({ variants: `t ${fence} 0` })
@@ -693,7 +693,7 @@ describe('lookup-or-lease', () => {
       expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
     })
 
-    it('LEASED when the record of its group is of another type, which is replaced', async () => {
+    it('replies LEASED and replaces a record of its group that has another type', async () => {
       await variant(5_000)
       await redis.set(group, 'in our way')
       const [status, , fence, , entryFence] = (await look('t')) as unknown[]
@@ -701,21 +701,21 @@ describe('lookup-or-lease', () => {
       expect(await redis.hgetall(group)).toEqual({ variants: `t ${fence} 0` })
     })
 
-    it('BUSY to one who only reads, when the record of its group is of another type', async () => {
+    it('replies BUSY to a caller that only reads when the record of its group has another type', async () => {
       await variant(5_000)
       await redis.set(group, 'in our way')
       expect(await statusOf(look('t', { leaseMs: 0 }))).toBe('BUSY')
       expect(await redis.exists(key, group)).toBe(0)
     })
 
-    it('LEASED in the life that its group has: the record of the group stays as it is', async () => {
+    it('replies LEASED in the life of its group, and leaves the record of the group', async () => {
       await begun()
       expect(await statusOf(look('t'))).toBe('LEASED')
       expect(await redis.hgetall(group)).toEqual({ variants: LIFE })
       expect(await fieldsOf()).toMatchObject({ group: LIFE })
     })
 
-    it('LEASED in another life each time, also if one token asks again after a purge', async () => {
+    it('replies LEASED in another life each time, also to the same token after a purge', async () => {
       const lives = new Set<string | null>()
       for (let i = 0; i < 5; i++) {
         expect(await statusOf(look('t'))).toBe('LEASED')
@@ -725,7 +725,7 @@ describe('lookup-or-lease', () => {
       expect(lives.size).toBe(5)
     })
 
-    it.each(OTHER_LIVES)('LEASED when its group is in another life: %s', async (life) => {
+    it.each(OTHER_LIVES)('replies LEASED when its group is in another life: %s', async (life) => {
       for (const of of [{ group: LIFE }, {}]) {
         await redis.del(key)
         await entry(5_000, of)
@@ -740,8 +740,8 @@ describe('lookup-or-lease', () => {
 
     it.each<[string, Record<string, string>]>([
       ['is missing', {}],
-      ['knows of no variants', { fence: '3' }],
-    ])('LEASED when the record of its group %s: from now on it knows', async (_, fields) => {
+      ['has no life', { fence: '3' }],
+    ])('replies LEASED and starts a life when the record of its group %s', async (_, fields) => {
       for (const of of [{ group: LIFE }, {}]) {
         await redis.del(key, group)
         await entry(5_000, of)
@@ -754,7 +754,7 @@ describe('lookup-or-lease', () => {
     })
 
     it.each(['x', '', '5', '9'.repeat(30)])(
-      'LEASED when its group has nonsense for its life: %s',
+      'replies LEASED when its group has nonsense as its life: %s',
       async (nonsense) => {
         await variant(5_000)
         await begun(nonsense)
@@ -765,7 +765,7 @@ describe('lookup-or-lease', () => {
       },
     )
 
-    it('LEASED though another was filling it before the purge, or it was not shareable then', async () => {
+    it('replies LEASED despite a lease or PASS mark from before the purge', async () => {
       await begun('other 9 0')
       for (const before of [{ token: 'other', until: FUTURE }, { pass: FUTURE }]) {
         await redis.del(key)
@@ -774,7 +774,7 @@ describe('lookup-or-lease', () => {
       }
     })
 
-    it('LEASED above every fence of the variant, also when its group is in another life', async () => {
+    it('replies LEASED with a fence above every one of the variant, also in another life of its group', async () => {
       const ahead = '8999999999999998'
       for (const variants of [LIFE, 'other 9 0']) {
         await redis.del(key)
@@ -784,50 +784,50 @@ describe('lookup-or-lease', () => {
       }
     })
 
-    it('LEASED after a soft purge while another was filling it: nobody waits for what is refused', async () => {
+    it('replies LEASED after a soft purge during a fill, whose commit will be refused', async () => {
       await record({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
       await begun(SOFTENED)
       expect(await statusOf(look('t'))).toBe('LEASED')
       expect(await fieldsOf()).toMatchObject({ group: SOFTENED })
     })
 
-    it('BUSY while another fills it in the life of its group', async () => {
+    it('replies BUSY while another token fills in the life of its group', async () => {
       await record({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
       await begun()
       expect(await statusOf(look('t'))).toBe('BUSY')
     })
 
-    it('BUSY to one who only reads, when the record of its group is missing', async () => {
+    it('replies BUSY to a caller that only reads when the record of its group is missing', async () => {
       await variant(5_000)
       expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
       expect(await redis.exists(group)).toBe(0)
     })
 
-    it('STALE when its group was purged softly since, and the clock was set back', async () => {
+    it('replies STALE after a soft purge of its group, also when the clock was set back', async () => {
       await variant(5_000)
       await begun(`begun 5 ${(await serverMs()) + 4_000}`)
       expect(await statusOf(look('t'))).toBe('STALE')
     })
 
-    it('STALE when its group was purged softly since, also to those who ask later', async () => {
+    it('replies STALE to later callers, too, after a soft purge of its group', async () => {
       await variant(5_000)
       await begun(`begun 5 ${await serverMs()}`)
       expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
       const [status, , fence] = (await look('t')) as unknown[]
       expect([status, fence]).toEqual(['STALE', expect.stringMatching(/^\d{16}$/)])
-      // Its lease is of the present `variants`, and its entry is not.
+      // The lease belongs to the present `variants`. The entry does not.
       expect(await statusOf(look('other'))).toBe('STALE')
       expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
     })
 
-    it('STALE for no longer than since the soft purge', async () => {
+    it('replies STALE for no longer than since the soft purge', async () => {
       await variant(5_000)
       await begun(`begun 5 ${(await serverMs()) - 3_500}`)
-      // `swr` is 3 s: it may stand in for an error only.
+      // `swr` is 3 s, so the entry is in its stale-if-error window only.
       expect(await statusOf(look('t'))).toBe('LEASED')
     })
 
-    it('FRESH when no purge of its group came since', async () => {
+    it('replies FRESH when no purge of its group came since', async () => {
       for (const variants of [LIFE, SOFTENED]) {
         await variant(5_000, { stored: '7', fence: '7', group: variants })
         await begun(variants)
@@ -846,7 +846,7 @@ describe('commit', () => {
   const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
   beforeEach(() => void redis.hset(group, 'variants', LIFE))
 
-  it('FENCED when a later grant or a purge has raised the fence', async () => {
+  it('replies FENCED when a later grant or a purge has raised the fence', async () => {
     expect(await write('t', '7')).toBe('FENCED')
     await variant({ token: 't', fence: '8' })
     expect(await write('t', '7')).toBe('FENCED')
@@ -860,9 +860,9 @@ describe('commit', () => {
     ]),
     ['was purged softly since', { variants: SOFTENED }],
     ['is missing', {}],
-    ['knows of no variants', { fence: '3' }],
-    ['has nonsense for what it knows of them', { variants: 'x' }],
-  ])('FENCED when the record of its group %s', async (_, fields) => {
+    ['has no life', { fence: '3' }],
+    ['has nonsense as its life', { variants: 'x' }],
+  ])('replies FENCED when the record of its group %s', async (_, fields) => {
     await variant({ token: 't', fence: '7' })
     await redis.del(group)
     if (Object.keys(fields).length > 0) await redis.hset(group, fields)
@@ -871,7 +871,7 @@ describe('commit', () => {
     expect(await redis.hgetall(group)).toEqual(fields)
   })
 
-  it('COMMITTED keeps the record of its group for as long, and never shortens it', async () => {
+  it("replies COMMITTED and extends the TTL of the group's record, which it never shortens", async () => {
     await variant({ token: 't', fence: '7' })
     await redis.pexpire(group, 1_000)
     expect(await write('t', '7')).toBe('COMMITTED')
@@ -882,7 +882,7 @@ describe('commit', () => {
     expect(await redis.pttl(group)).toBeGreaterThan(50_000)
   })
 
-  it('COMMITTED does not shorten the life of a record that has variants, and does that of others', async () => {
+  it('replies COMMITTED and shortens the TTL of a record only if it has no variants', async () => {
     for (const [fields, least] of [
       [{ variants: '3' }, 50_000],
       [{}, 0],
@@ -897,7 +897,7 @@ describe('commit', () => {
     }
   })
 
-  it('FENCED when the variant, its group or both name no life', async () => {
+  it('replies FENCED when the variant, its group or both name no life', async () => {
     for (const [of, ofGroup] of [
       [{}, {}],
       [{}, { variants: LIFE }],
@@ -910,19 +910,19 @@ describe('commit', () => {
     }
   })
 
-  it('FENCED when its lease was ended without an entry', async () => {
+  it('replies FENCED when its lease was ended without an entry', async () => {
     await variant({ fence: '7' })
     expect(await write('t', '7')).toBe('FENCED')
     expect(await fieldsOf()).toEqual({ group: LIFE, fence: '7' })
   })
 
-  it('COMMITTED again when the reply was lost: nothing is written twice', async () => {
+  it('replies COMMITTED again after a lost reply, and writes nothing twice', async () => {
     await variant({ fence: '7', stored: '7', frame: 'as it was' })
     expect(await write('t', '7')).toBe('COMMITTED')
     expect((await fieldsOf()).frame).toBe('as it was')
   })
 
-  it('COMMITTED: the entry, no lease, and everybody is woken', async () => {
+  it('replies COMMITTED, writes the entry, ends the lease, and wakes all waiters', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await variant({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': '' })
     expect(await write('t', '7')).toBe('COMMITTED')
@@ -934,7 +934,7 @@ describe('commit', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('COMMITTED: everybody is told what was made, by the name they asked with, unless it is too long', async () => {
+  it('replies COMMITTED and sends the entry to each waiter under its token, if it asked for it', async () => {
     await listener.subscribe(`wake ${tests} me`, `wake ${tests} you`)
     await variant({ token: 't', until: FUTURE, fence: '7', 'w:me': 'mine', 'w:you': 'yours' })
     expect(await write('t', '7')).toBe('COMMITTED')
@@ -947,7 +947,7 @@ describe('commit', () => {
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
   })
 
-  it('COMMITTED: a frame over 16 KiB is not sent, nor more than 1 MiB in all', async () => {
+  it('replies COMMITTED without sending a frame over 16 KiB, nor more than 1 MiB in all', async () => {
     await listener.psubscribe(`wake ${tests} *`)
     const sizes: number[] = []
     listener.on('pmessage', (_pattern, _channel, message: string) => sizes.push(message.length))
@@ -970,14 +970,14 @@ describe('end-lease', () => {
   const end = (token: string, fence: string, passMs = 0, backoffMs = 0, awaited = 0) =>
     run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, awaited])
 
-  it('FENCED when it is not the holder', async () => {
+  it('replies FENCED to a token that is not the holder', async () => {
     await record({ token: 't', fence: '7', until: FUTURE })
     expect(await end('other', '7')).toBe('FENCED')
     expect(await end('t', '6')).toBe('FENCED')
     expect((await fieldsOf()).token).toBe('t')
   })
 
-  it('ENDED as if it had never been, and everybody is woken', async () => {
+  it('replies ENDED without a trace of the fill, and wakes all waiters', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await record({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
     expect(await end('t', '7')).toBe('ENDED')
@@ -985,26 +985,26 @@ describe('end-lease', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('ENDED without a result: a PASS mark stays', async () => {
+  it('replies ENDED without a result, and leaves a PASS mark', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, pass: FUTURE })
     expect(await end('t', '7')).toBe('ENDED')
     expect(await fieldsOf()).toEqual({ fence: '7', pass: String(FUTURE) })
   })
 
-  it('ENDED as not shareable: the entry goes too', async () => {
+  it('replies ENDED as not shareable, and drops the entry', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 4_000)).toBe('ENDED')
     expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass'])
     expect(await redis.pttl(key)).toBeGreaterThan(4_000)
   })
 
-  it('ENDED as failed: the entry stays, and the failure is shared', async () => {
+  it('replies ENDED as failed, keeps the entry, and shares the failure', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 0, 4_000, 1)).toBe('ENDED')
     expect(await fieldsOf()).toMatchObject({ frame: 'bytes', failure: 'why' })
   })
 
-  it('ENDED as failed: shared with a process that waits, with no word from that of the holder', async () => {
+  it('replies ENDED as failed, and shares the failure because a process waits, without the shared flag', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await record({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
     const before = await serverMs()
@@ -1015,7 +1015,7 @@ describe('end-lease', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('ENDED as failed: with nobody there, as if it had never been', async () => {
+  it('replies ENDED as failed, and shares nothing without a waiting process', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
     const left = await fieldsOf()
@@ -1029,7 +1029,7 @@ describe('purge', () => {
   const drop = (soft: 0 | 1, client = redis) => run(purge, [soft, 'k', `wake ${tests} `], client)
   const listenToAll = () => listener.subscribe(`wake ${tests} me`)
 
-  it('PURGED: the record goes, and whoever waits is woken', async () => {
+  it('replies PURGED, deletes the record, and wakes waiters', async () => {
     await listenToAll()
     await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', 'w:me': 1 })
     expect(await drop(0)).toBe('PURGED')
@@ -1037,7 +1037,7 @@ describe('purge', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('PURGED softly: the entry is stale, and the fill in flight is void', async () => {
+  it('replies PURGED for a soft purge: the entry is stale, and the fill in flight is refused', async () => {
     await listenToAll()
     await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
     await record({ fresh: FUTURE, 'w:me': 1 })
@@ -1049,19 +1049,19 @@ describe('purge', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('PURGED with variants: the record goes, and the life of the group with it', async () => {
+  it('replies PURGED for a key with variants, and deletes the record with the life of the group', async () => {
     await record({ variants: LIFE, fence: '7', life: 'x' })
     expect(await drop(0)).toBe('PURGED')
     expect(await redis.exists(key)).toBe(0)
   })
 
-  it('PURGED with variants on a full server', async () => {
+  it('replies PURGED for a key with variants on a server without free memory', async () => {
     await record({ variants: LIFE, fence: '7' })
     expect(await whenFull(() => drop(0))).toBe('PURGED')
     expect(await redis.exists(key)).toBe(0)
   })
 
-  it('PURGED softly with variants: the same life, and another moment each time', async () => {
+  it('replies PURGED for a soft purge of variants: the same life, and another moment each time', async () => {
     await record({ variants: LIFE })
     const before = await serverMs()
     expect(await drop(1)).toBe('PURGED')
@@ -1080,19 +1080,22 @@ describe('purge', () => {
     expect((await fieldsOf()).variants).toBe('begun 5 9000000000000')
   })
 
-  it.each(['x', '', '5'])('PURGED softly with nonsense for its life: %s', async (variants) => {
-    await record({ variants })
-    expect(await drop(1)).toBe('PURGED')
-    expect((await fieldsOf()).variants).not.toBe(variants)
-  })
+  it.each(['x', '', '5'])(
+    'replies PURGED for a soft purge of a group with nonsense as its life: %s',
+    async (variants) => {
+      await record({ variants })
+      expect(await drop(1)).toBe('PURGED')
+      expect((await fieldsOf()).variants).not.toBe(variants)
+    },
+  )
 
-  it('PURGED softly above the fence that it had, also when the clock was set back', async () => {
+  it('replies PURGED for a soft purge with a greater fence, also after the clock was set back', async () => {
     await record({ fence: '8999999999999998' })
     expect(await drop(1)).toBe('PURGED')
     expect((await fieldsOf()).fence).toBe('8999999999999999')
   })
 
-  it('UNSTAMPED when there is no memory for the stamp', async () => {
+  it('replies UNSTAMPED if there is no memory for the stamp', async () => {
     await record({ frame: 'bytes', stored: '5', fence: '7' })
     expect(await whenFull(() => drop(1))).toBe('UNSTAMPED')
     expect((await fieldsOf()).fence).toBe('7')

@@ -1,5 +1,5 @@
-// Where nearly every look-up is a hit, the record is read before the script is asked: it must say what the script would, cost no
-// script, and never be the reason that something else costs more for long.
+// The plain read before the script, used while most lookups are hits. It must reply as the script
+// would, save the script, and never make another case slower for long.
 
 import type { StampedeStore } from '@stampede/core'
 import type { LookupReply } from '@stampede/core/store'
@@ -31,21 +31,21 @@ const look = (store: StampedeStore, key: string, leaseMs = 0) =>
   store.lookup(key, { token: 'token', leaseMs })
 const sent = (work: () => Promise<unknown>) => sentMeanwhile(server, work)
 
-/** It has seen so many hits that it reads first. */
+/** Looks up hits until the store reads first. */
 async function warm(store: StampedeStore): Promise<StampedeStore> {
   if ((await look(store, HOT)).status === 'busy') await write(store, HOT, 'hot')
   for (let i = 0; i < 40; i++) expect((await look(store, HOT)).status).toBe('fresh')
   return store
 }
 
-describe('a process that sees hits', () => {
-  it('reads first: no script, and the time once for all that it asks in a turn', async () => {
+describe('a store that sees hits', () => {
+  it('reads first: no script, and TIME once for all lookups of one turn', async () => {
     const store = await warm(openStore())
     const fifty = () => Promise.all(Array.from({ length: 50 }, () => look(store, HOT)))
     expect(await sent(fifty)).toEqual({ hmget: 50, time: 1, scripts: 0 })
   })
 
-  it('begins with the script, and is back at it after some misses', async () => {
+  it('starts with the script, and returns to it after some misses', async () => {
     const store = openStore()
     await write(store, HOT, 'hot')
     expect(await sent(() => look(store, HOT))).toEqual({ hmget: 0, time: 0, scripts: 1 })
@@ -56,7 +56,7 @@ describe('a process that sees hits', () => {
     expect(await sent(misses)).toEqual({ hmget: 5, time: 5, scripts: 20 })
   })
 
-  it('takes the lease of what is missing, all the same', async () => {
+  it('takes the lease of a missing entry by the script', async () => {
     const store = await warm(openStore())
     expect(await look(store, 'missing', 5_000)).toMatchObject({ status: 'leased' })
     expect(await look(await warm(openStore()), 'missing', 5_000)).toMatchObject({
@@ -64,7 +64,7 @@ describe('a process that sees hits', () => {
     })
   })
 
-  it('is told of a purge that came before it asked: of the key, and of the variants of one', async () => {
+  it('sees a purge that came before the lookup: of the key, and of the variants of one', async () => {
     const [a, b] = [await warm(openStore()), openStore()]
     for (const key of ['k', 'k\0one']) await write(b, key, 'old')
     for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('fresh')
@@ -74,7 +74,7 @@ describe('a process that sees hits', () => {
     for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('busy')
   })
 
-  it('does not read first for a caller that knows the entry to be outdated', async () => {
+  it('uses the script for a caller that knows the entry to be outdated', async () => {
     const store = await warm(openStore())
     for (const [soft, status] of [
       [true, 'stale'],
@@ -91,7 +91,7 @@ describe('a process that sees hits', () => {
     }
   })
 
-  it('does not read first for an early refresh, nor with a copy of its own', async () => {
+  it('uses the script for an early refresh, and for a caller with a copy', async () => {
     const store = await warm(openStore())
     await write(store, 'k', 'entry')
     const reply = await look(await warm(store), 'k')
@@ -103,7 +103,7 @@ describe('a process that sees hits', () => {
     expect(early).toMatchObject({ status: 'fresh', grant: { token: 'early' } })
   })
 
-  it('does not read before a purge that it sent before, also when the server lost its scripts', async () => {
+  it('waits for its own earlier purge before it reads, also when the server lost its scripts', async () => {
     const store = await warm(openStore())
     await store.purge('k', { soft: false })
     for (const soft of [false, true]) {
@@ -116,13 +116,13 @@ describe('a process that sees hits', () => {
     }
   })
 
-  it('goes to the script with what is no hash', async () => {
+  it('uses the script for a key that is not a hash', async () => {
     const store = await warm(openStore())
     await admin.set(record('k'), 'a string')
     expect(await look(store, 'k', 5_000)).toMatchObject({ status: 'leased' })
   })
 
-  it('waits no longer than two budgets for a Redis that froze', async () => {
+  it('waits no longer than two budgets for a frozen Redis', async () => {
     const store = await warm(openStore())
     await server.pause()
     const startedAt = performance.now()
@@ -130,7 +130,7 @@ describe('a process that sees hits', () => {
     expect(performance.now() - startedAt).toBeLessThan(2 * BUDGET_MS + 400)
   })
 
-  it('leaves what it cannot reach alone after three failures, and finds it again', async () => {
+  it('opens the circuit after three failures, and reads again once Redis is back', async () => {
     const store = await warm(openStore())
     await server.pause()
     const late = [1, 2, 3].map(() => expect(look(store, HOT)).rejects.toThrow('no answer'))
@@ -143,7 +143,7 @@ describe('a process that sees hits', () => {
   })
 })
 
-describe('what is read first is what the script says', () => {
+describe('a plain read and the script', () => {
   const moment = fc.constantFrom(-1e13, -50_000, -10_000, 10_000, 50_000, 1e13)
   const fence = fc.constantFrom('0', '5', '6', '7', '9007199254740993', '9'.repeat(17), 'x', '')
   const duration = fc.constantFrom('0', '20000', '1e400', '-5', '99999999999999')
@@ -172,7 +172,7 @@ describe('what is read first is what the script says', () => {
   )
   const stamps = fc.record({ variants: life }, { requiredKeys: [] })
 
-  /** Moments as the server has them; what is no number stays. */
+  /** Moments by the server's clock. Values that are not numbers stay. */
   function fields(values: Record<string, unknown>) {
     const now = Date.now()
     const entries = Object.entries(values).map(([name, value]) => [
@@ -190,7 +190,7 @@ describe('what is read first is what the script says', () => {
     return { status: reply.status, ...(times && Object.fromEntries(times)) }
   }
 
-  it('of whatever stands in a record', async () => {
+  it('reply the same for random records', async () => {
     const [scripted, reading] = [openStore(), openStore()]
     await warm(reading)
     const fresh = { variants: 0, others: 0 }
@@ -205,7 +205,7 @@ describe('what is read first is what the script says', () => {
         if (read.status === 'fresh') fresh[isVariant ? 'variants' : 'others'] += 1
         await Promise.all(Array.from({ length: 4 }, () => look(reading, HOT)))
       }),
-      // All of them: the counts below need them.
+      // Always 800 runs, because the counts below need them.
       { ...runs(800), numRuns: 800 },
     )
     expect(fresh.variants).toBeGreaterThan(5)

@@ -1,5 +1,5 @@
-// Holds the permissions in docs/guide/redis.md to the code, and to a server: whoever gives a user these and no others can do
-// everything.
+// Checks the permissions in docs/guide/redis.md against the code and a server: a user with these
+// permissions and no others can do everything.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks } from '@stampede/locks'
@@ -21,11 +21,11 @@ import { redisOfFile } from '../harness/redis-of-file.ts'
 const { server, admin } = await redisOfFile()
 
 describe('the permissions in docs/guide/redis.md', () => {
-  it('are what scripts, sources and ioredis use: none is missing, and none is for nothing', async () => {
+  it('are exactly the commands of scripts, sources and ioredis', async () => {
     const listed = (await admin.call('COMMAND')) as unknown[][]
     const known = new Set(listed.map(([name]) => String(name).toUpperCase()))
     const used = commandsInUse(known)
-    // The reading finds what is known to be there, of each kind.
+    // The scan finds known commands of each kind.
     expect(used).toEqual(
       expect.arrayContaining(['EVALSHA', 'SUBSCRIBE', 'PING', 'HMGET', 'ZRANGEBYSCORE']),
     )
@@ -36,7 +36,7 @@ describe('the permissions in docs/guide/redis.md', () => {
 describe.each([
   ['6', Redis],
   ['5', Redis5 as unknown as typeof Redis],
-])('a user with these permissions and no others, by ioredis %s,', (_, Client) => {
+])('a user with only the documented permissions (ioredis %s)', (_, Client) => {
   const closing: Array<() => Promise<void>> = []
 
   beforeAll(() => addUser(admin))
@@ -83,7 +83,7 @@ describe.each([
     },
   )
 
-  it('is woken when another process has filled, and may say that nothing has changed', async () => {
+  it('is woken when another process has filled, and can confirm an entry as unchanged', async () => {
     const [one, two] = [open(), open()]
     const options = { ttlMs: 60_000, keepMs: 60_000, leaseMs: 25_000 }
     const [begun, made, waits] = [createGate(), createGate(), createGate()]
@@ -115,7 +115,7 @@ describe.each([
     expect([await asked, unchanged]).toEqual(['made', 1])
   })
 
-  it('can wait for a lock, and is handed it', async () => {
+  it('can wait for a lock, and gets it by hand-over', async () => {
     const open = () => createLocks({ store: openStore(), leaseMs: 20_000 })
     const [one, two] = [open(), open()]
     closing.push(
@@ -137,7 +137,7 @@ describe.each([
     await third.release()
   })
 
-  it('can use an idempotency key to its end, and be its operator', async () => {
+  it('can use an idempotency key to its end, and can inspect and settle it', async () => {
     const stampede = open()
     let charges = 0
     const pay = (isLast: boolean) =>
@@ -158,8 +158,8 @@ describe.each([
   })
 })
 
-describe('a user with these permissions and no others, in a cluster,', () => {
-  it.each(['6', '5'] as const)('can follow a slot on its way, by ioredis %s', async (version) => {
+describe('a user with only the documented permissions in a cluster', () => {
+  it.each(['6', '5'] as const)('can follow a slot that moves, by ioredis %s', async (version) => {
     await using cluster = await startRedisCluster()
     const admins = cluster.nodes.map((node) => node.admin)
     for (const each of admins) await addUser(each)
@@ -177,14 +177,14 @@ describe('a user with these permissions and no others, in a cluster,', () => {
       expect(await get()).toBe('made')
       await stampede.purge({ tag: 'money' })
       expect(await get()).toBe('made')
-      // Not as the one who may do everything.
+      // The connection is not that of the user with all permissions.
       expect(await to.admin.call('CLIENT', 'LIST')).toContain(`user=${LOGIN.username}`)
     } finally {
       await stampede.close()
     }
     expect(failures).toEqual([])
     expect((await Promise.all(admins.map(refusedBy))).flat()).toEqual([])
-    // It was there, and so it was asked for there.
+    // The slot is there, so the ASK redirect was followed.
     expect(await to.admin.call('CLUSTER', 'COUNTKEYSINSLOT', slot)).toBe(1)
   })
 })

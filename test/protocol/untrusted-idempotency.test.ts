@@ -1,5 +1,6 @@
-// What comes back from Redis is untrusted: a planted or broken record of an idempotency key lets nobody run what
-// may have been run. And a Redis that refuses, forgets its scripts, freezes, or may evict.
+// Data from Redis is untrusted: a planted or broken record of an idempotency key never lets a
+// request run that may have run. Redis also refuses commands, loses its scripts, freezes, or
+// evicts.
 
 import { createStampede } from '@stampede/core'
 import type { BeginRequest, Grant, IdempotencyStore } from '@stampede/core/store'
@@ -69,7 +70,7 @@ async function begun(store: IdempotencyStore, more: Partial<BeginRequest> = {}):
   return reply.grant
 }
 
-/** A record as we write it, whose lease is over. */
+/** A record in our format, whose lease is over. */
 const SOUND = {
   v: '1',
   s: 'running',
@@ -84,8 +85,8 @@ const SOUND = {
   ended: '',
 }
 
-describe('a record', () => {
-  it('as we write it, its lease over, is taken over: what follows differs from it in one thing', async () => {
+describe('a record of an idempotency key', () => {
+  it('is taken over if it is valid and its lease is over; the next tests change one thing in it', async () => {
     await admin.hset(KEY, SOUND)
     expect(await begin(open())).toMatchObject({ status: 'begun', attempt: 2, isRecovery: true })
   })
@@ -93,10 +94,10 @@ describe('a record', () => {
   const nonsense = ['', 'abc', '-5', '1.5', '1e3', '0x10', 'nan', 'inf', '9'.repeat(40)]
   const unsound: Array<[string, Record<string, string>]> = [
     ['of another layout', { v: '2' }],
-    ['of a layout that is none', { v: '1.0' }],
-    ['of no layout', { v: '' }],
-    ['in a state that is none', { s: 'done' }],
-    ['in no state', { s: '' }],
+    ['with an invalid layout', { v: '1.0' }],
+    ['without a layout', { v: '' }],
+    ['in an unknown state', { s: 'done' }],
+    ['without a state', { s: '' }],
     ['completed without a frame', { s: 'completed' }],
     ...['until', 'fence', 'attempt', 'lost'].flatMap((field) =>
       nonsense.map((value): [string, Record<string, string>] => [
@@ -105,7 +106,7 @@ describe('a record', () => {
       ]),
     ),
   ]
-  it.each(unsound)('%s is busy for a moment, and is not written', async (_, fields) => {
+  it.each(unsound)('is busy for a moment and stays unchanged: %s', async (_, fields) => {
     await admin.hset(KEY, { ...SOUND, ...fields })
     const before = await admin.hgetall(KEY)
     const store = open()
@@ -117,24 +118,24 @@ describe('a record', () => {
   })
 
   it.each(Object.keys(SOUND).filter((field) => !['created', 'ended', 'recovery'].includes(field)))(
-    'without %s lets nobody begin',
+    'lets no attempt begin without %s, unless it has the other fingerprint',
     async (field) => {
       await admin.hset(KEY, SOUND)
       await admin.hdel(KEY, field)
-      // One fingerprint that is known and equal is enough.
+      // One equal fingerprint is enough.
       const reply = await begin(open(), { fingerprints: { ...PRINTS, [field]: 'other' } })
       const isKnownByTheOther = field === 'exact' || field === 'canonical'
       expect(reply.status).toBe(isKnownByTheOther ? 'begun' : 'busy')
     },
   )
 
-  it('without fingerprints is another request', async () => {
+  it('is a mismatch without fingerprints', async () => {
     const { exact: _, canonical: __, ...rest } = SOUND
     await admin.hset(KEY, rest)
     expect((await begin(open())).status).toBe('mismatch')
   })
 
-  it('of another layout is not touched by any operation', async () => {
+  it('is not changed by any operation if it has another layout', async () => {
     await admin.hset(KEY, { ...SOUND, v: '2' })
     const before = await admin.hgetall(KEY)
     const store = open()
@@ -146,7 +147,7 @@ describe('a record', () => {
     expect(await admin.hgetall(KEY)).toEqual(before)
   })
 
-  it('whose numbers are nonsense can be settled by force, and used again', async () => {
+  it('can be settled by force and used again if its numbers are nonsense', async () => {
     await admin.hset(KEY, { ...SOUND, s: 'x', fence: 'nan', attempt: '-1', lost: 'y' })
     const store = open()
     expect(await store.settle('k', RELEASED, { force: false })).toEqual('refused')
@@ -158,7 +159,7 @@ describe('a record', () => {
     ['a string', () => admin.set(KEY, 'x')],
     ['a list', () => admin.lpush(KEY, 'x')],
     ['a set', () => admin.sadd(KEY, 'x')],
-  ])('that is %s is an error for every operation', async (_, plant) => {
+  ])('makes every operation fail if it is %s', async (_, plant) => {
     await plant()
     const store = open()
     const grant = { key: 'k', token: 'me', fence: '5' }
@@ -174,7 +175,7 @@ describe('a record', () => {
     }
   })
 
-  it('of whatever fields never throws anything else, and lets nobody begin unless it is sound', async () => {
+  it('lets no attempt begin if it has random invalid fields, and causes no unexpected error', async () => {
     const store = open()
     const value = fc.oneof(
       fc.constantFrom('', '0', '1', '2', '-1', 'nan', '1e400', '99999999999999999999', 'running'),
@@ -204,8 +205,8 @@ describe('a record', () => {
   })
 })
 
-describe('everything that is written', () => {
-  it('ends by itself, after each operation', async () => {
+describe('the Redis writes of idempotency keys', () => {
+  it('have a TTL after each operation', async () => {
     const store = open()
     const ends = async () => {
       expect(await admin.pttl(KEY)).toBeGreaterThan(0)
@@ -228,7 +229,7 @@ describe('everything that is written', () => {
     await ends()
   })
 
-  it('takes one command each: begin, renewal, step, finish, replay', async () => {
+  it('take one command each: begin, renewal, step, finish, replay', async () => {
     const store = open()
     await begun(store, { token: 'first' })
     const counted = async (work: () => Promise<unknown>) => {
@@ -247,8 +248,8 @@ describe('everything that is written', () => {
   })
 })
 
-describe('a Redis that lost its scripts', () => {
-  it('is told them again, and nobody notices', async () => {
+describe('idempotency keys when Redis loses its scripts', () => {
+  it('load the scripts again, without an error', async () => {
     const store = open()
     const grant = await begun(store)
     const flush = () => admin.script('FLUSH')
@@ -265,11 +266,11 @@ describe('a Redis that lost its scripts', () => {
   })
 })
 
-describe('a Redis that is full', () => {
+describe('idempotency keys on a Redis without free memory', () => {
   const fill = () => admin.config('SET', 'maxmemory', '1')
   const drain = () => admin.config('SET', 'maxmemory', '0')
 
-  it('lets nobody begin, and nothing is left of it', async () => {
+  it('begin no attempt, and leave nothing', async () => {
     const store = open()
     await fill()
     await expect(begin(store)).rejects.toThrow(/OOM|maxmemory/)
@@ -278,7 +279,7 @@ describe('a Redis that is full', () => {
     expect(await admin.exists(KEY)).toBe(0)
   })
 
-  it('lets nobody take over, and nothing has changed', async () => {
+  it('take over no attempt, and change nothing', async () => {
     await admin.hset(KEY, SOUND)
     const store = open()
     await fill()
@@ -288,7 +289,7 @@ describe('a Redis that is full', () => {
     expect(await admin.hgetall(KEY)).toEqual(SOUND)
   })
 
-  it('lets those who began go on: renew, keep a step, finish, and be released', async () => {
+  it('let running attempts continue: renew, keep a step, finish, release', async () => {
     const store = open()
     const grant = await begun(store)
     await fill()
@@ -305,7 +306,7 @@ describe('a Redis that is full', () => {
     expect(await store.settle('k', RELEASED, { force: true })).toBe('settled')
   })
 
-  it('takes what was done and was forgotten', async () => {
+  it('store a finished attempt whose record was lost', async () => {
     const store = open()
     const grant = await begun(store)
     await admin.del(KEY)
@@ -314,15 +315,15 @@ describe('a Redis that is full', () => {
   })
 })
 
-describe('a Redis that is a replica', () => {
-  it('lets nobody begin or finish, and answers what completed', async () => {
+describe('idempotency keys on a replica', () => {
+  it('begin and finish no attempt, and replay completed ones', async () => {
     const store = open()
     const grant = await begun(store)
     const key = 'done before'
     const other = await store.begin(key, REQUEST)
     if (other.status !== 'begun') throw new Error(`got ${other.status}`)
     await store.finish(other.grant, DONE, PRINTS)
-    // Of nobody: it keeps what it has, and refuses to write.
+    // A replica of an unreachable master: it keeps its data, and refuses writes.
     await admin.replicaof('127.0.0.1', '1')
     await admin.config('SET', 'replica-serve-stale-data', 'yes')
     try {
@@ -338,16 +339,16 @@ describe('a Redis that is a replica', () => {
   })
 })
 
-describe('a Redis whose reply comes too late', () => {
+describe('idempotency keys when the reply of Redis comes too late', () => {
   const BUDGET_MS = 300
-  /** Long enough for the command to arrive in time, and its reply not. */
+  /** Long enough for the command to arrive in time, and its reply too late. */
   const DELAY_MS = 200
   let proxy: TcpProxy
   let store: IdempotencyStore
   let witness: IdempotencyStore
   let woken: string[]
 
-  /** Began, and nobody heard of it. */
+  /** The attempt began, and its reply was dropped. */
   const beginUnheard = async (delayMs = DELAY_MS) => {
     proxy.delay(delayMs)
     await expect(begin(store, { token: 'unheard' })).rejects.toEqual(UNAVAILABLE)
@@ -359,12 +360,12 @@ describe('a Redis whose reply comes too late', () => {
     woken = []
     store = open({ url: proxy.url, commandTimeoutMs: BUDGET_MS })
     witness = open({ woken })
-    // The first command loads the script, and learns of the server's clock.
+    // The first command loads the script, and learns the server's clock.
     await store.finish(await begun(store), RELEASED, PRINTS)
   })
   afterEach(() => proxy.stop())
 
-  it('takes back what began, and wakes who waits', async () => {
+  it('take back the attempt that began, and wake waiters', async () => {
     await beginUnheard()
     expect((await begin(witness, { token: 'other', wait: true })).status).toBe('busy')
     proxy.delay(0)
@@ -372,7 +373,7 @@ describe('a Redis whose reply comes too late', () => {
     await expect.poll(() => woken, { interval: 10 }).toEqual(['k'])
   })
 
-  it('takes back an attempt at a recovery as if it had not been one of them', async () => {
+  it('take back an attempt at a recovery without a trace', async () => {
     await witness.finish(await begun(witness, { token: 'first' }), RELEASED, PRINTS)
     await admin.hset(KEY, { s: 'running', token: 'dead', until: '1' })
     await beginUnheard()
@@ -380,21 +381,21 @@ describe('a Redis whose reply comes too late', () => {
     await expect.poll(state, { interval: 10, timeout: 3_000 }).toBe('released')
     expect(await begin(witness, { leaseMs: 1 })).toMatchObject({ isRecovery: true })
     await new Promise((resolve) => setTimeout(resolve, 5))
-    // One lease ran out before it, one after it: two in a row.
+    // One lease ran out before it and one after it: two in a row.
     expect((await begin(witness, { token: 'x', maxAttempts: 2 })).status).toBe('uncertain')
   })
 
-  it('takes nothing back from who asks again under the same name', async () => {
+  it('take nothing back if the caller asks again under the same token', async () => {
     await beginUnheard()
     expect(await state()).toBe('running')
     proxy.delay(0)
     expect(await begin(store, { token: 'unheard' })).toMatchObject({ status: 'begun', attempt: 2 })
-    // Longer than it would take to take it back.
+    // Longer than taking it back would need.
     await new Promise((resolve) => setTimeout(resolve, 1_000))
     expect(await state()).toBe('running')
   })
 
-  it('takes nothing back from who asks again while it is being taken back', async () => {
+  it('take nothing back if the caller asks again while it is being taken back', async () => {
     await beginUnheard()
     await new Promise((resolve) => setTimeout(resolve, 80))
     proxy.delay(0)
@@ -403,7 +404,7 @@ describe('a Redis whose reply comes too late', () => {
     expect(await state()).toBe('running')
   })
 
-  it('does not begin at all when even the command comes too late', async () => {
+  it('begin no attempt if even the command comes too late', async () => {
     const before = await witness.inspect('k')
     await beginUnheard(BUDGET_MS + 100)
     await new Promise((resolve) => setTimeout(resolve, 200))
@@ -413,7 +414,7 @@ describe('a Redis whose reply comes too late', () => {
   })
 })
 
-describe('a Redis that may evict', () => {
+describe('idempotency keys on a Redis with an eviction policy', () => {
   const warnings: Array<Error & { code?: string }> = []
   const note = (warning: Error) => void warnings.push(warning)
   const ours = () => warnings.filter(({ code }) => code === 'STAMPEDE_EVICTION')
@@ -425,13 +426,13 @@ describe('a Redis that may evict', () => {
     process.off('warning', note)
     await admin.config('SET', 'maxmemory-policy', 'noeviction')
   })
-  /** The check was sent before on the same connection, so that it has been answered. */
+  /** The check was sent earlier on the same connection, so it has been answered. */
   const used = async () => {
     await begun(open(), { token: 'used' })
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 
-  it('is warned of, once, with its policy and what to do', async () => {
+  it('warn once, with the policy and the remedy', async () => {
     await admin.config('SET', 'maxmemory', '100mb')
     await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
     await used()
@@ -443,14 +444,14 @@ describe('a Redis that may evict', () => {
   it.each([
     ['evicts nothing', '100mb', 'noeviction'],
     ['has no limit', '0', 'allkeys-lru'],
-  ])('is not warned of if it %s', async (_, limit, policy) => {
+  ])('do not warn if it %s', async (_, limit, policy) => {
     await admin.config('SET', 'maxmemory', limit)
     await admin.config('SET', 'maxmemory-policy', policy)
     await used()
     expect(ours()).toEqual([])
   })
 
-  it('is not warned of if it may not be asked', async () => {
+  it('do not warn if they may not read the policy', async () => {
     await admin.config('SET', 'maxmemory', '100mb')
     await admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
     await admin.call('ACL', 'SETUSER', 'blind', 'reset', 'on', '>pw', '~*', '&*', '+@all', '-info')
@@ -460,8 +461,8 @@ describe('a Redis that may evict', () => {
   })
 })
 
-describe('what is settled', () => {
-  it('is nothing that the cache on the same connections tells of', async () => {
+describe('a settled idempotency key', () => {
+  it('causes no message of the cache on the same connections', async () => {
     const start = () => {
       const redis = new Redis(server.url, { lazyConnect: true })
       return createStampede({ store: redisStore(redis, { prefix: 't' }) })
@@ -476,7 +477,7 @@ describe('what is settled', () => {
     await begun(other)
     await other.settle('k', DONE, { force: true })
     await stampede.purge({ key: 'x' })
-    // The witness has heard what was announced before, too.
+    // The witness has received earlier announcements, too.
     const heard = () => purged.filter((key) => key === 'd:=x')
     await expect.poll(heard, { timeout: 2_000 }).toHaveLength(2)
     expect(purged.filter((key) => key.startsWith('i:') || key === 'k')).toEqual([])

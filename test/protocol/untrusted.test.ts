@@ -1,5 +1,5 @@
-// What comes back from Redis is untrusted: planted or broken records are a miss, and never more than that. And
-// a Redis that refuses part of what is asked of it.
+// Data from Redis is untrusted: planted or broken records are a miss, and never more than that.
+// Redis also refuses some commands.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { forgeFrame, keyDigest, turnBit } from '@stampede/core/testing'
@@ -34,13 +34,13 @@ describe('a planted record', () => {
     ['a string', () => admin.set(KEY, 'x')],
     ['a list', () => admin.lpush(KEY, 'x')],
     ['an empty hash', () => admin.hset(KEY, 'other', 'x')],
-  ])('that is %s is a miss', async (_, plant) => {
+  ])('is a miss if it is %s', async (_, plant) => {
     await plant()
     expect(await get(stampede())).toBe('made')
     expect(await get(stampede(), 'other')).toBe('made')
   })
 
-  // Made after every purge.
+  // A position after every purge.
   const MADE = { p: Number.MAX_SAFE_INTEGER, d: 0, t: [] }
   const HEAD = { ...MADE, s: 200, h: [['x-a', 'b']], a: 0, v: [] }
   const OF_DATA = JSON.stringify(MADE)
@@ -50,24 +50,24 @@ describe('a planted record', () => {
   const sound = frame(2, OF_DATA, '"x"')
   it.each([
     ['random bytes', Buffer.from([1, 2, 3])],
-    ['nothing', Buffer.alloc(0)],
+    ['no bytes', Buffer.alloc(0)],
     ['another layout version', Buffer.concat([Buffer.from([0x53, 9]), sound.subarray(2)])],
     ['a truncated frame', sound.subarray(0, -1)],
-    ['a frame of which one bit is not as it was', turnBit(sound, 8 * sound.length - 9)],
+    ['a frame with one changed bit', turnBit(sound, 8 * sound.length - 9)],
     ['a frame of another key', forgeFrame(OF_DATA, { kind: 2, body: '"x"' })],
-    ['JSON that is none', frame(2, OF_DATA, '{"a":')],
+    ['broken JSON', frame(2, OF_DATA, '{"a":')],
     ['JSON nested too deep', frame(2, OF_DATA, '['.repeat(200_000))],
-    ['a response under a key of data', frame(1, JSON.stringify(HEAD), 'x')],
-    ['a head that is none', frame(2, '{', '"x"')],
+    ['a response under a key of a value', frame(1, JSON.stringify(HEAD), 'x')],
+    ['a broken head', frame(2, '{', '"x"')],
     ['a head without a position', frame(2, '{"d":0,"t":[]}', '"x"')],
-    ['a value made before all that is known of purges', frame(2, '{"p":0,"d":0,"t":[]}', '"x"')],
-  ])('that holds %s is a miss, and is replaced', async (_, bytes) => {
+    ['a value older than the purge log', frame(2, '{"p":0,"d":0,"t":[]}', '"x"')],
+  ])('is a miss, and is replaced, if it holds %s', async (_, bytes) => {
     await plantFrame(bytes)
     expect(await get(stampede())).toBe('made')
     expect(await get(stampede(), 'other')).toBe('made')
   })
 
-  it('that holds what is well-formed is a hit: the planting itself works', async () => {
+  it('is a hit if it is valid, so the planting itself works', async () => {
     await plantFrame(frame(2, OF_DATA, '"planted"'))
     expect(await get(stampede())).toBe('planted')
   })
@@ -79,10 +79,10 @@ describe('a planted record', () => {
   }
 
   it.each(['made', 'fresh', 'swr', 'sie', 'until', 'fence', 'pass', 'retry'])(
-    'with nonsense for %s answers within a moment, and sends no flood',
+    'gets a value within a moment, and without many commands, if %s is nonsense',
     async (field) => {
       for (const nonsense of ['abc', '1e400', '-1e400', 'nan', '-5', '99999999999999999999']) {
-        // A failure that is to be shared until then: valid, and cut to a day.
+        // A failure that is shared until then would be valid. Its time is cut to a day.
         if (field === 'retry' && Number(nonsense) > 0) continue
         await admin.flushall()
         const now = Date.now()
@@ -102,14 +102,14 @@ describe('a planted record', () => {
   )
 })
 
-describe('the options of the user’s client', () => {
+describe("options of the user's client", () => {
   it.each([
     ['stringNumbers', { stringNumbers: true }],
     ['keyPrefix', { keyPrefix: 'mine:' }],
-    ['a database', { db: 3 }],
+    ['another database', { db: 3 }],
     ['enableAutoPipelining', { enableAutoPipelining: true }],
-    ['no offline queue', { enableOfflineQueue: false }],
-  ])('%s change nothing', async (_, options) => {
+    ['enableOfflineQueue: false', { enableOfflineQueue: false }],
+  ])('change nothing: %s', async (_, options) => {
     const [one, two] = [stampede({}, options), stampede({}, options)]
     expect(await get(one)).toBe('made')
     expect(await get(two, 'other')).toBe('made')
@@ -118,11 +118,11 @@ describe('the options of the user’s client', () => {
   })
 })
 
-describe('a Redis that refuses', () => {
+describe('a cache on a Redis that refuses commands', () => {
   const acl = (name: string, ...rules: string[]) =>
     admin.call('ACL', 'SETUSER', name, 'reset', 'on', '>secret', '~*', '+@all', ...rules)
 
-  it('to be listened to is tried again until it allows it, and then what was missed is forgotten', async () => {
+  it('tries SUBSCRIBE again until it is allowed, and then drops its copies', async () => {
     await acl('deaf', '&*', '-subscribe')
     const deaf = stampede({}, { username: 'deaf', password: 'secret' })
     const other = stampede()
@@ -132,7 +132,7 @@ describe('a Redis that refuses', () => {
     await expect.poll(() => get(deaf, 'new'), { timeout: 8_000 }).toBe('new')
   })
 
-  it('to announce a purge is reported: it was made, and others may not know', async () => {
+  it('rejects a purge whose message is refused: the purge is made, and other processes may not know', async () => {
     await acl('mute', 'resetchannels')
     const mute = stampede({}, { username: 'mute', password: 'secret' })
     expect(await get(mute)).toBe('made')
@@ -140,7 +140,7 @@ describe('a Redis that refuses', () => {
     expect(await get(mute, 'new')).toBe('new')
   })
 
-  it('to be read by one process takes nothing from the others', async () => {
+  it('keeps working in other processes if one may not read', async () => {
     await acl('blind', '&*', '-hmget')
     const one = stampede()
     expect(await get(one)).toBe('made')
@@ -149,7 +149,7 @@ describe('a Redis that refuses', () => {
     expect(await get(stampede(), 'again')).toBe('made')
   })
 
-  it('for lack of memory costs nobody a lease', async () => {
+  it('loses no lease for lack of memory', async () => {
     const one = stampede()
     const two = stampede()
     await get(one)

@@ -1,5 +1,5 @@
-// On a Redis Cluster: every script of the cache finds its keys in one slot, and whatever is purged through one process is
-// heard of by the others, though the log is on one node and the entries are on all of them.
+// Purges on a Redis Cluster. Every script of the cache finds its keys in one slot. A purge by one
+// process reaches the others, although the log is on one node and the entries are on all.
 
 import { createStampede, type PurgeTarget, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -12,8 +12,8 @@ let cluster: RedisCluster
 let processes: Stampede[]
 let calls = 0
 
-// The nodes tell clients their own addresses, which are not to be reached from outside of a container.
-describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) => {
+// The nodes give clients their own addresses, which are not reachable from outside a container.
+describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ source }) => {
   beforeAll(async () => {
     cluster = await startRedisCluster({ source })
     processes = [1, 2].map(() => {
@@ -30,11 +30,11 @@ describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) =>
   const get = (from: Stampede, key: string) =>
     from.getOrSet(key, () => ++calls, { ttlMs: 60_000, tags: ['all of them', key] })
 
-  /** Of all keys, what each process answers. */
+  /** The response of each process for each key. */
   const everywhere = () =>
     Promise.all(KEYS.map((key) => Promise.all(processes.map((each) => get(each, key)))))
 
-  it('has the origin run once for each key', async () => {
+  it('runs the origin once for each key', async () => {
     const before = calls
     const fresh = await Promise.all(processes.map((each) => get(each, 'another')))
     expect(new Set(fresh).size).toBe(1)
@@ -43,7 +43,7 @@ describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) =>
 
   it.each<[string, PurgeTarget, object, number]>([
     ['a tag', { tag: 'all of them' }, {}, KEYS.length],
-    ['a tag of one', { tag: 'key 7' }, {}, 1],
+    ['a tag of one page', { tag: 'key 7' }, {}, 1],
     ['a key', { key: 'key 3' }, {}, 1],
     ['everything', { all: true }, {}, KEYS.length],
     ['a tag, softly', { tag: 'all of them' }, { soft: true }, KEYS.length],
@@ -57,7 +57,7 @@ describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) =>
     expect(calls).toBe(callsBefore + entries)
   })
 
-  it('shares what is found unchanged', async () => {
+  it('shares a confirmation by 304', async () => {
     let runs = 0
     const ask = (from: Stampede) =>
       from.getOrSet<string>(
@@ -79,7 +79,7 @@ describe.each(inject('serverBinaries'))('on a cluster of $name', ({ source }) =>
     expect(failures()).toEqual(before)
   })
 
-  it('answers, and rejects purges, while the node of the log is away; then all is shared again', async () => {
+  it('responds, and rejects purges, while the node of the log is unavailable; then it shares everything again', async () => {
     const [a, b] = processes as [Stampede, Stampede]
     const node = cluster.ownerOf(cluster.slotOf('stampede:3:{purges}:log'))
     node.pause()

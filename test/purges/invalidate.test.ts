@@ -1,4 +1,5 @@
-// Unsafe requests make stored answers obsolete (RFC 9111 §4.4): however the app answers them, on every framework.
+// Unsafe requests purge stored responses (RFC 9111 §4.4), for every way in which the app responds,
+// on every framework.
 
 import { once } from 'node:events'
 import { request } from 'node:http'
@@ -16,7 +17,7 @@ import { ask } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
 import { startRedis } from '../harness/redis-server.ts'
 
-/** An app that answers as the request tells it to, and a look at what a path's GET is answered from. */
+/** An app that responds as the request says, and a look at the Cache-Status of a GET. */
 async function start(framework: Framework, options: object = {}, before?: () => Promise<void>) {
   let runs = 0
   const app = await framework.start(
@@ -43,7 +44,7 @@ async function start(framework: Framework, options: object = {}, before?: () => 
   return { ...app, send, isHit, runs: () => runs }
 }
 
-/** What the app is to say of groups. */
+/** The cache groups that the app names. */
 function fieldsOf(headers: Seen['headers']): Record<string, string> {
   const names = { 'x-in': 'cache-groups', 'x-changes': 'cache-group-invalidation' }
   return Object.fromEntries(
@@ -56,7 +57,7 @@ function fieldsOf(headers: Seen['headers']): Record<string, string> {
 
 describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
   it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH'])(
-    'forgets what %s has changed',
+    'purges the page that a %s has changed',
     async (method) => {
       await using app = await start(framework)
       await app.isHit('/a')
@@ -70,7 +71,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     },
   )
 
-  it('forgets what a 201 or a 303 names, and keeps what an error names', async () => {
+  it('purges the pages that a 201 or a 303 names, and keeps those that an error names', async () => {
     await using app = await start(framework)
     const { port } = new URL(app.url)
     await app.isHit('/made')
@@ -93,7 +94,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     }
   })
 
-  it('keeps what a refused change did not change', async () => {
+  it('keeps pages that a refused change did not change', async () => {
     await using app = await start(framework)
     await app.isHit('/a')
     for (const status of ['400', '403', '500', '503']) {
@@ -104,14 +105,14 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     expect(await app.isHit('/a')).toBe(true)
   })
 
-  it("keeps everything with invalidateOn: 'never'", async () => {
+  it('keeps everything if invalidateOn is never', async () => {
     await using app = await start(framework, { invalidateOn: 'never' })
     await app.isHit('/a')
     await app.send('DELETE', '/a')
     expect(await app.isHit('/a')).toBe(true)
   })
 
-  it('forgets also when the client did not stay for the answer', async () => {
+  it('purges the page also if the client left before the response', async () => {
     const gate = createGate()
     let begun = false
     await using app = await start(framework, {}, () => {
@@ -129,16 +130,17 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     await expect.poll(() => app.isHit('/a')).toBe(false)
   })
 
-  it('has told Redis by the time the answer arrives, whatever came between', async () => {
+  it('has sent the purge to Redis before the response arrives, in spite of other layers', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
       createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
     )
     await using one = await start(framework, { stampede: stampedes[0] })
-    // On the same server, but of another host: its keys are others.
+    // The same server with another host: its keys differ.
     await using other = await start(framework, { stampede: stampedes[1] })
     for (let i = 0; i < 10; i++) {
-      // An answer leaves before its entry is in Redis; until then others share it, and that is not called a hit.
+      // A response leaves before its entry is in Redis. Until then other requests share the fill,
+      // which is not called a hit.
       await expect.poll(() => one.isHit('/a')).toBe(true)
       await expect.poll(() => other.isHit('/a')).toBe(true)
       await one.send('POST', '/a')
@@ -149,7 +151,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
 })
 
 describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framework) => {
-  it('has forgotten what a change names by tag or group when its answer arrives', async () => {
+  it('has purged the tags and groups of a change before its response arrives', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
       createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
@@ -177,7 +179,7 @@ describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framewor
   })
 })
 
-it('on HTTP/2, where a head needs no writeHead', async () => {
+it('a change on HTTP/2 purges the page, although its head needs no writeHead', async () => {
   let runs = 0
   const app = new Koa()
   app.use(koaCache({ ttlMs: 60_000 }))

@@ -16,7 +16,7 @@ afterAll(() => server.stop())
 
 let prefixes = 0
 
-/** Two processes on one Redis, played by two Stampedes; or one in memory. */
+/** Two processes on one Redis, as two Stampedes, or one process in memory. */
 function stampedes(where: 'redis' | 'memory'): Stampede[] {
   if (where === 'memory') return [createStampede({ store: memoryStore() })]
   prefixes += 1
@@ -38,7 +38,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
       { identity: (req: { get(name: string): string }) => req.get('x-lang') },
       () => ({}),
     ],
-  ])('of a key removes all entries that %s told apart', async (_, options, says) => {
+  ])('removes all entries of a key that are told apart by %s', async (_, options, says) => {
     const processes = stampedes(where)
     let version = 'old'
     const apps = await Promise.all(
@@ -81,39 +81,36 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     ['path', { path: '/A/' }],
     ['route', { route: '/:page' }],
     ['everything', { all: true }],
-  ])(
-    'of a %s is heard of by every process, and is about what each has in memory',
-    async (_, target) => {
-      const processes = stampedes(where)
-      let version = 'old'
-      const apps = await Promise.all(
-        processes.map((stampede) =>
-          express.start({ stampede, ttlMs: 60_000, tags: ['pages'] }, () => ({ body: version })),
-        ),
-      )
-      const everywhere = () =>
-        Promise.all(apps.map(async ({ url }) => (await ask(`${url}/a?b=c`)).body))
-      try {
-        for (const before of ['old', 'new', 'newer']) {
-          version = before
-          await processes[0]?.purge(target)
-          await expect.poll(async () => new Set(await everywhere())).toEqual(new Set([before]))
-          expect((await ask(`${apps[0]?.url}/a?b=c`)).body).toBe(before)
-        }
-      } finally {
-        for (const app of apps) await app[Symbol.asyncDispose]()
-        for (const stampede of processes) await stampede.close()
+  ])('reaches the memory of every process: %s', async (_, target) => {
+    const processes = stampedes(where)
+    let version = 'old'
+    const apps = await Promise.all(
+      processes.map((stampede) =>
+        express.start({ stampede, ttlMs: 60_000, tags: ['pages'] }, () => ({ body: version })),
+      ),
+    )
+    const everywhere = () =>
+      Promise.all(apps.map(async ({ url }) => (await ask(`${url}/a?b=c`)).body))
+    try {
+      for (const before of ['old', 'new', 'newer']) {
+        version = before
+        await processes[0]?.purge(target)
+        await expect.poll(async () => new Set(await everywhere())).toEqual(new Set([before]))
+        expect((await ask(`${apps[0]?.url}/a?b=c`)).body).toBe(before)
       }
-    },
-  )
+    } finally {
+      for (const app of apps) await app[Symbol.asyncDispose]()
+      for (const stampede of processes) await stampede.close()
+    }
+  })
 
   it.each([
     ['spaces and control characters', ' a\0b\r\nc\t'],
     ['every kind of letter', 'ÄÖ ß 日本 🧺'],
-    ['half of a character that takes two', 'cut off 🧺'.slice(0, -1)],
-    ['a great length', '🧺'.repeat(5_000)],
-    ['what looks like a message', '1 2 mht=x'],
-  ])('of a tag of %s reaches every process', async (_, tag) => {
+    ['a lone surrogate', 'cut off 🧺'.slice(0, -1)],
+    ['many characters', '🧺'.repeat(5_000)],
+    ['the text of a message', '1 2 mht=x'],
+  ])('reaches every process when its tag has %s', async (_, tag) => {
     const processes = stampedes(where)
     let version = 'old'
     const everywhere = () =>
@@ -129,7 +126,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     for (const each of processes) await each.close()
   })
 
-  it('of a variant being filled voids that fill', async () => {
+  it('refuses the commit of a variant that is being filled', async () => {
     const [stampede] = stampedes(where)
     if (stampede === undefined) throw new Error('no process')
     let release: (() => void) | undefined
@@ -154,7 +151,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     await stampede.close()
   })
 
-  it('by a PUT reaches a language that outlives the one that was answered 404', async () => {
+  it('reaches a language after a PUT, also when its entry outlives that of the language with the 404', async () => {
     const processes = stampedes(where)
     let version = 'old'
     const says = ({ headers }: Seen): Says => {
@@ -170,11 +167,11 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     const get = async (url: string | undefined, language: string) =>
       (await ask(`${url}/page`, { headers: { 'accept-language': language } })).body
     try {
-      // The first language has the record of the group for its own.
+      // The entry of the first language is in the record of the group itself.
       for (const language of ['de', 'en']) await get(first, language)
       await new Promise((resolve) => setTimeout(resolve, 400))
       expect(await get(first, 'de')).toBe('no')
-      // Until the record of that is gone.
+      // Waits until that record has expired.
       await new Promise((resolve) => setTimeout(resolve, 2_000))
       expect(await get(first, 'en')).toBe('old')
       version = 'new'
@@ -187,7 +184,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
   })
 
-  it('of a key is one event in each process', async () => {
+  it('causes one event in each process', async () => {
     const processes = stampedes(where)
     const heard = processes.map(() => [] as string[])
     for (const [i, stampede] of processes.entries()) {
@@ -196,7 +193,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
     try {
       await processes[0]?.purge({ key: 'page' })
-      // For the value and for the response of that name.
+      // For the value and for the response of that key.
       const both = ['d:=page', 'http:key 5:=page']
       for (const all of heard) await expect.poll(() => [...all].sort()).toEqual(both)
       await new Promise((resolve) => setTimeout(resolve, 100))
@@ -206,7 +203,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
   })
 
-  it('of a key that is being refreshed leaves nothing to stand in for an error of the handler', async () => {
+  it('leaves no entry to serve when the handler fails, during a refresh', async () => {
     const processes = stampedes(where)
     const [stampede, other = stampede] = processes
     if (stampede === undefined || other === undefined) throw new Error('no process')
@@ -226,7 +223,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
       const asked = [ask(`${app.url}/`)]
       await expect.poll(() => fails.length).toBe(1)
       await other.purge({ key: 'page' })
-      // For the value and for the response of that name.
+      // For the value and for the response of that key.
       await expect.poll(() => purges).toBe(2)
       fails[0]?.()
       expect((await Promise.all(asked)).map(({ status, body }) => [status, body])).toEqual([
@@ -239,7 +236,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
   })
 
-  it('that is soft makes every variant stale', async () => {
+  it('makes every variant stale if it is soft', async () => {
     const [stampede] = stampedes(where)
     if (stampede === undefined) throw new Error('no process')
     let runs = 0

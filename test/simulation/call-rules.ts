@@ -1,5 +1,5 @@
 // The rule about time: every call ends within the bound of its options, and no wait outlasts the
-// lease it waits for. A process that is paused is given its time back.
+// lease it waits for. A process that is paused gets that time in addition.
 
 import type { Member } from './member.ts'
 import type { Judge } from './violation.ts'
@@ -21,7 +21,10 @@ interface Wait {
   readonly pausedMs: number
 }
 
-/** Of `wait.ts`: at least this long, and up to so much more, so that not all look again at once; and the step itself. */
+/**
+ * The wait of `wait.ts` has this minimum and a random addition, so that waiters do not all look up
+ * at once. The simulation step is added.
+ */
 const LEAST_MS = 20
 const SPREAD_MS = 45
 
@@ -64,7 +67,7 @@ export class CallRules {
     for (const [name, wait] of this.#waits) if (wait.member === member) this.#waits.delete(name)
   }
 
-  /** Those that have not ended. */
+  /** Calls that have not ended. */
   sweep(): void {
     for (const call of this.open) this.#check(call)
     for (const wait of this.#waits.values()) this.#checkWait(wait)

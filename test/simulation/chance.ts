@@ -1,8 +1,9 @@
-// Chance of its own for each call, fault and process of an episode, so that leaving one out changes nothing for the others.
+// Random numbers for each call, fault and process of an episode: leaving one out does not change
+// the others.
 
 import { type Random, randomFrom } from '../fuzz/leaks/random.ts'
 
-/** The same for the same three, whatever else there is. */
+/** Returns the same source for the same three arguments, independently of all other sources. */
 export function chanceOf(
   seed: number,
   what: 'schedule' | 'call' | 'fault' | 'process' | 'without-l1',
@@ -13,7 +14,7 @@ export function chanceOf(
   return randomFrom(Math.imul(mixed ^ index, 0x9e3779b1) ^ (mixed >>> 15))
 }
 
-/** Times between what happens at random, so often on average. */
+/** Random times between events, with this average frequency. */
 export function exponential(random: Random, meanMs: number): number {
   return -Math.log(1 - random.next()) * meanMs
 }

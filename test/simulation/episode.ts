@@ -1,5 +1,5 @@
-// One episode: a fleet, a workload and some kinds of faults, all from one seed, for some minutes; then everything heals, and
-// nothing may be left.
+// One episode from one seed: a fleet, a workload and faults for some minutes. Then everything
+// heals, and nothing may be left.
 
 import { chanceOf } from './chance.ts'
 import { strike } from './faults.ts'
@@ -14,17 +14,17 @@ import { World } from './world.ts'
 export interface Outcome {
   readonly setting: Setting
   readonly steps: number
-  /** When a rule was broken, or all was over. */
+  /** When a rule was broken, or the episode ended. */
   readonly brokenAt: number
   readonly violation: Violation | undefined
   readonly transcript: Transcript
 }
 
 const SWEEP_MS = 500
-/** After everything healed, the longest that anybody may still have to wait. */
+/** The longest time that a call may still wait after everything healed. */
 const CALM_MS = 120_000
 
-/** Synchronous: call it from a macrotask (`inMacrotask`). */
+/** Synchronous. Call it from a macrotask (`inMacrotask`). */
 export function runEpisode(setting: Setting, figures: Figures): Outcome {
   return withSimulatedTimers(() => {
     const world = new World(setting.seed, figures)
@@ -57,7 +57,7 @@ function play(world: World, setting: Setting): void {
   calmDown(world)
 }
 
-/** The queue has one of them at a time. */
+/** The kernel's queue has only the next one. */
 function inTurn<T extends { readonly at: number }>(
   kernel: World['kernel'],
   all: readonly T[],
@@ -81,12 +81,12 @@ function run({ kernel, judge }: World, end: number, isOver = () => false): boole
 function calmDown(world: World): void {
   const { kernel, server, members, calls, judge } = world
   world.note('fault', 'everything heals')
-  // What is under way ends by itself: servers come back, processes are started.
+  // Faults under way end by themselves: servers come back, processes are started.
   if (!run(world, kernel.now + 25_000)) return
   for (const member of members) member.heal()
   server.slowMs = 0
   if (!run(world, kernel.now + CALM_MS, () => calls.open.size === 0)) return
-  // Refreshes behind, finishes that wait for the store, leases given back: no call waits for them.
+  // Background refreshes, pending finishes, leases that are given back: no call waits for these.
   if (!run(world, kernel.now + 30_000)) return
   for (const member of world.members) {
     const left = member.leftovers()
@@ -94,7 +94,8 @@ function calmDown(world: World): void {
   }
   for (const [key, { token, until, queue }] of server.data.locks.all) {
     const names = queue.length > 0 ? `, ${queue.length} queue` : ''
-    // After a clock was set back, the lease of a holder that died ends some time after somebody asks for it.
+    // After the clock was set back, the lease of a dead holder ends only some time after another
+    // process asks for it.
     if (token !== '' && server.data.now < until && !server.steppedBack)
       judge.fail('nothing left', `${key} is held${names}`, '')
   }

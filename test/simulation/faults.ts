@@ -1,11 +1,14 @@
-// What goes wrong: each fault begins, and most of them end some time later.
+// The faults: each begins, and most end some time later.
 
 import type { Random } from '../fuzz/leaks/random.ts'
 import { exponential } from './chance.ts'
 import type { Link } from './link.ts'
 import type { World } from './world.ts'
 
-/** Returns how it ends; nothing, if it is over at once or cannot be now. */
+/**
+ * Begins the fault, and returns the function that ends it. Nothing: it is over at once, or is
+ * impossible now.
+ */
 type Fault = (world: World, random: Random) => (() => void) | undefined
 
 const SHORT_MS = [50, 300, 1_500]
@@ -30,7 +33,7 @@ function onLink(change: (link: Link, random: Random) => void): Fault {
   }
 }
 
-/** Half of the fleet is on the other side. */
+/** Half of the fleet is on the other side of a partition. */
 const partition: Fault = ({ members }, random) => {
   const apart = random.shuffle(members).slice(0, Math.ceil(members.length / 2))
   for (const { link } of apart) Object.assign(link.isCut, { commands: true, messages: true })
@@ -39,7 +42,10 @@ const partition: Fault = ({ members }, random) => {
   }
 }
 
-/** And there the server loses everything, after what was done without the others: a failure of power in a part of the house. */
+/**
+ * In addition, the server loses all data after the other half was cut off, as in a partial power
+ * failure.
+ */
 const partitionWithLoss: Fault = (world, random) => {
   const heal = partition(world, random)
   const { kernel, server } = world
@@ -52,7 +58,7 @@ const partitionWithLoss: Fault = (world, random) => {
   return heal
 }
 
-/** A fault of the server, if nothing else is wrong with it now. */
+/** A fault of the server, if it has no other fault now. */
 function onServer(
   begin: (world: World, random: Random) => void,
   end: (world: World) => void,
@@ -105,8 +111,9 @@ function stopped(how: 'pause' | 'suspend'): Fault {
 }
 
 /**
- * A replica that lags takes over while nobody reaches it but a process that has just begun, and knows of no purge: its own purge comes
- * first, and gets a position that is ahead of what everybody knows (docs/decisions/0010).
+ * A lagging replica takes over while only a new process reaches it, which knows of no purge. Its
+ * own purge comes first, and gets a position ahead of those that all others know
+ * (docs/decisions/0010).
  */
 const forked: Fault = (world, random) => {
   const { kernel, server, members } = world
@@ -270,13 +277,15 @@ export const KINDS: readonly Kind[] = [
 export interface Plague {
   readonly kinds: readonly Kind[]
   readonly everyMs: number
-  /** Chance that what went wrong brings the next along, soon: what has one cause comes at one time. */
+  /**
+   * The chance that a fault soon causes another one, because faults with one cause come together.
+   */
   readonly together: number
-  /** Nothing else goes wrong but one kind of fault, whose traces only a calm time shows. */
+  /** In some episodes only one kind of fault occurs, because its traces show only in calm times. */
   readonly isAlone: boolean
 }
 
-/** What these leave is only seen while nothing else hides it. */
+/** The traces of these faults show only while no other fault hides them. */
 const SHY = KINDS.flatMap((kind) => {
   if (kind.begin === forked) return [kind, kind, kind, kind]
   return /^(the master|redis evicts|link loses)/.test(kind.name) ? [kind] : []
@@ -294,7 +303,7 @@ export function makePlague(random: Random): Plague {
   }
 }
 
-/** Between two faults that come together. */
+/** The time between two faults that come together. */
 const SOON_MS = 500
 
 export interface PlannedFault {
@@ -304,7 +313,7 @@ export interface PlannedFault {
   readonly lastsMs: number
 }
 
-/** Something of these kinds goes wrong, every `everyMs` on average, until `endAt`. */
+/** Faults of these kinds, one every `everyMs` on average, until `endAt`. */
 export function planFaults(
   random: Random,
   { kinds, everyMs, together }: Plague,
@@ -321,7 +330,7 @@ export function planFaults(
   return planned
 }
 
-/** Now. */
+/** Starts the fault now. */
 export function strike(world: World, { kind, lastsMs }: PlannedFault, random: Random): void {
   const { kernel } = world
   const { name, begin } = kind

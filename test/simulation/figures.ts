@@ -1,4 +1,4 @@
-// What happened in a run, in numbers.
+// The figures of a run: counts of calls, commands, faults and outcomes.
 
 export class Figures {
   readonly faults = new Map<string, number>()
@@ -12,7 +12,7 @@ export class Figures {
   works = 0
   committed = 0
   fenced = 0
-  /** Look-ups that were answered by what the process was told, by a plain read, and by the script. */
+  /** Lookups answered by a delivered entry, by a plain read, and by the script. */
   told = 0
   readFirst = 0
   scripted = 0
@@ -21,11 +21,11 @@ export class Figures {
   steps = 0
   episodes = 0
   simulatedMs = 0
-  /** Of an answer, after a purge that it should have known: how long after. */
+  /** The greatest age of a purge whose outdated entry was still served. */
   worstStalenessMs = 0
-  /** Purges that a fail-over lost, so that nothing was asked of them. */
+  /** Purges lost in a fail-over, to which the rule does not apply. */
   lostPurges = 0
-  /** Of them: held again, as a process that made one told the server of it. */
+  /** Lost purges that hold again, because a process that made one told the server. */
   restoredPurges = 0
   mostProcesses = 0
 

@@ -1,6 +1,6 @@
-// Rules about idempotent work: never twice in a live lease or under one fence, and never again
-// after completion. The server's side is learned from its replies, the processes' from the work
-// itself.
+// Rules about idempotent work: it never runs twice in a live lease or under one fence, and never
+// again after completion. The rule learns the server's side from replies, and the processes' side
+// from the work itself.
 
 import type { ServerData } from './server-data.ts'
 import type { Command } from './sim-redis.ts'
@@ -20,12 +20,12 @@ interface Work {
 
 export class JobRules {
   readonly #judge: Judge
-  /** By fence: when it was given, and for which record. */
+  /** When each fence was granted, and for which record. */
   readonly #given = new Map<string, number>()
   readonly #records = new Map<string, string>()
   #held = new Map<string, Held>()
   #completed = new Set<string>()
-  /** By job. */
+  /** Runs by job. */
   readonly #working = new Map<string, Set<Work>>()
   readonly #worked = new Set<string>()
   readonly #doubtful = new Set<string>()
@@ -36,13 +36,13 @@ export class JobRules {
     this.#isAwake = isAwake
   }
 
-  /** Data was lost: what is executed again on the replica comes after this. */
+  /** Data was lost. Commands that the replica executes again come after this. */
   forget(): void {
     this.#held = new Map()
     this.#completed = new Set()
   }
 
-  /** Fences may be given again: nothing is asked of those that are known. */
+  /** Fences may be granted again, so the known ones are no longer checked. */
   forgetFences(): void {
     for (const fence of this.#given.keys()) this.#doubtful.add(fence)
   }
@@ -61,7 +61,7 @@ export class JobRules {
     }
   }
 
-  /** `since`: the server lost data, or its clock was set forward; what was given before is not to be relied on. */
+  /** `since`: the server lost data, or its clock was set forward. Older grants are not reliable. */
   begin(job: string, work: Work, since: number): void {
     const record = this.#records.get(work.fence)
     const name = `${job} ${work.fence}`

@@ -1,4 +1,5 @@
-// The time of the whole simulation: what is to happen, in order, one thing a step. Between two steps every promise has settled.
+// The time of the whole simulation: a queue of events, run in order, one a step. Between two steps
+// every promise has settled.
 
 import { drain } from './drain.ts'
 
@@ -20,14 +21,14 @@ export class Kernel {
     this.#onSettled = onSettled
   }
 
-  /** Runs once, after `delayMs`; what is due at the same time runs in the order in which it was asked for. */
+  /** Runs once, after `delayMs`. Events of the same time run in the order of these calls. */
   after(delayMs: number, run: () => void): Task {
     const task: Task = { at: this.now + Math.max(0, delayMs), order: this.#order++, run }
     this.#push(task)
     return task
   }
 
-  /** Takes the next step; false: there is none until `end`. */
+  /** Takes the next step. False: there is none until `end`. */
   step(end: number): boolean {
     for (;;) {
       const next = this.#heap[0]

@@ -1,4 +1,4 @@
-// The simulation in a process of its own, on the sources as they are or with a part of the protocol broken.
+// Runs the simulation in a process of its own, on the sources as they are or with a mutation.
 
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import type { Edit } from '../fuzz/leaks/mutation.ts'
 
 const LAUNCH = join(process.cwd(), 'test', 'fuzz', 'leaks', 'launch.mjs')
 
-/** What it printed; its status is 1 when a rule was broken. */
+/** The output. The exit status is 1 if a rule was broken. */
 export async function launched(args: readonly string[], edits: readonly Edit[]): Promise<string> {
   const env = { ...process.env, STAMPEDE_MUTATION: JSON.stringify({ edits }) }
   const command = [LAUNCH, '../../simulation/main.ts', ...args]
@@ -16,7 +16,7 @@ export async function launched(args: readonly string[], edits: readonly Edit[]):
   return stdout.trim()
 }
 
-/** With `--report`: the last line, read. */
+/** With `--report`: the last line, parsed. */
 export async function reported<T>(args: readonly string[], edits: readonly Edit[]): Promise<T> {
   const stdout = await launched([...args, '--report'], edits)
   const line = stdout.split('\n').at(-1) ?? ''

@@ -1,4 +1,4 @@
-// What connects a process and the server, and how a command is written on it.
+// The link between a process and the server, and the commands on it.
 
 import * as scripts from '../../packages/redis/src/protocol/scripts.generated.ts'
 import type { Random } from '../fuzz/leaks/random.ts'
@@ -7,25 +7,25 @@ import type { Kernel } from './kernel.ts'
 import type { Command, SimRedis } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
-/** How one process and the server reach each other. */
+/** The state of the link between one process and the server. */
 export interface Link {
   /** Nothing arrives. */
   isCut: { commands: boolean; messages: boolean }
-  /** Share of replies and of messages that are lost, and of messages that come twice. */
+  /** Share of replies and messages that are lost, and of messages that arrive twice. */
   loss: number
   repeats: number
-  /** At most, on top of the usual. */
+  /** The greatest delay on top of the usual one. */
   delayMs: number
 }
 
-/** What all connections have in common. */
+/** Properties that all connections share. */
 export interface Net {
   readonly kernel: Kernel
   readonly server: SimRedis
   readonly random: Random
   readonly figures: Figures
   readonly judge: Judge
-  /** Of this process and the server: nothing has been wrong for so long. */
+  /** The time since the last fault of this process or the server. */
   readonly isCalm: (forMs: number) => boolean
 }
 
@@ -36,7 +36,7 @@ const NAMES = new Map(
   ]),
 )
 
-/** EVALSHA or EVAL: known by its digest, or by its text. */
+/** A script of EVALSHA or EVAL, known by its digest or by its text. */
 export function scriptCommand([source, count, ...rest]: readonly unknown[]): Command {
   return commandOf(NAMES.get(String(source)) ?? '', Number(count), rest)
 }
@@ -46,7 +46,7 @@ export function commandOf(name: string, keys: number, all: readonly unknown[]): 
   return {
     name,
     keys: all.slice(0, keys).map(String),
-    // Frames are read from `raw`.
+    // Frames are taken from `raw`, as bytes.
     args: raw.map((each) => (typeof each === 'object' ? '' : String(each))),
     raw,
   }

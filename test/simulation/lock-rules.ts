@@ -1,4 +1,5 @@
-// Rules about locks: no two leases of one key are held at once, as their holders see it at that very moment; and fences rise.
+// Rules about locks: no two holders of one key see a live lease at the same moment, and fences
+// rise.
 
 import type { Lease } from '@stampede/locks'
 import type { ServerData } from './server-data.ts'
@@ -13,18 +14,18 @@ interface Holder {
 export class LockRules {
   readonly #judge: Judge
   readonly #held = new Map<string, Set<Holder>>()
-  /** By key, of all that were held. */
+  /** All leases that are held, by key. */
   readonly #highest = new Map<string, bigint>()
-  /** By key: the longest lease that was asked for. */
+  /** The longest lease that was requested, by key. */
   readonly #longestMs = new Map<string, number>()
-  /** By fence: when the server gave it. */
+  /** When the server granted each fence. */
   readonly #given = new Map<string, number>()
 
   constructor(judge: Judge) {
     this.#judge = judge
   }
 
-  /** The clock was set back and data was lost: fences may fall. */
+  /** The clock was set back and data was lost, so fences may fall. */
   forgetFences(): void {
     this.#highest.clear()
   }
@@ -32,14 +33,14 @@ export class LockRules {
   saw({ name, keys, args }: Command, reply: unknown, data: ServerData, at: number): void {
     const [key = ''] = keys
     if (name === 'acquire-lock') this.#checkWait(key, Number(args[1]), reply as unknown[])
-    // Whoever releases it asks for the next turn in the same step.
+    // A process that releases asks for its next turn in the same step.
     if (name === 'release-lock') this.#asked(key, Number(args[9]))
     if (name !== 'acquire-lock' && name !== 'release-lock') return
     const fence = String(data.locks.all.get(key)?.fence ?? 0)
     if (!this.#given.has(fence)) this.#given.set(fence, at)
   }
 
-  /** Nobody waits for longer than anybody ever asked for, whatever the clock does. */
+  /** No process waits longer than the longest requested lease, in spite of changes to the clock. */
   #checkWait(key: string, leaseMs: number, [status, , , forMs]: unknown[]): void {
     const longestMs = this.#asked(key, leaseMs)
     if (status !== 'BUSY' || Number(forMs) <= longestMs) return
@@ -52,7 +53,9 @@ export class LockRules {
     return longestMs
   }
 
-  /** `since`: the server lost data, or its clock was set forward; leases given before may be given again. */
+  /**
+   * `since`: the server lost data, or its clock was set forward. Older leases may be granted again.
+   */
   acquired(key: string, holder: Holder, since: number, now: number): void {
     const { process, lease } = holder
     // The reply was late, and its holder knows that the lease is over.

@@ -1,6 +1,6 @@
-// `npm run simulate`: runs episodes until the hours given are simulated or a rule is broken. A
+// `npm run simulate`: runs episodes until the given hours are simulated or a rule is broken. A
 // broken rule is printed with its seed and the last lines of the transcript. With `--shrink`, the
-// episode is first made as small as it can be.
+// episode is first made as small as possible.
 
 import { performance } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
@@ -17,9 +17,9 @@ const OPTIONS = {
   ...SETTING_OPTIONS,
   hours: { type: 'string', default: '1' },
   lines: { type: 'string', default: '60' },
-  /** Makes what fails small. */
+  /** Shrinks a failing episode. */
   shrink: { type: 'boolean', default: false },
-  /** For mutants.ts: what came of it as one line of JSON. */
+  /** For mutants.ts: the result as one line of JSON. */
   report: { type: 'boolean', default: false },
   /** Writes the figures into docs/simulation.md. */
   page: { type: 'boolean', default: false },
@@ -66,7 +66,7 @@ async function told(failed: Outcome, lines: number, isToBeSmall: boolean): Promi
   return `${inWords(outcome, lines)}\nfound at: ${asArguments(failed.setting)}; made small in ${tries} tries`
 }
 
-/** What is about the key in question, and whatever went wrong. */
+/** Prints lines about the key in question, and all faults. */
 function inWords({ setting, violation, transcript, steps }: Outcome, most: number): string {
   const { message = '', about = '' } = violation ?? {}
   const isAbout = (line: string) =>

@@ -1,5 +1,5 @@
-// One process of the fleet: a Stampede and locks on a Redis store of its own, as an application would have them; the sources of
-// packages/core, packages/locks and packages/redis, unchanged.
+// One process of the fleet: a Stampede and locks on a Redis store of its own, as in an application.
+// The sources of packages/core, packages/locks and packages/redis are unchanged.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
@@ -26,14 +26,15 @@ export class Member {
   #pausedMs = 0
   #pausedAt: number | undefined
 
-  /** Without an L1, every look-up asks the store. */
+  /** Without an L1, every lookup goes to the store. */
   constructor(net: Net, name: string, hasL1 = true) {
     const { kernel, random } = net
     this.name = name
     this.#kernel = kernel
     this.time = new ProcessTime(kernel, random.int(1_000_000_000) / 1_000)
     const clock = this.time
-    // ioredis, as far as packages/redis needs it: the first connection is for commands, the second for messages.
+    // The part of ioredis that packages/redis needs. The first connection is for commands, the
+    // second for messages.
     const duplicate = (): SimConnection => {
       const kind = this.#connections.length === 0 ? 'commands' : 'messages'
       const made = new SimConnection(net, clock, this.link, name, kind)
@@ -60,13 +61,13 @@ export class Member {
     return !this.time.isDead && !this.time.isPaused
   }
 
-  /** Its link is as good as it ever is. */
+  /** The link has no fault. */
   get isWell(): boolean {
     const { isCut, delayMs } = this.link
     return !isCut.commands && !isCut.messages && delayMs <= 50
   }
 
-  /** In all. */
+  /** The time of suspension in total. */
   get pausedMs(): number {
     return this.#pausedMs + (this.#pausedAt === undefined ? 0 : this.#kernel.now - this.#pausedAt)
   }
@@ -76,7 +77,7 @@ export class Member {
     this.time.pause()
   }
 
-  /** With its machine: its timers stand still. */
+  /** The machine is suspended too, so its timers stand still. */
   suspend(): void {
     this.#pausedAt ??= this.#kernel.now
     this.time.suspend()
@@ -93,14 +94,14 @@ export class Member {
     for (const connection of this.#connections) connection.drop()
   }
 
-  /** Everything that was wrong with its link is over. */
+  /** Every fault of the link ends. */
   heal(): void {
     Object.assign(this.link, { loss: 0, repeats: 0, delayMs: 0 })
     Object.assign(this.link.isCut, { commands: false, messages: false })
     if (this.time.isPaused) this.resume()
   }
 
-  /** What is left when nobody asks for anything any more; nothing, if all is well. */
+  /** State that is left after the last call. Empty, if no rule is broken. */
   leftovers(): string[] {
     const { active, idempotency } = this.stampede.stats()
     const counts = { ...active, ...idempotency }

@@ -68,8 +68,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a purge by route is ignored',
     MARKS,
-    'if (isLater && matchesPattern(subject.slice(1), path)) yield kept',
-    'if (isLater && matchesPattern(subject.slice(1), path)) void kept',
+    'if (isLater && matchesPattern(subject.slice(1), path)) yield last',
+    'if (isLater && matchesPattern(subject.slice(1), path)) void last',
   ),
   {
     name: 'a commit is accepted without a check of its fence and token',
@@ -107,12 +107,12 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'purges by tag and of everything are ignored',
     MARKS,
-    "if (kept.hard > made.asOf) return 'void'",
+    "if (last.hard > made.asOf) return 'void'",
   ),
   {
     name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
-      { file: MARKS, from: "if (made.asOf < this.#floor) return 'void'", to: '' },
+      { file: MARKS, from: "if (made.asOf < this.#oldestKnown) return 'void'", to: '' },
       { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
@@ -144,7 +144,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'processes that ask for a key during its fill also fill it',
     'core/src/flight/resolve.ts',
-    'const present = joinable(rt, key)',
+    'const present = joinableFlight(rt, key)',
     'const present = undefined as Flight | undefined',
   ),
   {
@@ -225,7 +225,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'the clock of a process stops while its machine is suspended',
     'core/src/ports/clock.ts',
-    'if (byMs > 0) missedMs += Math.ceil(byMs)',
+    'if (changeMs > 0) missedMs += Math.ceil(changeMs)',
   ),
   drop(
     'a lease whose reply was lost is not given back',
@@ -307,7 +307,7 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: 'core/src/idempotency/running.ts',
-        from: 'if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lost(LATE)',
+        from: 'if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lose(LATE)',
         to: '',
       },
     ],

@@ -1,5 +1,6 @@
-// The rule about origin calls: one a lease in the whole fleet, and without a lease one a process at a time. What was purged, timed
-// out or began longer ago than purges were heard of may have another beside it.
+// The rule about origin calls: one per lease in the whole fleet, and without a lease one per
+// process at a time. A second call is allowed beside one that was purged or timed out. It is also
+// allowed beside one that began before the last confirmed purges.
 
 import { CONFIRMED_FOR_MS } from '@stampede/core/store'
 import type { Judge } from './violation.ts'
@@ -9,16 +10,16 @@ export interface Run {
   readonly key: string
   readonly fence: string
   readonly startedAt: number
-  /** Purged or timed out: another may be run beside it. */
+  /** Purged or timed out, so another call may run beside it. */
   isVoid: boolean
 }
 
 export class OriginRules {
   readonly #judge: Judge
   readonly #running = new Set<Run>()
-  /** Of each lease that was used. */
+  /** Leases that were used. */
   readonly #used = new Set<string>()
-  /** By key: fences that were given; and those that may be given again. */
+  /** Granted fences, with their keys, and those that may be granted again. */
   readonly #given = new Set<string>()
   readonly #doubtful = new Set<string>()
   /** By process: the key of a fill that was announced and is about to run the origin. */
@@ -36,12 +37,12 @@ export class OriginRules {
     this.#given.add(`${key} ${fence}`)
   }
 
-  /** Fences may be given again: nothing is asked of those that are known. */
+  /** Fences may be granted again, so the known ones are no longer checked. */
   forgetFences(): void {
     for (const lease of this.#given) this.#doubtful.add(lease)
   }
 
-  /** A fill begins; a call that runs its own origin, having waited too long, says nothing before. */
+  /** A fill begins. A call that runs its own origin after waiting too long is not announced. */
   announce(process: string, key: string): void {
     this.#announced.set(process, key)
   }
@@ -61,7 +62,7 @@ export class OriginRules {
     this.#running.delete(run)
   }
 
-  /** `key` undefined: everything. */
+  /** `key` undefined: all keys. */
   purged(process: string, key: string | undefined): void {
     for (const run of this.#running) {
       if (run.process === process && (key === undefined || run.key === key)) run.isVoid = true

@@ -1,4 +1,4 @@
-// What an episode's applications are like: their keys, how they ask for values, and how slow their origin is.
+// The plan of an episode's applications: keys, calls for values, and the delays of their origin.
 
 import type { GetOrSetOptions } from '@stampede/core'
 import type { Random } from '../fuzz/leaks/random.ts'
@@ -8,7 +8,7 @@ export interface Value {
   readonly version: number
 }
 
-/** One way of asking for values; constant, as in an application. */
+/** One way to ask for values. It is constant, as in an application. */
 export type Recipe = Readonly<GetOrSetOptions<Value>> & {
   readonly waitMs: number
   readonly originTimeoutMs: number
@@ -22,9 +22,9 @@ export interface Plan {
   readonly lockKeys: number
   readonly originMs: readonly number[]
   readonly visits: VisitPlan
-  /** Visits are to pages that vary, and to no others. */
+  /** All visits are to pages that vary. */
   readonly onlyVariants: boolean
-  /** How often each kind of call comes, against the others; 0: never. */
+  /** How often each kind of call comes, relative to the others. 0: never. */
   readonly mix: Readonly<Record<CallKind, number>>
 }
 
@@ -40,7 +40,7 @@ export interface VisitPlan {
 
 export type CallKind = 'get' | 'purge' | 'lock' | 'job' | 'visit'
 
-/** Commands, their repetitions, and lookups that are made again because something came between. */
+/** The time of commands and their repetitions, and of lookups that run again. */
 export const STORE_BUDGET_MS = 3_000
 export const LONGEST_ORIGIN_MS = 8_000
 export const LONGEST_WORK_MS = 5_000
@@ -71,26 +71,28 @@ export function makePlan(random: Random): Plan {
   }
 }
 
-/** The longest that a value or a page is used for: lifetimes are spread a little. */
+/** The longest time that a value or a page is used, with jitter. */
 export function longestMs(windows: Recipe | VisitPlan): number {
   const { ttlMs, staleWhileRevalidateMs = 0, staleIfErrorMs = 0 } = windows
   return 1.1 * (Number(ttlMs) + Math.max(Number(staleWhileRevalidateMs), Number(staleIfErrorMs)))
 }
 
-/** Nearly every look-up finds what is fresh: the origin is quick, and little is purged. */
+/** Nearly every lookup is a hit: the origin is quick, and there are few purges. */
 export function readMostly(plan: Plan): Plan {
   const { get, purge, visit } = plan.mix
   const mix = { get, purge: Math.min(purge, 0.3), lock: 0, job: 0, visit: 3 * visit }
   return { ...plan, keys: plan.keys.slice(0, 2), mix, everyMs: 10, originMs: [1] }
 }
 
-/** Little is purged, so that what a purge that was missed left is seen for long. */
+/** There are few purges, so the effect of a missed one is visible for long. */
 export function seldomPurged(plan: Plan): Plan {
   const purge = Math.min(plan.mix.purge, 1)
   return { ...plan, everyMs: Math.max(plan.everyMs, 30), mix: { ...plan.mix, purge } }
 }
 
-/** Refreshes are slow, fail at times, and have something to stand in for them, which is purged meanwhile. */
+/**
+ * Refreshes are slow and sometimes fail. Stale entries replace the error, and are purged meanwhile.
+ */
 export function failingMostly(plan: Plan): Plan {
   const windows = { ttlMs: 300, staleWhileRevalidateMs: 0, staleIfErrorMs: 10_000 }
   const recipes = plan.recipes.map((each) =>
@@ -100,7 +102,10 @@ export function failingMostly(plan: Plan): Plan {
   return { ...plan, recipes, mix, originMs: [5, 200, 2_500] }
 }
 
-/** Pages that vary are asked for and purged, and live for long: whatever purge of theirs is missed is seen. */
+/**
+ * Visits and purges of pages that vary and live for long, so the effect of a missed purge is
+ * visible.
+ */
 export function variantsMostly(plan: Plan): Plan {
   const visits = { ...plan.visits, ttlMs: 60_000 }
   return {
@@ -123,8 +128,9 @@ function makeVisitPlan(random: Random): VisitPlan {
 }
 
 /**
- * Half of the episodes have some of everything; in the others some kinds of calls are rare or absent, so that what they would have ended
- * lives on: what a purge that was missed leaves is only seen until the next.
+ * Half of the episodes have all kinds of calls. In the others some kinds are rare or absent,
+ * because they would end states that the rules must see. The effect of a missed purge lasts only
+ * until the next one.
  */
 function makeMix(random: Random): Plan['mix'] {
   if (random.chance(0.5)) return { get: 52, purge: 7, lock: 12, job: 12, visit: 17 }

@@ -1,6 +1,6 @@
-// Time as one simulated process has it. A process that is paused does nothing, and its clock goes on: what fell due or arrived
-// meanwhile happens late, timers before sockets, as in Node. The timers of a machine that was suspended did not go on: they have as
-// long to go as before. A process that was killed does nothing ever again.
+// The time of one simulated process. A paused process does nothing, and its clock goes on. Timers
+// and input of the meantime are handled late, timers first, as in Node. The timers of a suspended
+// machine stand still, and keep their remaining time. A killed process never does anything again.
 
 import type { Clock, Timer } from '@stampede/core/store'
 import { steadyClock } from '../../packages/core/src/ports/clock.ts'
@@ -13,9 +13,12 @@ interface Pending {
   readonly fire: () => void
 }
 
-/** Whose step this is: whatever asks for a timer without a clock (packages/redis) asks this one. */
+/**
+ * The process whose step runs now. Code that takes a timer without a clock (packages/redis) gets it
+ * from this one.
+ */
 let current: ProcessTime | undefined
-/** What `process.nextTick` was given in this step. */
+/** Callbacks of `process.nextTick` in this step. */
 const ticks: Array<() => void> = []
 
 export class ProcessTime implements Clock {
@@ -25,16 +28,16 @@ export class ProcessTime implements Clock {
   isDead = false
   readonly #kernel: Kernel
   readonly #read: () => number
-  /** A monotonic clock stands still meanwhile. */
+  /** During suspension the monotonic clock stands still, and this is its total. */
   #suspendedMs = 0
-  /** And goes on by a little whenever it is read. */
+  /** A read of the clock during suspension adds a little time. */
   #askedMs = 0
   readonly #pending = new Set<Pending>()
   #suspendedAt: number | undefined
   #lateTimers: Array<() => void> = []
   #lateInput: Array<() => void> = []
 
-  /** `zero`: what its monotonic clock says at the beginning of time. */
+  /** `zero`: the reading of its monotonic clock at the start of the simulation. */
   constructor(kernel: Kernel, zero: number) {
     this.#kernel = kernel
     const wall = () => this.wallNow()
@@ -42,7 +45,7 @@ export class ProcessTime implements Clock {
   }
 
   now(): number {
-    // A rule asks what it would know if it went on now.
+    // A rule asks for the time that the process would see if it woke now.
     if (this.#suspendedAt !== undefined) this.#askedMs += 1
     return this.#read()
   }
@@ -86,13 +89,13 @@ export class ProcessTime implements Clock {
     return { dueAt: task.at, task }
   }
 
-  /** Something arrives from outside. */
+  /** Input arrives from outside. */
   receive(input: () => void): void {
     if (this.isPaused) this.#lateInput.push(input)
     else this.run(input)
   }
 
-  /** A step of this process, with whatever settles because of it. */
+  /** A step of this process, with all promises that settle in it. */
   run(work: () => void): void {
     if (this.isDead) return
     current = this
@@ -103,18 +106,18 @@ export class ProcessTime implements Clock {
     this.isPaused = true
   }
 
-  /** Until `resume`. */
+  /** Pauses the process until `resume`. */
   suspend(): void {
     this.isPaused = true
     this.#suspendedAt = this.#kernel.now
   }
 
-  /** Each of what waited is a step of its own. */
+  /** Each delayed callback is a step of its own. */
   resume(): void {
     this.isPaused = false
     if (this.#suspendedAt !== undefined) {
       this.#rearm(this.#suspendedAt)
-      // To wake up takes it a little time.
+      // Waking up takes a little time.
       this.#askedMs += 1
       this.#suspendedMs += this.#kernel.now - this.#suspendedAt
     }
@@ -140,7 +143,7 @@ export class ProcessTime implements Clock {
   }
 }
 
-/** The step is over, and everything in it has settled; but for what was put off until then. */
+/** The step is over, and all its promises have settled, except for work deferred to this moment. */
 export function leave(): void {
   while (ticks.length > 0) {
     for (const tick of ticks.splice(0)) tick()
@@ -159,7 +162,7 @@ class Handle {
   }
 }
 
-/** Runs `work` with timers of the simulated process that is at work, wherever they are asked for. */
+/** Runs `work` with global timers replaced by those of the process whose step runs. */
 export function withSimulatedTimers<T>(work: () => T): T {
   const real = { ...timersOf(globalThis) }
   const { nextTick } = process

@@ -1,6 +1,6 @@
 // Numbers on a command line: `0-3,7`.
 
-/** Ascending ones. */
+/** The numbers are ascending. */
 export function inRanges(numbers: readonly number[]): string {
   const parts: string[] = []
   for (let i = 0; i < numbers.length; ) {

@@ -1,4 +1,4 @@
-// Where one call of an application happens.
+// The setting of one call of an application: its process, key, chance and clock.
 
 import type { Random } from '../fuzz/leaks/random.ts'
 import type { Member } from './member.ts'
@@ -9,18 +9,18 @@ export interface Scene {
   readonly world: World
   readonly plan: Plan
   readonly member: Member
-  /** Of its own. */
+  /** Random numbers of this call alone. */
   readonly random: Random
 }
 
-/** In a process that is paused meanwhile, it ends late; in one that is killed, never. */
+/** If the process is paused meanwhile, it ends late. If the process is killed, it never ends. */
 export function sleep({ world: { kernel }, member }: Scene, ms: number): Promise<void> {
   return new Promise((resolve) => {
     kernel.after(ms, () => member.time.receive(resolve))
   })
 }
 
-/** An origin has bad times: a third of them. */
+/** The origin is slow or failing for a third of the time. */
 export function failShare(now: number): number {
   return Math.floor(now / 10_000) % 3 === 1 ? 0.5 : 0.05
 }

@@ -1,5 +1,5 @@
-// All that is to happen in an episode, as lists: calls and faults, each at its time and with chance of its own. So one of them can be left
-// out, and the others stay as they are.
+// The schedule of an episode: lists of calls and faults, each with its time and its own random
+// numbers. So one of them can be left out, and the others stay the same.
 
 import { chanceOf, exponential } from './chance.ts'
 import { makePlague, type PlannedFault, planFaults } from './faults.ts'
@@ -14,24 +14,27 @@ import {
 
 export interface Setting {
   readonly seed: number
-  /** At most. */
+  /** The greatest size of the fleet. */
   readonly processes: number
   readonly forMs: number
-  /** What is left of it, if something was taken away: a smaller fleet, and calls and faults by their places in the lists. */
+  /**
+   * The rest of a shrunk episode: a smaller fleet, and the calls and faults by their index in the
+   * full lists.
+   */
   readonly fleet?: number | undefined
   readonly calls?: readonly number[] | undefined
   readonly faults?: readonly number[] | undefined
 }
 
 export interface PlannedCall {
-  /** Its place in the list of all, by which it is called however many are left out. */
+  /** Its index in the full list, which stays the same if others are left out. */
   readonly index: number
   readonly at: number
 }
 
 export interface Schedule {
   readonly fleet: number
-  /** Share of its processes that keep nothing in memory. */
+  /** Share of the processes without an L1. */
   readonly withoutL1: number
   readonly plan: Plan
   readonly calls: readonly PlannedCall[]
@@ -42,7 +45,7 @@ const FIRST_CALL_MS = 100
 
 export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Schedule {
   const random = chanceOf(seed, 'schedule', 0)
-  // Mostly small fleets, where faults meet; at times as large as they may be.
+  // Most fleets are small, because faults meet there. Some have the greatest size.
   const most = random.chance(0.1) ? processes : Math.min(processes, 6)
   const fleet = 1 + random.int(most)
   const quiet = chanceOf(seed, 'without-l1', -1)

@@ -1,5 +1,5 @@
 // The data of the simulated server: records of the cache, records of idempotency, locks, and the
-// log of purges. The records of idempotency are those of a memory store.
+// purge log. The records of idempotency are those of a memory store.
 
 import { memoryStore } from '@stampede/core'
 import type { IdempotencyStore } from '@stampede/core/store'
@@ -7,7 +7,7 @@ import { ServerLocks } from './server-locks.ts'
 import { ServerPurges } from './server-purges.ts'
 import { ServerRecords } from './server-records.ts'
 
-/** Sends a message to whoever listens on a channel; how many do. */
+/** Publishes a message on a channel, and returns the number of receivers. */
 export type Publish = (channel: string, message: Buffer) => number
 
 const CHANNELS = 'stampede:3:'
@@ -17,14 +17,17 @@ export class ServerData {
   readonly locks: ServerLocks
   readonly purges: ServerPurges
   readonly records: ServerRecords
-  /** By record of idempotency: the processes that were told to wait. */
+  /** The waiting processes of each idempotency record. */
   readonly waits = new Map<string, Set<string>>()
-  /** Microseconds, as TIME has them. */
+  /** Microseconds, as in TIME. */
   readonly micros: () => number
-  /** The server's time without its steps back: an attempt that was begun before one does not last longer for it. */
+  /**
+   * The server's time without its steps back. An attempt that began before a step back does not
+   * last longer.
+   */
   readonly steadyMs: () => number
   publish: Publish
-  /** By record of idempotency: the key that those who wait know it by. */
+  /** The key under which waiters know each idempotency record. */
   readonly names = new Map<string, string>()
 
   constructor(micros: () => number, steadyMs: () => number, publish: Publish) {

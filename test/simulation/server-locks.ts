@@ -1,5 +1,5 @@
-// The locks of the simulated server: lua/*-lock-1.lua on a Map, with a queue of processes. The memory store serves one process
-// and has no such queue.
+// The locks of the simulated server: lua/*-lock-1.lua on a Map, with a queue of processes. The
+// memory store serves one process, and so has no queue.
 
 export type LockRow = readonly [
   status: string,
@@ -24,7 +24,7 @@ export interface ServerLock {
   queue: Place[]
 }
 
-/** Tells a process that it has the lock; how many heard it. */
+/** Sends a grant to a process, and returns the number of receivers. */
 export type Announce = (process: string, message: string) => number
 
 export class ServerLocks {
@@ -112,7 +112,7 @@ function extend(lock: ServerLock, now: number, leaseMs: number): void {
   lock.set = now
 }
 
-/** One place a process; asked again under another name, it is known by that. */
+/** A process has one place in the queue, under its latest token. */
 function queueUp(lock: ServerLock, place: Place): void {
   const known = lock.queue.findIndex(({ process }) => process === place.process)
   if (known === -1) lock.queue.push(place)

@@ -1,4 +1,5 @@
-// The log of purges of the simulated server: lua/append-purge-3.lua and lua/read-purges-3.lua on arrays.
+// The purge log of the simulated server: lua/append-purge-3.lua and lua/read-purges-3.lua on
+// arrays.
 
 import { lacks, positionOf } from '../../packages/redis/src/stores/purge-news.ts'
 
@@ -9,7 +10,7 @@ interface Logged {
 }
 
 export class ServerPurges {
-  /** Names the run of the server. */
+  /** The run ID of the server. */
   run = 'first'
   #meta: { last: string; floor: number } | undefined
   #log: Logged[] = []
@@ -48,7 +49,8 @@ export class ServerPurges {
     const first = this.#log.find(({ id }) => positionOf(id) > at)
     const isBehind = lacks(meta.last, known) || (first !== undefined && lacks(first.prev, known))
     const follows = positionOf(first?.prev ?? meta.last) === at
-    // Where the log was cut since, only the same run of the server is known to have the same history.
+    // If the log was trimmed since, only the same run of the server is known to have the same
+    // history.
     const isUnknown = at > 0 && !follows && meta.floor <= at && run !== this.run
     const isForked = isBehind || isUnknown
     if (isForked || isLost) {
@@ -81,7 +83,7 @@ export class ServerPurges {
     return [this.#meta.last, text(this.#meta.floor)]
   }
 
-  /** All but the newest of them are cut off. */
+  /** Older events are trimmed. */
   trim(most: number): void {
     this.#log = this.#log.slice(Math.max(0, this.#log.length - most))
   }

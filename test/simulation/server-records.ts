@@ -1,7 +1,7 @@
 // The records of the cache on the simulated server: the scripts of lua/ on a Map, line by line. A
 // record expires by the server's own clock, as a key of Redis does.
 
-/** A moment, and when it was set: before that it is void. */
+/** A moment, and when it was set. Before that time the moment is invalid. */
 interface Moment {
   readonly at: number
   readonly set: number
@@ -26,11 +26,11 @@ export interface ServerRecord {
   failure: string
   life: Life | undefined
   frame: Uint8Array | undefined
-  /** Of a group: its life, and the moment of its last soft purge. */
+  /** In a group's record: its life, and the moment of its last soft purge. */
   variants: string | undefined
-  /** Of a variant: `variants` of its group when it was leased. */
+  /** In a variant's record: `variants` of its group at the time of the lease. */
   group: string | undefined
-  /** By process: the name by which it asked, if it is told what was made. */
+  /** Waiting processes, with the token of each that wants the entry delivered. */
   waiters: Map<string, string>
   expiresAt: number
 }
@@ -39,18 +39,18 @@ type Reply = readonly unknown[]
 
 export interface Telling {
   readonly key: string
-  /** What those who asked to be told are sent, after their name. */
+  /** The message with the entry for waiters, after their token. */
   readonly made?: Buffer | undefined
 }
 
 export class ServerRecords {
-  /** Whoever was woken by the command that was executed last. */
+  /** Processes woken by the last command. */
   woken: string[] = []
-  /** What the purge that was executed last found. */
+  /** The record that the last purge found. */
   purged: ServerRecord | undefined
-  /** By record and fence, on the server's clock: until when it is fresh, if nothing is purged. */
+  /** By record and fence, on the server's clock: until when the entry is fresh without a purge. */
   readonly freshUntil = new Map<string, number>()
-  /** A replica, or a master that is cut off: what would write is refused. */
+  /** On a replica, or a master that is cut off: the error of each write. */
   refusal: Error | undefined
   readonly #all = new Map<string, ServerRecord>()
   readonly #now: () => number
@@ -67,7 +67,7 @@ export class ServerRecords {
     this.#wake = wake
   }
 
-  /** Undefined: there is none, or it expired. */
+  /** Undefined: there is no record, or it expired. */
   get(key: string): ServerRecord | undefined {
     const known = this.#all.get(key)
     if (known === undefined || this.#now() < known.expiresAt) return known
@@ -244,7 +244,7 @@ export class ServerRecords {
     return 'PURGED'
   }
 
-  /** HMGET: null for what there is not. */
+  /** HMGET: null for a missing field. */
   read(key: string, names: readonly string[]): Array<Buffer | null> {
     const record = this.get(key)
     const values: Record<string, Uint8Array | string | undefined> = {
@@ -344,7 +344,7 @@ function newRecord(): ServerRecord {
   }
 }
 
-/** The life that `variants` names, and the moment of the last soft purge in it. */
+/** The life that `variants` names, and the moment of its last soft purge. */
 function partsOf(variants: string | undefined): [life: string | undefined, softenedAt: number] {
   const [, life, softenedAt] = /^(.+) (\d+)$/.exec(variants ?? '') ?? []
   return [life, Number(softenedAt ?? 0)]
@@ -367,7 +367,10 @@ function text(number: number): string {
   return number.toFixed(0)
 }
 
-/** What lua/commit-2.lua tells those who wait, but for the name by which each asked; undefined: it is too long. */
+/**
+ * The message of lua/commit-2.lua for waiters, without the token of each. Undefined: it is too
+ * long.
+ */
 export function toldOf(
   now: number,
   args: readonly string[],

@@ -1,5 +1,5 @@
 // The scripts of lua/ by their names, on the data of the simulated server. Arguments and replies
-// are those that packages/redis sends and reads.
+// are those that packages/redis sends and parses.
 
 import type { Grant } from '@stampede/core/store'
 import type { ServerData } from './server-data.ts'

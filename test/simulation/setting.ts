@@ -1,5 +1,5 @@
-// Which episode to run: from a command line, and back to one. So a failure is shown again by what was printed, and can be kept as it is
-// in regressions.ts.
+// The choice of an episode: parsed from a command line, and printed as one. So a printed failure
+// can be run again, and can be kept in regressions.ts.
 
 import { parseArgs } from 'node:util'
 import { fromRanges, inRanges } from './ranges.ts'
@@ -8,13 +8,13 @@ import type { Setting } from './schedule.ts'
 const MINUTE_MS = 60_000
 
 export const SETTING_OPTIONS = {
-  /** Of the first episode; each takes the next. */
+  /** The seed of the first episode. Each further episode takes the next one. */
   seed: { type: 'string', default: '1' },
-  /** The largest fleet; most are smaller. */
+  /** The greatest size of a fleet. Most are smaller. */
   processes: { type: 'string', default: '100' },
-  /** Of calls and faults in one episode. */
+  /** The duration of calls and faults in one episode. */
   minutes: { type: 'string', default: '3' },
-  /** What is left of an episode that was made smaller: so many processes; calls and faults, by number. */
+  /** The rest of a shrunk episode: this many processes, and calls and faults by number. */
   fleet: { type: 'string' },
   calls: { type: 'string' },
   faults: { type: 'string' },
@@ -33,7 +33,7 @@ export function settingFrom({ seed, processes, minutes, fleet, calls, faults }: 
   }
 }
 
-/** Of what `asArguments` wrote. */
+/** Parses the output of `asArguments`. */
 export function settingOf(line: string): Setting {
   return settingFrom(parseArgs({ args: line.split(' '), options: SETTING_OPTIONS }).values)
 }
@@ -47,7 +47,7 @@ export function asArguments(setting: Setting): string {
   return parts.join(' ')
 }
 
-/** It is one episode that was made smaller, not the first of many. */
+/** The arguments name one shrunk episode, not the first of many. */
 export function isReduced({ fleet, calls, faults }: Setting): boolean {
   return fleet !== undefined || calls !== undefined || faults !== undefined
 }

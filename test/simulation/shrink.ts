@@ -1,4 +1,5 @@
-// Makes a failing episode small: takes faults, calls and processes away for as long as the same rule is broken still.
+// Shrinks a failing episode: removes faults, calls and processes as long as the same rule is still
+// broken.
 
 import { inMacrotask } from './drain.ts'
 import { type Outcome, runEpisode } from './episode.ts'
@@ -7,17 +8,17 @@ import { makeSchedule, type Setting } from './schedule.ts'
 
 export interface Shrunk {
   readonly outcome: Outcome
-  /** Episodes that were tried. */
+  /** The number of episodes that ran. */
   readonly tries: number
 }
 
-/** Where the time is over, what is small so far is the answer. */
+/** When the time is over, the smallest episode so far is the result. */
 export async function shrink(failed: Outcome, budgetMs = 120_000): Promise<Shrunk> {
   const end = performance.now() + budgetMs
   const rule = failed.violation?.rule
   let outcome = failed
   let tries = 0
-  /** Whether it is broken with this taken away, too; then that is the smallest. */
+  /** Whether the rule is still broken without this. If so, that becomes the smallest episode. */
   const keeps = async (setting: Setting): Promise<boolean> => {
     if (performance.now() > end) return false
     tries += 1
@@ -26,7 +27,7 @@ export async function shrink(failed: Outcome, budgetMs = 120_000): Promise<Shrun
     outcome = tried
     return true
   }
-  // What came after it cannot have been why.
+  // Later calls and faults cannot be the cause.
   const { fleet, calls, faults } = makeSchedule(failed.setting)
   const before = (all: ReadonlyArray<{ readonly index: number; readonly at: number }>) =>
     all.filter(({ at }) => at <= failed.brokenAt).map(({ index }) => index)
@@ -45,7 +46,10 @@ function sizeOf({ fleet = 0, calls = [], faults = [] }: Setting): number {
   return fleet + calls.length + faults.length
 }
 
-/** Zeller's ddmin, of complements alone: leaves out larger parts first, and ends when no single one can be left out. */
+/**
+ * Zeller's ddmin, with complements only. It leaves out larger parts first, and ends when no single
+ * element can be left out.
+ */
 async function thin(
   all: readonly number[],
   keeps: (few: readonly number[]) => Promise<boolean>,

@@ -11,7 +11,7 @@ import type {
   RequestView,
 } from '@stampede/core/adapter'
 
-/** Who asks. What an app knows of its caller from elsewhere than from a header that is in the key. */
+/** The caller, known to the app by a channel that is not in the key. */
 export interface Visitor {
   readonly user: string
   readonly path: string
@@ -23,7 +23,7 @@ export interface Page {
   readonly body: Uint8Array
 }
 
-/** What the client got. */
+/** The response that the client got. */
 export type Got = Pick<Reply, 'status' | 'headers' | 'body'>
 
 export class SimExchange implements Exchange<Visitor> {
@@ -34,7 +34,7 @@ export class SimExchange implements Exchange<Visitor> {
   #left = false
   #wasAnswered = false
 
-  /** `app` runs once each time that it is called; `onGot` comes once. */
+  /** `app` runs for each call of the handler. `onGot` is called once. */
   constructor(path: string, native: Visitor, app: () => Promise<Page>, onGot: (got: Got) => void) {
     const headers = { 'accept-language': native.language }
     this.request = { method: 'GET', scheme: 'http', host: 'shop.test', target: path, headers }
@@ -62,7 +62,7 @@ export class SimExchange implements Exchange<Visitor> {
     return this.#run(observer, (reply) => this.send(reply))
   }
 
-  /** Behind an answer already given: nobody gets it. */
+  /** In the background of a response that was sent already, so no client gets it. */
   redispatch(observer: OriginObserver): Promise<OriginEnd> {
     return this.#run(observer, () => {})
   }

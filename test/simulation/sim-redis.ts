@@ -1,6 +1,6 @@
 // The simulated server: executes commands in order, publishes messages, and suffers the faults of a
-// real Redis. Executed commands are remembered, so that a replica of any earlier moment can be made
-// by executing them again.
+// real Redis. It records executed commands, so that a replica of any earlier moment can be made by
+// executing them again.
 
 import { drain } from './drain.ts'
 import type { Kernel } from './kernel.ts'
@@ -19,17 +19,17 @@ export interface Session {
   readonly process: string
   isOpen: boolean
   readonly channels: Set<string>
-  /** With a server that was the master, and now only reads. */
+  /** Connected to the former master, which is read-only now. */
   isStranded: boolean
   push(channel: string, message: Buffer): void
   broken(): void
 }
 
-/** The server that was the master. */
+/** The former master. */
 interface Former {
   readonly data: ServerData
   readonly refused: Error
-  /** Processes that reach no other. */
+  /** Processes that reach no other server. */
   readonly stays: ReadonlySet<string>
 }
 
@@ -40,22 +40,25 @@ interface Executed {
   readonly command: Command
 }
 
-/** Told of each command that was executed, on which data, and of each that is executed again on a replica. */
+/**
+ * Called for each executed command with its data, and again for each command that a replica
+ * repeats.
+ */
 export type Witness = (command: Command, reply: unknown, data: ServerData, isAgain: boolean) => void
 
 export class SimRedis {
   mode: 'up' | 'frozen' | 'refusing' | 'down' = 'up'
-  /** Added to the way of each command. */
+  /** A delay of each command. */
   slowMs = 0
-  /** The server's clock against the time of the simulation. */
+  /** The server's clock minus the time of the simulation. */
   offsetMs = 0
   steppedBack = false
   data: ServerData
   commands = 0
-  /** Sent to subscribers: one for each who hears it. */
+  /** Messages to subscribers, one for each receiver. */
   messages = 0
   witness: Witness = () => {}
-  /** Before the data is another; `snapshotAt`: what was executed later is lost. */
+  /** Called before the data is replaced. Commands after `snapshotAt` are lost. */
   onLoss: (snapshotAt: number) => void = () => {}
   readonly #kernel: Kernel
   readonly #sessions = new Set<Session>()
@@ -64,9 +67,12 @@ export class SimRedis {
   #replayed: Executed | undefined
   #former: Former | undefined
   #runs = 0
-  /** How far the server's clock was set forward in all. */
+  /** The sum of all steps forward of the server's clock. */
   #forwardMs = 0
-  /** No two commands are executed in one microsecond: a fence of the clock's is of one record only. */
+  /**
+   * No two commands run in the same microsecond, so that a fence made from the clock belongs to one
+   * record.
+   */
   #spentMicros = 0
   #lastAt = 0
 
@@ -80,7 +86,7 @@ export class SimRedis {
     return this.#replayed?.micros ?? Math.floor(ms * 1000) + this.#spentMicros
   }
 
-  /** As `ServerData` has it. */
+  /** See `ServerData`. */
   get steadyMs(): number {
     return this.#replayed?.steadyMs ?? Math.floor(this.#kernel.now + this.#forwardMs)
   }
@@ -99,7 +105,7 @@ export class SimRedis {
     this.#sessions.delete(session)
   }
 
-  /** A frozen server takes everything, and does it when it thaws. */
+  /** A frozen server accepts commands, and executes them when it thaws. */
   receive(command: Command, session: Session, reply: (value: unknown) => void): void {
     if (session.isStranded) {
       this.#executeOnFormer(command, reply)
@@ -115,7 +121,7 @@ export class SimRedis {
     for (const each of this.#backlog.splice(0)) this.#kernel.after(0, each)
   }
 
-  /** Every connection ends, and none can be made. */
+  /** Every connection ends, and no new one is accepted. */
   crash(): void {
     this.mode = 'down'
     this.#backlog = []
@@ -139,8 +145,9 @@ export class SimRedis {
   }
 
   /**
-   * Another server is the master now, and some processes are still connected to this one, which only reads and hears nothing. `isCutOff`:
-   * with them, so that they find no other; it lacks the replicas that it needs to write.
+   * Another server becomes the master, while some processes stay connected to this one. This one is
+   * read-only and receives nothing. `isCutOff`: it is partitioned together with them, so they find
+   * no other server, and it lacks the replicas that it needs to write.
    */
   demote(processes: ReadonlySet<string>, isCutOff: boolean, lagMs: number): void {
     const { data } = this
@@ -153,13 +160,13 @@ export class SimRedis {
     this.failOver(lagMs)
   }
 
-  /** Whoever was connected to it finds the new one. */
+  /** Its clients find the new master. */
   endDemotion(): void {
     this.#former = undefined
     for (const session of [...this.#sessions]) if (session.isStranded) this.#hangUp(session)
   }
 
-  /** A replica takes over that had got everything up to a moment ago. */
+  /** A replica takes over that has all commands up to an earlier moment. */
   failOver(lagMs: number): void {
     this.crash()
     this.mode = 'up'
@@ -191,7 +198,7 @@ export class SimRedis {
     this.#forwardMs += Math.max(0, byMs)
   }
 
-  /** Evicts the records of these groups, and leaves their variants. */
+  /** Evicts the records of these groups, and keeps their variants. */
   evict(groups: readonly string[]): void {
     for (const group of groups) {
       this.#execute({ name: 'DEL', keys: [group], args: [], raw: [] }, () => {})
@@ -219,7 +226,7 @@ export class SimRedis {
     )
   }
 
-  /** What reads is answered, also by the script that writes only where it must. */
+  /** Read commands are answered, also the script that writes only if necessary. */
   #executeOnFormer(command: Command, reply: (value: unknown) => void): void {
     const { data, refused } = this.#former as Former
     const { name } = command
@@ -265,12 +272,12 @@ export class SimRedis {
   }
 }
 
-/** Seconds, and microseconds of the next. */
+/** Seconds, and microseconds of the next second. */
 function timeOf(micros: number): Buffer[] {
   return [Math.floor(micros / 1e6), micros % 1e6].map((part) => Buffer.from(String(part)))
 }
 
-/** Whether it may have changed anything. */
+/** Whether the command may have changed data. */
 function isKept({ name, args }: Command, reply: unknown): boolean {
   if (name === 'DEL') return true
   if (SCRIPTS[name] === undefined) return false

@@ -1,5 +1,5 @@
-// A fleet on a simulated clock, network and Redis, from fixed seeds: docs/simulation.md. For longer runs, `npm run simulate`;
-// that it notices what it should is shown there too.
+// A fleet on a simulated clock, network and Redis, from fixed seeds: docs/simulation.md. For longer
+// runs use `npm run simulate`. That page also shows that the simulation notices planted faults.
 
 import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
@@ -15,14 +15,14 @@ import { makeSchedule } from './schedule.ts'
 import { asArguments, settingOf } from './setting.ts'
 
 const SEEDS = Array.from({ length: 12 }, (_, i) => 1_001 + i)
-/** A machine that is busy runs fewer; what it runs are the same ones. */
+/** A busy machine runs fewer episodes of the same list. */
 const BUDGET_MS = 20_000
 
 const episode = (seed: number, forMs: number, figures = new Figures()): Promise<Outcome> =>
   inMacrotask(() => runEpisode({ seed, processes: 40, forMs }, figures))
 
-describe('a step', () => {
-  it('is over when every promise has settled, however long the chain is', async () => {
+describe('a step of the simulation', () => {
+  it('is over when every promise has settled, even in a long chain', async () => {
     const depths = [1, 50, 5_000]
     const descend = async (depth: number): Promise<number> =>
       depth === 0 ? 0 : 1 + (await descend(depth - 1))
@@ -36,8 +36,8 @@ describe('a step', () => {
   })
 })
 
-describe('the same seed', () => {
-  it('gives the same transcript, line by line', async () => {
+describe('a seed of the simulation', () => {
+  it('gives the same transcript each time, line by line', async () => {
     const [a, b] = [await episode(7, 20_000), await episode(7, 20_000)]
     expect(a.transcript.tail(2_000)).toEqual(b.transcript.tail(2_000))
     expect([a.transcript.hash, a.transcript.lines, a.steps]).toEqual([
@@ -50,7 +50,7 @@ describe('the same seed', () => {
   })
 })
 
-describe('whatever goes wrong', () => {
+describe('a fleet under random faults', () => {
   it('breaks no rule', async () => {
     const figures = new Figures()
     const end = performance.now() + BUDGET_MS
@@ -61,7 +61,7 @@ describe('whatever goes wrong', () => {
         throw new Error(`seed ${seed}: ${violation.message}\n${transcript.tail(60).join('\n')}`)
       }
     }
-    // One in which nothing happened would find nothing.
+    // An episode without events would find nothing.
     expect(figures.committed).toBeGreaterThan(50)
     expect([...figures.faults.values()].reduce((sum, each) => sum + each, 0)).toBeGreaterThan(20)
     expect(figures.works).toBeGreaterThan(10)
@@ -70,29 +70,29 @@ describe('whatever goes wrong', () => {
   }, 60_000)
 })
 
-describe('an episode', () => {
-  it('stays as it is but for what is left out of it', () => {
+describe('an episode of the simulation', () => {
+  it('keeps all other calls and faults when some are left out', () => {
     const whole = makeSchedule({ seed: 3, processes: 40, forMs: 20_000 })
     const part = makeSchedule({ seed: 3, processes: 40, forMs: 20_000, calls: [1, 4], faults: [] })
     expect(part.calls).toEqual([whole.calls[1], whole.calls[4]])
     expect(part).toMatchObject({ fleet: whole.fleet, plan: { keys: whole.plan.keys }, faults: [] })
   })
 
-  it('is named by one line, also when it was made smaller', () => {
+  it('is described by one line, also after it was shrunk', () => {
     const line = '--seed 3 --processes 40 --minutes 0.5 --fleet 2 --faults none --calls 1-3,7'
     expect(asArguments(settingOf(line))).toBe(line)
     expect(settingOf(line)).toMatchObject({ forMs: 30_000, faults: [], calls: [1, 2, 3, 7] })
     expect(() => settingOf('--calls 1..3')).toThrow('1..3: write numbers as 0-3,7, or none')
   })
 
-  it.each(REGRESSIONS)('that broke a rule breaks none: $was', async ({ line }) => {
+  it.each(REGRESSIONS)('breaks no rule any more: $was', async ({ line }) => {
     const { violation } = await inMacrotask(() => runEpisode(settingOf(line), new Figures()))
     expect(violation?.message).toBeUndefined()
   })
 })
 
-describe('a part of the protocol that is broken', () => {
-  it('is in the sources as its mutation says', async () => {
+describe('a mutation of the protocol', () => {
+  it('matches the sources exactly once', async () => {
     for (const { file, from } of MUTATIONS.flatMap(({ edits }) => edits)) {
       const at = file.startsWith('simulation/') ? `../${file}` : `../../packages/${file}`
       const text = await readFile(new URL(at, import.meta.url), 'utf8')
@@ -100,7 +100,7 @@ describe('a part of the protocol that is broken', () => {
     }
   })
 
-  it('is shown by a few calls, which a line brings back', async () => {
+  it('is found by at most four calls, which one line repeats', async () => {
     const broken = MUTATIONS.find(({ name }) => name === 'a response with Set-Cookie is stored')
     const edits = broken?.edits ?? []
     const args = ['--seed', '1', '--processes', '6', '--minutes', '1', '--shrink', '--lines', '9']
@@ -117,7 +117,7 @@ describe('a part of the protocol that is broken', () => {
 })
 
 describe('a thousand processes that ask for one cold key at once', () => {
-  it('run the origin once, look up once each, and are all told by one commit', async () => {
+  it('run the origin once, look up once each, and all get the entry by one commit', async () => {
     const { asked, cost } = await inMacrotask(() =>
       withSimulatedTimers(() => {
         const fleet = new LargeFleet(1_000)

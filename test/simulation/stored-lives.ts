@@ -1,4 +1,5 @@
-// For how long what is stored may be used, as those who stored it said: learned from the commands that the server accepted.
+// For how long stored entries may be used, by the words of their writers. Learned from the commands
+// that the server accepted.
 
 import type { Command } from './sim-redis.ts'
 
@@ -27,7 +28,7 @@ export class StoredLives {
   }
 }
 
-/** A value of an application says both, and so does the body of a page. */
+/** A value of an application names both, and so does the body of a page. */
 function readWhat(frame: Uint8Array): What | undefined {
   const text = Buffer.from(frame).toString('latin1')
   const [, key, version] =

@@ -1,10 +1,10 @@
 // The transcript of an episode: its last lines, for a reader of a failure, and a hash of all lines.
-// The hash is the same for the same seed.
+// The same seed gives the same hash.
 
 const KEPT = 2_000
 
 export class Transcript {
-  /** FNV-1a of everything. */
+  /** FNV-1a of all lines. */
   hash = 0x811c9dc5
   lines = 0
   readonly #last: string[] = []
@@ -18,7 +18,7 @@ export class Transcript {
     this.lines += 1
   }
 
-  /** The last lines, of those that `about` accepts. */
+  /** The last lines that `about` accepts. */
   tail(most: number, about: (line: string) => boolean = () => true): string[] {
     const start = Math.max(0, this.lines - KEPT)
     const all = Array.from({ length: this.lines - start }, (_, i) => this.#last[(start + i) % KEPT])

@@ -1,8 +1,8 @@
-// A rule that was broken. The first one ends the episode.
+// A broken rule. The first one ends the episode.
 
 export class Violation extends Error {
   readonly rule: string
-  /** What the lines of the transcript have in common that are about it. */
+  /** Text that the related lines of the transcript contain. */
   readonly about: string
 
   constructor(rule: string, detail: string, about: string) {
@@ -13,7 +13,7 @@ export class Violation extends Error {
   }
 }
 
-/** Keeps the first: rules are asked in callbacks that nobody may throw in. */
+/** Stores the first violation, because rules run in callbacks that must not throw. */
 export class Judge {
   first: Violation | undefined
 

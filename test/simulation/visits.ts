@@ -1,5 +1,6 @@
-// Requests of users through the HTTP journey (`handleCached`), and purges by path and by route. Some of the app's answers are for all,
-// some are about whoever asks, and say so in one of the ways there are; or not at all, where the caller is in the key.
+// Requests of users through the HTTP journey (`handleCached`), and purges by path and by route.
+// Some responses are for all people. Others are about the caller, and say so in one of several
+// ways, or do not need to, because the caller is in the key.
 
 import { createHttpCache, type HttpCache } from '@stampede/core/adapter'
 import type { Member } from './member.ts'
@@ -8,8 +9,9 @@ import { failShare, type Scene, sleep } from './scene.ts'
 import { type Page, SimExchange, type Visitor } from './sim-exchange.ts'
 
 /**
- * `cookie`: about the caller, and nothing says so but a Set-Cookie. `mixed`: now for all, now so. `me`: the caller is in the key. `tongue`:
- * each in the language of the caller, as variants of one key.
+ * `cookie`: about the caller, with a Set-Cookie as the only sign. `mixed`: sometimes for all,
+ * sometimes about the caller. `me`: the caller is in the key. `tongue`: in the language of the
+ * caller, as variants of one key.
  */
 const AREAS = ['public', 'public', 'private', 'cookie', 'mixed', 'me', 'tongue', 'tongue'] as const
 type Area = (typeof AREAS)[number]
@@ -17,14 +19,14 @@ const IDS = [0, 1] as const
 const USERS = ['ann', 'bob', 'eve'] as const
 const LANGUAGES = { ann: 'de', bob: 'en', eve: 'fr' } as const
 const PURGE_SHARE = 0.04
-/** A part of the answers says how long it lives, so that variants of one key live for unlike times. */
+/** Some responses name their lifetime, so that variants of one key live for different times. */
 const MAX_AGES_S = [1, 4, 30]
 
 interface Caches {
   readonly plain: HttpCache<Visitor>
   /** With the caller in the key. */
   readonly own: HttpCache<Visitor>
-  /** Under keys of the application's, which purges name. */
+  /** With keys of the application, which purges name. */
   readonly keyed: HttpCache<Visitor>
 }
 
@@ -47,7 +49,7 @@ function ask(scene: Scene, area: Area): void {
   const call = calls.begin(member, `GET ${path}`, path, budgetMs(plan.visits))
   const askedAt = kernel.now
   let runs = 0
-  // What stands in for an error is judged as if it were asked for when the app failed.
+  // A stale entry in place of an error counts as requested when the app failed.
   let judgedAt = askedAt
   const app = () => {
     runs += 1
@@ -71,7 +73,7 @@ function ask(scene: Scene, area: Area): void {
     }
   })
   if (random.chance(0.1)) {
-    // Whoever has left is answered all the same, by nobody's clock.
+    // A client that has left still gets a response, without a time limit.
     kernel.after(random.pick(plan.originMs), () => member.time.receive(() => exchange.leave()))
   }
   void caches[area === 'me' ? 'own' : area === 'tongue' ? 'keyed' : 'plain'].handle(exchange)
@@ -128,11 +130,11 @@ function purgePath({ world, member, random }: Scene, area: Area): void {
     () => {
       calls.end(call)
       world.note(member.name, `${what} is done`)
-      // Asked of those alone that Redis may be held to.
+      // Checked only for purges that Redis must keep.
       if (soft) return
       freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
     },
-    // Not acknowledged: nothing was promised.
+    // Not acknowledged, so nothing was promised.
     () => calls.end(call),
   )
 }
@@ -150,7 +152,7 @@ function cachesOf(member: Member, options: VisitPlan): Caches {
   return made
 }
 
-/** Another's run, which may turn out to be for nobody else; then one's own. */
+/** A wait for another request's run, whose response may turn out personal, and then an own run. */
 function budgetMs({ waitMs, originTimeoutMs }: Plan['visits']): number {
   return waitMs + 2 * Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
 }

@@ -1,5 +1,6 @@
-// A connection of one process to the simulated server, in the shape of ioredis. Every way of every command takes its time, and
-// may not be arrived at: replies and messages are delayed, lost, reordered and repeated as the link of the process is just now.
+// A connection of one process to the simulated server, in the shape of ioredis. Replies and
+// messages are delayed, lost, reordered and repeated, depending on the link of the process at that
+// moment.
 
 import { commandOf, type Link, type Net, scriptCommand } from './link.ts'
 import type { ProcessTime } from './process-time.ts'
@@ -11,15 +12,15 @@ interface Pending {
   readonly settle: (value: unknown) => void
 }
 
-/** At the server. */
+/** The session at the server. */
 type Arrival = (wayBackMs: () => number) => void
 
-/** As packages/redis sets it for ioredis. */
+/** As packages/redis configures ioredis. */
 const SILENT_MS = 1_000
 
 export class SimConnection {
   status = 'connecting'
-  /** While there is one. What is written between `cork` and `uncork` leaves in one write. */
+  /** The pending batch, if there is one. Writes between `cork` and `uncork` are sent together. */
   stream: { cork(): void; uncork(): void } | undefined
   onCommand: (command: Command) => void = () => {}
   readonly #net: Net
@@ -72,13 +73,13 @@ export class SimConnection {
     return this.#send(commandOf('ping', 0, []))
   }
 
-  /** With `reconnect` a new one is made. */
+  /** With `reconnect` a new connection is opened. */
   disconnect(reconnect = false): void {
     this.#end(reconnect ? 'reconnecting' : 'end')
     if (reconnect) this.#connectSoon(this.#backoffMs())
   }
 
-  /** What the server sees of a process that died. */
+  /** The server's view of a process that died. */
   drop(): void {
     if (this.#session !== undefined) this.#net.server.forget(this.#session)
   }
@@ -96,7 +97,7 @@ export class SimConnection {
           timer.cancel()
           if (value instanceof Error) reject(value)
           else resolve(value)
-          // As packages/redis asks ioredis to: the connection is to the wrong server.
+          // As packages/redis configures ioredis: this error means the wrong server.
           if (value instanceof Error && value.message.startsWith('READONLY')) this.disconnect(true)
         },
       }
@@ -114,7 +115,10 @@ export class SimConnection {
     })
   }
 
-  /** What leaves together arrives in its order, with what others send between, and so do the replies. */
+  /**
+   * Commands of one batch arrive in their order, possibly between commands of others. So do the
+   * replies.
+   */
   #write(all: readonly Arrival[]): void {
     const { kernel, random } = this.#net
     let back: number | undefined
@@ -164,7 +168,7 @@ export class SimConnection {
     return this.#link.isCut[this.#kind]
   }
 
-  /** Mostly short; each way has its own, so that what was sent later may arrive earlier. */
+  /** Mostly short. Each message has its own delay, so a later one may arrive earlier. */
   #wayMs(): number {
     const { random, server } = this.#net
     const usual = 0.1 + random.next() * (random.chance(0.05) ? 20 : 1)

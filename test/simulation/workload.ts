@@ -1,4 +1,5 @@
-// What the applications do: values asked for, data changed and purged, locks held, jobs run; at random times in random processes.
+// The calls of the applications: values, changes with purges, locks and jobs, at random times in
+// random processes.
 
 import type { Attempt, FactoryContext, PurgeTarget } from '@stampede/core'
 import type { Random } from '../fuzz/leaks/random.ts'
@@ -49,7 +50,7 @@ function get(scene: Scene): void {
   const budgetMs = waitMs + Math.max(originTimeoutMs, LONGEST_ORIGIN_MS) + STORE_BUDGET_MS
   const call = calls.begin(member, `getOrSet ${key}`, key, budgetMs)
   const askedAt = kernel.now
-  // What stands in for an error is judged as if it were asked for when the origin failed.
+  // A stale entry in place of an error counts as requested when the origin failed.
   let judgedAt = askedAt
   const factory = (context: FactoryContext<Value>) =>
     origin(scene, recipe, key, context).catch((error) => {
@@ -126,7 +127,7 @@ function purge({ world, plan, member, random }: Scene): void {
       world.note(member.name, `${what} is done`)
       if (!soft) freshness.purged({ process: member.name, calledAt, versions, what }, kernel.now)
     },
-    // Not acknowledged: nothing was promised.
+    // Not acknowledged, so nothing was promised.
     () => calls.end(call),
   )
 }
@@ -163,7 +164,7 @@ function lock(scene: Scene): void {
 function job(scene: Scene): void {
   const { world, member, random } = scene
   const { kernel, calls, figures } = world
-  // Delivered more than once: jobs of the last seconds come again.
+  // At-least-once delivery: jobs of the last seconds come again.
   const name = `job${Math.floor(kernel.now / 4_000) + random.int(2)}-${random.int(3)}`
   const waitMs = random.pick([0, 0, 3_000])
   const options = {
@@ -182,7 +183,7 @@ async function work(scene: Scene, name: string, attempt: Attempt): Promise<strin
   const { world, member, random } = scene
   const { jobs, leaseEnds, figures } = world
   const { fence } = attempt
-  // Asked for anew each time: then it knows by the clock, however late the timers are.
+  // Evaluated at each call, because the clock tells the truth even if timers are late.
   const isOver = () => attempt.signal.aborted
   const mine = { process: member.name, fence: String(fence), isOver }
   figures.works += 1

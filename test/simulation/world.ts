@@ -1,4 +1,4 @@
-// Everything of one episode: the time, the server, the processes, and the rules, which are told of all that happens.
+// Everything of one episode: the time, the server, the processes, and the rules with their inputs.
 
 import type { StampedeEvent } from '@stampede/core'
 import { CallRules } from './call-rules.ts'
@@ -20,7 +20,7 @@ import { StoredLives } from './stored-lives.ts'
 import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
 
-/** By then whoever knows more than the server has asked it, and told it. */
+/** After this time, a process that knows more than the server has looked up and told it. */
 const RESTORED_MS = 5_000
 
 export class World {
@@ -49,11 +49,13 @@ export class World {
   readonly privacy = new PrivacyRules(this.judge)
   readonly calls = new CallRules(this.judge, () => this.kernel.now)
   members: Member[] = []
-  /** When something last went wrong, or was over. */
+  /** When a fault last began or ended. */
   disturbedAt = 0
-  /** Share of the processes that keep nothing in memory. */
+  /** Share of the processes without an L1. */
   withoutL1 = 0
-  /** When the server last lost data, or its clock was set forward: what it gave before it may give again. */
+  /**
+   * When the server last lost data, or its clock was set forward. It may repeat its earlier grants.
+   */
   brokenAt = Number.NEGATIVE_INFINITY
   #started = 0
 
@@ -92,12 +94,12 @@ export class World {
     this.calls.died(member)
   }
 
-  /** A clock that was set back makes lifetimes as much longer. */
+  /** If the clock was set back, lifetimes are longer by that time, so this is not checked. */
   checkAge(process: string, key: string, askedAt: number, version: number): void {
     if (!this.server.steppedBack) this.freshness.inTime(process, key, askedAt, version)
   }
 
-  /** Nothing has gone wrong for so long, and nothing is wrong now with this process and the server. */
+  /** No fault for this time, and none now in this process or the server. */
   isCalm(name: string, forMs: number): boolean {
     const { server, kernel } = this
     const member = this.#byName.get(name)
@@ -113,7 +115,7 @@ export class World {
     this.freshness.restore((process) => this.isCalm(process, RESTORED_MS), this.kernel.now)
   }
 
-  /** The server's clock is set. */
+  /** Sets the server's clock. */
   setClock(byMs: number): void {
     this.server.step(byMs)
     if (byMs > 0) this.brokenAt = this.kernel.now
@@ -139,12 +141,13 @@ export class World {
     this.records.forget()
     this.jobs.forget()
     if (server.steppedBack) this.#forgetFences()
-    // A history that was lost altogether begins anew, with everything made earlier void; if the clock can be relied on.
+    // After the loss of the whole history a new one starts, which makes all earlier entries
+    // outdated, if the clock is reliable.
     const isEmpty = snapshotAt === Number.NEGATIVE_INFINITY
     if (!isEmpty || server.steppedBack) this.freshness.lost(snapshotAt, kernel.now)
   }
 
-  /** Data was lost and the clock was set back: what was forgotten may be given again. */
+  /** Data was lost and the clock was set back, so forgotten fences may be granted again. */
   #forgetFences(): void {
     const { records, lockRules, origins, jobs, leaseEnds } = this
     for (const rules of [records, lockRules, origins, jobs, leaseEnds]) rules.forgetFences()
@@ -166,7 +169,7 @@ export class World {
   }
 }
 
-/** Too many, and of no help. */
+/** There are too many, and they do not help. */
 const QUIET = new Set(['ping', 'HMGET', 'TIME', 'PERSIST', 'INFO', 'subscribe', 'read-purges'])
 const SHOWN = new Set([
   'fill.started',

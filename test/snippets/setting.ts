@@ -1,5 +1,5 @@
-// What the snippets of the docs take for granted: an app, a Redis, a database and the functions of
-// a shop.
+// Names that the snippets of the docs use without declaring them: an app, a Redis, a database and
+// the functions of a shop.
 
 import { createServer, type Server } from 'node:http'
 import type { Http2Server } from 'node:http2'
@@ -102,7 +102,7 @@ export async function createSetting(redisUrl: string, db: PGlite) {
     res.json({ id: 7 })
   }
   const names = {
-    // What an earlier snippet of the page imports.
+    // Imports of an earlier snippet of the page.
     ...{
       Cluster: recorded(Cluster),
       Redis: recorded(Redis),

@@ -1,6 +1,6 @@
-// Redis evicts the record of a group, and leaves its variants: a purge of the key holds all the
-// same, whether it came before the eviction or after it. Real servers with a real maxmemory, one
-// for each policy.
+// Redis evicts the record of a group, and keeps its variants. A purge of the key still holds,
+// whether it came before the eviction or after it. Real servers with a real maxmemory, one for each
+// policy.
 
 import type { StampedeStore } from '@stampede/core'
 import { Redis } from 'ioredis'
@@ -31,21 +31,21 @@ async function usedBytes(admin: Redis): Promise<number> {
   return Number(used)
 }
 
-/** Other data comes until some of the records are gone. */
+/** Adds other data until Redis has evicted some of the records. */
 async function evictSome(admin: Redis, policy: string): Promise<void> {
   await admin.config('SET', 'maxmemory-policy', policy)
   await admin.config('SET', 'maxmemory', String(await usedBytes(admin)))
   const gone = async () => Number(/evicted_keys:(\d+)/.exec(await admin.info('stats'))?.[1])
   for (let n = 0; (await gone()) < PAGES * 1.5; n++) {
-    // Policies that take only what expires need something that does not.
+    // Policies that evict only keys with a TTL need some data without one.
     await admin.set(`other ${n}`, FRAME.toString().repeat(4)).catch(() => {})
     if (n > 20_000) throw new Error(`${policy} evicts nothing`)
   }
   await admin.config('SET', 'maxmemory', '0')
 }
 
-describe('a purge of a key of which Redis evicts the record, and not the variants,', () => {
-  it.each(policies)('holds before and after it, by %s', async (policy) => {
+describe('a purge of a key whose group record Redis evicts', () => {
+  it.each(policies)('holds before and after the eviction, by %s', async (policy) => {
     await using server = await startRedis({ args: ['--maxmemory-samples', '10'] })
     const admin = new Redis(server.url)
     const store = openBareStore(server.url)
@@ -66,7 +66,7 @@ describe('a purge of a key of which Redis evicts the record, and not the variant
         }
       }
       expect(old).toEqual([])
-      // Else nothing was shown.
+      // Otherwise this test shows nothing.
       expect(orphans).toBeGreaterThan(10)
     } finally {
       await store.close()

@@ -1,5 +1,5 @@
-// The short way of a plain hit answers as the long way would have: two apps that live through the same, of which one knows the long
-// way only, give the same bytes and tell the same events.
+// The fast path of a hit responds as the slow path would. Two apps, one of them without the fast
+// path, go through the same events. They must send the same bytes and emit the same events.
 
 import { connect } from 'node:net'
 import { createStampede, memoryStore, type Stampede, type StampedeEvent } from '@stampede/core'
@@ -22,11 +22,11 @@ vi.mock('../../packages/core/src/cache/fresh-hit.ts', async (original) => {
       if (ready !== undefined) way.taken += 1
       return ready
     },
-    // Also what comes from the store, or was waited for, is sent the short way.
+    // The fast path also sends entries from the store, and responses that a request waited for.
     isPlain: (...args: unknown[]) => !way.isLong && whole.isPlain(...args),
   }
 })
-// Both apps are to have the same compressed forms: zlib's threads are waited for.
+// Both apps must have the same compressed forms, so the test waits for zlib's threads.
 vi.mock('../../packages/core/src/compress/coded-bodies.ts', async (original) => {
   const whole = await original<{ codeBehind: (...args: unknown[]) => Promise<void> }>()
   return {
@@ -39,7 +39,7 @@ vi.mock('../../packages/core/src/compress/coded-bodies.ts', async (original) => 
   }
 })
 
-/** One of the two. */
+/** One of the two apps. */
 async function live(
   framework: Framework,
   outside: Outside | undefined,
@@ -56,7 +56,7 @@ async function live(
   let page = PAGES[0]
   const given = Object.fromEntries(Object.entries(options).filter(([, v]) => v !== undefined))
   const says = async (seen: Seen) => {
-    // What took no time is never refreshed early.
+    // An origin that took no time is never refreshed early.
     await clock.advance((seed % 3) * 400)
     return page?.(version)(seen)
   }
@@ -90,7 +90,7 @@ function purge(stampede: Stampede, what: number, soft: boolean): Promise<void> {
   return stampede.purge(targets[what] as (typeof targets)[0], { soft })
 }
 
-/** Nothing is under way behind an answer. */
+/** Resolves when nothing is under way in the background. */
 async function quiet(stampede: Stampede): Promise<void> {
   await new Promise(setImmediate)
   while (way.coding.size > 0 || stampede.stats().active.flights > 0) {
@@ -103,7 +103,7 @@ function ask(port: number, step: Extract<Step, { type: 'ask' }>): Promise<string
   const { method, path, version, lines } = step
   const closes = lines.some((line) => line.startsWith('connection')) ? [] : ['connection: close']
   const head = [`${method} ${path} HTTP/${version}`, 'host: shop.test', ...lines, ...closes]
-  // What comes second on a connection shows that the first answer was as long as it said.
+  // The second response on a connection shows that the first had its stated length.
   const last = ['GET /b HTTP/1.1', 'host: shop.test', 'connection: close', '', '']
   const text = [...head, '', ...(closes.length === 0 ? last : [''])].join('\r\n')
   return new Promise((resolve, reject) => {
@@ -119,7 +119,7 @@ function ask(port: number, step: Extract<Step, { type: 'ask' }>): Promise<string
   })
 }
 
-/** Fields by name, which is in any case, and without the time of day. */
+/** Fields by name, in lower case, without the date. */
 function inOrder(head: string): string {
   const [status, ...lines] = head.trimEnd().split('\r\n')
   const named = lines.map((line) => line.replace(/^[^:]*/, (name) => name.toLowerCase()))
@@ -131,8 +131,8 @@ function inOrder(head: string): string {
 }
 const nameOf = (line: string): string => line.split(':', 1)[0] ?? ''
 
-describe.each(frameworks)('a plain hit on $name', (framework) => {
-  it('is answered the short way as it would be the long way', async () => {
+describe.each(frameworks)('a hit on $name', (framework) => {
+  it('gets the same response by the fast path as by the slow path', async () => {
     const before = way.taken
     await fc.assert(
       fc.asyncProperty(

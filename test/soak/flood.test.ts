@@ -1,4 +1,5 @@
-// Whoever asks for something else each time fills nothing but what has a bound: as the garbage collector finds it.
+// A flood of requests, no two of them equal, fills only structures with a bound, as measured by the
+// garbage collector.
 
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 
 interface Measured {
   readonly budget: number
-  /** MiB, by kind of flood. */
+  /** MiB kept, by kind of flood. */
   readonly kept: Readonly<Record<string, number>>
   readonly l1: { readonly bytes: number }
   readonly active: { readonly flights: number; readonly leases: number }
@@ -15,7 +16,7 @@ interface Measured {
   readonly keyed: { readonly running: number; readonly unstored: number }
 }
 
-/** More for `npm run fuzz:input`. */
+/** `npm run fuzz:input` runs more of them. */
 const { STAMPEDE_FLOOD_KEYS: KEYS = '60000', STAMPEDE_FLOOD_REQUESTS: REQUESTS = '1000' } =
   process.env
 
@@ -30,9 +31,9 @@ beforeAll(async () => {
   measured = JSON.parse(stdout)
 }, 600_000)
 
-describe('a process that is never asked for the same thing twice', () => {
+describe('a process under a flood of different requests', () => {
   it.each([
-    // Where everything is full already, nothing is added.
+    // With full structures, a flood must not add anything.
     ['keys', 1.5],
     ['failures', 1.5],
     ['pages', 1.5],
@@ -46,15 +47,15 @@ describe('a process that is never asked for the same thing twice', () => {
     ['abandoned', 1.5],
     // Purges by megabytes of text.
     ['huge', 3],
-    // A purge is remembered by its subject: of 4 KB, its hash.
+    // A purge of a 4 KB subject is stored by its hash.
     ['unsafe', 3],
-    // Its answer is promised to each key.
+    // The response is kept for each key until its retention ends.
     ['orders', 6],
-  ])('keeps next to nothing of %s', (name, mebibytes) => {
+  ])('keeps next to nothing of the requests: %s', (name, mebibytes) => {
     expect(measured.kept[name], JSON.stringify(measured.kept)).toBeLessThan(mebibytes)
   })
 
-  it('has nothing under way, and its memory tier within the budget', () => {
+  it('has nothing under way afterwards, and its memory cache within the budget', () => {
     const { budget, l1, active, unleased, keyed } = measured
     expect(l1.bytes).toBeLessThanOrEqual(budget)
     expect(active).toEqual({ flights: 0, leases: 0 })

@@ -1,6 +1,6 @@
 // Redis comes back with older data, and a process that knows nothing of the lost purges purges
-// first. The processes that heard of them see that the history has forked, and make void what was
-// made before: for everybody, also for newcomers.
+// first. The processes that saw the lost purges detect the fork. They make all earlier entries
+// outdated, for every process, also for new ones.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -42,8 +42,8 @@ interface Fleet {
 }
 
 /**
- * Two processes behind a proxy that have read something, and something that `save` keeps; then a
- * purge of it all.
+ * Two processes behind a proxy that have read a value, and a value that `save` writes to disk. Then
+ * a purge of both.
  */
 async function purgeAfter(port: number, save: () => Promise<unknown>): Promise<Fleet> {
   const proxy = await startProxy(port)
@@ -63,8 +63,8 @@ async function purgeAfter(port: number, save: () => Promise<unknown>): Promise<F
 }
 
 /**
- * A newcomer purges, and many more purges follow if the log is to be cut; then the others come
- * back.
+ * A new process purges, followed by many purges if the log is to be trimmed. Then the first two
+ * processes reconnect.
  */
 async function comesBack({ proxy, one, two }: Fleet, url: string, isCut: boolean): Promise<void> {
   const newcomer = openProcess(url)
@@ -85,7 +85,7 @@ async function comesBack({ proxy, one, two }: Fleet, url: string, isCut: boolean
       await expect.poll(() => read(each, key, 'new'), { timeout: 8_000 }).toBe('new')
     }
   }
-  // And nothing brings it back.
+  // The purged entry does not come back.
   for (const key of KEYS) {
     for (const each of [one, two]) expect(await read(each, key, 'newer')).not.toBe('old')
   }
@@ -93,8 +93,8 @@ async function comesBack({ proxy, one, two }: Fleet, url: string, isCut: boolean
 
 describe.each([
   ['purges first', false],
-  ['purges until the log does not reach back any more', true],
-])('purges that were lost hold for those who heard of them where a newcomer %s:', (_, isCut) => {
+  ['purges until the log is trimmed', true],
+])('lost purges, when a new process %s', (_, isCut) => {
   let url = ''
   let port = 0
   let restart: () => Promise<void>
@@ -105,14 +105,14 @@ describe.each([
     ;({ url, port, restart, kill } = server)
   })
 
-  it('after a restart with older data from disk', async () => {
+  it('hold for the processes that saw them after a restart with older data from disk', async () => {
     const admin = connect(url)
     const fleet = await purgeAfter(port, () => admin.save())
     await restart()
     await comesBack(fleet, url, isCut)
   })
 
-  it('after a fail-over to a replica that lagged', async () => {
+  it('hold for the processes that saw them after a fail-over to a lagging replica', async () => {
     const replica = await startRedis()
     closing.push(() => replica.stop())
     const follower = connect(replica.url)
@@ -136,7 +136,7 @@ describe.each([
   })
 })
 
-it('a purge that was heard of after one that was missed holds where the server lost both', async () => {
+it('a purge that was seen, after one that was missed, holds when the server lost both', async () => {
   const server = await startRedis({ args: ['--user', 'one', 'on', 'nopass', '~*', '&*', '+@all'] })
   closing.push(() => server.stop())
   const admin = connect(server.url)
@@ -150,7 +150,7 @@ it('a purge that was heard of after one that was missed holds where the server l
   await proxy.refuse()
   proxy.drop()
   await purger.purge({ tag: 'missed' })
-  // It hears again, and cannot read what it missed.
+  // It receives messages again, and cannot read the missed ones.
   await admin.acl('SETUSER', 'one', '-eval', '-evalsha')
   await proxy.accept()
   const listens = async () => (await admin.call('CLIENT', 'LIST', 'TYPE', 'pubsub')) as string

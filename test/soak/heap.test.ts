@@ -1,5 +1,5 @@
-// What is counted is what is held: each structure with a bound in bytes, as the garbage collector finds it. The in-process
-// tier of the cache has a test of its own (l1-heap.test.ts).
+// The counted bytes are the bytes in memory, for each structure with a bound in bytes, as measured
+// by the garbage collector. The L1 of the cache has a test of its own (l1-heap.test.ts).
 
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 
 type Measured = Readonly<Record<string, { entries: number; counted: number; grown: number }>>
 
-/** What a process keeps besides: compiled code, warm caches. */
+/** Other memory of a process: compiled code, warm caches. */
 const REST = 300 * 1024
 const STRUCTURES = [
   'replays',
@@ -30,10 +30,13 @@ beforeAll(async () => {
 }, 180_000)
 
 describe.each(STRUCTURES)('%s', (name) => {
-  it.each([20, 2_000, 200_000])('take what they count, with bodies of %i bytes', (size) => {
-    const { counted, grown, entries } = measured[`${name}, ${size} bytes`] ?? {}
-    const per = `${entries} entries, ${grown} bytes for ${counted} counted`
-    expect(grown, per).toBeLessThan(Number(counted) * 1.2 + REST)
-    expect(grown, per).toBeGreaterThan(Number(counted) * 0.8 - REST)
-  })
+  it.each([20, 2_000, 200_000])(
+    'take as much memory as they count, with bodies of %i bytes',
+    (size) => {
+      const { counted, grown, entries } = measured[`${name}, ${size} bytes`] ?? {}
+      const per = `${entries} entries, ${grown} bytes for ${counted} counted`
+      expect(grown, per).toBeLessThan(Number(counted) * 1.2 + REST)
+      expect(grown, per).toBeGreaterThan(Number(counted) * 0.8 - REST)
+    },
+  )
 })

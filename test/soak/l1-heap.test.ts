@@ -1,4 +1,4 @@
-// The memory tier keeps to its budget: not by its own account alone, but as the garbage collector finds it.
+// The L1 keeps to its budget, by its own count and as measured by the garbage collector.
 
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +17,10 @@ interface Measured {
   readonly small: readonly string[]
 }
 
-/** What else a process keeps after 40 000 requests, the most of it compiled code: measured at 0.6 to 1.7 MB, whatever the budget. */
+/**
+ * Other memory after 40,000 requests, mostly compiled code: measured at 0.6 to 1.7 MB, for any
+ * budget.
+ */
 const REST = 2.5 * 1024 * 1024
 
 let server: RedisServer
@@ -34,12 +37,12 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => server.stop())
 
-describe('a process that fills ten times what its memory tier may hold', () => {
-  it('keeps to the budget, by its own account', () => {
+describe('a process that fills ten times as much as its L1 may hold', () => {
+  it('keeps to the budget by its own count', () => {
     const { budget, filled, bytes } = measured
     expect(filled).toBeGreaterThan(10 * budget)
     expect(bytes).toBeLessThanOrEqual(budget)
-    // And makes use of it.
+    // It also uses the budget.
     expect(bytes).toBeGreaterThan(budget * 0.9)
   })
 
@@ -47,11 +50,11 @@ describe('a process that fills ten times what its memory tier may hold', () => {
     const { grown, counted, budget } = measured
     expect(grown).toBeLessThan(counted + REST)
     expect(grown).toBeLessThan(budget + REST)
-    // Nor is the count so careful that much of the budget is wasted.
+    // The count is not so careful that much of the budget is wasted.
     expect(grown).toBeGreaterThan(counted * 0.8)
   })
 
-  it('leaves entries above maxEntryBytes in Redis: every hit on them comes from there', () => {
+  it('serves entries above maxEntryBytes from Redis on every hit', () => {
     expect(measured.large).toEqual(['l2', 'l2'])
     expect(measured.small).toEqual(['l1', 'l1'])
   })

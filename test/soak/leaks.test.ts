@@ -1,4 +1,5 @@
-// Nothing leaks: a process that has used a hundred thousand keys, while Redis was away in every way, is what it was before.
+// No leaks: after a hundred thousand keys and all kinds of outages, a process has the same memory
+// and handles as before.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -12,14 +13,17 @@ import { waitUntil } from '../harness/wait-until.ts'
 const KEYS = 100_000
 const WARM_UP = 10_000
 const MIB = 1024 * 1024
-/** Measured: 2 MiB, the most of it compiled code. */
+/** Measured: 2 MiB, mostly compiled code. */
 const MOST_GROWTH = 4 * MIB
-/** Fewer objects of a class than one in a thousand keys. */
+/** Fewer objects of a class than one per thousand keys. */
 const STRAY = 95
-/** Node keeps parsers of HTTP for the next connection, as many as there were at a time; each has its arrays and functions. */
+/**
+ * Node keeps the largest number of HTTP parsers for later connections. Each has its arrays and
+ * functions.
+ */
 const POOLED: Readonly<Record<string, number>> = { HTTPParser: 250, Array: 500, Function: 1_000 }
 
-/** How a use may end: `<use>: <result>`. */
+/** The possible ends of a use: `<use>: <result>`. */
 const ENDS =
   /^(value|shared value|page|order|job|lock|purge): (done|HTTP (200|500|503|504)|ECONNRESET|the origin failed|ERR_(LOCK|STAMPEDE)_[A-Z_]+)$/
 const TROUBLES = [
@@ -34,9 +38,9 @@ const TROUBLES = [
 ]
 
 interface Census {
-  /** Objects by the name of their class. */
+  /** Number of objects by class. */
   readonly kinds: Record<string, number>
-  /** In all Maps and Sets together. */
+  /** Entries of all Maps and Sets together. */
   readonly entries: number
   readonly largest: readonly string[]
   readonly listeners: readonly number[]
@@ -99,7 +103,7 @@ const FAULTS: readonly Fault[] = [
   },
 ]
 
-describe(`a process that has used ${KEYS} keys, while Redis was away in every way,`, () => {
+describe(`a process that has used ${KEYS} keys while Redis was unavailable in every way`, () => {
   let redis: RedisServer
   let proxy: TcpProxy
   let fleet: Fleet
@@ -109,7 +113,7 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
   let left: LeftBehind
   let after: Census
 
-  /** One part of them for each fault, which comes in the middle of it. */
+  /** One part of the keys for each fault, which begins in the middle of the part. */
   async function use(from: number, count: number): Promise<void> {
     const part = count / FAULTS.length
     for (const [i, fault] of FAULTS.entries()) {
@@ -132,7 +136,7 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
     return leftBehind(redis)
   }
 
-  /** Redis is emptied, and so no memory may keep anything of it. */
+  /** Redis is emptied, so no memory may keep any of its entries. */
   async function forgotten(): Promise<void> {
     await askRedis(redis, 'FLUSHALL')
     proxy.drop()
@@ -150,9 +154,9 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
     const entry = new URL('../harness/servers/leak-app.mjs', import.meta.url)
     fleet = await startFleet({ size: 1, entry, env: { REDIS_URL: proxy.url } })
     member = fleet.members[0] as FleetMember
-    // A thousand of them are remembered.
+    // The process keeps a thousand recently used keys.
     await member.ask({ type: 'work', from: 0, to: 1_500, only: 'purge' }, 60_000)
-    // And of the URLs asked for, two thousand.
+    // It also keeps two thousand recently used URLs.
     await member.ask({ type: 'work', from: 200_000, to: 202_100, only: 'page' }, 60_000)
     await use(1, WARM_UP)
     await quiet()
@@ -168,19 +172,20 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
     await Promise.all([proxy?.stop(), redis?.stop()])
   })
 
-  it('has come to an end with each of them, in a way that is declared', () => {
+  it('has ended each use in one of the listed ways', () => {
     expect(Object.values(tally).reduce((a, b) => a + b)).toBe(WARM_UP + KEYS)
     expect(Object.keys(tally).filter((name) => !ENDS.test(name))).toEqual([])
-    // And it was not quiet: each of these is an outage, a refusal, a bad origin or a client that went away.
+    // The run had events: each of these is an outage, a refusal, a bad origin or a client that
+    // left.
     for (const name of TROUBLES) expect(tally[name], name).toBeGreaterThan(0)
   })
 
-  it('leaves no lease in Redis, and no record without an end but the history of purges', () => {
+  it('leaves no lease in Redis, and no record without a TTL except the purge log', () => {
     const history = ['log', 'marks', 'meta'].map((name) => `leaks:3:{purges}:${name}`)
     expect(left).toMatchObject({ held: [], lasting: history })
   })
 
-  it('has no more objects than it had, nor more in its maps', () => {
+  it('has no more objects than before, and no more entries in its maps', () => {
     const grown = Object.entries(after.kinds).filter(([kind, count]) => {
       return count > (before.kinds[kind] ?? 0) + (POOLED[kind] ?? STRAY)
     })
@@ -190,7 +195,7 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
     expect(after.entries, after.largest.join('\n')).toBeLessThan(before.entries + STRAY)
   })
 
-  it('has the sockets, handles and listeners that it had, and none on a signal of its user', () => {
+  it('has the same sockets, handles and listeners as before, and no listener on a signal of its user', () => {
     expect(after.resources).toEqual(before.resources)
     expect(after.listeners).toEqual(before.listeners)
     expect([before.onSignal, after.onSignal]).toEqual([0, 0])
@@ -203,12 +208,12 @@ describe(`a process that has used ${KEYS} keys, while Redis was away in every wa
     expect(after.bytes - before.bytes).toBeLessThan(MOST_GROWTH)
   })
 
-  it('ends by itself, without a word', async () => {
+  it('ends by itself, without output', async () => {
     await assertCleanExit(member)
   })
 })
 
-/** Until nothing ends any more: what took back a lease, a socket that was being closed. */
+/** Repeats until no more resources end, such as a returned lease or a closing socket. */
 async function settled(take: () => Promise<Census>): Promise<Census> {
   for (let last = await take(); ; ) {
     await sleep(2_500)

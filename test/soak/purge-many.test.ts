@@ -1,4 +1,5 @@
-// Purging a tag of 100 000 entries is what purging a tag of one is: one command, which looks at none of them.
+// Purging a tag of 100,000 entries costs the same as purging a tag of one: one command, which reads
+// no entry.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -18,7 +19,7 @@ beforeAll(async () => {
   admin = new Redis(server.url)
   processes = [1, 2, 3].map(() =>
     createStampede({
-      // A lookup that runs out of time is not stored, and 500 are sent at once.
+      // A lookup that runs out of time stores nothing, so only 500 are sent at once.
       store: redisStore(new Redis(server.url, { lazyConnect: true }), { commandTimeoutMs: 5_000 }),
     }),
   )
@@ -32,7 +33,7 @@ afterAll(async () => {
 const get = (from: Stampede | undefined, n: number, value: string) =>
   from?.getOrSet(`product:${n}`, () => value, { ttlMs: TTL_MS, tags: ['products', `product:${n}`] })
 
-/** Entries from `first` on, some at a time. */
+/** Fills entries from `first` on, in batches. */
 async function fill(first: number, count: number): Promise<void> {
   for (let n = first; n < first + count; n += 500) {
     const some = Array.from({ length: Math.min(500, first + count - n) }, (_, i) => n + i)
@@ -40,9 +41,9 @@ async function fill(first: number, count: number): Promise<void> {
   }
 }
 
-it('a purge by tag costs the same for one entry and for 100 000, and reaches each of them', async () => {
+it('a purge by tag costs the same for one entry and for 100,000, and reaches each of them', async () => {
   await fill(0, 1)
-  // The script is there, and the log too.
+  // By now the script is loaded, and the log exists.
   for (let n = 0; n < 3; n++) await processes[1]?.purge({ tag: 'nothing' })
   const few = await commandsOf(() => processes[1]?.purge({ tag: 'products' }))
   await fill(0, MANY)
@@ -58,7 +59,7 @@ it('a purge by tag costs the same for one entry and for 100 000, and reaches eac
   }
 }, 120_000)
 
-/** What clients sent and scripts did, but for the question about purges that each process asks every two seconds. */
+/** Commands of clients and scripts, without the purge check of each process every two seconds. */
 async function commandsOf(work: () => unknown): Promise<CommandStats> {
   const before = parseCommandStats(await admin.info('commandstats'))
   await work()

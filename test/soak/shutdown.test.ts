@@ -1,4 +1,5 @@
-// SIGTERM to the demos, as real processes: what was asked for is finished, every lease is given back, and the process ends by itself.
+// SIGTERM to the demos, as real processes. They finish open requests, give back every lease, and
+// end by themselves.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,9 +14,9 @@ import { startRedis } from '../harness/redis-server.ts'
 interface Demo {
   readonly child: ChildProcess
   readonly url: string
-  /** All that it has printed. */
+  /** The complete output. */
   readonly output: () => string
-  /** Sends SIGTERM; resolves with the exit code, and how long it took. */
+  /** Sends SIGTERM. Resolves with the exit code and the time it took. */
   stop(): Promise<{ code: number | null; afterMs: number }>
 }
 
@@ -43,7 +44,7 @@ function start(app: string, env: Record<string, string>): Demo {
   }
 }
 
-/** Records in Redis that a lease is held of. */
+/** Records in Redis that are leased. */
 async function leased(url: string): Promise<string[]> {
   const redis = new Redis(url)
   try {
@@ -57,7 +58,7 @@ async function leased(url: string): Promise<string[]> {
   }
 }
 
-describe.each(['shop-express', 'shop-koa'])('%s, told to stop,', { timeout: 60_000 }, (app) => {
+describe.each(['shop-express', 'shop-koa'])('%s after SIGTERM', { timeout: 60_000 }, (app) => {
   async function shop(redisUrl: string, latencyMs: number) {
     const env = { PORT: String(await freePort()), ORIGIN_LATENCY_MS: String(latencyMs) }
     const demo = start(app, { ...env, REDIS_URL: redisUrl })
@@ -65,7 +66,7 @@ describe.each(['shop-express', 'shop-koa'])('%s, told to stop,', { timeout: 60_0
     return demo
   }
 
-  it('finishes what was asked, takes no more, and ends with code 0', async () => {
+  it('finishes open requests, accepts no new ones, and ends with code 0', async () => {
     await using server = await startRedis()
     const demo = await shop(server.url, 1_000)
     const asked = [1, 2].map(() => ask(`${demo.url}/api/products/7`))
@@ -91,7 +92,7 @@ describe.each(['shop-express', 'shop-koa'])('%s, told to stop,', { timeout: 60_0
     expect(await leased(server.url)).toEqual([])
   })
 
-  it('ends as soon with a Redis that is frozen', async () => {
+  it('ends equally soon when Redis is frozen', async () => {
     await using server = await startRedis()
     const demo = await shop(server.url, 100)
     expect((await ask(`${demo.url}/api/products/7`)).status).toBe(200)
@@ -103,11 +104,11 @@ describe.each(['shop-express', 'shop-koa'])('%s, told to stop,', { timeout: 60_0
   })
 })
 
-describe('the worker demo, told to stop,', { timeout: 60_000 }, () => {
+describe('the worker demo after SIGTERM', { timeout: 60_000 }, () => {
   it('lets each worker finish its job, and frees every lock', async () => {
     await using server = await startRedis()
     const demo = start('worker', { REDIS_URL: server.url })
-    // Nobody is killed yet, and the workers are at their first jobs.
+    // No worker is killed yet, and all are at their first jobs.
     await expect.poll(demo.output, { timeout: 30_000, interval: 10 }).toMatch(/has job 1,/)
     const { code, afterMs } = await demo.stop()
     const output = demo.output()

@@ -1,5 +1,6 @@
-// The bound of the README: once a purge has resolved, nothing made earlier is answered from anywhere for longer than 5
-// seconds. One fleet, each member with a trouble of its own on the way to Redis; the same purge for all.
+// The bound of the README: once a purge has resolved, no process serves an older entry for longer
+// than 5 seconds. Each member of one fleet has its own trouble with Redis, and the same purge is
+// for all.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createStampede, type PurgeTarget } from '@stampede/core'
@@ -13,7 +14,7 @@ import { ask } from '../harness/load.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
-/** What is done to a member before the purge, and after it. */
+/** The trouble of a member: started before the purge, and ended after it. */
 interface Trouble {
   readonly name: string
   readonly bus?: 'subscribers'
@@ -72,42 +73,45 @@ const TARGETS: ReadonlyArray<readonly [string, PurgeTarget]> = [
   ['everything', { all: true }],
 ]
 
-/** An answer given just in time arrives a little later. */
+/** A response that was sent just in time arrives a little later. */
 const ON_THE_WAY_MS = 300
 
-/** Long enough to see an answer that comes too late. */
+/** Long enough to detect a response that comes too late. */
 const WATCHED_MS = CONFIRMED_FOR_MS + 2_500
 
-describe('once a purge has resolved, the old answer is gone everywhere within the bound:', () => {
-  it.each(TARGETS)('%s, also where the log was trimmed meanwhile', async (_, target) => {
-    const redis = await startRedis()
-    const proxies = await Promise.all(
-      TROUBLES.map(({ bus }) =>
-        startProxy(redis.port, redis.host, bus === undefined ? {} : { affects: bus }),
-      ),
-    )
-    await using fleet = await startCachedFleet({
-      redis,
-      size: TROUBLES.length,
-      redisUrl: proxies.map(({ url }) => url).join(','),
-      cache: { ttlMs: 600_000, jitter: 0, tags: ['pages'] },
-    })
-    try {
-      const lateMs = await watchPurge(fleet, redis, proxies, target)
-      const report = Object.fromEntries(TROUBLES.map(({ name }, i) => [name, lateMs[i]]))
-      for (const [name, ms] of Object.entries(report)) {
-        expect(ms, `${name}: ${JSON.stringify(report)}`).toBeLessThanOrEqual(
-          CONFIRMED_FOR_MS + ON_THE_WAY_MS,
-        )
+describe('the old response after a purge', () => {
+  it.each(TARGETS)(
+    'is gone everywhere within the bound: %s, also after the log was trimmed meanwhile',
+    async (_, target) => {
+      const redis = await startRedis()
+      const proxies = await Promise.all(
+        TROUBLES.map(({ bus }) =>
+          startProxy(redis.port, redis.host, bus === undefined ? {} : { affects: bus }),
+        ),
+      )
+      await using fleet = await startCachedFleet({
+        redis,
+        size: TROUBLES.length,
+        redisUrl: proxies.map(({ url }) => url).join(','),
+        cache: { ttlMs: 600_000, jitter: 0, tags: ['pages'] },
+      })
+      try {
+        const lateMs = await watchPurge(fleet, redis, proxies, target)
+        const report = Object.fromEntries(TROUBLES.map(({ name }, i) => [name, lateMs[i]]))
+        for (const [name, ms] of Object.entries(report)) {
+          expect(ms, `${name}: ${JSON.stringify(report)}`).toBeLessThanOrEqual(
+            CONFIRMED_FOR_MS + ON_THE_WAY_MS,
+          )
+        }
+        expect(report.none).toBeLessThanOrEqual(1_000)
+      } finally {
+        await Promise.all(proxies.map((proxy) => proxy.stop()))
       }
-      expect(report.none).toBeLessThanOrEqual(1_000)
-    } finally {
-      await Promise.all(proxies.map((proxy) => proxy.stop()))
-    }
-  })
+    },
+  )
 })
 
-/** For each member: how long after the purge it still gave the old answer. */
+/** For each member: how long after the purge it still served the old response. */
 async function watchPurge(
   fleet: CachedFleet,
   redis: RedisServer,
@@ -116,7 +120,7 @@ async function watchPurge(
 ): Promise<number[]> {
   const { origin, members } = fleet
   origin.answer('/page', { body: 'old' })
-  // Twice: from memory, the second time.
+  // Twice, because the second response comes from memory.
   for (const url of [...fleet.urls('/page'), ...fleet.urls('/page')]) {
     expect(await ask(url)).toMatchObject({ status: 200, body: 'old' })
   }
@@ -140,7 +144,7 @@ async function watchPurge(
   return lateMs
 }
 
-/** Asked again and again; what counts is when the last old answer came. */
+/** Requests until the old response no longer comes. The last old one counts. */
 async function lastOld(url: string, purgedAt: number): Promise<number> {
   let last = 0
   while (performance.now() < purgedAt + WATCHED_MS) {
@@ -152,7 +156,7 @@ async function lastOld(url: string, purgedAt: number): Promise<number> {
   return last
 }
 
-/** Nothing of the purge is left in the log. */
+/** The log no longer has the purge. */
 async function trimLog(redis: RedisServer): Promise<void> {
   const admin = new Redis(redis.url)
   for (const key of await admin.keys('*')) {

@@ -1,5 +1,5 @@
-// Four processes under load while Redis is cut off, killed, frozen, failed over and emptied in turn: what is promised holds all
-// the time, and after it everything is shared again.
+// Four processes under load while Redis is cut off, killed, frozen, failed over and emptied in
+// turn. The promises hold all the time, and afterwards all processes share their entries again.
 
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { assertCleanExit } from '../harness/fleet.ts'
@@ -9,26 +9,29 @@ import { type Load, startLoad } from './storm/load.ts'
 import { at } from './storm/truth.ts'
 import { FAULTS, restoreRoles } from './storm/weather.ts'
 
-/** A lease whose holder never heard of it, and what it takes to notice and to run the handler, on a busy machine. */
+/**
+ * A lease whose reply was lost, plus the time to notice it and to run the handler on a busy
+ * machine.
+ */
 const LEASE_MS = 2_000
 const ANSWERED_WITHIN_MS = LEASE_MS + 4_000
-/** After the last fault. */
+/** Time after the last fault. */
 const SHARED_WITHIN_MS = 15_000
-/** A lease of an order whose holder never heard of it, if it cannot be taken back before; and a little. */
+/** The lease of an order whose reply was lost and that cannot be taken back, plus a margin. */
 const ORDERED_WITHIN_MS = 30_000 + 5_000
-/** The faults come again and again for so long. 0: once. */
+/** The faults repeat for this time. 0: once. */
 const MINUTES = Number(process.env.STORM_MINUTES ?? 0)
-/** What a process holds grows while its caches fill. After so long it must not. */
+/** The memory of a process grows while its caches fill. After this time it must not. */
 const PLATEAU_AFTER_MINUTES = 10
 const PLATEAU_BYTES = 16 * 1024 * 1024
 
-describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ source }) => {
+describe.each(inject('serverBinaries').slice(0, 1))('a storm of faults on $name', ({ source }) => {
   let fleet: StormFleet
   let load: Load
-  /** What happened in each process, by the type of event. */
+  /** Counts of the events in each process, by type. */
   const counts: Array<Record<string, number>> = []
   const weather: Array<{ name: string; from: number; until: number }> = []
-  /** Of each process after each round of faults, in bytes. */
+  /** Heap bytes of each process after each round of faults. */
   const memory: Array<{ minute: number; held: number[] }> = []
 
   beforeAll(
@@ -62,7 +65,7 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
   )
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 
-  it('was one: Redis was away for each process, and most reads were hits all the same', async ({
+  it('made Redis unavailable for each process, and most reads were still hits', async ({
     annotate,
   }) => {
     const { pages, orders } = fleet
@@ -88,7 +91,9 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     for (const each of counts) expect(each['store.failed']).toBeGreaterThan(10)
   })
 
-  it('holds no more in each process once its caches are full', async ({ annotate }) => {
+  it('leaves the memory of each process constant once its caches are full', async ({
+    annotate,
+  }) => {
     await annotate(JSON.stringify(memory))
     const later = memory.filter(({ minute }) => minute > PLATEAU_AFTER_MINUTES)
     for (const index of fleet.members.keys()) {
@@ -98,25 +103,25 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     }
   })
 
-  it('answers every reader with the page, within a lease and what it takes to notice', () => {
+  it('gives every reader the page, within a lease plus the time to notice a fault', () => {
     expect(load.refused).toEqual([])
     expect(load.slowest.ms, JSON.stringify([load.slowest, weather])).toBeLessThan(
       ANSWERED_WITHIN_MS,
     )
   })
 
-  it('answers with nothing that was purged more than five seconds ago', () => {
+  it('serves nothing that was purged more than five seconds ago', () => {
     expect(fleet.pages.late).toEqual([])
   })
 
-  it('carries out no order twice, but where Redis lost what it had acknowledged', () => {
+  it('runs no order twice, except where Redis lost an acknowledged record', () => {
     const { orders } = fleet
     const twice = [...orders.all.values()].filter(({ effects }) => effects > 1)
     const broken = twice.filter((order) => !orders.isExcluded(order))
     expect(broken, JSON.stringify([broken, weather], undefined, 1)).toEqual([])
   })
 
-  it('tells every buyer the one result in the end, and before that only to come again', () => {
+  it('gives every buyer one result in the end, and only asks to retry before that', () => {
     const { orders } = fleet
     for (const order of orders.all.values()) {
       const { statuses, bodies, effects, begunAt, answeredAt = Infinity } = order
@@ -127,7 +132,7 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     }
   })
 
-  it('ends, and everything is shared again, and every process ends in peace', async () => {
+  it('ends with shared entries and a clean exit of every process', async () => {
     const { members, shop } = fleet
     let page = 1_000
     const runsForANewPage = async () => {
@@ -137,7 +142,7 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
       await burst(urls, 3 * urls.length)
       return shop.runs(path)
     }
-    // Where the machine is busy, one of them may take longer than its budget, and is as if it were away.
+    // On a busy machine one of them may exceed its budget, as if Redis were unavailable.
     const isShared = async () => {
       const runs: number[] = []
       for (let n = 0; n < 20; n++) runs.push(await runsForANewPage())
@@ -145,7 +150,7 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm, on $name', ({ sour
     }
     await expect.poll(isShared, { timeout: SHARED_WITHIN_MS }).toBe(true)
     for (const member of members) {
-      // Clients have their answers before Redis has.
+      // Clients have their responses before Redis has the entries.
       await expect
         .poll(() => member.ask({ type: 'stats' }), { timeout: 5_000 })
         .toMatchObject({

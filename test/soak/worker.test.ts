@@ -1,4 +1,5 @@
-// The worker demo as a user runs it: real processes, one killed and one paused, each job done exactly once.
+// The worker demo as a user runs it: real processes, one killed and one paused, each job done
+// exactly once.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -31,14 +32,14 @@ describe('the worker demo', { timeout: 90_000 }, () => {
     expect(output).toMatch(/is KILLED halfway through job 2/)
     expect(output).toMatch(/is PAUSED between its last check and its write of job 4/)
     expect(output).toMatch(/wrote job 4 too late, fence \d+: the row refused it/)
-    // More than one only if the machine stands still for longer than a lease.
+    // There is more than one only if the machine stands still for longer than a lease.
     expect(output).toMatch(
       /8 done once, [1-9]\d* late writes? refused\. Every job was done exactly once\./,
     )
     expect(code).toBe(0)
   })
 
-  it('does a job twice without the fence, and says so by its exit code', async () => {
+  it('does a job twice without the fence, and reports it by its exit code', async () => {
     const { code, output } = await demo({ FENCE: 'off' })
     expect(output).toMatch(/job 4 +\d +2 /)
     expect(output).toContain('NOT every job was done exactly once.')
@@ -48,7 +49,7 @@ describe('the worker demo', { timeout: 90_000 }, () => {
   it.each([
     ['redis://127.0.0.1:1', /^REDIS_URL=redis:\/\/127\.0\.0\.1:1: cannot use it \(.+\).*\n$/],
     ['localhost:6379', /^REDIS_URL=localhost:6379: use redis:\/\/host:port .*\n$/],
-  ])('refuses REDIS_URL=%s in one line', async (REDIS_URL, line) => {
+  ])('reports REDIS_URL=%s as unusable in one line', async (REDIS_URL, line) => {
     const { code, output, errors } = await demo({ REDIS_URL })
     expect(errors).toMatch(line)
     expect(errors.trim()).not.toContain('\n')

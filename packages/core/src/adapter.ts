@@ -1,4 +1,5 @@
-// Adapter door (@stampede/core/adapter): the HTTP caches, and the ports that a framework adapter implements.
+// Exports of @stampede/core/adapter: the HTTP caches, and the interfaces that an adapter
+// implements.
 
 export { optionError, responseError } from './errors.ts'
 export { toHeaders } from './http/fields.ts'

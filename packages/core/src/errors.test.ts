@@ -1,4 +1,4 @@
-// Holds the list of codes, its page in the guide, and the one base of all errors.
+// Checks the list of error codes, its page in the guide, and the base class of all errors.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -10,13 +10,13 @@ import { ERROR_CODES, StampedeError } from './errors.ts'
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
-describe('the list of codes', () => {
+describe('the list of error codes', () => {
   it('is the table in the guide', () => {
     const rows = [...read('docs/guide/errors.md').matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)]
     expect(rows.map(([, code, when]) => [code, when])).toEqual(Object.entries(ERROR_CODES))
   })
 
-  it('has a code for each use, and a use for each code', () => {
+  it('has each code that is used, and no other', () => {
     const text = sources.map(read).join('\n')
     const used = new Set(
       [...text.matchAll(/Error\(\s*'(ERR_(?:STAMPEDE|LOCK)_\w+)'/g)].map(([, code]) => code),
@@ -28,7 +28,8 @@ describe('the list of codes', () => {
 describe('errors for users', () => {
   it('are StampedeErrors: no source throws a bare Error', () => {
     const bare = sources.filter((path) => /throw new (Type|Range)?Error\(/.test(read(path)))
-    // The first asserts a transition, which no caller can cause. The others are caught where they are thrown from.
+    // The first asserts a transition that no caller can cause. The others are caught where they are
+    // thrown.
     expect(bare).toEqual([
       'packages/core/src/flight/flight.ts',
       'packages/core/src/idempotency/canonical-json.ts',

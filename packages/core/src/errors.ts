@@ -1,37 +1,45 @@
-// Every error of the product: one base, a stable code, and a message that names the fix.
+// All errors of Stampede. They have one base class, a stable code, and a message with the fix.
 
-/** Every code and when it occurs. A test holds the table in docs/guide/errors.md equal to this list. */
+/**
+ * All error codes, each with the case in which it occurs. A test checks that the table in
+ * docs/guide/errors.md is equal.
+ */
 export const ERROR_CODES = {
   ERR_STAMPEDE_OPTION:
-    'an option or a purge target is unknown, of the wrong type or out of range; or a callback option failed',
+    'an option or purge target is unknown, has the wrong type or is out of range, or a callback option failed',
   ERR_STAMPEDE_VALUE:
     'a factory or job returned a value that cannot be stored, or called `notModified()` without a `previous`',
-  ERR_STAMPEDE_CLOSED: 'a call came after `close()`',
-  ERR_STAMPEDE_STORE_UNAVAILABLE: 'the store did not reply, or refused; try again',
+  ERR_STAMPEDE_CLOSED: 'a method was called after `close()`',
+  ERR_STAMPEDE_STORE_UNAVAILABLE:
+    'the store did not reply in time, or replied with an error; try again',
   ERR_STAMPEDE_ORIGIN_FAILED:
-    'another caller ran the factory less than `failureBackoffMs` ago while others waited, and it failed',
+    'the factory of another caller failed less than `failureBackoffMs` ago, and its failure is shared',
   ERR_STAMPEDE_ORIGIN_TIMEOUT:
     'the factory took longer than `originTimeoutMs`; its `signal` is aborted',
   ERR_STAMPEDE_WAIT_TIMEOUT:
-    '`waitMs` is over: no concurrency slot is free, or `set` still waits for a fill; try again later',
+    'the call waited for `waitMs` for another fill or a concurrency slot; try again later',
   ERR_STAMPEDE_LEASE_LOST:
-    'an idempotent attempt lost its lease; `step()` rejects with it, and it is the reason of `signal`',
-  ERR_STAMPEDE_BODY_UNSEEN: 'the body was read before `idempotency()` saw it',
-  ERR_STAMPEDE_KEY_REUSED: 'the key of a job was used with another `input`',
-  ERR_STAMPEDE_IN_PROGRESS: 'the job is running elsewhere',
+    'an idempotent attempt lost its lease; its `signal` has this error, and `step()` rejects with it',
+  ERR_STAMPEDE_BODY_UNSEEN: 'other code read the request body before `idempotency()`',
+  ERR_STAMPEDE_KEY_REUSED: 'the key of the job was used before, with another input',
+  ERR_STAMPEDE_IN_PROGRESS: 'another attempt of the job is running',
   ERR_STAMPEDE_UNCERTAIN: 'an earlier attempt of the job may have done its work; settle it',
-  ERR_STAMPEDE_NOT_RETAINED: 'the job was done, and its result was not kept or cannot be read',
+  ERR_STAMPEDE_NOT_RETAINED: 'the job completed, but its result was not stored or cannot be read',
   ERR_STAMPEDE_RESPONSE: 'a response cannot be sent, or ended before it was complete',
-  ERR_LOCK_BUSY: '`waitMs: 0`, and another owner holds the lock',
+  ERR_LOCK_BUSY: '`waitMs` is 0, and another owner holds the lock',
   ERR_LOCK_WAIT_TIMEOUT: '`waitMs` is over, and another owner still holds the lock',
-  ERR_LOCK_LOST: 'the lease is over; write nothing',
-  ERR_LOCK_UNAVAILABLE: 'the store did not answer, or no quorum can be reached',
+  ERR_LOCK_LOST: 'the lease has ended; do not write any more',
+  ERR_LOCK_UNAVAILABLE: 'the store did not reply in time, or no quorum was reached',
   ERR_LOCK_ABORTED: "the caller's `signal` was aborted, or the locks were closed",
 } as const
 
 export type StampedeErrorCode = keyof typeof ERROR_CODES
 
-/** Base of all errors thrown by Stampede. Test `error.code`, which never changes. */
+/** A code of `ERROR_CODES`. */
+/**
+ * Base class of all errors that Stampede throws. Test `error.code`, because it never changes and
+ * the message may.
+ */
 export class StampedeError extends Error {
   readonly code: StampedeErrorCode
 
@@ -42,12 +50,15 @@ export class StampedeError extends Error {
   }
 }
 
-/** An option is unknown, of the wrong type or out of range. Thrown when something is created. */
+/** The error for an option that is unknown, has the wrong type or is out of range. */
 export function optionError(option: string, received: unknown, fix: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_OPTION', `${option}: received ${show(received)}; ${fix}`)
 }
 
-/** A store hears for one: a second user would take the wake-ups of the first. */
+/**
+ * The error for a store that a second user attaches to. A store serves one user, because the second
+ * one would get the wake-ups of the first.
+ */
 export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency'): StampedeError {
   const fix =
     user === 'createLocks'
@@ -56,7 +67,7 @@ export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency
   return optionError(`${user}.store`, 'a store that is already in use', fix)
 }
 
-/** A store's reply is not one that this version knows. */
+/** The error for a reply of the store that this version cannot parse. */
 export function unknownReply(store: string, operation: string, problem: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${problem}`)
 }
@@ -65,7 +76,10 @@ export function responseError(problem: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_RESPONSE', problem)
 }
 
-/** A callback failed. The request is answered with it: guessing would share a bucket. */
+/**
+ * The error for a callback option that threw or returned a wrong value. The request fails with it,
+ * because a default key or identity could share responses between users.
+ */
 export function callbackError(
   option:
     | 'key'
@@ -84,12 +98,12 @@ export function callbackError(
   return new StampedeError('ERR_STAMPEDE_OPTION', `${where}: ${why}`, options)
 }
 
-/** A result that cannot be kept; `where` is what was to keep it. */
+/** The error for a value that cannot be stored. `where` names the method that would store it. */
 export function valueError(where: string, problem: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_VALUE', `${where}: ${problem}`)
 }
 
-/** A factory said that the value is unchanged, and there is none. */
+/** The error for a factory that called `notModified()` although there is no previous value. */
 export function nothingBefore(where: string): StampedeError {
   return valueError(
     where,
@@ -104,7 +118,10 @@ export function closedError(): StampedeError {
   )
 }
 
-/** The store did not answer in its time budget, refused, or is being left alone by the breaker. */
+/**
+ * The error for a store that did not reply within its time budget or replied with an error. Without
+ * a `cause`, the circuit breaker is open and no command was sent.
+ */
 export function storeUnavailable(store: string, operation: string, cause?: unknown): StampedeError {
   const why = cause instanceof Error ? cause.message : 'not sent, because earlier commands failed'
   return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${why}`, {
@@ -112,7 +129,7 @@ export function storeUnavailable(store: string, operation: string, cause?: unkno
   })
 }
 
-/** Another caller ran the origin for this key and it failed; the failure is shared, not repeated. */
+/** The error for a caller that shares the failure of another caller's factory. */
 export function originFailed(key: string, message: string, cause?: unknown): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_ORIGIN_FAILED',
@@ -142,7 +159,7 @@ export function noPlace(key: string, waitMs: number): StampedeError {
   )
 }
 
-/** The reason of an attempt's `signal`: what it does from now on does not count. */
+/** The abort reason of an attempt's `signal`: its result will not be stored. */
 export function leaseLost(why: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_LEASE_LOST',
@@ -154,7 +171,7 @@ export function attemptOver(step: string): StampedeError {
   return leaseLost(`step ${show(step)} was not stored, because another attempt has taken over`)
 }
 
-/** The body was read before idempotency() saw it, and whoever read it left nothing to see. */
+/** The error for a body that other code read before idempotency(), without a parsed value left. */
 export function bodyUnseen(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_BODY_UNSEEN',
@@ -164,7 +181,7 @@ export function bodyUnseen(): StampedeError {
   )
 }
 
-/** `stampede.idempotent`: the key is known with another input. */
+/** The error of `stampede.idempotent` for a key that was used before with another input. */
 export function keyReused(key: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_KEY_REUSED',
@@ -194,7 +211,7 @@ export function notRetained(key: string): StampedeError {
   )
 }
 
-/** The message of whatever was thrown: anything can be. */
+/** The message of a thrown value, which need not be an `Error`. At most 500 characters. */
 export function messageOf(error: unknown): string {
   try {
     const { message } = Object(error)
@@ -204,7 +221,7 @@ export function messageOf(error: unknown): string {
   }
 }
 
-/** A received value as a message shows it: short, with strings quoted, so that '5' and 5 differ. */
+/** A received value for a message. It is short, and strings are quoted so that '5' and 5 differ. */
 export function show(value: unknown): string {
   if (typeof value === 'string')
     return JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}...` : value)

@@ -4,14 +4,14 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type Emitted, EVENT_CHANNEL, EVENTS, Events, type StampedeEvent } from './events.ts'
 
 const PASSED: Emitted = { type: 'fill.passed', key: 'k', reason: 'set-cookie' }
-/** This internal key is not one that shownKey reads, so it is shown as it is. */
+/** This internal key is not one that shownKey parses, so it is shown unchanged. */
 const K = { key: 'k', internalKey: 'k' }
 const LOST: Emitted = { type: 'lease.lost', key: 'k', fence: '1' }
 
 afterEach(() => void vi.restoreAllMocks())
 
 describe('a listener', () => {
-  it('is told of the events of its type, and with * of every event', () => {
+  it('gets the events of its type, and with * every event', () => {
     const events = new Events()
     const told: string[] = []
     events.on('*', (event) => told.push(`any ${event.type}`))
@@ -21,7 +21,7 @@ describe('a listener', () => {
     expect(told).toEqual(['any fill.passed', 'own lease.lost', 'any lease.lost'])
   })
 
-  it('is told no more once it was taken off', () => {
+  it('gets no event after it was removed', () => {
     const events = new Events()
     const told = vi.fn()
     const off = events.on('lease.lost', told)
@@ -31,7 +31,7 @@ describe('a listener', () => {
     expect(told).not.toHaveBeenCalled()
   })
 
-  it('may take itself off while it is told', () => {
+  it('may remove itself during an event', () => {
     const events = new Events()
     const told: string[] = []
     const off = events.on('lease.lost', () => {
@@ -44,7 +44,7 @@ describe('a listener', () => {
     expect(told).toEqual(['first', 'second', 'second'])
   })
 
-  it('that came after others of its type had left is told', () => {
+  it('still gets events after others of its type were removed', () => {
     const events = new Events()
     events.on('lease.lost', () => {})()
     const told = vi.fn()
@@ -54,7 +54,7 @@ describe('a listener', () => {
   })
 
   it.each([new Error('mine'), 'a string', undefined, null, Symbol('s'), Object.create(null)])(
-    'that throws %o changes nothing for the others, and becomes a warning',
+    'becomes a warning if it throws %o, and the others still get the event',
     (thrown) => {
       const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
       const events = new Events()
@@ -79,7 +79,7 @@ describe('an event', () => {
     return told
   }
 
-  it('has the key as the user wrote it, and the internal one', () => {
+  it("has the user's key and the internal one", () => {
     expect(seen((events) => events.hit('d:=rates:eur', 'l1', false))).toEqual([
       {
         type: 'entry.hit',
@@ -106,7 +106,7 @@ describe('the table of events in the guide', () => {
   const root = new URL('../../../', import.meta.url)
   const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
-  it('has each event, when it occurs, and its fields', () => {
+  it('has each event, its occasion and its fields', () => {
     const rows = [
       ...read('docs/guide/events.md').matchAll(/^\| `([a-z-]+\.[a-z-]+)` \| (.+) \| (.*) \|$/gm),
     ]
@@ -124,7 +124,7 @@ describe('the table of events in the guide', () => {
   })
 })
 
-describe('counts', () => {
+describe('event counts', () => {
   it('are kept by type, with or without listeners', () => {
     const events = new Events()
     events.emit(LOST)
@@ -135,7 +135,7 @@ describe('counts', () => {
     expect(events.count('bus.gap')).toBe(0)
   })
 
-  it('of hits tell the tiers apart', () => {
+  it('count hits of each tier separately', () => {
     const events = new Events()
     events.hit('k', 'l1', false)
     events.hit('k', 'l1', true)
@@ -145,7 +145,7 @@ describe('counts', () => {
 })
 
 describe('a hit', () => {
-  it('makes no event for a listener of another type', () => {
+  it('creates no event for a listener of another type', () => {
     const events = new Events()
     const told = vi.fn()
     events.on('lease.lost', told)
@@ -157,7 +157,7 @@ describe('a hit', () => {
     expect(told).toHaveBeenCalledOnce()
   })
 
-  it('is an event for whoever listens', () => {
+  it('is an event for listeners', () => {
     const events = new Events()
     const told = vi.fn()
     events.hit('k', 'l1', false)
@@ -168,7 +168,7 @@ describe('a hit', () => {
 })
 
 describe('the diagnostics channel', () => {
-  it('carries every event of every Stampede, hits too', () => {
+  it('carries every event of every Stampede, also hits', () => {
     const seen: unknown[] = []
     const listener = (message: unknown) => seen.push(message)
     subscribe(EVENT_CHANNEL, listener)

@@ -1,5 +1,5 @@
-// Every event as one discriminated union, with the list of their names. Published on
-// node:diagnostics_channel and to the listeners of one Stampede; tests assert transcripts of it.
+// All events as one discriminated union, with a list of their types. They go to the listeners of
+// one Stampede and to a node:diagnostics_channel.
 
 import { channel } from 'node:diagnostics_channel'
 import { messageOf, optionError } from './errors.ts'
@@ -9,7 +9,7 @@ import { shownKey } from './ports/shown-key.ts'
 import type { Failure } from './ports/store.ts'
 import type { SubjectKind } from './ports/subject.ts'
 
-/** What each event says besides its `type`, its `key` and its `internalKey`. */
+/** The fields of each event, in addition to `type`, `key` and `internalKey`. */
 export interface EventFields {
   'entry.hit': { readonly tier: 'l1' | 'l2'; readonly stale: boolean }
   'entry.purged': { readonly by: 'key' | SubjectKind; readonly soft: boolean }
@@ -38,46 +38,54 @@ export interface EventFields {
   'store.failed': { readonly operation: string; readonly error: unknown }
 }
 
-/** When each event occurs. A test holds the table in docs/guide/events.md equal to this list. */
+/**
+ * All event types, each with the case in which it occurs. A test checks that the table in
+ * docs/guide/events.md is equal.
+ */
 export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'entry.hit': 'a request or call gets an entry from memory (`l1`) or the store (`l2`)',
-  'entry.purged':
-    'this process learns of a purge; `key` is its target, and `by` the kind of target',
+  'entry.purged': 'this process receives a purge; `key` is its target, and `by` the kind of target',
   'entry.unreadable':
-    'the serializer of a caller cannot read the stored value, which counts as a miss',
+    'the serializer of a caller cannot decode the stored value, which counts as a miss',
   'stale.served':
-    'a stale entry is served, because the fill is late or waits for a concurrency slot',
-  'lease.granted': 'this process may fill the key',
-  'lease.lost': 'a lease ended before its run; the commit of that run is refused',
-  'wait.started': 'this process waits for a fill of another process, once per key',
-  'wait.ended': 'that wait ends, and the process looks up again',
+    'a stale entry is served because the fill is late or waits for a concurrency slot',
+  'lease.granted': 'this process gets the lease of the key, so that it may fill the key',
+  'lease.lost': 'a lease ends before its holder has finished; the store refuses a later commit',
+  'wait.started': 'this process begins to wait for a fill of another process, once per key',
+  'wait.ended': 'this process stops waiting for another process, and looks up again',
   'wait.timed-out': 'a caller has waited for `waitMs`',
-  'fill.started':
-    'the handler or factory starts; `behind`: in the background, and not for a caller',
+  'fill.started': 'the handler or factory starts; `behind: true` means in the background',
   'fill.queued': 'a run without a lease waits for a concurrency slot',
   'fill.committed': 'the result is stored',
-  'fill.fenced': 'the store refuses the result: the key was purged, or there is a newer lease',
-  'fill.passed': 'the result cannot be shared, for the `reason` given',
+  'fill.fenced': 'the store refuses the result, because of a purge or a newer lease',
+  'fill.passed': 'the result cannot be shared; `reason` has the cause',
   'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
-  'fill.abandoned': 'the client of the run left; the next waiter runs the handler',
+  'fill.abandoned': 'the client of the leader left; the next waiter runs the handler',
   'failure.shared': 'a caller gets the failure of another run',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
-  'idempotency.finished': 'an attempt ends; `late`: the store has not confirmed it yet',
-  'bus.gap': 'purges may have been missed, so memory is emptied; `key` is empty',
-  'store.failed': 'an operation of the store fails; `key` is empty if it is about the connection',
+  'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
+  'bus.gap': 'purges may have been missed, so all copies in memory are dropped; `key` is empty',
+  'store.failed': 'an operation of the store fails; `key` is empty if the connection failed',
 }
 
 type EventOfType<T extends keyof EventFields> = {
   readonly type: T
-  /** As the user wrote it: the key of `getOrSet`, what a `key` option returned, an idempotency key, or method and URL. */
+  /**
+   * The key as the user wrote it: that of `getOrSet`, that of an option `key`, an idempotency key,
+   * or method and URL.
+   */
   readonly key: string
-  /** The name of the record in the store, with what tells variants apart. */
+  /** Name of the record in the store. For a variant, a NUL character and its part follow. */
   readonly internalKey: string
 } & EventFields[T]
 
+/** An event with its type, its keys and its fields. All durations are in ms. */
 export type StampedeEvent = { [T in keyof EventFields]: EventOfType<T> }[keyof EventFields]
 
-/** One for each request or job; bounded, so that it can be a label of a metric. */
+/**
+ * The outcome for a request or job with an idempotency key. The set of values is fixed, so it can
+ * be a label of a metric.
+ */
 export type IdempotencyOutcome =
   | 'started'
   | 'recovered'
@@ -95,16 +103,18 @@ export type IdempotencyOutcome =
   | 'unavailable'
   | 'unprotected'
 
-/** An event as the stages emit it: its key is the internal one, and its fence as the store has it. */
+/** An event as core emits it: `key` is the internal key, and `fence` is the store's string. */
 export type Emitted<E = StampedeEvent> = E extends { readonly fence: unknown }
   ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
   : Omit<E, 'internalKey'>
 
+/** The type of an event, a key of `EVENTS`. */
 export type StampedeEventType = StampedeEvent['type']
+/** The event of one type. */
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
 export type Listener<T extends StampedeEventType> = (event: EventOf<T>) => void
 
-/** Throws `ERR_STAMPEDE_OPTION`: a listener under a name that nothing has would never be called. */
+/** Throws `ERR_STAMPEDE_OPTION` for an unknown event type, whose listener would never be called. */
 export function checkListener(type: unknown, listener: unknown): void {
   const known = [...Object.keys(EVENTS), '*']
   if (!known.includes(type as string)) {
@@ -116,16 +126,16 @@ export function checkListener(type: unknown, listener: unknown): void {
   if (typeof listener !== 'function') throw optionError('on: listener', listener, 'use a function')
 }
 
-/** The diagnostics channel every event of every Stampede in this process is published on. */
+/** Name of the `node:diagnostics_channel` with all events of each Stampede in this process. */
 export const EVENT_CHANNEL = 'stampede:event'
 
 export class Events {
   readonly #channel = channel(EVENT_CHANNEL)
   readonly #listeners = new Map<string, Set<(event: StampedeEvent) => void>>()
   readonly #counts = new Map<StampedeEventType, number>()
-  /** Hits are counted apart: they are the hot path, and stats tell the tiers apart. */
+  /** Hits are counted separately, because they are the hot path and `stats()` has both tiers. */
   readonly hits: { l1: number; l2: number } = { l1: 0, l2: 0 }
-  /** A crowd of thousands is one flight, and no event for each. */
+  /** Number of followers. They have no event of their own, because a flight may have thousands. */
   collapsed = 0
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
@@ -133,7 +143,7 @@ export class Events {
     if (this.#isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
   }
 
-  /** `name`: the key as the user wrote it, where the internal key is a hash. */
+  /** `name`: the key as the user wrote it, if the internal key is a hash. */
   emit(emitted: Emitted, name?: string): void {
     this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
     if (!this.#isHeard(emitted.type)) return
@@ -144,14 +154,14 @@ export class Events {
     }
   }
 
-  /** No event is made for listeners of other types: a burst has a hit for each of its waiters. */
+  /** Whether a listener gets the event. Otherwise none is created, which is faster in a burst. */
   #isHeard(type: StampedeEventType): boolean {
     if (this.#channel.hasSubscribers) return true
     const listeners = this.#listeners
     return listeners.size > 0 && (listeners.has(type) || listeners.has('*'))
   }
 
-  /** Returns the function that takes the listener off again. */
+  /** Returns the function that removes the listener. */
   on(type: string, listener: (event: StampedeEvent) => void): () => void {
     const set = this.#listeners.get(type) ?? new Set()
     this.#listeners.set(type, set.add(listener))
@@ -171,7 +181,7 @@ function published(emitted: Emitted, name = shownKey(emitted.key)): StampedeEven
   return ('fence' in event ? { ...event, fence: publicFence(event.fence) } : event) as StampedeEvent
 }
 
-/** A listener that throws changes nothing for the request that it listened to. */
+/** A listener that throws must not change the request that the event is about. */
 function callSafely(listener: (event: StampedeEvent) => void, event: StampedeEvent): void {
   try {
     listener(event)

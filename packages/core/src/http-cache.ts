@@ -1,4 +1,4 @@
-// createHttpCache: what the adapters are built on. Options in, one `handle` out.
+// createHttpCache: the response cache that the adapters wrap.
 
 import { WHERE } from './cache/cache-config.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
@@ -12,31 +12,36 @@ import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede
 /** Options of `stampedeCache`. */
 export interface CacheOptions<Native = unknown, NativeResponse = unknown>
   extends CacheRules<Native, NativeResponse> {
-  /** The Stampede to cache in. Default: one of its own, in memory. */
+  /** The Stampede that has the entries. Default: a new one with a memory store. */
   stampede?: Stampede
 }
 
+/** A response cache, as an adapter uses it. */
 export interface HttpCache<Native = unknown> {
   /**
-   * Responds to the request, or hands it to the app. A promise when that takes time. It rejects, and the
-   * call throws, only with what the user's own callbacks or (through `bypass`) the app threw.
+   * Responds to the request, or forwards it to the handler. Returns a promise unless it can finish
+   * synchronously. Throws or rejects only with an error of a callback option, or of a handler that
+   * was called through `bypass`.
    */
   handle(exchange: Exchange<Native>): void | Promise<void>
-  /** This cache as one further out is to be told of it, which has taken the request on. Undefined: it takes no part. */
+  /**
+   * Describes this cache to an outer cache that handles the same request. Undefined: this cache
+   * bypasses the request.
+   */
   inner(
     request: Pick<Exchange<Native>, 'request' | 'native'>,
     natives: Natives,
   ): InnerCache | undefined
 }
 
-/** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
+/** Creates a response cache. Throws `ERR_STAMPEDE_OPTION` if an option is not valid. */
 export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   options?: CacheOptions<Native, NativeResponse>,
 ): HttpCache<Native> {
   if (isStampede(options))
     throw optionError(WHERE, options, 'pass it among the options: { stampede, ttlMs: 10_000 }')
   const config = readCacheOptions(options)
-  // `null` is a mistake, not a wish for a cache of one's own.
+  // `null` is an error here. It does not select the default.
   const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)
   const index = new VaryIndex()
   return {

@@ -1,4 +1,4 @@
-// createHttpIdempotency: what the adapters are built on. Options in, one `handle` out.
+// createHttpIdempotency: the idempotency keys that the adapters wrap.
 
 import type { Attempt } from './idempotency/attempt.ts'
 import { handleIdempotent } from './idempotency/handle-idempotent.ts'
@@ -8,14 +8,16 @@ import { createStampede, idempotencyOf, type Stampede } from './stampede.ts'
 
 /** Options of `idempotency`. */
 export interface IdempotencyOptions<Native = unknown> extends IdempotencyRules<Native> {
-  /** The Stampede whose store keeps the records. Default: one of its own, in memory. */
+  /** The Stampede whose store has the records. Default: a new one with a memory store. */
   stampede?: Stampede
 }
 
+/** Idempotency keys, as an adapter uses them. */
 export interface HttpIdempotency<Native = unknown> {
   /**
-   * Answers the request, or hands it to the app after `attach` was given the attempt. A promise when that takes time; it rejects,
-   * and the call throws, only with what the user's own callbacks threw, or when the body cannot be seen.
+   * Responds to the request, or calls `attach` with the attempt and forwards the request to the
+   * handler. Returns a promise unless it can finish synchronously. Throws or rejects only with an
+   * error of a callback option, or with `ERR_STAMPEDE_BODY_UNSEEN`.
    */
   handle(
     exchange: IdempotentExchange<Native>,
@@ -23,7 +25,9 @@ export interface HttpIdempotency<Native = unknown> {
   ): void | Promise<void>
 }
 
-/** Checks the options, once. Throws `ERR_STAMPEDE_OPTION`. */
+/**
+ * Creates idempotency keys for requests. Throws `ERR_STAMPEDE_OPTION` if an option is not valid.
+ */
 export function createHttpIdempotency<Native = unknown>(
   options: IdempotencyOptions<Native>,
 ): HttpIdempotency<Native> {

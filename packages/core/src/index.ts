@@ -1,4 +1,4 @@
-// Public door: what applications import from @stampede/core.
+// Exports of @stampede/core, for applications.
 
 export { strict } from './cache/cache-options.ts'
 export type { DataCache, DataCacheOptions } from './data/data-cache.ts'

@@ -25,12 +25,12 @@ function refusal(run: () => unknown): string {
 }
 
 describe('checkNames', () => {
-  it('takes no options for an empty object', () => {
+  it('accepts an empty object', () => {
     expect(checkNames('f', undefined, KNOWN)).toEqual({})
   })
 
   it.each([null, 5, 'ttlMs', true, [], ['ttlMs'], () => {}, 1n, Symbol('s')])(
-    'refuses %o, which is no object of options',
+    'rejects %o, which is not an object of options',
     (value) => {
       expect(refusal(() => checkNames('f', value, KNOWN))).toMatch(
         /^f: received .+; pass an object of options$/,
@@ -54,7 +54,7 @@ describe('checkNames', () => {
   })
 
   it.each(['compress', 'constructor', 'toString', ''])(
-    'lists what there is when nothing is near %s',
+    'lists the options if none is similar to %s',
     (name) => {
       expect(refusal(() => checkNames('f', { [name]: true }, KNOWN))).toBe(
         `f.${name}: received true; there is no such option; known options: ${KNOWN.join(', ')}`,
@@ -62,17 +62,17 @@ describe('checkNames', () => {
     },
   )
 
-  it('refuses an unknown name even when its value is undefined', () => {
+  it('rejects an unknown name even if its value is undefined', () => {
     expect(refusal(() => checkNames('f', { ttl: undefined }, KNOWN))).toContain('ttlMs')
   })
 
-  it('refuses a name that would reach the prototype', () => {
+  it('rejects a name that would reach the prototype', () => {
     const options = JSON.parse('{"__proto__": 1}')
     expect(refusal(() => checkNames('f', options, KNOWN))).toContain('f.__proto__: received 1')
   })
 })
 
-describe('a number', () => {
+describe('a number option', () => {
   const rule = { min: 1, max: 10, unit: 'apples' }
 
   it('is the default when it is undefined', () => {
@@ -100,7 +100,7 @@ describe('a number', () => {
     )
   })
 
-  it('may have a fraction where the rule says so', () => {
+  it('may have a fraction if the rule allows it', () => {
     const fraction = { ...rule, min: 0, max: 0.5, fraction: true }
     expect(number(undefined, fraction)('f.n', 0.25)).toBe(0.25)
     expect(refusal(() => number(undefined, fraction)('f.n', 0.51))).toContain(
@@ -109,21 +109,21 @@ describe('a number', () => {
   })
 })
 
-describe('a duration', () => {
-  it('is at most a year, and never so long that dates lose precision', () => {
+describe('a duration option', () => {
+  it('is at most a year, so that dates keep their precision', () => {
     expect(durationMs(undefined)('f.ms', LONGEST_MS)).toBe(LONGEST_MS)
     expect(refusal(() => durationMs(undefined)('f.ms', LONGEST_MS + 1))).toContain(
       `f.ms: received ${LONGEST_MS + 1}; use a whole number of milliseconds from 0 to ${LONGEST_MS}`,
     )
   })
 
-  it('has the least length it was asked for', () => {
+  it('has the least length of its rule', () => {
     expect(durationMs(undefined)('f.ms', 0)).toBe(0)
     expect(refusal(() => durationMs(undefined, 1)('f.ms', 0))).toContain('from 1 to')
   })
 })
 
-describe('a size', () => {
+describe('a size option', () => {
   it('is a whole number of bytes', () => {
     expect(bytes(5)('f.size', 0)).toBe(0)
     expect(bytes(5)('f.size', undefined)).toBe(5)
@@ -133,7 +133,7 @@ describe('a size', () => {
   })
 })
 
-describe('a boolean', () => {
+describe('a boolean option', () => {
   it.each([true, false])('may be %o', (on) => {
     expect(flag(!on)('f.on', on)).toBe(on)
     expect(flag(on)('f.on', undefined)).toBe(on)
@@ -144,8 +144,8 @@ describe('a boolean', () => {
   })
 })
 
-describe('a function', () => {
-  it('is returned as it is', () => {
+describe('a function option', () => {
+  it('is returned unchanged', () => {
     const fn = () => {}
     expect(callback()('f.fn', fn)).toBe(fn)
     expect(callback()('f.fn', undefined)).toBeUndefined()
@@ -156,7 +156,7 @@ describe('a function', () => {
   })
 })
 
-describe('a choice', () => {
+describe('a choice option', () => {
   it.each(['a', 'b'] as const)('may be %o', (value) => {
     expect(choice('a', 'b')('f.value', value)).toBe(value)
     expect(choice(value, 'c')('f.value', undefined)).toBe(value)
@@ -169,8 +169,8 @@ describe('a choice', () => {
   })
 })
 
-describe('strings', () => {
-  it('are an array, perhaps an empty one', () => {
+describe('a list of strings', () => {
+  it('is an array, which may be empty', () => {
     expect(readStrings('f.names', ['a', 'b'])).toEqual(['a', 'b'])
     expect(readStrings('f.names', [])).toEqual([])
   })
@@ -185,7 +185,7 @@ describe('strings', () => {
     [[''], '[0]: received ""'],
     [['a', 5], '[1]: received 5'],
     [[undefined], '[0]: received undefined'],
-  ])('may not be %o: what is none is named', (value, named) => {
+  ])('may not be %o, and the error names the invalid member', (value, named) => {
     expect(refusal(() => readStrings('f.names', value))).toBe(
       `f.names${named}; use an array of non-empty strings`,
     )
@@ -195,12 +195,12 @@ describe('strings', () => {
 describe('a table of options', () => {
   const TABLE = { ms: durationMs(5), on: flag(false) }
 
-  it('gives each option, or its default', () => {
+  it('returns each option or its default', () => {
     expect(readOptions('f', undefined, TABLE)).toEqual({ ms: 5, on: false })
     expect(readOptions('f', { on: true }, TABLE)).toEqual({ ms: 5, on: true })
   })
 
-  it('names the option that it refuses, and a name that it does not have', () => {
+  it('names a rejected option, and an unknown name', () => {
     expect(refusal(() => readOptions('f', { ms: 'x' }, TABLE))).toContain('f.ms: received "x"')
     expect(refusal(() => readOptions('f', { retries: 1 }, TABLE))).toContain(
       'known options: ms, on',

@@ -1,14 +1,16 @@
-// How options are checked, everywhere: unknown names, types and ranges, with the fix in the message.
-// An explicit `undefined` is the same as leaving the option out.
+// Checks of options: unknown names, wrong types and values out of range, with the fix in the error.
+// An option with the value `undefined` has its default.
 
 import { optionError } from './errors.ts'
 
-/** Longest duration accepted anywhere: one year. Timers are cut, and dates stay exact, below it. */
+/** Longest duration of an option: 366 days, in ms. */
 export const LONGEST_MS: number = 366 * 24 * 3600 * 1000
 
 export type Bag = Readonly<Record<string, unknown>>
 
-/** Refuses anything but a plain object with known names; suggests the nearest name. */
+/**
+ * Throws for a value that is not an object or has an unknown name. The error has the nearest name.
+ */
 export function checkNames(where: string, options: unknown, known: readonly string[]): Bag {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
@@ -23,15 +25,15 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   return options as Bag
 }
 
-/** Reads one option: checks its value, fills in the default. `where` names the option in errors. */
+/** Checks the value of one option, or returns its default. `where` is its name in errors. */
 export type Reader<T = unknown> = (where: string, value: unknown) => T
 
 export type Readers = Readonly<Record<string, Reader>>
 
-/** What the readers of a table return. */
+/** The checked options of a table of readers. */
 export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType<R[Name]> }
 
-/** Reads an object of options by a table of readers, one for each option there is. */
+/** Checks an object of options with a table that has one reader per option. */
 export function readOptions<R extends Readers>(
   where: string,
   options: unknown,
@@ -47,13 +49,13 @@ export function readOptions<R extends Readers>(
 export interface NumberRule {
   readonly min: number
   readonly max: number
-  /** What the number counts, for the message: `milliseconds`, `bytes`; of a fraction, what it is a part or a multiple of. */
+  /** Unit in the error, such as `milliseconds`. For a fraction: the quantity that it multiplies. */
   readonly unit: string
-  /** Fractions allowed? Default: whole numbers only. */
+  /** Whether fractions are allowed. Default false. */
   readonly fraction?: boolean
 }
 
-/** A number in range. */
+/** Reader of a number in a range. */
 export function number<T>(fallback: T, rule: NumberRule): Reader<number | T> {
   const { min, max, unit, fraction = false } = rule
   const range = `from ${min} to ${max}`
@@ -83,7 +85,7 @@ export function flag(fallback: boolean): Reader<boolean> {
   }
 }
 
-/** A function, or undefined. Its type is the caller's. */
+/** Reader of a function or undefined. The type of the function is not checked. */
 export function callback<T>(): Reader<T | undefined> {
   return (where, value) => {
     if (value === undefined || typeof value === 'function') return value as T | undefined
@@ -91,12 +93,12 @@ export function callback<T>(): Reader<T | undefined> {
   }
 }
 
-/** A value that its user checks, or that needs no check. */
+/** Reader of a value that is checked by the code that uses it, or that needs no check. */
 export function unchecked<T = unknown>(fallback?: T): Reader<T> {
   return (_where, value = fallback) => value as T
 }
 
-/** One of the choices; the first is the default. */
+/** Reader of one of the given strings. The first one is the default. */
 export function choice<const T extends string>(...choices: readonly [T, ...T[]]): Reader<T> {
   return (where, value = choices[0]) => {
     if (choices.includes(value as T)) return value as T
@@ -113,7 +115,7 @@ export function readStrings(where: string, value: unknown): readonly string[] {
   return value as readonly string[]
 }
 
-/** The known name closest to a mistyped one, if any is close enough to suggest. */
+/** The known name that is closest to a mistyped one, or undefined if none is close. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase()
   const extended = known.find((k) => k.toLowerCase().startsWith(lower) && k !== name)
@@ -127,7 +129,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best
 }
 
-/** Levenshtein distance, one row at a time. */
+/** Levenshtein distance of two strings. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i)
   for (let i = 1; i <= a.length; i++) {

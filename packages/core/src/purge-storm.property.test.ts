@@ -1,5 +1,6 @@
-// Any schedule of purges, answers, slow origins, lost, late, repeated and reordered messages, and processes that are cut
-// off: whoever asks later than the bound after a purge gets nothing that was made before it, and everybody gets something.
+// Random schedules of purges, requests and slow origins, with lost, late, repeated and reordered
+// messages, and isolated processes. A request later than the bound after a purge gets no older
+// value, and every request gets a result.
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -75,7 +76,7 @@ interface Purged {
   readonly process: number
   readonly keys: readonly number[]
   readonly doneAt: number
-  /** What was there before it. */
+  /** The versions before the purge. */
   readonly versions: readonly number[]
 }
 
@@ -86,7 +87,7 @@ class World {
   asked = 0
   readonly #members: NetworkMember[]
   readonly #stampedes: Stampede[]
-  /** What the origin would say now of each key. */
+  /** The current version of each key at the origin. */
   readonly #versions = KEYS.map(() => 1)
 
   constructor(random: () => number) {
@@ -135,13 +136,13 @@ class World {
   async #purge({ at, key, by, soft }: Extract<Step, { do: 'purge' }>): Promise<void> {
     const keys = by === 'key' || by === 'tag' ? [key] : KEYS.map((_, i) => i)
     const versions = KEYS.map((_, i) => this.#versions[i] ?? 0)
-    // The data first, then the purge: as everybody is told to.
+    // Changes the data before the purge, as the documentation says.
     for (const each of keys) this.#versions[each] = (this.#versions[each] ?? 0) + 1
     try {
       await this.#stampedes[at]?.purge(targetOf(by, key), { soft })
       this.purges.push({ process: at, keys, doneAt: this.clock.now(), versions })
     } catch {
-      // Not acknowledged: nothing was promised.
+      // Not acknowledged, so nothing was promised.
     }
   }
 
@@ -158,7 +159,7 @@ function targetOf(by: Extract<Step, { do: 'purge' }>['by'], key: number): PurgeT
   return { tag: by === 'tag' ? (KEYS[key] ?? '') : 'all of them' }
 }
 
-/** Once, late; twice; much later; or never. */
+/** One copy that is late, two copies, one that is much later, or none. */
 function fateOf(random: () => number): readonly number[] {
   const draw = random()
   if (draw < 0.2) return []
@@ -166,7 +167,7 @@ function fateOf(random: () => number): readonly number[] {
   return [draw < 0.6 ? random() * 4_000 : random() * 20]
 }
 
-/** A generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
+/** Random numbers from 0 to 1, the same for the same seed (mulberry32). */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {
@@ -182,7 +183,7 @@ function tooOld({ answers, purges }: World): Array<{ answer: Answered; purge: Pu
     answers
       .filter(({ process, key, askedAt, version }) => {
         if (!purge.keys.includes(key) || version > (purge.versions[key] ?? 0)) return false
-        // The purge's own process knows it at once.
+        // The purging process knows its own purge at once.
         const boundMs = process === purge.process ? 0 : CONFIRMED_FOR_MS
         return askedAt >= purge.doneAt + boundMs && askedAt > purge.doneAt
       })
@@ -190,8 +191,8 @@ function tooOld({ answers, purges }: World): Array<{ answer: Answered; purge: Pu
   )
 }
 
-describe('any storm of purges', () => {
-  it('leaves nobody with what was made before it, later than the bound', async () => {
+describe('a random schedule of purges', () => {
+  it('leaves no process with an older value later than the bound', async () => {
     let counted = { answers: 0, purges: 0 }
     await fc.assert(
       fc.asyncProperty(

@@ -1,4 +1,5 @@
-// What becomes of values and of fills in flight when a tag, or everything, is purged: two processes on one memory store.
+// Values and fills in flight when a tag, or everything, is purged: two processes on one memory
+// store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createStampede, type Stampede } from './index.ts'
@@ -9,7 +10,7 @@ import { type FaultyStore, refuse, sharedStores } from './testing/store-doubles.
 const TAGGED = { ttlMs: 10_000, jitter: 0, tags: ['product:42', 'products'] }
 const SWR = { ...TAGGED, staleWhileRevalidateMs: 5_000 }
 
-/** Of the second process: few, so that a test fills them quickly. */
+/** The limit of the second process is small, so that a test reaches it quickly. */
 const MOST_IN_L1 = 100
 
 let clock: ManualClock
@@ -38,7 +39,7 @@ afterEach(async () => {
 const get = (from: Stampede, options: object = TAGGED) =>
   from.getOrSet('k', origin.factory, { ...TAGGED, ...options })
 
-/** The value is in both processes' memory, and in the store. */
+/** Stores the value in the memory of both processes, and in the store. */
 async function filled(options: object = TAGGED): Promise<void> {
   const first = get(a, options)
   await settled()
@@ -48,7 +49,7 @@ async function filled(options: object = TAGGED): Promise<void> {
   transcript.take()
 }
 
-/** The next run of the origin makes `value`. */
+/** The next run of the origin returns `value`. */
 async function refilled(from: Stampede, value: string, options: object = TAGGED): Promise<string> {
   const runs = origin.calls
   const next = get(from, options)
@@ -58,10 +59,10 @@ async function refilled(from: Stampede, value: string, options: object = TAGGED)
   return next
 }
 
-describe('what was purged', () => {
+describe('a purged value', () => {
   const SIE = { ...TAGGED, staleIfErrorMs: 60_000 }
 
-  it('stands in for no error, neither for who began the refresh nor for who joined it', async () => {
+  it('replaces no error, neither for the request that began the refresh nor for its followers', async () => {
     await filled(SIE)
     await clock.advance(11_000)
     const first = get(a, SIE)
@@ -73,7 +74,7 @@ describe('what was purged', () => {
     await expect(second).rejects.toThrow('the origin is down')
   })
 
-  it('by its key stands in for no error either, however late the handler fails', async () => {
+  it('replaces no error after a purge by key either, even if the handler fails late', async () => {
     await filled(SIE)
     await clock.advance(11_000)
     const first = get(a, SIE)
@@ -88,15 +89,15 @@ describe('what was purged', () => {
     await expect(later).rejects.toThrow('the origin is down')
   })
 
-  it('by its key, or of which purges may have been missed, is not in time for a soft timeout', async () => {
+  it('is not served by a soft timeout after a purge by key, or after a gap', async () => {
     const late = { ...SIE, softTimeoutMs: 8_000 }
     await filled(late)
     await clock.advance(11_000)
     stores.a.confirmed = clock.now()
     const first = get(a, late)
     await settled()
-    // So long that the next one gets a fill of its own, and the first one's is not found by its key
-    // any more.
+    // Long enough that the next request gets a fill of its own, and the first one is no longer
+    // found by its key.
     await clock.advance(CONFIRMED_FOR_MS + 1)
     const next = get(a, late)
     await settled()
@@ -107,7 +108,7 @@ describe('what was purged', () => {
     expect(await Promise.all([first, next])).toEqual(['new', 'new'])
   })
 
-  it('softly by its key stands in for an error', async () => {
+  it('replaces an error after a soft purge by key', async () => {
     await filled(SIE)
     await clock.advance(11_000)
     const first = get(a, SIE)
@@ -117,7 +118,7 @@ describe('what was purged', () => {
     expect(await first).toBe('old')
   })
 
-  it('or may have been, stands in for no error where purges have not been heard of for too long', async () => {
+  it('replaces no error if the purges have been unconfirmed for too long', async () => {
     await filled(SIE)
     await clock.advance(11_000)
     stores.b.confirmed = clock.now()
@@ -130,7 +131,7 @@ describe('what was purged', () => {
     await expect(late).rejects.toThrow('the origin is down')
   })
 
-  it('is filled once at a time in a process, also for those who waited for a refresh that was purged', async () => {
+  it('is filled once at a time in a process, also for waiters of a refresh that the purge refused', async () => {
     await filled(SWR)
     await clock.advance(11_000)
     expect(await get(a, SWR)).toBe('old')
@@ -143,7 +144,7 @@ describe('what was purged', () => {
     await settled()
     expect(origin.calls).toBe(3)
     origin.run(1).resolve('purged')
-    // Until the lease was given back, or cannot be.
+    // Until the lease is given back, or cannot be.
     await clock.advance(3_000)
     expect(origin.calls).toBe(3)
     origin.run(2).resolve('new')
@@ -152,7 +153,7 @@ describe('what was purged', () => {
 })
 
 describe('a purge by tag', () => {
-  it('makes every copy void, with one command, and one fill brings the new value', async () => {
+  it('makes every copy outdated with one command, and one fill brings the new value', async () => {
     await filled()
     stores.a.calls.length = 0
     await a.purge({ tag: 'products' })
@@ -170,7 +171,7 @@ describe('a purge by tag', () => {
     ])
   })
 
-  it('costs one more look-up where only the store has the value', async () => {
+  it('needs one more lookup if only the store has the value', async () => {
     await filled()
     for (let n = 0; n < 2 * MOST_IN_L1; n++)
       await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
@@ -180,7 +181,7 @@ describe('a purge by tag', () => {
     expect(stores.b.calls.map((call) => call.split(' ')[0])).toEqual(['lookup', 'lookup', 'commit'])
   })
 
-  it('of something else leaves it alone', async () => {
+  it('keeps values with other tags', async () => {
     await filled()
     await a.purge({ tag: 'product:4' })
     expect(await get(b)).toBe('old')
@@ -188,7 +189,7 @@ describe('a purge by tag', () => {
     expect(transcript.take().slice(2)).toEqual(['b: hit l1', 'a: hit l1'])
   })
 
-  it('during a fill voids what it brings, wherever it runs', async () => {
+  it('refuses the commit of a fill, in any process', async () => {
     const first = get(a)
     await settled()
     await b.purge({ tag: 'product:42' })
@@ -212,7 +213,7 @@ describe('a purge by tag', () => {
     ])
   })
 
-  it('that comes while the value is being written is not undone by it', async () => {
+  it('still holds if it comes while the value is being written', async () => {
     const first = get(a)
     await settled()
     const written = stores.a.next('commit', async (work) => {
@@ -226,14 +227,14 @@ describe('a purge by tag', () => {
     expect(await refilled(a, 'new')).toBe('new')
   })
 
-  it('that comes faster than the value can be made keeps nobody waiting for long', async () => {
+  it('keeps no caller waiting for long if it comes faster than the value can be filled', async () => {
     const answered: string[] = []
     const ask = (from: Stampede) => void get(from).then((value) => answered.push(value))
     for (let n = 0; n < 6; n++) for (const from of [a, b]) ask(from)
     await settled()
     let ended = 0
     for (let round = 1; round <= 4; round++) {
-      // One fill at a time in the fleet, in the end one in each process.
+      // One fill at a time in the fleet, and at most one in each process at the end.
       expect(origin.calls - ended).toBeLessThanOrEqual(round < 3 ? 1 : 2)
       await b.purge({ tag: 'products' })
       for (; ended < origin.calls; ended++) origin.run(ended).resolve(`of round ${round}`)
@@ -242,14 +243,14 @@ describe('a purge by tag', () => {
     }
     expect(answered).toHaveLength(12)
     expect(origin.calls).toBeLessThanOrEqual(5)
-    // Who comes after a purge gets nothing that was begun before it, however long others have waited.
+    // A request after a purge gets no older value, in spite of the long waits of others.
     const late = get(a)
     await settled()
     origin.run(ended).resolve('late')
     expect(await late).toBe('late')
   })
 
-  it('takes tags from the value itself', async () => {
+  it('uses tags of the value itself', async () => {
     const options = { tags: (value: string) => [`is:${value}`] }
     await filled(options)
     await b.purge({ tag: 'is:new' })
@@ -260,7 +261,7 @@ describe('a purge by tag', () => {
 })
 
 describe('a soft purge', () => {
-  it('has the old value answered while one refreshes', async () => {
+  it('serves the old value while one process refreshes', async () => {
     await filled(SWR)
     await a.purge({ tag: 'products' }, { soft: true })
     expect(await get(b, SWR)).toBe('old')
@@ -278,7 +279,7 @@ describe('a soft purge', () => {
     ])
   })
 
-  it('counts the stale window from the purge', async () => {
+  it('starts the stale window at the purge', async () => {
     await filled(SWR)
     await a.purge({ all: true }, { soft: true })
     await clock.advance(4_999)
@@ -291,13 +292,13 @@ describe('a soft purge', () => {
     expect(await late).toBe('new')
   })
 
-  it('without a stale window is a miss', async () => {
+  it('causes a miss without a stale window', async () => {
     await filled()
     await a.purge({ tag: 'products' }, { soft: true })
     expect(await refilled(b, 'new')).toBe('new')
   })
 
-  it('leaves the value for errors', async () => {
+  it('keeps the value for errors', async () => {
     const options = { staleIfErrorMs: 60_000 }
     await filled(options)
     await a.purge({ tag: 'products' }, { soft: true })
@@ -309,7 +310,7 @@ describe('a soft purge', () => {
 })
 
 describe('a purge of everything', () => {
-  it('gives newcomers a fill of their own at once', async () => {
+  it('gives new requests a fill of their own at once', async () => {
     const first = get(a)
     await settled()
     await a.purge({ all: true })
@@ -322,7 +323,7 @@ describe('a purge of everything', () => {
     expect(await second).toBe('new')
   })
 
-  it('again and again leaves those who wait for one fill waiting for it', async () => {
+  it('keeps waiters on one fill when it is repeated', async () => {
     const asked = [get(a), get(b), get(b)]
     await settled()
     for (let n = 0; n < 5; n++) {
@@ -336,7 +337,7 @@ describe('a purge of everything', () => {
     expect(await Promise.all(asked)).toEqual(['old', 'new', 'new'])
   })
 
-  it('that the store could not be told of rejects, and changes nothing', async () => {
+  it('rejects and changes nothing if the store cannot get it', async () => {
     await filled()
     stores.a.next('mark', refuse)
     await expect(a.purge({ all: true })).rejects.toThrow('the store is away')
@@ -345,7 +346,7 @@ describe('a purge of everything', () => {
 })
 
 describe('a copy in memory', () => {
-  it('is not trusted longer than 5 s after the last word on purges', async () => {
+  it('is not used longer than 5 s after the last confirmation of the purges', async () => {
     await filled()
     stores.b.confirmed = clock.now()
     await clock.advance(4_999)
@@ -356,7 +357,7 @@ describe('a copy in memory', () => {
     expect(transcript.take()).toEqual(['b: hit l2'])
   })
 
-  it('is trusted no longer because the store was asked about its key: a tag may have been purged', async () => {
+  it('is not used longer because its key was looked up, since a tag may have been purged', async () => {
     await filled()
     stores.b.confirmed = clock.now()
     await clock.advance(5_000)
@@ -366,7 +367,7 @@ describe('a copy in memory', () => {
     expect(transcript.take()).toEqual(['b: hit l2'])
   })
 
-  it('that is being refreshed behind is trusted no longer either', async () => {
+  it('is not used longer during a background refresh either', async () => {
     const options = { staleWhileRevalidateMs: 60_000 }
     await filled(options)
     await clock.advance(10_000)
@@ -384,7 +385,7 @@ describe('a copy in memory', () => {
     expect(await late).toBe('new')
   })
 
-  it('made while purges are not heard is trusted for 5 s from when its making began', async () => {
+  it('is used for 5 s from the start of its fill if the purges are not confirmed', async () => {
     stores.a.confirmed = Number.NEGATIVE_INFINITY
     const first = get(a)
     await settled()
@@ -401,7 +402,7 @@ describe('a copy in memory', () => {
 })
 
 describe('a fill in flight', () => {
-  it('that began more than 5 s ago, with purges unheard since, is joined by nobody', async () => {
+  it('gets no new followers if it began more than 5 s ago, with unconfirmed purges since', async () => {
     stores.a.next('lookup', refuse).next('lookup', refuse)
     stores.a.confirmed = Number.NEGATIVE_INFINITY
     const first = get(a)

@@ -1,4 +1,5 @@
-// stampede.purge: what is to be forgotten, by its key, its path, its route or a tag; checked, and told to the store.
+// stampede.purge: checks the target (a key, path, route, tag or everything) and purges it in the
+// store.
 
 import { customKey } from './cache/key.ts'
 import { optionError } from './errors.ts'
@@ -9,40 +10,47 @@ import { checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 
-/** Exactly one of them, with nothing of another. */
+/**
+ * Exactly one target: a `key`, `path` (with an optional `host`), `route`, `tag`, or `all: true`.
+ */
 export type PurgeTarget = Only<Target>
 
 type Target =
-  /** Of getOrSet, or of a route with the `key` option. */
+  /** The key of a `getOrSet` value, or of responses whose option `key` returned it. */
   | { key: string }
-  /** A path with every query and variant, on one host or on all. Case, encoding and a slash at the end do not matter. */
+  /**
+   * A path with all queries and variants, on one host or on all hosts. Case, percent-encoding and a
+   * slash at the end do not matter.
+   */
   | { path: string; host?: string }
-  /** Every path of a pattern: `/products/:id`, `/files/*rest`; whole paths, as clients send them. */
+  /** All paths that match a pattern such as `/products/:id` or `/files/*rest`. */
   | { route: string }
-  /** Everything that was given this tag. */
+  /** All entries with this tag. */
   | { tag: string }
+  /** All entries. */
   | { all: true }
 
 type Only<T, All = T> = T extends unknown ? T & { [name in NameOf<All, T>]?: undefined } : never
-/** The names of all of them that this one has not. */
+/** The property names of all targets, except those of `T`. */
 type NameOf<All, T> = Exclude<All extends unknown ? keyof All : never, keyof T>
 
+/** Options of `stampede.purge`. */
 export interface PurgeOptions {
-  /** Makes it stale instead of void. Default false. */
+  /** Makes the entries stale instead of dropping them. Default false. */
   soft?: boolean
 }
 
 const WHERE = 'purge'
 const TARGETS = ['key', 'path', 'route', 'tag', 'all'] as const
 
-/** Throws `ERR_STAMPEDE_OPTION`. */
+/** Purges a target. Rejects with `ERR_STAMPEDE_OPTION` or `ERR_STAMPEDE_STORE_UNAVAILABLE`. */
 export async function purge(
   rt: Runtime,
   target: PurgeTarget,
   options?: PurgeOptions,
 ): Promise<void> {
   if (typeof target !== 'object' || target === null) throw targetError(target)
-  if ('soft' in target) throw optionError(`${WHERE}.soft`, target.soft, SOFT_APART)
+  if ('soft' in target) throw optionError(`${WHERE}.soft`, target.soft, SOFT_IS_AN_OPTION)
   const bag = checkNames(WHERE, target, [...TARGETS, 'host'])
   const { soft } = readOptions(WHERE, options, { soft: flag(false) })
   const named = TARGETS.filter((name) => bag[name] !== undefined)
@@ -50,7 +58,7 @@ export async function purge(
   if (kind === undefined || named.length > 1 || (bag.host !== undefined && kind !== 'path')) {
     throw targetError(target)
   }
-  if (kind === 'key') return purgeNamed(rt, text(kind, bag.key), soft)
+  if (kind === 'key') return purgeByKey(rt, text(kind, bag.key), soft)
   await rt.store.mark(subjectOf(kind, bag), { soft })
 }
 
@@ -112,7 +120,7 @@ const EXAMPLES = {
   route: "{ route: '/products/:id' }",
 }
 
-const SOFT_APART = 'soft is an option, not a target: purge({ tag }, { soft: true })'
+const SOFT_IS_AN_OPTION = 'soft is an option, not a target: purge({ tag }, { soft: true })'
 
 function targetError(target: unknown): Error {
   const { tag, path, route, key, host } = EXAMPLES
@@ -130,9 +138,9 @@ function namesIn(target: object): string[] {
   return given.map(([name]) => name)
 }
 
-/** Under one name there may be a value of getOrSet and the response of a route with the `key` option. */
-async function purgeNamed(rt: Runtime, key: string, soft: boolean): Promise<void> {
+/** Purges the `getOrSet` value and the responses (by option `key`) that have this key. */
+async function purgeByKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
   const keys = [dataKey(key), customKey(key)]
-  const told = await Promise.allSettled(keys.map((each) => purgeKey(rt, each, soft)))
-  for (const result of told) if (result.status === 'rejected') throw result.reason
+  const results = await Promise.allSettled(keys.map((each) => purgeKey(rt, each, soft)))
+  for (const result of results) if (result.status === 'rejected') throw result.reason
 }

@@ -5,7 +5,7 @@ import { shared } from './http/fields.ts'
 import { Recent } from './recent.ts'
 import { createStampede } from './stampede.ts'
 
-it('forgets the oldest when it is full, and none for what it knows already', () => {
+it('RecentMap drops the oldest key when it is full, and none for a known key', () => {
   const recent = new Recent<number>(2)
   recent.set('a', 1)
   recent.set('b', 2)
@@ -15,7 +15,7 @@ it('forgets the oldest when it is full, and none for what it knows already', () 
   expect([recent.get('a'), recent.get('b'), recent.get('c')]).toEqual([undefined, 2, 4])
 })
 
-describe('what is remembered holds nothing but itself', () => {
+describe('the memory of recent texts', () => {
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')
   const usedBytes = () => {
@@ -23,17 +23,17 @@ describe('what is remembered holds nothing but itself', () => {
     return process.memoryUsage().heapUsed
   }
   const LONG = 50_000
-  /** A text of its own, and the part of it that V8 makes no copy of. */
+  /** A text of its own, and a slice of it that V8 does not copy. */
   const long = (i: number) => Buffer.from(`part.of.a.long.text.${i},${'x'.repeat(LONG)}`).toString()
   const part = (i: number) => long(i).split(',')[0] as string
 
-  it('of a field', () => {
+  it('keeps only the field itself', () => {
     const before = usedBytes()
     for (let i = 0; i < 200; i++) shared(part(i))
     expect(usedBytes() - before).toBeLessThan(20 * LONG)
   })
 
-  it('of a key in L1 and in the memory store', async () => {
+  it('keeps only the key itself, in L1 and in the memory store', async () => {
     const stampede = createStampede()
     const before = usedBytes()
     for (let i = 0; i < 200; i++) await stampede.getOrSet(part(i), () => 1, { ttlMs: 60_000 })

@@ -1,5 +1,5 @@
-// What was worked out of late, so as not to do it again. The oldest goes first, whether or not it was asked for since: to keep
-// count of that would cost more than it saves.
+// A bounded cache of computed values. It evicts the oldest value, even if that value was used
+// recently, because tracking each use would cost more than it saves.
 
 export class Recent<Value> {
   readonly #known = new Map<string, Value>()
@@ -23,10 +23,13 @@ export class Recent<Value> {
   }
 }
 
-/** V8 copies shorter parts of a string. */
-const SHORTEST_PART = 13
+/** V8 copies a substring that is shorter than this. */
+const SHORTEST_REFERENCE = 13
 
-/** For what is remembered: a part of a string may hold the whole of it, such as a header or a body, for as long as it stays. */
+/**
+ * A copy of a string that is kept in memory. V8 stores a longer substring as a reference, which
+ * keeps its whole parent string in memory, such as a header or a body.
+ */
 export function ownText(text: string): string {
-  return text.length < SHORTEST_PART ? text : (JSON.parse(JSON.stringify(text)) as string)
+  return text.length < SHORTEST_REFERENCE ? text : (JSON.parse(JSON.stringify(text)) as string)
 }

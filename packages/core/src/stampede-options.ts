@@ -1,4 +1,4 @@
-// The options of createStampede: their types, defaults and checks.
+// The options of createStampede with their types, defaults and checks.
 
 import { optionError } from './errors.ts'
 import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
@@ -16,38 +16,43 @@ import {
 import { type Clock, systemClock } from './ports/clock.ts'
 import type { StampedeStore } from './ports/store.ts'
 
+/** Options of `createStampede`. All durations are in ms. */
 export interface StampedeOptions {
-  /** The shared tier. Default `memoryStore()`: everything in this process, nothing to install. */
+  /** The store that all processes share. Default `memoryStore()`, for one process. */
   store?: StampedeStore
   /**
-   * Bounds of the in-process tier. Default 64 MiB, 10 000 entries, 1 MiB an entry. A memory store
-   * is the in-process tier itself, and is bounded by its own `maxBytes`.
+   * Bounds of the memory for entries in this process (L1). Default 64 MiB, 10 000 entries, and 1
+   * MiB per entry. With `memoryStore()`, the store itself is this memory and has its own
+   * `maxBytes`.
    */
   l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
   /**
    * After a response that cannot be shared, requests of its key do not wait for each other for this
-   * long. Default 10 000.
+   * time (hit-for-miss). Default 10 000.
    */
   passMs?: number
-  /** How long a failure that somebody waited for is shared before the origin is tried again. Default 1 000. */
+  /** How long a failure is shared, if other requests waited for that run. Default 1 000. */
   failureBackoffMs?: number
   /**
-   * How many runs of the origin that no lease stands for this process has under way at most: while the store is away, or after `waitMs`.
-   * Whoever finds them all taken waits for one to end, within its `waitMs`. Default 64.
+   * Most simultaneous runs of the origin without a lease in this process. Such runs happen while
+   * the store is unavailable and after `waitMs`. Further requests wait for a slot, within their
+   * `waitMs`. Default 64.
    */
   originConcurrency?: number
   /**
-   * `secret` hashes keys, scopes and requests, so that nobody can guess them from what is stored; `encryptionKeys` seal the
-   * stored answers, the first one for new ones. Strings of 32 characters or more; the same in every process. Default: none.
+   * Secrets for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes and requests,
+   * so that a reader of the store cannot guess them. `encryptionKeys` encrypt the stored responses.
+   * The first one encrypts new responses. Each secret is a string of at least 32 characters, the
+   * same in all processes. Default: none.
    */
   idempotency?: { secret?: string; encryptionKeys?: readonly string[] }
-  /** For tests: a clock that can be moved by hand. */
+  /** A clock, for tests. */
   clock?: Clock
-  /** For tests: a source of numbers from 0 to 1. */
+  /** A function that returns numbers from 0 to 1 instead of `Math.random`, for tests. */
   random?: () => number
 }
 
-/** `StampedeOptions`, checked and with every default filled in. */
+/** `StampedeOptions` after the checks, with all defaults. */
 export interface StampedeConfig {
   readonly store: StampedeStore
   readonly l1: L1Limits
@@ -76,7 +81,7 @@ const OPTIONS = {
   random: callback<() => number>(),
 } satisfies Record<keyof StampedeOptions, Reader>
 
-/** Throws `ERR_STAMPEDE_OPTION`. */
+/** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
   const { random = Math.random, ...read } = readOptions('createStampede', options, OPTIONS)
   return { ...read, random }
@@ -85,10 +90,11 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {
   if (value === undefined) return { secret: '', encryptionKeys: [] }
   if (typeof value !== 'object' || value === null) throw secretError(where)
-  // No message may show a secret, also not one under a mistyped name.
+  // The values are hidden first: an error about a mistyped name would otherwise show a secret.
   checkNames(where, Object.fromEntries(Object.keys(value).map((name) => [name, HIDDEN])), SECRETS)
   const { secret = '', encryptionKeys: keys = [] } = value as Record<string, unknown>
-  // Also undefined: a variable that is not set in one process of a fleet would give it other keys.
+  // An explicit `undefined` is an error too. It comes from an environment variable that is not set,
+  // and this process would then use other keys than the rest of the fleet.
   if ('secret' in value && !isSecret(secret)) throw secretError(`${where}.secret`)
   if (!Array.isArray(keys) || !keys.every(isSecret)) throw secretError(`${where}.encryptionKeys`)
   return { secret: String(secret), encryptionKeys: [...keys] }
@@ -98,7 +104,7 @@ const SECRETS: ReadonlyArray<keyof IdempotencyConfig> = ['secret', 'encryptionKe
 const HIDDEN = '(hidden)'
 const isSecret = (value: unknown): boolean => typeof value === 'string' && value.length >= 32
 
-/** Does not show what was received. */
+/** An error that does not contain the received value. */
 function secretError(where: string): Error {
   return optionError(
     where,
@@ -113,7 +119,6 @@ function readClock(where: string, value: unknown): Clock {
   throw optionError(where, value, 'pass an object with now, wallNow and setTimer')
 }
 
-/** Does it have these methods? */
 function has(value: unknown, methods: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false
   return methods.every((name) => typeof (value as Record<string, unknown>)[name] === 'function')

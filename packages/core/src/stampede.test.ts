@@ -12,7 +12,7 @@ import { runtimeOf } from './stampede.ts'
 import { ManualClock, ScriptedOrigin, settled, Transcript } from './testing/index.ts'
 import { FaultyStore, refuse, sharedStores } from './testing/store-doubles.ts'
 
-/** What getOrSet('k') is kept under. */
+/** The internal key of getOrSet('k'). */
 const KEY = dataKey('k')
 
 let clock = new ManualClock()
@@ -41,7 +41,7 @@ describe('createStampede', () => {
     await stampede.close()
   })
 
-  it('takes options that are there and undefined as left out', async () => {
+  it('treats options that are undefined as absent', async () => {
     const names = ['store', 'l1', 'passMs', 'failureBackoffMs', 'clock', 'random']
     const stampede = createStampede(Object.fromEntries(names.map((name) => [name])))
     await stampede.close()
@@ -78,7 +78,7 @@ describe('createStampede', () => {
     [{ clock: {} }, 'createStampede.clock: received an object (Object)'],
     [{ random: 0.5 }, 'createStampede.random: received 0.5; use a function'],
     [null, 'createStampede: received null; pass an object of options'],
-  ])('refuses %j', (options, message) => {
+  ])('rejects %j', (options, message) => {
     expect(() => createStampede(options as StampedeOptions)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_OPTION',
@@ -87,16 +87,19 @@ describe('createStampede', () => {
     )
   })
 
-  it('does not take a store in use, which would go deaf for its first user', async () => {
+  it('rejects a store in use, whose first user would get no more messages', async () => {
     const store = memoryStore()
     const first = createStampede({ store })
     expect(() => createStampede({ store })).toThrow('createStampede.store')
     await first.close()
   })
 
-  it.each([undefined, null, {}, 'stampede'])('is not what %o came from', (value) => {
-    expect(() => runtimeOf(value)).toThrow('stampedeCache.stampede')
-  })
+  it.each([undefined, null, {}, 'stampede'])(
+    'rejects a purge or cache with %o, which it did not return',
+    (value) => {
+      expect(() => runtimeOf(value)).toThrow('stampedeCache.stampede')
+    },
+  )
 })
 
 describe('getOrSet', () => {
@@ -135,7 +138,7 @@ describe('getOrSet', () => {
     },
   )
 
-  it('checks an object of options again when it was changed since', async () => {
+  it('checks an options object again when it was changed since', async () => {
     const { stampede } = setUp()
     const options = { ttlMs: 5 }
     await stampede.getOrSet('a', () => 1, options)
@@ -143,7 +146,7 @@ describe('getOrSet', () => {
     await expect(stampede.getOrSet('b', () => 1, options)).rejects.toThrow('getOrSet.ttlMs')
   })
 
-  it('hands the factory a fence that rises, and a signal', async () => {
+  it('passes the factory a rising fence and a signal', async () => {
     const { stampede } = setUp()
     const fences: bigint[] = []
     for (let i = 0; i < 3; i++) {
@@ -211,13 +214,13 @@ describe('purge', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('drops the key of data and the key of routes of that name', async () => {
+  it('drops the value and the response with that key', async () => {
     const { stampede, store } = setUp()
     await stampede.purge({ key: 'k' })
     expect(store.calls).toEqual([`purge ${KEY}`, `purge ${customKey('k')}`])
   })
 
-  it('says that the store could not be told, and holds in this process nevertheless', async () => {
+  it('rejects if the store cannot get it, and still holds in this process', async () => {
     const { stampede, store, origin, get } = setUp()
     const first = get({ ttlMs: 30_000 })
     await settled()
@@ -229,14 +232,14 @@ describe('purge', () => {
     await expect(stampede.purge({ key: 'k' })).resolves.toBeUndefined()
   })
 
-  it('of one key leaves the others', async () => {
+  it('keeps all other keys if it names one', async () => {
     const { stampede } = setUp()
     await stampede.getOrSet('other', () => 1, { ttlMs: 1_000 })
     await stampede.purge({ key: 'k' })
     expect(await stampede.getOrSet('other', () => 2, { ttlMs: 1_000 })).toBe(1)
   })
 
-  it('when soft makes stale, once and for all processes', async () => {
+  it('makes an entry stale for all processes if it is soft', async () => {
     const stores = sharedStores()
     const [a, b] = [stores.a, stores.b].map((store): Stampede => {
       const stampede = createStampede({ store, clock, random: () => 0 })
@@ -257,7 +260,7 @@ describe('purge', () => {
 })
 
 describe('stats', () => {
-  it('count what happened, and tell what is going on', async () => {
+  it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
     expect(stampede.stats()).toEqual({
       hits: { l1: 0, l2: 0 },
@@ -299,8 +302,8 @@ describe('stats', () => {
   })
 })
 
-describe('collapsed', () => {
-  it('counts who joins what another has begun in this process, and nobody else', async () => {
+describe('the count of collapsed requests', () => {
+  it('includes only requests that join work of another in this process', async () => {
     const { stampede, origin, get } = setUp()
     const all = [get(), get(), get()]
     await settled()
@@ -318,7 +321,7 @@ describe('collapsed', () => {
 })
 
 describe('on', () => {
-  it('tells what happens until it is stopped', async () => {
+  it('reports events until it is stopped', async () => {
     const { stampede } = setUp()
     const seen: string[] = []
     const stop = stampede.on('fill.committed', ({ key }) => seen.push(key))
@@ -354,7 +357,7 @@ describe('on', () => {
     expect(() => on(type, listener)).toThrow(message)
   })
 
-  it('tells of what failed behind the scenes of the store', () => {
+  it('reports background failures of the store', () => {
     const { stampede, store } = setUp()
     const seen: unknown[] = []
     stampede.on('store.failed', ({ operation, error }) => seen.push([operation, error]))
@@ -376,7 +379,7 @@ describe('close', () => {
     expect(stampede.stats().l1.entries).toBe(0)
   })
 
-  it('may be called again, and then ends when the first call does', async () => {
+  it('may be called again, and then ends with the first call', async () => {
     const { stampede, get, origin } = setUp()
     const first = get()
     await settled()
@@ -405,7 +408,7 @@ describe('close', () => {
     expect(store.calls).toEqual([`lookup ${KEY}`, `renew ${KEY}`, `commit ${KEY}`])
   })
 
-  it('gives the leases of those that do not end back, and answers who waits', async () => {
+  it('gives back the leases of fills that do not end, and ends their waiters', async () => {
     const { stampede, get, origin, store } = setUp()
     const leader = get()
     const follower = get()
@@ -422,7 +425,7 @@ describe('close', () => {
     expect(await leader).toBe('late')
   })
 
-  it('leaves no timer behind, and renews no lease, although a fill never ends', async () => {
+  it('leaves no timer, and renews no lease, although a fill never ends', async () => {
     const { stampede, get, store } = setUp()
     void get({ originTimeoutMs: 60_000 }).catch(() => {})
     await settled()
@@ -435,7 +438,7 @@ describe('close', () => {
     expect(stampede.stats().active.leases).toBe(0)
   })
 
-  it('does not fail when the store does', async () => {
+  it('does not fail if the store fails', async () => {
     const { stampede, get, store } = setUp()
     void get().catch(() => {})
     await settled()
@@ -445,7 +448,7 @@ describe('close', () => {
     await expect(closed).resolves.toBeUndefined()
   })
 
-  it('waits for a fill too that a purge voided, since its caller waits for it', async () => {
+  it('also waits for a fill that a purge refused, because its caller waits for it', async () => {
     const { stampede, get, origin } = setUp()
     const leader = get()
     const follower = get()
@@ -461,7 +464,7 @@ describe('close', () => {
     expect(await follower).toBe('own')
   })
 
-  it('is heard of by nobody who waits elsewhere', async () => {
+  it('wakes no waiter of other processes', async () => {
     const stores = sharedStores()
     const make = (store: StampedeStore) => {
       const stampede = createStampede({ store, clock, random: () => 0 })

@@ -1,4 +1,4 @@
-// createStampede: one cache for one process, wired to a store. Everything else is given it.
+// createStampede: the cache of one process, connected to a store.
 
 import { createDataCache, type DataCache, type DataCacheOptions } from './data/data-cache.ts'
 import type { Factory } from './data/factory-context.ts'
@@ -33,8 +33,14 @@ import { localStore } from './memory/memory-store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 
+/**
+ * Counters since `createStampede`. The fields `unleased`, `l1`, `active` and `idempotency` have
+ * current values.
+ */
 export interface StampedeStats {
+  /** Requests and calls served from memory (`l1`) or from the store (`l2`). */
   readonly hits: { readonly l1: number; readonly l2: number }
+  /** Runs of the origin, counted by their events `fill.started`, `fill.committed` and so on. */
   readonly fills: {
     readonly started: number
     readonly committed: number
@@ -42,26 +48,35 @@ export interface StampedeStats {
     readonly passed: number
     readonly failed: number
   }
-  /** How often a request or call joined what another had begun in this process: a look-up, or a fill. */
+  /** Requests and calls that joined a lookup or fill of this process. */
   readonly collapsed: number
-  /** Waits for a fill of another process, once for each key however many wait here; `timedOut`: callers whose `waitMs` was spent. */
+  /**
+   * `started`: waits for a fill of another process, one per key for all its waiters. `timedOut`:
+   * callers that waited for `waitMs`.
+   */
   readonly waits: { readonly started: number; readonly timedOut: number }
-  /** Runs of the origin that no lease stands for, and keys that queue for one. */
+  /** Runs of the origin without a lease, and keys that wait for a concurrency slot. */
   readonly unleased: { readonly running: number; readonly queued: number }
-  /** Answered with what is stale, since what was waited for was late. */
+  /** Stale entries served because the fill was late or waited for a concurrency slot. */
   readonly staleServed: number
+  /** Operations of the store that failed. */
   readonly storeFailures: number
+  /** Entries in the memory of this process, and their size in bytes. */
   readonly l1: { readonly entries: number; readonly bytes: number }
-  /** Keys being resolved now, and leases held now. */
+  /** Keys that are being resolved, and leases of fills. */
   readonly active: { readonly flights: number; readonly leases: number }
-  /** Handlers at work under an idempotency key, and finished ones the store could not be told of yet. */
+  /**
+   * `running`: handlers that run under an idempotency key. `unstored`: attempts whose end is not
+   * stored yet, because the store was unavailable.
+   */
   readonly idempotency: { readonly running: number; readonly unstored: number }
 }
 
+/** A cache with idempotency keys, for one process. */
 export interface Stampede {
   /**
-   * The value of `key`: from L1, from the store, or made by `factory`, once in the whole fleet.
-   * Rejects with the factory's own error, or with a `StampedeError`.
+   * Returns the value of `key` from memory or the store. On a miss, one process calls `factory` and
+   * all processes get its value. Rejects with the error of `factory` or with a `StampedeError`.
    */
   getOrSet<T, P = T>(
     key: string,
@@ -69,36 +84,49 @@ export interface Stampede {
     options: GetOrSetOptions<T>,
   ): Promise<Stored<T>>
   /**
-   * A cache of data under a name of its own: its keys are `name:key`, and `defaults` are checked once. Throws `ERR_STAMPEDE_OPTION`.
+   * Creates a data cache whose keys are `name:key`. `defaults` are options for all its calls.
+   * Throws `ERR_STAMPEDE_OPTION`.
    */
   cache<S extends DataCacheOptions>(name: string, defaults: S): DataCache<S>
   /**
-   * Makes what is stored void, and every fill in flight, in the whole fleet: of a key, of a path, of a route, under a tag, or all.
-   * `soft` makes it stale instead: it is refreshed by whoever asks, and kept for stale-while-revalidate and for errors. Rejects with
-   * `ERR_STAMPEDE_STORE_UNAVAILABLE` when the store could not be told. Once it has resolved, later requests get nothing made earlier from
-   * this process, and from no other process of the fleet for longer than 5 seconds.
+   * Purges the entries of a key, path, route or tag, or all entries, in all processes. Results of
+   * running fills are not stored either. With `soft`, the entries become stale instead: the next
+   * request refreshes them, and stale-while-revalidate and stale-if-error still apply.
+   *
+   * After the promise resolves, this process serves no purged entry. Another process may serve one
+   * for at most 5 s. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store is unavailable.
    */
   purge(target: PurgeTarget, options?: PurgeOptions): Promise<void>
   /**
-   * Runs `work` once for `key` in the whole fleet, and remembers its result: for jobs that are delivered twice. Rejects with what
-   * `work` threw (then it may be run again), or with a `StampedeError`: in progress, another input, uncertain, not retained.
+   * Runs `work` for `key` in one process and stores its result, for jobs that may be delivered
+   * twice. A repeat gets the stored result. Rejects with the error of `work`, after which `work`
+   * may run again. Other errors have the code `ERR_STAMPEDE_IN_PROGRESS`,
+   * `ERR_STAMPEDE_KEY_REUSED`, `ERR_STAMPEDE_UNCERTAIN`, `ERR_STAMPEDE_NOT_RETAINED` or
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
    */
   idempotent<T>(
     key: string,
     work: (attempt: Attempt) => T | Promise<T>,
     options?: IdempotentOptions,
   ): Promise<T>
-  /** For operators: what is known of an idempotency key, and the last word on it. */
+  /** Inspects and settles idempotency keys, for operators. */
   readonly idempotency: IdempotencyOperator
+  /** Counters and current sizes. */
   stats(): StampedeStats
-  /** Calls `listener` for each event of this type, or of every type with `*`. Returns how to stop. */
+  /**
+   * Calls `listener` for each event of a type, or for all events with `*`. Returns a function that
+   * removes the listener. Throws `ERR_STAMPEDE_OPTION` for an unknown type.
+   */
   on<T extends StampedeEventType>(type: T, listener: Listener<T>): () => void
   on(type: '*', listener: (event: StampedeEvent) => void): () => void
-  /** Ends background work, leases and connections. Later calls reject, later requests bypass the cache. */
+  /**
+   * Waits at most 2 s for running fills, then ends leases and connections. Later calls reject with
+   * `ERR_STAMPEDE_CLOSED`. Later requests bypass the cache.
+   */
   close(): Promise<void>
 }
 
-/** Creates a cache. Throws `ERR_STAMPEDE_OPTION` on an option it does not know or cannot use. */
+/** Creates a cache. Throws `ERR_STAMPEDE_OPTION` for an unknown or invalid option. */
 export function createStampede(options?: StampedeOptions): Stampede {
   const rt = createRuntime(options)
   let closing: Promise<void> | undefined
@@ -137,7 +165,7 @@ const runtimes = new WeakMap<Stampede, Runtime>()
 const idempotencies = new WeakMap<Runtime, IdempotencyRuntime>()
 const idempotencyConfigs = new WeakMap<Runtime, IdempotencyConfig>()
 
-/** For the middlewares of this package: the stages behind the public face. */
+/** The internal state of a Stampede, for the middlewares of this package. */
 export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime {
   const rt = runtimes.get(stampede as Stampede)
   if (rt !== undefined) return rt
@@ -148,7 +176,10 @@ export function isStampede(value: unknown): value is Stampede {
   return runtimes.has(value as Stampede)
 }
 
-/** The part that is about idempotency keys, made when it is first used: most applications have no need of it. */
+/**
+ * The state of idempotency keys. It is created on first use, since most applications do not use
+ * them.
+ */
 export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   const rt = runtimeOf(stampede, 'idempotency')
   const known = idempotencies.get(rt)
@@ -156,11 +187,11 @@ export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   const config = idempotencyConfigs.get(rt)
   if (rt.closed || config === undefined) throw closedError()
   const { idempotency } = rt.store
-  const made = createIdempotencyRuntime(idempotency, config, rt, () =>
+  const created = createIdempotencyRuntime(idempotency, config, rt, () =>
     localIdempotency(idempotency),
   )
-  idempotencies.set(rt, made)
-  return made
+  idempotencies.set(rt, created)
+  return created
 }
 
 function createRuntime(options: StampedeOptions | undefined): Runtime {
@@ -219,13 +250,14 @@ function stats(rt: Runtime): StampedeStats {
   }
 }
 
-/** How long close() waits for fills in flight before it gives their leases back. */
+/** How long `close()` waits for running fills before it gives their leases back. */
 const DRAIN_MS = 2_000
 
 async function close(rt: Runtime): Promise<void> {
   rt.closed = true
-  // Ours do not keep the process alive, but this must be seen through.
-  const alive = setInterval(() => {}, DRAIN_MS)
+  // The timers of `rt.clock` do not keep the process alive. This one does, so that close()
+  // completes.
+  const keepAlive = setInterval(() => {}, DRAIN_MS)
   try {
     const idempotency = idempotencies.get(rt)
     const drained = idempotency && closeIdempotency(idempotency)
@@ -242,6 +274,6 @@ async function close(rt: Runtime): Promise<void> {
     await rt.store.close()
     rt.l1.flush()
   } finally {
-    clearInterval(alive)
+    clearInterval(keepAlive)
   }
 }

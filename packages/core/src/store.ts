@@ -1,4 +1,5 @@
-// Store door (@stampede/core/store): ports and helpers for stores, and for what works on a store directly.
+// Exports of @stampede/core/store: interfaces and helpers for stores and for code that calls a
+// store.
 
 export { optionError, show, storeInUse, storeUnavailable, unknownReply } from './errors.ts'
 export { driftMs } from './lease/drift.ts'

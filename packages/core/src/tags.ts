@@ -1,33 +1,43 @@
-// The `tags` option: names under which what is made can be purged, together with others.
+// The option `tags`: names of entries, so that one purge covers all entries of a tag.
 
 import { optionError, show } from './errors.ts'
 
-/** Tags, or what makes them of a value or a response; each is checked where it is used. */
+/** Tags, or a function that returns the tags of a value or a response. */
 export type TagsRule = readonly string[] | ((...args: never[]) => readonly string[]) | undefined
 
-/** Each costs a little on every purge, and memory in every process that holds the entry. */
+/**
+ * Most tags of an entry. Each tag costs memory in each process with a copy, and time on each purge.
+ */
 export const MOST_TAGS = 256
 
-/** Throws `ERR_STAMPEDE_OPTION`. */
+/** Checks the option. Throws `ERR_STAMPEDE_OPTION`. */
 export function readTags(where: string, value: unknown): TagsRule {
   if (value === undefined || typeof value === 'function') return value as TagsRule
   if (isTags(value)) return Object.freeze([...value])
   const fix = `use up to ${MOST_TAGS} names: ['product:42'], or a function that returns them`
-  throw optionError(where, value, `${fix}${wrongOne(value)}`)
+  throw optionError(where, value, `${fix}${firstInvalid(value)}`)
 }
 
-/** Throws what the callback threw, or that it returned no tags. */
+/**
+ * The tags of one entry. Throws the error of the callback, or `ERR_STAMPEDE_OPTION` if it returned
+ * no valid tags.
+ */
 export function tagsOf(where: string, rule: TagsRule, ...args: unknown[]): readonly string[] {
   if (typeof rule !== 'function') return rule ?? NONE
   const tags: unknown = (rule as (...all: unknown[]) => unknown)(...args)
   if (isTags(tags)) return [...new Set(tags)]
-  // That of an async function may reject, which is nobody else's to hear of.
+  // An async function is an error here. If its promise rejects too, that must not crash the
+  // process.
   if (tags instanceof Promise) tags.catch(() => {})
-  throw optionError(where, tags, `return up to ${MOST_TAGS} names: ['product:42']${wrongOne(tags)}`)
+  throw optionError(
+    where,
+    tags,
+    `return up to ${MOST_TAGS} names: ['product:42']${firstInvalid(tags)}`,
+  )
 }
 
-/** Which of many is no name: usually what a template was to be made of. */
-function wrongOne(tags: unknown): string {
+/** Message part about the first invalid tag, which is often an undefined variable. */
+function firstInvalid(tags: unknown): string {
   if (!Array.isArray(tags)) return ''
   const at = tags.findIndex((tag) => !isTag(tag))
   return at === -1 ? '' : `; [${at}] is ${show(tags[at])}`

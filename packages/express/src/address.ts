@@ -1,11 +1,12 @@
-// Where Express keeps the address of a request.
+// The address of a request in Express: scheme, host, target and rewritten URL.
 
 import type { RequestAddress } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {
   const { headers } = req
-  // Both are what is asked for without a proxy; only what it says takes Express's settings.
+  // The settings of Express decide whether fields of a proxy count. Without these fields, they have
+  // no effect.
   const scheme = headers['x-forwarded-proto'] === undefined ? schemeOf(req.socket) : req.protocol
   const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : hostOf(req)
   return { scheme, host, target: req.originalUrl, rewritten: rewrittenOf(req) }
@@ -14,14 +15,20 @@ export function addressOf(req: Request): RequestAddress {
 const schemeOf = (socket: object): string =>
   'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
 
-/** A mount only moves a part from `url` to `baseUrl`, and gives what is left a slash to begin with. */
+/**
+ * The URL if a middleware rewrote it. A mount does not count: it moves a part of `url` to
+ * `baseUrl`, and begins the rest with a slash.
+ */
 function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined {
   if (url === originalUrl && baseUrl === '') return undefined
   const isMounted = originalUrl === baseUrl + url || originalUrl === baseUrl + url.slice(1)
   return isMounted ? undefined : baseUrl + url
 }
 
-/** Express 4's `req.hostname` drops the port, and two ports are two origins. */
+/**
+ * The host with its port, by the setting `trust proxy`. `req.hostname` of Express 4 has no port,
+ * but two ports are two origins.
+ */
 function hostOf(req: Request): string {
   const forwarded = req.get('x-forwarded-host')
   const trusts: (address: string | undefined, hop: number) => boolean =

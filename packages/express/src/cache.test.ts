@@ -1,4 +1,4 @@
-// stampedeCache in Express 4 and 5, driven by a scripted core: what the port promises, in both.
+// stampedeCache in Express 4 and 5, driven by a scripted core: the promises of the port, in both.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
@@ -58,7 +58,7 @@ const HIT: Reply = {
   body: Buffer.from('from the cache'),
 }
 
-/** Lets core fill on each request; the ends are collected in order. */
+/** Makes core fill on each request. Collects the ends in order. */
 function fill(observer: OriginObserver = KEEP): { ends: Array<Promise<OriginEnd>> } {
   const ends: Array<Promise<OriginEnd>> = []
   core.script = (exchange) => {
@@ -79,10 +79,10 @@ const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
   ['Express 5', require('express')],
 ]
 
-describe.each(VERSIONS)('%s', (version, express) => {
+describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   const quiet = (): Express => express().set('env', 'test')
 
-  test('describes the request as the client sent it, wherever it is mounted', async () => {
+  test('describes the request as the client sent it, at any mount path', async () => {
     const seen: unknown[] = []
     core.script = (exchange) => {
       const { headers, ...view } = exchange.request
@@ -104,7 +104,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     ])
   })
 
-  test('leaves the parameters of a route to be known to the handlers after it, and is told of others', async () => {
+  test('leaves route parameters to later handlers, and passes other ones on', async () => {
     core.script = (exchange) => exchange.bypass([])
     const key = (req: Request<{ id: string }>) => req.params.id
     const app = quiet().get('/:id', stampedeCache({ key }), (req, res) => {
@@ -115,7 +115,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect((await rawRequest(server.port, '/5')).body).toBe('5')
   })
 
-  test('believes a proxy only as far as Express does', async () => {
+  test('trusts a proxy exactly as Express does', async () => {
     const hosts: string[] = []
     core.script = (exchange) => {
       hosts.push(`${exchange.request.scheme}://${exchange.request.host}`)
@@ -130,7 +130,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(hosts).toEqual(['https://public.test:444', 'http://shop.test:8080'])
   })
 
-  test('sends a reply without touching the app', async () => {
+  test('sends a reply without running the app', async () => {
     core.script = (exchange) => exchange.send(HIT)
     const handler = vi.fn()
     await using server = await serve(quiet().use(stampedeCache(), handler))
@@ -140,7 +140,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(handler).not.toHaveBeenCalled()
   })
 
-  test('gives a request to the app when the reply is not one that can be sent', async () => {
+  test('runs the app if the reply cannot be sent', async () => {
     core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
     const app = quiet().use(stampedeCache(), (_req, res) => void res.send('from the app'))
     await using server = await serve(app)
@@ -153,7 +153,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       'writeHead',
       ((_req, res) => void res.writeHead(200, ['X-A', '1', 'X-A', '2']).end('x')) as RequestHandler,
     ],
-  ])('adds fields to a bypassed answer (%s)', async (_, handler) => {
+  ])('adds fields to a bypassed response (%s)', async (_, handler) => {
     core.script = (exchange) => exchange.bypass([['cache-status', 'S; fwd=bypass']])
     const app = quiet().disable('x-powered-by').use(stampedeCache(), handler)
     await using server = await serve(app)
@@ -171,7 +171,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     ['async', async (_req, res) => void res.type('html').send(await Promise.resolve('<p>'))],
   ]
 
-  test.each(HANDLERS)('keeps what is sent by %s', async (_, handler) => {
+  test.each(HANDLERS)('captures a response sent by %s', async (_, handler) => {
     const { ends } = fill()
     await using server = await serve(quiet().use(stampedeCache()).get('/', handler))
     const response = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
@@ -179,7 +179,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(response.headers.get('cache-status')).toBe('S; fwd=uri-miss')
   })
 
-  test.each(HANDLERS)('keeps %s uncompressed beneath compression', async (_, handler) => {
+  test.each(HANDLERS)('captures %s uncompressed in front of compression', async (_, handler) => {
     const { ends } = fill()
     const app = quiet().use(compression(), stampedeCache()).get('/', handler)
     await using server = await serve(app)
@@ -189,7 +189,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(JSON.stringify(end)).not.toContain('content-encoding')
   })
 
-  test('keeps what compression made of it when it stands outside compression', async () => {
+  test('captures the compressed response behind compression', async () => {
     const { ends } = fill()
     const app = quiet()
       .use(stampedeCache(), compression())
@@ -228,7 +228,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(fieldOf(outer, 'cache-control')).toEqual(['max-age=5, no-transform'])
   })
 
-  test('does not keep the X-Powered-By and the fields of outer middlewares', async () => {
+  test('does not store X-Powered-By and the fields of outer middlewares', async () => {
     const { ends } = fill()
     const app = quiet().use((_req, res, next) => next(void res.set('X-Request-Id', '7')))
     app.use(stampedeCache()).get('/', (_req, res) => void res.send('x'))
@@ -251,7 +251,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(await Promise.all(ends)).toMatchObject([{ type: 'complete' }, { type: 'complete' }])
   })
 
-  test('sees an error of the app as the answer that Express gives', async () => {
+  test('sees an error of the app as the response that Express makes of it', async () => {
     const { ends } = fill()
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
@@ -260,7 +260,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(await ends[0]).toMatchObject({ type: 'complete', head: { status: 500 } })
   })
 
-  test('replaces an error with what core has', async () => {
+  test('replaces an error with the reply of core', async () => {
     fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
@@ -274,7 +274,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
   test.each([
     ['an unknown path', '/unknown', 404],
     ["next('route')", '/skipped', 203],
-  ])('comes to an end with %s', async (_, path, status) => {
+  ])('ends the exchange for %s', async (_, path, status) => {
     const { ends } = fill()
     const app = quiet()
     app.use(stampedeCache())
@@ -298,7 +298,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
         throw new Error('core')
       },
     ],
-  ] as Array<[string, Script]>)('hands the error on to Express when core %s', async (_, script) => {
+  ] as Array<[string, Script]>)('passes the error to Express if core %s', async (_, script) => {
     core.script = script
     const app = quiet().use(stampedeCache())
     app.use(
@@ -311,7 +311,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(response.body).toBe('core')
   })
 
-  test('takes what is meant for the cache off hits, bypasses and errors', async () => {
+  test('removes fields for caches from hits, bypasses and errors', async () => {
     const app = quiet()
     app.use((_req, res, next) => {
       res.setHeader('Stampede-Cache-Control', 'max-age=1')
@@ -338,7 +338,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     }
   })
 
-  test('lets a request pass that another cache further out is filling', async () => {
+  test('bypasses a request that an outer cache is filling', async () => {
     const handled: string[] = []
     core.script = (exchange, cache) => {
       handled.push(cache)
@@ -351,7 +351,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     expect(handled).toEqual(['outer'])
   })
 
-  test('keeps an answer that comes after the client left', async () => {
+  test('stores a response that ends after the client left', async () => {
     const { ends } = fill()
     let answer: () => void = () => {}
     let closed: Promise<unknown> = Promise.resolve()
@@ -373,7 +373,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
   })
 
   describe('redispatch', () => {
-    /** Answers each request with HIT, and runs the app again behind the answer. */
+    /** Sends HIT for each request, and runs the app again in the background. */
     function refresh(cache = ''): { ends: Array<Promise<OriginEnd>> } {
       const ends: Array<Promise<OriginEnd>> = []
       core.script = (exchange, name) => {
@@ -384,7 +384,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       return { ends }
     }
 
-    test('runs the whole app again, with its middlewares, as a request of its own', async () => {
+    test('runs the whole app again with its middlewares, as a request of its own', async () => {
       const { ends } = refresh()
       const passed: unknown[] = []
       const app = quiet().set('trust proxy', true)
@@ -406,7 +406,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       ])
     })
 
-    test('goes through a cache further out, to the one that ordered it', async () => {
+    test('passes through an outer cache to the one that requested it', async () => {
       const { ends } = refresh('inner')
       const app = quiet().use(stampedeCache({ cacheStatus: 'outer' }))
       app.get('/', stampedeCache({ cacheStatus: 'inner' }), (_req, res) => void res.send('fresh'))
@@ -415,7 +415,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(textOf(await ends[0])).toBe('fresh')
     })
 
-    test('goes through the same cache mounted twice', async () => {
+    test('passes through a cache that is mounted twice', async () => {
       const { ends } = refresh()
       const cache = stampedeCache()
       const app = quiet().get('/', cache, cache, (_req, res) => void res.send('fresh'))
@@ -424,7 +424,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(textOf(await ends[0])).toBe('fresh')
     })
 
-    test('has failed when the app answers before it comes to the cache', async () => {
+    test('fails if the app responds before it reaches the cache', async () => {
       const { ends } = refresh()
       let open = true
       const app = quiet().use((_req, res, next) => (open ? next() : void res.sendStatus(401)))
@@ -439,7 +439,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(await ends[0]).toMatchObject({ type: 'failed', status: 401 })
     })
 
-    test('runs in the async context of the request it follows', async () => {
+    test('runs in the async context of its request', async () => {
       const { ends } = refresh()
       const context = new AsyncLocalStorage<string>()
       const app = quiet().use((req, _res, next) =>
@@ -451,7 +451,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(textOf(await ends[0])).toBe('the client')
     })
 
-    test('keeps what a stream behind compression gives', async () => {
+    test('captures the stream behind compression', async () => {
       const { ends } = refresh()
       const app = quiet().use(compression(), stampedeCache())
       app.get('/', (_req, res) => void Readable.from(['x'.repeat(3000), 'y']).pipe(res.type('txt')))

@@ -1,4 +1,4 @@
-// stampedeCache for Express 4 and 5: where Express keeps what the cache must know of a request.
+// stampedeCache() for Express 4 and 5.
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
@@ -9,8 +9,9 @@ import type { Middleware } from './middleware.ts'
 import { shareShape } from './share-shape.ts'
 
 /**
- * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
- * comes after it for the rest. For a whole app, a router or a single route.
+ * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the
+ * handlers after it, and the other requests for the same key wait for its response. Mount it for an
+ * app, a router or a route.
  *
  * @example
  * app.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
@@ -41,14 +42,17 @@ const FRAMEWORK: NodeFramework<Request> = {
 }
 
 /**
- * False after `app.disable('etag')`: then only a handler sets an ETag. A router without an app has
- * no such setting.
+ * Whether the cache may add an ETag. It may not after `app.disable('etag')`. A router without an
+ * app has no such setting.
  */
 function allowsEtag(req: Request): boolean {
   return (req.app as Application | undefined)?.get('etag') !== false
 }
 
-/** A mounted app is entered from above, through everything that was passed on the way to it. */
+/**
+ * The outermost app. A background refresh of a mounted app starts there, to run all middlewares
+ * that the request has passed.
+ */
 function rootOf(app: Application): Dispatch {
   let root = app
   while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application

@@ -1,5 +1,5 @@
-// Express's own in the journey of an idempotency key: parsers, compression, mounts. The rest is in the contract
-// (test/contracts/idempotency-adapters.versions.test.ts).
+// Express alone in the journey of an idempotency key: parsers, compression, mounts. The rest is in
+// the contract (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
@@ -23,7 +23,7 @@ function post(port: number, key: string, body: unknown): Promise<Response> {
   })
 }
 
-describe.each(VERSIONS)('%s', (_, express) => {
+describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
   const ORDERS: ReadonlyArray<readonly [string, (e: typeof express) => RequestHandler[]]> = [
     ['before the parser', (e) => [idempotency({ scope: () => 'me' }), e.json()]],
     ['behind the parser', (e) => [e.json(), idempotency({ scope: () => 'me' })]],
@@ -41,25 +41,28 @@ describe.each(VERSIONS)('%s', (_, express) => {
     ],
   ]
 
-  test.each(ORDERS)('%s: one run, and the same answer to each', async (_name, layers) => {
-    let runs = 0
-    const app = express().use(...layers(express))
-    app.post('/payments', (req, res) => {
-      runs += 1
-      res.location('/payments/7').status(201)
-      Readable.from([JSON.stringify({ run: runs, attempt: req.idempotency?.number })]).pipe(res)
-    })
-    await using server = await serve(app)
-    for (let i = 0; i < 3; i += 1) {
-      const answer = await post(server.port, 'k', { sum: 7 })
-      expect([answer.status, answer.headers.get('location')]).toEqual([201, '/payments/7'])
-      expect(await answer.json()).toEqual({ run: 1, attempt: 1 })
-    }
-    expect((await post(server.port, 'k', { sum: 8 })).status).toBe(422)
-    expect(await (await post(server.port, 'l', { sum: 8 })).json()).toMatchObject({ run: 2 })
-  })
+  test.each(ORDERS)(
+    'runs once and sends each request the same response: %s',
+    async (_name, layers) => {
+      let runs = 0
+      const app = express().use(...layers(express))
+      app.post('/payments', (req, res) => {
+        runs += 1
+        res.location('/payments/7').status(201)
+        Readable.from([JSON.stringify({ run: runs, attempt: req.idempotency?.number })]).pipe(res)
+      })
+      await using server = await serve(app)
+      for (let i = 0; i < 3; i += 1) {
+        const answer = await post(server.port, 'k', { sum: 7 })
+        expect([answer.status, answer.headers.get('location')]).toEqual([201, '/payments/7'])
+        expect(await answer.json()).toEqual({ run: 1, attempt: 1 })
+      }
+      expect((await post(server.port, 'k', { sum: 8 })).status).toBe(422)
+      expect(await (await post(server.port, 'l', { sum: 8 })).json()).toMatchObject({ run: 2 })
+    },
+  )
 
-  test('a body that nobody can see is an error, and does not run', async () => {
+  test('fails for a body that a parser consumed without a trace, and does not run', async () => {
     let runs = 0
     const eat: RequestHandler = (req, _res, next) => void req.resume().once('end', next)
     const app = express()
@@ -74,7 +77,7 @@ describe.each(VERSIONS)('%s', (_, express) => {
     expect(runs).toBe(0)
   })
 
-  test('mounted twice, it is still one', async () => {
+  test('acts once when it is mounted twice', async () => {
     let runs = 0
     const once = idempotency({ scope: () => 'me' })
     const app = express().use(once)
@@ -89,7 +92,7 @@ describe.each(VERSIONS)('%s', (_, express) => {
     }
   })
 
-  test.each(['{ }', '{\n}', '{}  '])('the empty object %j is a body', async (body) => {
+  test.each(['{ }', '{\n}', '{}  '])('treats the empty object %j as a body', async (body) => {
     const app = express()
       .set('env', 'test')
       .use(express.json(), idempotency({ scope: () => 'me' }))

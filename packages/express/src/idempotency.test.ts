@@ -1,5 +1,5 @@
-// idempotency in Express 4 and 5, driven by a scripted core: what is Express's own. The rest is in the contract
-// (test/contracts/idempotency-adapters.versions.test.ts).
+// idempotency() in Express 4 and 5, driven by a scripted core: features of Express alone. The rest
+// is in the contract (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
@@ -39,7 +39,7 @@ const require = createRequire(import.meta.url)
 const ATTEMPT = { number: 1 } as Attempt
 
 interface Run {
-  /** What core was told, in order. */
+  /** Calls to core, in order. */
   readonly ends: AttemptEnd[]
   readonly bodies: RequestBody[]
   /** Resolves with the first end. */
@@ -47,7 +47,7 @@ interface Run {
   letGo(): void
 }
 
-/** Core reads the body, and runs the app; an end leaves when it is let go. */
+/** Core reads the body and runs the app. An end is sent when the test releases it. */
 function runAll(
   held: 'held' | 'at once' = 'at once',
   limits: Partial<Omit<AttemptObserver, 'onEnd'>> = {},
@@ -92,7 +92,7 @@ async function settle(): Promise<void> {
 interface Post {
   readonly client: Socket
   received(): string
-  /** Everything, once the server has closed the connection. */
+  /** Everything that arrived, once the server has closed the connection. */
   whole(): Promise<string>
 }
 
@@ -151,32 +151,29 @@ const VERSIONS: ReadonlyArray<readonly [string, (() => Express) & typeof import(
   ['Express 5', require('express')],
 ]
 
-describe.each(VERSIONS)('%s', (version, express) => {
+describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
   const quiet = (): Express => express().set('env', 'test')
   const protect = (): RequestHandler => idempotency({ scope: () => 'me' })
   const app = (...handlers: RequestHandler[]): Express => quiet().use(protect(), ...handlers)
 
-  describe('an answer', () => {
-    test.each(WAYS)(
-      'by %s is told to core, and then reaches the client unchanged',
-      async (_, say) => {
-        await using bare = await serve(quiet().use((_req, res) => void say(res)))
-        const plain = await rawRequest(bare.port, '/', [], 'POST')
-        const run = runAll('held')
-        await using server = await serve(app((_req, res) => void say(res)))
-        const request = rawRequest(server.port, '/', [], 'POST')
-        const { status, text } = answerOf(await run.told)
-        run.letGo()
-        expect(await request).toEqual(plain)
-        expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
-        const isChunked = plain.head.some((line) => /chunked/i.test(line))
-        if (!isChunked) expect(text).toBe(plain.body)
-        expect(run.ends).toHaveLength(1)
-      },
-    )
+  describe('a response', () => {
+    test.each(WAYS)('goes to core and then unchanged to the client, sent by %s', async (_, say) => {
+      await using bare = await serve(quiet().use((_req, res) => void say(res)))
+      const plain = await rawRequest(bare.port, '/', [], 'POST')
+      const run = runAll('held')
+      await using server = await serve(app((_req, res) => void say(res)))
+      const request = rawRequest(server.port, '/', [], 'POST')
+      const { status, text } = answerOf(await run.told)
+      run.letGo()
+      expect(await request).toEqual(plain)
+      expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+      const isChunked = plain.head.some((line) => /chunked/i.test(line))
+      if (!isChunked) expect(text).toBe(plain.body)
+      expect(run.ends).toHaveLength(1)
+    })
 
     test.each(WAYS.filter(([way]) => !OF_FILES.includes(way)))(
-      'by %s is the same after its client has left',
+      'is the same after its client has left, sent by %s',
       async (_, say) => {
         const run = runAll()
         let arrive: (res: Response) => void = () => {}
@@ -194,7 +191,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       },
     )
 
-    test('of an error handler is the answer', async () => {
+    test('may come from an error handler', async () => {
       const run = runAll()
       const failing: RequestHandler = (_req, _res, next) => next(new Error('no'))
       const render: ErrorRequestHandler = (error, _req, res, _next) => {
@@ -205,7 +202,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(run.ends.map(answerOf)).toEqual([{ status: 422, text: '{"error":"no"}' }])
     })
 
-    test('of Express itself to what was thrown, and to what nobody handles', async () => {
+    test('may come from Express itself, for a thrown error and for an unhandled request', async () => {
       const thrown = runAll()
       const failing: RequestHandler = () => {
         throw new Error('no')
@@ -220,9 +217,9 @@ describe.each(VERSIONS)('%s', (version, express) => {
     })
   })
 
-  // Express 4 does not look at what a handler returns.
+  // Express 4 ignores the return value of a handler.
   if (version === 'Express 5')
-    test('an async handler that fails after its answer changes nothing of it', async () => {
+    test('is not changed by an async handler that fails afterwards', async () => {
       const run = runAll('held')
       const handler: RequestHandler = async (_req, res) => {
         res.status(201).json({ first: true })
@@ -236,14 +233,14 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(await request.whole()).toMatch(/^HTTP\/1\.1 201[\s\S]*\{"first":true\}$/)
     })
 
-  describe('the request', () => {
+  describe('a request', () => {
     const echo: RequestHandler = (req, res) => {
       const body: unknown = req.body
       res.json(Buffer.isBuffer(body) ? body.toString() : (body ?? null))
     }
     const JSON_TYPE = ['Content-Type: application/json']
 
-    test('body is seen before any parser, and left to the parser', async () => {
+    test('has its body read before any parser, and left to the parser', async () => {
       const run = runAll()
       await using server = await serve(app(express.json(), echo))
       expect(await post(server.port, ' {"a":1}', JSON_TYPE).whole()).toMatch(/\{"a":1\}$/)
@@ -253,7 +250,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     test.each<[string, (e: typeof express) => RequestHandler, string, RequestBody]>([
       ['json', (e) => e.json(), 'application/json', { type: 'parsed', value: { a: 1 } }],
       [
-        'json that remembers',
+        'json with a stored raw body',
         (e) => e.json({ verify: rememberRawBody }),
         'application/json',
         { type: 'bytes', bytes: Buffer.from('{"a":1}') },
@@ -272,26 +269,26 @@ describe.each(VERSIONS)('%s', (version, express) => {
         { type: 'parsed', value: { '{"a":1}': '' } },
       ],
       [
-        'json that is not for it',
+        'json with another content type',
         (e) => e.json(),
         'text/csv',
         { type: 'bytes', bytes: Buffer.from('{"a":1}') },
       ],
-    ])('body is seen behind a parser: %s', async (_, parser, type, body) => {
+    ])('has its body seen after a parser: %s', async (_, parser, type, body) => {
       const run = runAll()
       await using server = await serve(quiet().use(parser(express), protect(), echo))
       await post(server.port, '{"a":1}', [`Content-Type: ${type}`]).whole()
       expect(run.bodies).toEqual([body])
     })
 
-    test('without a body has none', async () => {
+    test('has no body if it is sent without one', async () => {
       const run = runAll()
       await using server = await serve(quiet().use(express.json(), protect(), echo))
       await post(server.port).whole()
       expect(run.bodies).toEqual([{ type: 'none' }])
     })
 
-    test('in chunks is read, and its handler gets the attempt', async () => {
+    test('is read in chunks, and its handler gets the attempt', async () => {
       const run = runAll()
       const attempts: unknown[] = []
       await using server = await serve(
@@ -317,7 +314,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       client.destroy()
     })
 
-    test('is described as the client sent it, each line of a field by itself', async () => {
+    test('is described as the client sent it, with each line of a field', async () => {
       const seen: unknown[] = []
       core.script = (exchange) => {
         const { headers, ...view } = exchange.request
@@ -349,7 +346,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
     const handler = vi.fn<RequestHandler>((_req, res) => void res.send('handled'))
     afterEach(() => void handler.mockClear())
 
-    test('whose answer cannot be sent gets an error, and the handler does not run', async () => {
+    test('sends an error if its reply cannot be sent, and the handler does not run', async () => {
       core.script = (exchange) =>
         exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
       await using server = await serve(app(handler))
@@ -357,7 +354,7 @@ describe.each(VERSIONS)('%s', (version, express) => {
       expect(handler).not.toHaveBeenCalled()
     })
 
-    test('does not run the handler of a request that was answered while it looked', async () => {
+    test('does not run the handler of a request that got a response during the lookup', async () => {
       const ends: AttemptEnd[] = []
       core.script = async (exchange) => {
         await settle()

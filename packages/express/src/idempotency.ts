@@ -1,4 +1,4 @@
-// idempotency for Express 4 and 5: where Express keeps what it must know of a request.
+// idempotency() for Express 4 and 5.
 
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
@@ -11,15 +11,16 @@ import { shareShape } from './share-shape.ts'
 declare global {
   namespace Express {
     interface Request {
-      /** Set by `idempotency` for the handlers behind it, where the request has a key. */
+      /** The attempt of this request. `idempotency` sets it if the request has a key. */
       idempotency?: Attempt
     }
   }
 }
 
 /**
- * A middleware that runs what comes after it once for each idempotency key, and answers a repeated request with what was
- * answered first. Mount it behind authentication, before or behind the body parser.
+ * Returns a middleware that runs the handlers after it once for each idempotency key. A repeated
+ * request gets the stored response. Mount it after authentication. The body parser may come before
+ * or after it.
  *
  * @example
  * app.post('/payments', auth, idempotency({ scope: (req) => req.user.id }), createPayment)
@@ -46,7 +47,7 @@ export function idempotency<Req extends Request = Request>(
   }
 }
 
-/** Its body parsers leave `{}` where they parsed nothing. */
+/** Whether this is Express 4, where body parsers set `{}` if they parse nothing. */
 function isExpress4(req: Request): boolean {
   return 'lazyrouter' in req.app
 }

@@ -1,5 +1,5 @@
-// Express's own in the journey of a cached request: ETags, `res.locals`, proxies, compression. The rest is in the
-// contract (test/contracts/cache-adapters.versions.test.ts).
+// Express alone in the journey of a cached request: ETags, `res.locals`, proxies, compression. The
+// rest is in the contract (test/contracts/cache-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import { PassThrough } from 'node:stream'
@@ -17,38 +17,35 @@ const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
   ['Express 5', require('express')],
 ]
 
-describe.each(VERSIONS)('%s', (_, express) => {
+describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
   const { Router } = express as unknown as { Router: () => Routes }
 
   test.each([
     ['the app that has the cache', true, false],
-    ['the mounted app that answers', false, true],
-  ])(
-    'no ETag is minted, nor on a refresh, if `etag` is off in %s',
-    async (_which, outer, inner) => {
-      const clock = new ManualClock()
-      const stampede = createStampede({ clock })
-      const app = express()
-      if (outer) app.disable('etag')
-      app.use(stampedeCache({ stampede, ttlMs: 1_000, staleWhileRevalidateMs: 60_000 }))
-      const mounted = inner ? express().disable('etag') : Router()
-      let runs = 0
-      mounted.get('/', (_req, res) => void res.json({ run: ++runs }))
-      app.use('/mounted', mounted)
-      await using server = await serve(app)
-      const asking = () => rawRequest(server.port, '/mounted')
-      expect(fieldOf(await asking(), 'etag')).toEqual([])
-      const hit = await asking()
-      expect([hit.body, fieldOf(hit, 'etag')]).toEqual(['{"run":1}', []])
-      await clock.advance(2_000)
-      expect((await asking()).body).toBe('{"run":1}')
-      await expect.poll(() => stampede.stats().fills.committed).toBe(2)
-      const refreshed = await asking()
-      expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
-    },
-  )
+    ['the mounted app that responds', false, true],
+  ])('mints no ETag, nor on a refresh, if `etag` is off in %s', async (_which, outer, inner) => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock })
+    const app = express()
+    if (outer) app.disable('etag')
+    app.use(stampedeCache({ stampede, ttlMs: 1_000, staleWhileRevalidateMs: 60_000 }))
+    const mounted = inner ? express().disable('etag') : Router()
+    let runs = 0
+    mounted.get('/', (_req, res) => void res.json({ run: ++runs }))
+    app.use('/mounted', mounted)
+    await using server = await serve(app)
+    const asking = () => rawRequest(server.port, '/mounted')
+    expect(fieldOf(await asking(), 'etag')).toEqual([])
+    const hit = await asking()
+    expect([hit.body, fieldOf(hit, 'etag')]).toEqual(['{"run":1}', []])
+    await clock.advance(2_000)
+    expect((await asking()).body).toBe('{"run":1}')
+    await expect.poll(() => stampede.stats().fills.committed).toBe(2)
+    const refreshed = await asking()
+    expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
+  })
 
-  test('is tagged by what the handler left in res.locals, also behind a stale answer', async () => {
+  test('takes tags from res.locals of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
     const seen: string[] = []
     const refreshed = new Promise<void>((resolve) => {
@@ -84,7 +81,7 @@ describe.each(VERSIONS)('%s', (_, express) => {
     expect(await ask()).toBe('run 4')
   })
 
-  test('is purged on the host that a trusted proxy names', async () => {
+  test('purges on the host that a trusted proxy names', async () => {
     const stampede = createStampede()
     let runs = 0
     const app = express().set('trust proxy', true)
@@ -106,7 +103,7 @@ describe.each(VERSIONS)('%s', (_, express) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('a compressor outside compresses it for each by itself', async () => {
+  test('lets a compressor outside compress for each client', async () => {
     const source = new PassThrough()
     let runs = 0
     const app = express().use(compression(), stampedeCache({ ttlMs: 60_000, collapse: 'stream' }))

@@ -1,10 +1,10 @@
-// The type of what an app mounts.
+// The type of a middleware that an Express app mounts.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /**
- * Wherever a `RequestHandler` goes. Said in Node's types: with Express's own, the handlers behind it would not be given the
- * parameters of their route.
+ * Can be used in place of a `RequestHandler`. It has the types of Node. With those of Express,
+ * TypeScript would not infer the route parameters for the handlers after it.
  */
 export type Middleware = (
   req: IncomingMessage,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { shareShape } from './share-shape.ts'
 
-it('leaves an object as it was: its properties, their order and its prototype', () => {
+it('shareShape keeps the properties of an object, their order and its prototype', () => {
   const prototype = { inherited: 1 }
   const object = Object.assign(Object.create(prototype), { b: 1, a: 2 })
   shareShape(object)

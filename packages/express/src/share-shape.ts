@@ -1,13 +1,14 @@
-// One hidden class for all requests of Express, and one for all responses.
+// A workaround that gives all requests of Express one hidden class, and all responses another.
 
-/** An own property of every event emitter, and not its last. */
+/** An own property of every event emitter that is not its last one. */
 const EARLY = '_events'
 
 /**
- * Express changes the prototype of each request and response. V8 (11, Node 20) then makes a new hidden
- * class for every property that is added, for this one object, and each access is looked up anew. An
- * object that lost a property, other than the last, is a dictionary. All dictionaries of one prototype
- * share a class. The property is put back at once.
+ * Makes V8 store the object as a dictionary. Express changes the prototype of each request and
+ * response. V8 (11, Node 20) then makes a new hidden class per object for each property that is
+ * added, so no property access is cached. All dictionaries of one prototype share a hidden class.
+ * An object becomes a dictionary if a property other than the last is deleted. The deleted property
+ * is set again at once.
  */
 export function shareShape(object: object): void {
   if (!Object.hasOwn(object, EARLY)) return

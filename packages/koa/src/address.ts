@@ -1,15 +1,21 @@
-// Where Koa keeps the address of a request.
+// The address of a request in Koa: scheme, host, target and rewritten URL.
 
 import type { RequestAddress } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 
-/** As the handler will read them: an app may define its own on `app.context`, which `ctx.request` knows nothing of. */
+/**
+ * The address as the handler reads it from `ctx`. An app may define its own properties on
+ * `app.context`, which `ctx.request` does not have.
+ */
 export function addressOf(ctx: Context): RequestAddress {
   const { protocol: scheme, host, originalUrl: target } = ctx
   return { scheme, host, target, rewritten: rewrittenOf(ctx) }
 }
 
-/** koa-mount takes its path off `url`, leaves a slash at least, and says last where it was. */
+/**
+ * The URL if a middleware rewrote it. koa-mount does not count: it removes `mountPath` from the
+ * beginning of `url`, and leaves at least a slash.
+ */
 function rewrittenOf(ctx: Context): string | undefined {
   const { originalUrl, url, mountPath: mount } = ctx
   if (typeof mount !== 'string') return url === originalUrl ? undefined : url

@@ -1,9 +1,13 @@
-// When a middleware may return, apart from when the work behind it is done: as soon as ctx holds the answer.
+// The promise that a middleware returns to Koa. It resolves as soon as ctx has the response, even
+// if core is still at work.
 
 export interface Answer {
+  /** Core has begun to send a response or to run the handler. */
   begun: boolean
   readonly promise: Promise<void>
+  /** Call it when ctx has the response. */
   readonly given: () => void
+  /** Call it with the error for Koa. */
   readonly threw: (error: unknown) => void
 }
 

@@ -1,4 +1,4 @@
-// stampedeCache in Koa 2 and 3, driven by a scripted core: what the port promises, in both.
+// stampedeCache in Koa 2 and 3, driven by a scripted core: the promises of the port, in both.
 
 import { once } from 'node:events'
 import type { RequestListener } from 'node:http'
@@ -133,7 +133,7 @@ const VERSIONS: ReadonlyArray<readonly [string, typeof Koa]> = [
   ['Koa 3', require('koa')],
 ]
 
-describe.each(VERSIONS)('%s', (version, Application) => {
+describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   function app(...middlewares: Koa.Middleware[]): Koa {
     const koa = new Application()
     koa.silent = true
@@ -182,7 +182,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       (listener: RequestListener) => RequestListener,
       boolean,
     ]
-  >)('a hit is %s', async (_case, front, wrap, same) => {
+  >)('sends a hit as %s', async (_case, front, wrap, same) => {
     let ctx: Koa.Context | undefined
     core.script = (exchange) => {
       ctx = exchange.native
@@ -194,7 +194,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(ctx?.body === HIT.body).toBe(same)
   })
 
-  test('sends a reply with its type and repeated fields, and does not touch the app', async () => {
+  test('sends a reply with its type and repeated fields, without running the app', async () => {
     core.script = (exchange) => exchange.send(HIT)
     const handler = vi.fn()
     await using server = await serve(app(stampedeCache(), handler).callback())
@@ -212,7 +212,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     [{ ...HIT, status: 304 }, ['text/html'], undefined, ''],
     [{ status: 503, headers: [], body: undefined }, [], '0', ''],
   ] as Array<[Reply, string[], string | undefined, string]>)(
-    'sends the reply %j as it is',
+    'sends the reply %j unchanged',
     async (reply, type, length, text) => {
       core.script = (exchange) => exchange.send(reply)
       await using server = await serve(app(stampedeCache()).callback())
@@ -224,7 +224,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     },
   )
 
-  test('answers HEAD with the length of the body', async () => {
+  test('responds to HEAD with the length of the body', async () => {
     core.script = (exchange) => exchange.send(HIT)
     await using server = await serve(app(stampedeCache()).callback())
     const response = await rawRequest(server.port, '/', [], 'HEAD')
@@ -232,7 +232,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(response.body).toBe('')
   })
 
-  test('gives a request to the app when the reply is not one that can be sent', async () => {
+  test('runs the app if the reply cannot be sent', async () => {
     core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
     const koa = app(
       stampedeCache(),
@@ -242,7 +242,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect((await rawRequest(server.port)).body).toBe('from the app')
   })
 
-  test.each(BODIES)('keeps %s, and sends what it would send by itself', async (_, handler) => {
+  test.each(BODIES)('captures %s, and sends what Koa would send', async (_, handler) => {
     const { ends } = fill()
     await using plain = await serve(app(handler).callback())
     await using server = await serve(app(stampedeCache(), handler).callback())
@@ -260,7 +260,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(headerOf(head, 'content-type') ?? null).toBe(real.headers.get('content-type'))
   })
 
-  test.each(BODIES)('answers the same from the cache as the app with %s', async (_, handler) => {
+  test.each(BODIES)('sends the same from the cache as from the app with %s', async (_, handler) => {
     const { ends } = fill()
     await using server = await serve(app(stampedeCache(), handler).callback())
     const miss = await rawRequest(server.port)
@@ -271,7 +271,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(fieldOf(hit, 'content-type')).toEqual(fieldOf(miss, 'content-type'))
   })
 
-  test.each(BODIES)('leaves %s alone when core does not want it', async (_, handler) => {
+  test.each(BODIES)('leaves %s unchanged if core does not capture it', async (_, handler) => {
     const { ends } = fill({
       ...KEEP,
       onHead: () => ({ action: 'send', capture: false, add: [], remove: [] }),
@@ -282,7 +282,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  test.each(BODIES.slice(3, 6))('lets %s pass when it is too large', async (_, handler) => {
+  test.each(BODIES.slice(3, 6))('passes %s on if it is too large', async (_, handler) => {
     const { ends } = fill({ ...KEEP, maxBodyBytes: 2 })
     await using plain = await serve(app(handler).callback())
     await using server = await serve(app(stampedeCache(), handler).callback())
@@ -290,7 +290,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'too-large' })
   })
 
-  test('streams a body while the app makes it', async () => {
+  test('streams a body while the app produces it', async () => {
     const { ends } = fill()
     const source = new PassThrough()
     const koa = app(
@@ -305,7 +305,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(wholeOf(await ends[0]).text).toBe('firstsecond')
   })
 
-  test('does not keep a stream that fails, and breaks the connection off', async () => {
+  test('does not store a stream that fails, and breaks the connection off', async () => {
     const { ends } = fill()
     const source = new PassThrough()
     const koa = app(
@@ -320,13 +320,14 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     source.destroy(new Error('disk'))
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
     if (version === 'Koa 3') await expect(response.text()).rejects.toThrow()
-    // As often as without us: Koa 3 reports the error of a stream once for it and once for its response.
+    // As often as without a cache: Koa 3 reports the error of a stream twice, also for its
+    // response.
     expect(errors.mock.calls.map(([error]) => error.message)).toEqual(
       version === 'Koa 3' ? ['disk', 'disk'] : ['disk'],
     )
   })
 
-  test('gives a stream up with its client', async () => {
+  test('destroys a stream whose client left', async () => {
     const { ends } = fill()
     const source = new PassThrough()
     const koa = app(
@@ -342,7 +343,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(source.destroyed).toBe(true)
   })
 
-  test('keeps no body whose head never left: what layers outside would have put on it is not known', async () => {
+  test('stores no body whose head was never sent, because the fields of outer layers are unknown', async () => {
     const { ends } = fill()
     let answer: () => void = () => {}
     const gate = new Promise<void>((resolve) => {
@@ -367,7 +368,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
-  test('does not keep what a layer outside sets a cookie on afterwards', async () => {
+  test('does not store a response on which an outer layer sets a cookie afterwards', async () => {
     const { ends } = fill()
     const outer = async (ctx: Koa.Context, next: Koa.Next) => {
       await next()
@@ -382,7 +383,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  test('does not keep a body that is shorter than its length', async () => {
+  test('does not store a body that is shorter than its length', async () => {
     const { ends } = fill()
     const koa = app(stampedeCache(), (ctx) => {
       ctx.body = 'short'
@@ -396,7 +397,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
-  test('does not keep the fields of outer middlewares', async () => {
+  test('does not store the fields of outer middlewares', async () => {
     const { ends } = fill()
     const outer: Koa.Middleware = (ctx, next) => {
       ctx.set('X-Request-Id', '7')
@@ -438,7 +439,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       },
     ],
     ['ctx.res.end()', (ctx) => void ctx.res.end('by hand')],
-  ])('lets an answer by %s pass', async (_, handler) => {
+  ])('passes on a response by %s', async (_, handler) => {
     const { ends } = fill()
     await using server = await serve(app(stampedeCache(), handler).callback())
     expect((await rawRequest(server.port)).body).toContain('by hand')
@@ -465,7 +466,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       ],
     ]
 
-    test.each(ERRORS)('by %s reaches Koa as without us', async (_, handler, status) => {
+    test.each(ERRORS)('reaches Koa as without a cache: %s', async (_, handler, status) => {
       const heads: CapturedHead[] = []
       const { ends } = fill({
         ...KEEP,
@@ -489,7 +490,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(await ends[0]).toMatchObject({ type: 'failed', status })
     })
 
-    test('is replaced by what core has, and still heard of', async () => {
+    test('is replaced by the reply of core, and still emitted', async () => {
       const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.set('X-Bad', '1')
@@ -506,7 +507,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(errors).toHaveBeenCalledTimes(1)
     })
 
-    test('given as a body is replaced too', async () => {
+    test('is replaced also if it was set as a body', async () => {
       const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.status = 500
@@ -517,7 +518,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(await ends[0]).toMatchObject({ type: 'replaced', head: { status: 500 } })
     })
 
-    test('comes through a bypass', async () => {
+    test('passes through a bypass', async () => {
       core.script = (exchange) => exchange.bypass([['cache-status', 'S; fwd=bypass']])
       const koa = app(stampedeCache(), (ctx) => ctx.throw(503))
       await using server = await serve(koa.callback())
@@ -535,7 +536,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('core'))],
-  ])('hands the error on to Koa when core %s', async (_, script) => {
+  ])('passes the error to Koa if core %s', async (_, script) => {
     core.script = script
     await using server = await serve(app(stampedeCache()).callback())
     expect((await rawRequest(server.port)).head[0]).toContain('500')
@@ -551,7 +552,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       },
     ],
     [
-      'what the app writes itself',
+      'a response that the app writes itself',
       (exchange) => exchange.runOrigin(KEEP).then(() => {}),
       (ctx) => {
         ctx.respond = false
@@ -563,14 +564,14 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       (exchange) => exchange.runOrigin(KEEP).then(() => {}),
       (ctx) => ctx.throw(404, { headers: { 'Stampede-Cache-Control': 'max-age=1' } }),
     ],
-  ])('takes what is meant for the cache off %s', async (what, script, handler) => {
+  ])('removes fields for caches from %s', async (what, script, handler) => {
     core.script = script
     const koa = what === 'a hit' ? app(handler, stampedeCache()) : app(stampedeCache(), handler)
     await using server = await serve(koa.callback())
     expect(fieldOf(await rawRequest(server.port), 'stampede-cache-control')).toEqual([])
   })
 
-  test('answers before core has done its work behind the fill', async () => {
+  test('responds before core has stored the fill', async () => {
     let finish: () => void = () => {}
     core.script = async (exchange) => {
       await exchange.runOrigin(KEEP)
@@ -588,7 +589,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     finish()
   })
 
-  test('lets a request pass that another cache further out is filling', async () => {
+  test('bypasses a request that an outer cache is filling', async () => {
     const handled: string[] = []
     core.script = (exchange, cache) => {
       handled.push(cache)
@@ -607,7 +608,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     expect(handled).toEqual(['outer'])
   })
 
-  test.each(BODIES)('redispatches and keeps %s', async (_, handler) => {
+  test.each(BODIES)('redispatches and captures %s', async (_, handler) => {
     const ends: Array<Promise<OriginEnd>> = []
     core.script = (exchange) => {
       exchange.send(HIT)
@@ -629,7 +630,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     ])
   })
 
-  test('has failed when a refresh throws', async () => {
+  test('fails if a refresh throws', async () => {
     const ends: Array<Promise<OriginEnd>> = []
     core.script = (exchange) => {
       exchange.send(HIT)

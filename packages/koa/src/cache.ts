@@ -1,4 +1,4 @@
-// stampedeCache for Koa 2 and 3.
+// stampedeCache() for Koa 2 and 3.
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache, type HttpCache } from '@stampede/core/adapter'
@@ -15,15 +15,16 @@ import { KoaExchange } from './koa-exchange.ts'
 import { isSeen } from './koa-reply.ts'
 
 /**
- * A middleware that answers GET and HEAD from a cache, and lets one request at a time through to what
- * comes after it for the rest. For a whole app or a router.
+ * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the
+ * middlewares after it, and the other requests for the same key wait for its response. Mount it for
+ * an app, a router or a route.
  *
  * @example
  * router.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
  */
 export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
-  // Not async: a hit takes no promise. Koa makes a rejection of what is thrown.
+  // Not async, so that a hit creates no promise. Koa turns an exception into a rejection.
   return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     const revalidation = takeRevalidation(ctx.req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
@@ -45,7 +46,7 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
   }
 }
 
-/** What Koa waits for: until ctx holds the answer, while core may still be at work. */
+/** Returns the promise for Koa. It resolves when ctx has the response. Core may go on after it. */
 function handle(cache: HttpCache<Koa.Context>, exchange: KoaExchange): Promise<void> {
   try {
     const handled = cache.handle(exchange)
@@ -67,7 +68,9 @@ const ANSWERED = Promise.resolve()
 
 const entries = new WeakMap<Koa, Dispatch>()
 
-/** One composed callback an app; it sees middlewares that are added later too. */
+/**
+ * The callback of an app. There is one for each app. It includes middlewares that are added later.
+ */
 function entryOf(app: Koa): Dispatch {
   const known = entries.get(app)
   if (known !== undefined) return known

@@ -1,4 +1,4 @@
-// Koa's own in the journey of an idempotency key: mounts and uploads. The rest is in the contract
+// Koa alone in the journey of an idempotency key: mounts and uploads. The rest is in the contract
 // (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
@@ -21,8 +21,8 @@ function post(port: number, key: string, body: string): Promise<Response> {
   })
 }
 
-describe.each(VERSIONS)('%s', (_, Application) => {
-  test('mounted twice, it is still one', async () => {
+describe.each(VERSIONS)('idempotency() on %s', (_, Application) => {
+  test('acts once when it is mounted twice', async () => {
     let runs = 0
     const once = idempotency({ scope: () => 'me' })
     const app = new Application().use(once).use(once)
@@ -36,7 +36,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     }
   })
 
-  test('uploads that a parser has put on disk are not seen', async () => {
+  test('does not see uploads that a parser has written to disk', async () => {
     const parsed = async (ctx: Koa.Context, next: Koa.Next): Promise<void> => {
       for await (const _ of ctx.req);
       const files = { photo: { size: 4, filepath: '/tmp/a' } }

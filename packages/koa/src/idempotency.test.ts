@@ -1,5 +1,5 @@
-// idempotency in Koa 2 and 3, driven by a scripted core: what is Koa's own. The rest is in the contract
-// (test/contracts/idempotency-adapters.versions.test.ts).
+// idempotency() in Koa 2 and 3, driven by a scripted core: features of Koa alone. The rest is in
+// the contract (test/contracts/idempotency-adapters.versions.test.ts).
 
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
@@ -39,7 +39,7 @@ const require = createRequire(import.meta.url)
 const ATTEMPT = { number: 1 } as Attempt
 
 interface Run {
-  /** What core was told, in order. */
+  /** Calls to core, in order. */
   readonly ends: AttemptEnd[]
   readonly bodies: RequestBody[]
   /** Resolves with the first end. */
@@ -47,7 +47,7 @@ interface Run {
   letGo(): void
 }
 
-/** Core reads the body, and runs the app; an end leaves when it is let go. */
+/** Core reads the body and runs the app. An end is sent when the test releases it. */
 function runAll(
   held: 'held' | 'at once' = 'at once',
   limits: Partial<Omit<AttemptObserver, 'onEnd'>> = {},
@@ -92,7 +92,7 @@ async function settle(): Promise<void> {
 interface Post {
   readonly client: Socket
   received(): string
-  /** Everything, once the server has closed the connection. */
+  /** Everything that arrived, once the server has closed the connection. */
   whole(): Promise<string>
 }
 
@@ -133,7 +133,7 @@ function thrown(status: number, message: string): Error {
   return Object.assign(new Error(message), { status, expose: true, headers: { 'X-Err': '1' } })
 }
 
-/** Ways to respond at once, which Koa does also for a client that has left. */
+/** Ways to respond at once, which Koa uses also for a client that has left. */
 const AT_HAND: ReadonlyArray<readonly [string, Handler]> = [
   ['a string', body(() => 'hello', 201)],
   ['an empty string', body(() => '')],
@@ -179,7 +179,7 @@ const VERSIONS: ReadonlyArray<readonly [string, typeof Koa]> = [
   ['Koa 3', require('koa')],
 ]
 
-describe.each(VERSIONS)('%s', (version, Application) => {
+describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
   function app(...middlewares: Koa.Middleware[]): Koa {
     const koa = new Application()
     koa.silent = true
@@ -189,8 +189,8 @@ describe.each(VERSIONS)('%s', (version, Application) => {
   const protect = (): Koa.Middleware => idempotency({ scope: () => 'me' })
   const serveApp = (...middlewares: Koa.Middleware[]) => serve(app(...middlewares).callback())
 
-  describe('an answer', () => {
-    test('has the type that Koa gives a status alone, and not what was set outside', async () => {
+  describe('a response', () => {
+    test('has the type that Koa gives a bare status, without types set outside', async () => {
       const run = runAll()
       const outer: Koa.Middleware = async (ctx, next) => {
         ctx.set('X-Outer', '1')
@@ -228,7 +228,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
 
     test.each<[string, Handler]>([
       [
-        'two fields of one name and a cookie',
+        'two fields of the same name and a cookie',
         (ctx) => {
           ctx.append('Link', '<a>')
           ctx.append('Link', '<b>')
@@ -237,7 +237,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
         },
       ],
       [
-        'an error thrown',
+        'a thrown error',
         () => {
           throw Object.assign(new Error('no'), {
             status: 422,
@@ -247,13 +247,13 @@ describe.each(VERSIONS)('%s', (version, Application) => {
         },
       ],
       [
-        'an error that tells nothing',
+        'an error without details',
         (ctx) => {
           ctx.set('X-Gone', '1')
           throw new Error('secret')
         },
       ],
-    ])('of %s is told to core, and then reaches the client unchanged', async (_, say) => {
+    ])('goes to core and then unchanged to the client: %s', async (_, say) => {
       await using bare = await serveApp((ctx) => void say(ctx))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
       const run = runAll('held')
@@ -267,7 +267,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(run.ends).toHaveLength(1)
     })
 
-    test('on res that is too large goes out, and is not kept', async () => {
+    test('is sent and not stored if it was written to res and is too large', async () => {
       const run = runAll('held', { maxBodyBytes: 1_000 })
       const large = 'x'.repeat(1_001)
       await using server = await serveApp(protect(), (ctx) => {
@@ -281,7 +281,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
     })
 
-    test('of a stream that breaks off is not kept', async () => {
+    test('is not stored if its stream breaks off', async () => {
       const run = runAll()
       const source = new Readable({ read() {} })
       await using server = await serveApp(protect(), body(() => source, 201) as Koa.Middleware)
@@ -293,7 +293,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       request.client.destroy()
     })
 
-    test('that Koa cannot make a body of is the error it makes of that', async () => {
+    test("is Koa's error if Koa cannot send the body", async () => {
       const run = runAll()
       await using server = await serveApp(protect(), body(() => ({ n: 1n }), 201) as Koa.Middleware)
       expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
@@ -301,7 +301,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     })
   })
 
-  describe('the request', () => {
+  describe('a request', () => {
     const parser =
       (key: 'body' | 'rawBody'): Koa.Middleware =>
       async (ctx, next) => {
@@ -314,7 +314,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       ctx.body = Reflect.get(ctx.request, 'body')
     }
 
-    test('body is seen before any parser, and left to the parser', async () => {
+    test('has its body read before any parser, and left to the parser', async () => {
       const run = runAll()
       await using server = await serveApp(protect(), parser('body'), echo)
       expect(await post(server.port, ' {"a":1}').whole()).toMatch(/\{"a":1\}$/)
@@ -324,7 +324,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     test.each<['body' | 'rawBody', RequestBody]>([
       ['body', { type: 'parsed', value: { a: 1 } }],
       ['rawBody', { type: 'bytes', bytes: Buffer.from(' {"a":1}') }],
-    ])('body is seen behind a parser that leaves %s', async (key, seen) => {
+    ])('has its body seen after a parser that sets %s', async (key, seen) => {
       const run = runAll()
       await using server = await serveApp(parser(key), protect(), echo)
       await post(server.port, ' {"a":1}').whole()
@@ -367,7 +367,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     })
     afterEach(() => void handler.mockClear())
 
-    test('whose answer cannot be sent gets an error, and the handler does not run', async () => {
+    test('sends an error if its reply cannot be sent, and the handler does not run', async () => {
       core.script = (exchange) =>
         exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
       await using server = await serveApp(protect(), handler)
@@ -375,7 +375,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(handler).not.toHaveBeenCalled()
     })
 
-    test('that lets a request pass has its error reach Koa', async () => {
+    test('passes an error to Koa if it bypasses', async () => {
       core.script = (exchange) => exchange.bypass([])
       await using server = await serveApp(protect(), () => {
         throw thrown(418, 'teapot')
@@ -385,7 +385,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
   })
 
   describe('a client that leaves', () => {
-    /** Before the handler answers. */
+    /** The client leaves before the handler responds. */
     async function leaveThen(say: Handler, ...outer: Koa.Middleware[]): Promise<Run> {
       const run = runAll()
       let arrive: (ctx: Koa.Context) => void = () => {}
@@ -404,20 +404,23 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       return run
     }
 
-    test.each(AT_HAND)('before an answer of %s changes nothing of it', async (_, say) => {
-      await using bare = await serveApp((ctx) => void say(ctx))
-      const plain = await rawRequest(bare.port, '/', [], 'POST')
-      const run = await leaveThen(say)
-      const { status } = answerOf(run.ends[0])
-      expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
-    })
+    test.each(AT_HAND)(
+      'changes nothing of a response of %s if it leaves before it',
+      async (_, say) => {
+        await using bare = await serveApp((ctx) => void say(ctx))
+        const plain = await rawRequest(bare.port, '/', [], 'POST')
+        const run = await leaveThen(say)
+        const { status } = answerOf(run.ends[0])
+        expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+      },
+    )
 
-    test('before an answer of a stream ends the stream, as Koa does: it is not kept', async () => {
+    test('ends a stream if it leaves before it, as in Koa: the response is not stored', async () => {
       const run = await leaveThen(body(() => new Readable({ read() {} }), 201))
       expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
     })
 
-    test('before an error leaves the error to be told', async () => {
+    test('does not hide an error that is thrown afterwards', async () => {
       const error = thrown(422, 'no')
       const run = await leaveThen(() => {
         throw error
@@ -425,7 +428,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(run.ends).toEqual([{ type: 'failed', error }])
     })
 
-    test('before an error that an outer middleware is still at work on', async () => {
+    test('does not change the failure while an outer middleware handles the error', async () => {
       const error = thrown(422, 'no')
       const run = runAll()
       let caught: (ctx: Koa.Context) => void = () => {}
@@ -452,7 +455,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
       expect(run.ends).toHaveLength(1)
     })
 
-    test('and never gets an answer on res is waited for as long as core says', async () => {
+    test('is waited for as long as core says, if res never gets a response', async () => {
       const run = runAll('at once', { patienceMs: 5 })
       await using server = await serveApp(protect(), (ctx) => {
         ctx.respond = false
@@ -463,7 +466,7 @@ describe.each(VERSIONS)('%s', (version, Application) => {
     })
   })
 
-  test(`the middleware says who it is (${version})`, () => {
+  test(`the middleware has the name idempotency (${version})`, () => {
     expect(protect().name).toBe('idempotency')
   })
 })

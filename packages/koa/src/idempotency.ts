@@ -1,4 +1,4 @@
-// idempotency for Koa 2 and 3.
+// idempotency() for Koa 2 and 3.
 
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
@@ -7,14 +7,15 @@ import { createKoaIdempotentExchange } from './koa-idempotent-exchange.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
-    /** Set by `idempotency` for the handlers behind it, where the request has a key. */
+    /** The attempt of this request. `idempotency` sets it if the request has a key. */
     idempotency?: Attempt
   }
 }
 
 /**
- * A middleware that runs what comes after it once for each idempotency key, and answers a repeated request with what was
- * answered first. Mount it behind authentication, before or behind the body parser.
+ * Returns a middleware that runs the middlewares after it once for each idempotency key. A repeated
+ * request gets the stored response. Mount it after authentication. The body parser may come before
+ * or after it.
  *
  * @example
  * router.post('/payments', auth, idempotency({ scope: (ctx) => ctx.state.user.id }), createPayment)

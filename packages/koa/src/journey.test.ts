@@ -1,5 +1,6 @@
-// Koa's own in the journey of a cached request: `ctx.state`, proxies, what an app puts on its context. The rest is in
-// the contract (test/contracts/cache-adapters.versions.test.ts).
+// Koa alone in the journey of a cached request: `ctx.state`, proxies, and properties that an app
+// sets on its context. The rest is in the contract
+// (test/contracts/cache-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'
@@ -14,14 +15,14 @@ const VERSIONS: ReadonlyArray<readonly [string, typeof Koa]> = [
   ['Koa 3', require('koa')],
 ]
 
-describe.each(VERSIONS)('%s', (_, Application) => {
+describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
   function app(cache: Koa.Middleware, handler: Koa.Middleware): Koa {
     const koa = new Application()
     koa.silent = true
     return koa.use(cache).use(handler)
   }
 
-  test('is tagged by what the handler left in ctx, also behind a stale answer', async () => {
+  test('takes tags from ctx of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
     const seen: string[] = []
     const refreshed = new Promise<void>((resolve) => {
@@ -51,7 +52,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('is purged on the host that a trusted proxy names', async () => {
+  test('purges on the host that a trusted proxy names', async () => {
     const stampede = createStampede()
     let runs = 0
     const koa = app(stampedeCache({ stampede, ttlMs: 60_000 }), (ctx) => {
@@ -70,7 +71,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
   })
 
   test.each(['host', 'protocol', 'url'])(
-    'a %s of the app on its context is in the key',
+    'has a %s that the app sets on its context in the key',
     async (name) => {
       const koa = app(stampedeCache({ ttlMs: 60_000 }), (ctx) => {
         ctx.body = ctx[name]

@@ -1,6 +1,7 @@
-// A run of the handler in Koa. Koa writes nothing once the client has left, so an answer is taken from ctx after
-// `await next()` and told to core before Koa hears of it. What is not in ctx then (an error that is rendered further out,
-// a handler that writes to `res` itself) is watched on the response.
+// One attempt in Koa: a run of the handler for an idempotency key. Koa writes nothing if the client
+// has left. So the response is read from ctx after `await next()`, and reported to core before the
+// middleware returns. A response that is not in ctx then is watched on `res`: an outer layer
+// renders the error, or the handler writes to `res` itself.
 
 import type { AttemptEnd, AttemptObserver, CapturedHead, HeaderList } from '@stampede/core/adapter'
 import {
@@ -15,7 +16,10 @@ import type { Answer } from './answer.ts'
 import { fieldsFor, type KoaBody, readKoaBody, whole } from './koa-body.ts'
 import { teeBody } from './koa-capture.ts'
 
-/** Resolves when core was told how it ended; `answer` is given as soon as Koa may go on. */
+/**
+ * Resolves when the end of the attempt has been reported to core. `answer` is settled as soon as
+ * Koa may go on.
+ */
 export async function runAttempt(
   ctx: Context,
   next: Next,
@@ -29,25 +33,29 @@ export async function runAttempt(
   } catch (error) {
     return watchFailure(ctx, error, watch, answer)
   }
-  const made = readAnswer(ctx, outer)
-  if (made === undefined) {
+  const response = readResponse(ctx, outer)
+  if (response === undefined) {
     answer.given()
     return watch.ended
   }
   watch.stop()
-  if (made.body.kind === 'stream') {
-    const ended = tellStream(ctx, made.body.source, made.head, observer, watch)
+  const { head, body } = response
+  if (body.kind === 'stream') {
+    const ended = reportStream(ctx, body.source, head, observer, watch)
     answer.given()
     return ended
   }
-  const end = await endOf(ctx, made.body, made.head, observer.maxBodyBytes)
-  const restore = rememberAnswer(ctx)
+  const end = await endOf(ctx, body, head, observer.maxBodyBytes)
+  const restore = saveResponse(ctx)
   await watch.report(end)
   restore()
   answer.given()
 }
 
-/** Whoever renders the error, if anybody does, it is that answer which counts. */
+/**
+ * Reports the response that an outer layer or Koa renders for the error. If there is none, reports
+ * that the attempt has failed.
+ */
 function watchFailure(
   ctx: Context,
   error: unknown,
@@ -56,11 +64,11 @@ function watchFailure(
 ): Promise<void> {
   watch.threw(error)
   const failed = (): Promise<void> => watch.report({ type: 'failed', error })
-  // Without a client Koa renders nothing.
+  // If the client has left, Koa renders nothing.
   if (!ctx.headerSent && !ctx.writable) {
-    const told = failed()
-    told.then(() => answer.threw(error))
-    return told
+    const reported = failed()
+    reported.then(() => answer.threw(error))
+    return reported
   }
   ctx.res.once('close', () => {
     if (!ctx.headerSent) failed()
@@ -71,8 +79,11 @@ function watchFailure(
 
 type Known = Exclude<KoaBody, { kind: 'unknown' }>
 
-/** Undefined if it is not in ctx: written directly, or of a kind that Koa will fail to send. */
-function readAnswer(
+/**
+ * Undefined if the response is not in ctx: the handler writes to `res`, or the body is of a kind
+ * that Koa cannot send.
+ */
+function readResponse(
   ctx: Context,
   outer: HeaderList,
 ): { readonly head: CapturedHead; readonly body: Known } | undefined {
@@ -96,10 +107,10 @@ async function endOf(
   if (size > maxBytes) return { type: 'not-retained', head }
   try {
     const bytes = body.kind === 'blob' ? new Uint8Array(await body.blob.arrayBuffer()) : body.bytes
-    // Koa sets the length of JSON itself, over whatever the app said.
+    // The length of JSON is not checked: Koa replaces the Content-Length that the app has set.
     const json = body.kind === 'bytes' && isJson(ctx.body)
     const own = Buffer.from(bytes)
-    return json ? { type: 'answered', head, body: own } : wholeOrNot(head, own)
+    return json ? { type: 'answered', head, body: own } : completeOrNot(head, own)
   } catch {
     return { type: 'not-retained', head }
   }
@@ -109,28 +120,31 @@ function isJson(body: unknown): boolean {
   return typeof body === 'object' && !Buffer.isBuffer(body)
 }
 
-function wholeOrNot(head: CapturedHead, body: Uint8Array): AttemptEnd {
+function completeOrNot(head: CapturedHead, body: Uint8Array): AttemptEnd {
   return whole(head, body).type === 'complete'
     ? { type: 'answered', head, body }
     : { type: 'not-retained', head }
 }
 
-/** The stream goes to the client as it comes; only its end waits for core. */
-async function tellStream(
+/** The client gets the stream while it arrives. Only its end waits for core. */
+async function reportStream(
   ctx: Context,
   source: Parameters<typeof teeBody>[1],
   head: CapturedHead,
   observer: AttemptObserver,
   watch: AttemptWatch,
 ): Promise<void> {
-  const tell = (body: Uint8Array): Promise<void> => watch.report(wholeOrNot(head, body))
-  const { ended } = teeBody(ctx, source, observer.maxBodyBytes, tell)
+  const report = (body: Uint8Array): Promise<void> => watch.report(completeOrNot(head, body))
+  const { ended } = teeBody(ctx, source, observer.maxBodyBytes, report)
   const end = await ended
-  return end.type === 'whole' ? tell(end.body) : watch.report({ type: 'not-retained', head })
+  return end.type === 'whole' ? report(end.body) : watch.report({ type: 'not-retained', head })
 }
 
-/** A handler that nobody awaits may answer again while core is told of the first answer, which is the one that counts. */
-function rememberAnswer(ctx: Context): () => void {
+/**
+ * Saves the response in ctx while it is reported to core. A handler that does not await all of its
+ * work may change it meanwhile. Only the reported response may be sent.
+ */
+function saveResponse(ctx: Context): () => void {
   const { body, status, message } = ctx
   const fields = fieldsOf(ctx.res.getHeaders())
   return () => {

@@ -1,4 +1,4 @@
-// Random JSON bodies: what a hit sends has the bytes of the miss.
+// Random JSON bodies: a hit sends the bytes of its miss.
 
 import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
@@ -8,7 +8,7 @@ import { bodyOfKind, isStableJson } from './koa-body.ts'
 const jsonOf = (value: unknown) => Buffer.from(JSON.stringify(value))
 
 describe('the body of a JSON hit', () => {
-  test('is sent with the bytes of the miss, whatever the handler set', () => {
+  test('has the bytes of its miss, with any headers of the handler', () => {
     const odd = fc.constantFrom(-0, 1e21, 1e-7, 2 ** 53 + 2, '\ud800', '\udfff"', '__proto__', '')
     const keys = fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('__proto__', '10', 'a'))
     const value = fc.letrec((tie) => ({

@@ -8,7 +8,7 @@ import { bodyOfKind, isStableJson } from './koa-body.ts'
 const jsonOf = (value: unknown) => Buffer.from(JSON.stringify(value))
 
 describe('the body of a JSON hit', () => {
-  test('is a new value each time', () => {
+  test('is a new value for each hit', () => {
     const bytes = jsonOf({ list: [1] })
     const first = bodyOfKind(bytes, 'json') as { list: number[] }
     first.list.push(2)
@@ -48,7 +48,7 @@ describe('the body of a hit', () => {
     expect(await (bodyOfKind(Buffer.alloc(0), 'stream') as Readable).toArray()).toEqual([])
   })
 
-  test('is a copy if the kind is not known', () => {
+  test('is a copy if its kind is unknown', () => {
     const bytes = Buffer.from('abc')
     expect(bodyOfKind(bytes, undefined)).toEqual(bytes)
     expect(bodyOfKind(bytes, undefined)).not.toBe(bytes)

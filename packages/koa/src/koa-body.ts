@@ -1,4 +1,5 @@
-// The bytes or the stream that Koa will make of ctx.body, found out one layer before Koa does it.
+// The bytes or the stream that Koa will send for ctx.body, determined before Koa does so. The
+// readers are koa-capture.ts and koa-attempt.ts.
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
@@ -18,21 +19,24 @@ export type KoaBody =
       readonly type?: string
     }
   | { readonly kind: 'stream'; readonly source: Readable | AsyncIterable<unknown> }
-  /** Can be read twice, so that the client's answer is left alone. */
+  /** A Blob can be read twice, so ctx.body stays as it is. */
   | { readonly kind: 'blob'; readonly blob: Blob }
   | { readonly kind: 'unknown' }
 
 /** A body whose bytes can be read. */
 export type SendableBody = Exclude<KoaBody, { kind: 'unknown' }>
 
-/** Koa 3 sends web bodies and pipes with pipeline(); Koa 2 sends them as JSON and pipes with pipe(). */
+/**
+ * Whether this is Koa 3, which sends web streams, Blobs and Responses, and pipes with pipeline().
+ * Koa 2 sends them as JSON, and pipes with pipe().
+ */
 export function isKoa3(ctx: Context): boolean {
   return 'back' in ctx.response
 }
 
 /**
- * How an error of the source reaches a stream that replaces it. Koa 2 has reported the source's
- * error already, and would report the same error of the new stream again.
+ * The function to call with the new stream if the source that it replaces fails. In Koa 2 it
+ * destroys the stream without an error, because Koa has reported the error of the source already.
  */
 export function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
   return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
@@ -56,7 +60,7 @@ export function readKoaBody(ctx: Context): KoaBody {
   return jsonBody(body)
 }
 
-/** A status without a body is sent as its message, unless the body was set to null. */
+/** Koa sends the message of the status if the app has set no body, unless the body is `null`. */
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return bytes('')
   const text = ctx.message || String(ctx.status)
@@ -68,7 +72,7 @@ function jsonBody(body: unknown): KoaBody {
     const json: string | undefined = JSON.stringify(body)
     return json === undefined ? { kind: 'unknown' } : { ...bytes(json), as: 'json' }
   } catch {
-    // Koa will meet the same error and answer with it.
+    // Koa will get the same error from JSON.stringify, and respond with it.
     return { kind: 'unknown' }
   }
 }
@@ -77,23 +81,23 @@ function bytes(body: string | Buffer): { kind: 'bytes'; bytes: Buffer } {
   return { kind: 'bytes', bytes: typeof body === 'string' ? Buffer.from(body) : body }
 }
 
-/** Also streams of other copies of readable-stream. */
+/** Whether the body is a readable stream, also one of the package readable-stream. */
 function isReadable(body: unknown): body is Readable {
   if (body instanceof Readable) return true
   return typeof body === 'object' && body !== null && 'read' in body && 'pipe' in body
 }
 
 /**
- * A new value for ctx.body, of the kind that the handler set. New for each hit, because a layer in
- * front may change it. A Buffer if the bytes are not of that kind: they may come from a shared
- * store.
+ * Returns a new value for ctx.body, of the kind that the handler set. It is new for each hit,
+ * because a layer in front may change it. If the bytes from the store are not of that kind, it is a
+ * Buffer.
  */
 export function bodyOfKind(bytes: Uint8Array, kind: BodyKind | undefined): unknown {
   if (kind === 'stream') return streamOf(Buffer.from(bytes))
   const text = kind !== undefined && isUtf8(bytes) ? textOf(bytes) : undefined
   if (kind === 'string' && text !== undefined) return text
   const value = kind === 'json' && text !== undefined ? parsed(text) : undefined
-  // Koa would send a string without its quotes, and no body for null.
+  // A string or `null` cannot be ctx.body: Koa would send it without quotes, or no body.
   const isSent = typeof value !== 'string' && value !== null && value !== undefined
   return isSent ? value : Buffer.from(bytes)
 }
@@ -110,7 +114,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The kind to store with a body. Undefined if a hit cannot be turned into that kind again. */
+/** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
 export function keptKind(body: KoaBody): BodyKind | undefined {
   if (body.kind === 'stream') return 'stream'
   if (body.kind !== 'bytes') return undefined
@@ -139,7 +143,7 @@ function streamOf(chunk: Buffer): Readable {
 export const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
 export const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
-/** Complete, unless fewer or more bytes came than were declared. */
+/** The end of a run with this body: incomplete if its length is not that in Content-Length. */
 export function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
   const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
   const cut = declared !== undefined && Number(declared) !== body.byteLength
@@ -158,7 +162,7 @@ export function ofKind(
   return end.type === 'complete' ? { ...end, kind } : end
 }
 
-/** The fields that Koa will send, with the type that it gives a body. */
+/** The fields that Koa will send, including the Content-Type that it sets for a body. */
 export function fieldsFor(ctx: Context, body: KoaBody): HeaderList {
   const fields = fieldsOf(ctx.res.getHeaders())
   if (body.kind !== 'bytes' || body.type === undefined) return fields

@@ -1,6 +1,6 @@
-// Judges and tees a Koa response after `await next()`: ctx has it, and nothing is written yet.
-// Koa destroys a stream when its client leaves, so such a fill is `incomplete` at once. Any other
-// body is whole already. A layer may still make it personal: see koa-run.ts.
+// Judges and captures a Koa response after `await next()`. Then ctx has it, and nothing is written
+// yet. Koa destroys a stream when its client leaves, so such a capture ends as `incomplete` at
+// once. Any other body is complete already. An outer layer may still add a cookie: see koa-run.ts.
 
 import { Readable } from 'node:stream'
 import type {
@@ -37,17 +37,20 @@ import {
 import { sendPart } from './koa-part.ts'
 import { sendJson } from './lazy-body.ts'
 
-/** What came of it: how the run ends, perhaps later, or the answer to give instead. */
+/** The end of the run, and the reply in place of the response. */
 export type KoaCapture =
   | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
-  /** Where the client has it already, a stream is kept first: Koa destroys it with the answer. */
+  /** The reply waits for `end`, because Koa destroys a stream in ctx.body when it sends a 304. */
   | {
       readonly type: 'replaced'
       readonly reply: Reply
       readonly end: Promise<OriginEnd> | OriginEnd
     }
 
-/** `outer`: fields set before the handler ran. `seen`: layers see the body, so store its kind. */
+/**
+ * Captures the response in ctx. `outer` are the fields that were set before the handler ran. If
+ * `seen`, layers in front can read ctx.body, so the kind of the body is stored with it.
+ */
 export function captureContext(
   ctx: Context,
   observer: OriginObserver,
@@ -62,8 +65,8 @@ export function captureContext(
   const { status } = ctx
   const bytes = body.kind === 'bytes' ? body.bytes : undefined
   const decision = observer.onHead({ status, headers }, bytes, [ctx, ctx.response])
-  const isKept = decision.action === 'send' && decision.capture
-  const dated = isKept ? missingDate(headers) : []
+  const isCaptured = decision.action === 'send' && decision.capture
+  const dated = isCaptured ? missingDate(headers) : []
   const head = storedHead(status, [...headers, ...dated], outer)
   if (decision.action === 'replace') {
     if (!isSendable(decision.reply)) return { type: 'ends', end: DECLINED }
@@ -73,7 +76,7 @@ export function captureContext(
   const kind = seen && capture ? keptKind(body) : undefined
   if (instead !== undefined && 'headers' in instead) {
     if (body.kind !== 'unknown' && isSendable(instead)) {
-      const end = capture ? ofKind(keepUnsent(ctx, body, head, observer), kind) : DECLINED
+      const end = capture ? ofKind(captureUnsent(ctx, body, head, observer), kind) : DECLINED
       return { type: 'replaced', reply: instead, end }
     }
   }
@@ -82,37 +85,38 @@ export function captureContext(
   applyFields(ctx.res, [...decision.add, ...dated])
   if (body.kind === 'unknown') return { type: 'ends', end: DECLINED }
   const cut = part && new BodyCut(part.start, part.end)
-  const end = capture ? keepBody(ctx, body, head, observer, cut) : DECLINED
+  const end = capture ? captureBody(ctx, body, head, observer, cut) : DECLINED
   if (part !== undefined && cut !== undefined) sendPart(ctx, body, part, capture ? undefined : cut)
   else if (!seen && body.kind === 'bytes' && body.as === 'json') sendJson(ctx, body.bytes, ctx.body)
   return { type: 'ends', end: ofKind(end, kind) }
 }
 
-function keepBody(
+function captureBody(
   ctx: Context,
   body: SendableBody,
   head: CapturedHead,
   { maxBodyBytes: maxBytes, live }: OriginObserver,
   cut?: BodyCut,
 ): Promise<OriginEnd> | OriginEnd {
-  if (body.kind === 'blob') return keepBlob(body.blob, head, maxBytes)
+  if (body.kind === 'blob') return captureBlob(body.blob, head, maxBytes)
   if (body.kind === 'stream')
-    return keepStream(ctx, body.source, head, maxBytes, new LiveFeed(live), cut)
+    return captureStream(ctx, body.source, head, maxBytes, new LiveFeed(live), cut)
   if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
-  // The app may go on using its buffer.
+  // A copy, because the app may change its buffer later.
   const own = body.as === undefined ? Buffer.from(body.bytes) : body.bytes
-  // Koa sets the length of JSON itself, over whatever the app said.
+  // The length of JSON is not checked: Koa replaces the Content-Length that the app has set.
   return json ? { type: 'complete', head, body: own } : whole(head, own)
 }
 
-async function keepUnsent(
+/** Captures a body that is not sent, because the client gets another reply. */
+async function captureUnsent(
   ctx: Context,
   body: SendableBody,
   head: CapturedHead,
   observer: OriginObserver,
 ): Promise<OriginEnd> {
-  if (body.kind !== 'stream') return keepBody(ctx, body, head, observer)
+  if (body.kind !== 'stream') return captureBody(ctx, body, head, observer)
   const { stream, ended } = teeStream(body.source, observer.maxBodyBytes)
   stream.resume()
   const end = await ended
@@ -121,7 +125,7 @@ async function keepUnsent(
   return { type: 'not-captured', reason: end.type }
 }
 
-async function keepBlob(blob: Blob, head: CapturedHead, maxBytes: number): Promise<OriginEnd> {
+async function captureBlob(blob: Blob, head: CapturedHead, maxBytes: number): Promise<OriginEnd> {
   if (blob.size > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   try {
     return whole(head, new Uint8Array(await blob.arrayBuffer()))
@@ -130,7 +134,7 @@ async function keepBlob(blob: Blob, head: CapturedHead, maxBytes: number): Promi
   }
 }
 
-async function keepStream(
+async function captureStream(
   ctx: Context,
   source: Parameters<typeof teeStream>[0],
   head: CapturedHead,
@@ -139,21 +143,21 @@ async function keepStream(
   cut: BodyCut | undefined,
 ): Promise<OriginEnd> {
   if (live.active) {
-    void showOnceSent(ctx, head, live)
+    void openOnceSent(ctx, head, live)
     if (source instanceof Readable) shield(source, ctx.res, live)
   }
   const end = await teeBody(ctx, source, maxBytes, undefined, live, cut).ended
   return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
 }
 
-/** A cookie that an outer layer sets with the head makes it one client's answer. */
-async function showOnceSent(ctx: Context, head: CapturedHead, live: LiveFeed): Promise<void> {
+/** Opens the live response for waiting clients, unless an outer layer has added a cookie. */
+async function openOnceSent(ctx: Context, head: CapturedHead, live: LiveFeed): Promise<void> {
   const isShared = (await headSent(ctx.res)) === 'sent' && !setsCookie(ctx.res)
   if (isShared) live.open(head)
   else live.end(false)
 }
 
-/** Has Koa send a copy of the stream in its place. */
+/** Replaces the stream in ctx.body with a copy, to capture its bytes while Koa sends them. */
 export function teeBody(
   ctx: Context,
   source: Parameters<typeof teeStream>[0],

@@ -1,5 +1,6 @@
-// The Exchange port over a Koa context. Koa writes the response only after all middlewares returned, so
-// ours must return as soon as ctx says what the answer is, while core may still be at work behind it.
+// The Exchange port over a Koa context. Koa writes the response only after all middlewares have
+// returned. So the cache must return as soon as ctx has the response, even if core is still at
+// work.
 
 import {
   type Exchange,
@@ -36,7 +37,10 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     this.#call = call
   }
 
-  /** ctx holds the answer. Rejects with what the app threw. Undefined if it held it at once. */
+  /**
+   * Resolves when ctx has the response. Rejects with the error of the app. Undefined if ctx had the
+   * response at once.
+   */
   get answered(): Promise<void> | undefined {
     return this.#answer?.promise
   }
@@ -51,11 +55,11 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     const answer = this.#begin()
     if (onInner !== undefined) enterOrigin(ctx.req, onInner)
     addAtHead(ctx.res, add, OWN_FIELDS)
-    const stands = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
+    const headSet = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
     if (onEnd !== undefined) ctx.res.once('close', onEnd)
     const passed: Promise<void> = next()
-    // To a client that is gone Koa does not even try to answer.
-    passed.then(() => ctx.writable || stands?.()).catch(() => {})
+    // If the client has left, Koa writes no head, so the head in ctx is reported here.
+    passed.then(() => ctx.writable || headSet?.()).catch(() => {})
     passed.then(answer.given, answer.threw)
     return passed
   }
@@ -94,7 +98,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     }
   }
 
-  /** Core is done, or failed: nothing more will come for a request that was not even begun. */
+  /** Core has finished or failed. A request that core has not begun to serve is released. */
   close(error?: unknown): void {
     const answer = this.#answer
     if (error !== undefined) answer?.threw(error)

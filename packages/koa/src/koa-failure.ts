@@ -1,4 +1,4 @@
-// What the app threw: the status that Koa will answer with, and whether core has something better.
+// Errors of the app: the status with which Koa will respond, and a stale reply in its place.
 
 import { STATUS_CODES } from 'node:http'
 import type { HeaderList, OriginEnd, OriginObserver } from '@stampede/core/adapter'
@@ -9,15 +9,18 @@ import { replaceWith } from './koa-reply.ts'
 
 export type Failure = OriginEnd & { readonly type: 'failed' }
 
-/** The status that ctx.onerror will give this error. */
+/** The failed end of a run, with the status that ctx.onerror will give to this error. */
 export function failure(ctx: Context, error: unknown): Failure {
-  const said: { status?: unknown; statusCode?: unknown; code?: unknown } = Object(error)
+  const fields: { status?: unknown; statusCode?: unknown; code?: unknown } = Object(error)
   const status =
-    said.code === 'ENOENT' && !isKoa3(ctx) ? 404 : Number(said.status || said.statusCode)
+    fields.code === 'ENOENT' && !isKoa3(ctx) ? 404 : Number(fields.status || fields.statusCode)
   return { type: 'failed', status: STATUS_CODES[status] === undefined ? 500 : status, error }
 }
 
-/** True if core answers in place of the error, which the app's own 'error' listeners still hear of. */
+/**
+ * Returns true if core sends a reply in place of the error. The 'error' listeners of the app are
+ * called all the same.
+ */
 export function judgeFailure(
   ctx: Context,
   { status, error }: Failure,
@@ -32,7 +35,7 @@ export function judgeFailure(
     return false
   }
   if (!replaceWith(ctx, decision.reply, outer, seen)) return false
-  const isHeard = error instanceof Error && ctx.app.listenerCount('error') > 0
-  if (isHeard) ctx.app.emit('error', error, ctx)
+  const hasListener = error instanceof Error && ctx.app.listenerCount('error') > 0
+  if (hasListener) ctx.app.emit('error', error, ctx)
   return true
 }

@@ -16,9 +16,9 @@ import { replyWith } from './koa-reply.ts'
 
 export interface KoaIdempotentVisit {
   readonly exchange: IdempotentExchange<Context>
-  /** ctx holds the answer. Rejects with what the app threw. */
+  /** Resolves when ctx has the response. Rejects with the error of the app. */
   readonly answered: Promise<void>
-  /** Core is done, or failed: nothing more will come for a request that was not even begun. */
+  /** Core has finished or failed. A request that core has not begun to serve is released. */
   close(error?: unknown): void
 }
 
@@ -34,9 +34,9 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
     lines: (name) => linesOf(ctx.req, name),
     isSet: (name) => ctx.res.hasHeader(name),
     readBody(maxBytes) {
-      // Body parsers put them there, with or without types that say so.
-      const left = (name: string): unknown => Reflect.get(ctx.request, name)
-      const parsed = { body: left('body'), rawBody: left('rawBody'), files: left('files') }
+      // Body parsers set these properties. Their types may be unknown here.
+      const read = (name: string): unknown => Reflect.get(ctx.request, name)
+      const parsed = { body: read('body'), rawBody: read('rawBody'), files: read('files') }
       return readRequestBody(ctx.req, maxBytes, parsed)
     },
     bypass(add: HeaderList) {
@@ -56,7 +56,7 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
     },
     send(reply) {
       answer.begun = true
-      // An answer that cannot be given is no reason to run the handler again.
+      // If the reply cannot be sent, the request fails. The handler must not run again.
       if (replyWith(ctx, reply)) answer.given()
       else answer.threw(unsendable())
       discardRequestBody(ctx.req)

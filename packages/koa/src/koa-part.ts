@@ -1,4 +1,4 @@
-// Sending a part (206) of the body in ctx to the client whose request runs the handler.
+// Replies with a part (206) of the body in ctx, for the client whose request runs the handler.
 
 import type { PartOfBody } from '@stampede/core/adapter'
 import { applyFields, type BodyCut, cutStream } from '@stampede/node-http/adapter'
@@ -6,8 +6,8 @@ import type { Context } from 'koa'
 import { onErrorOf, type SendableBody } from './koa-body.ts'
 
 /**
- * Replaces the body with a part of it. `cut` is for a stream that is not captured. The capture has
- * replaced any other stream with its part already.
+ * Replaces the body with a part of it. `cut` is set for a stream that is not captured. A captured
+ * stream was cut by the capture.
  */
 export function sendPart(
   ctx: Context,
@@ -20,7 +20,7 @@ export function sendPart(
   if (body.kind === 'bytes') ctx.body = Buffer.from(body.bytes.subarray(start, end))
   else if (body.kind === 'blob') ctx.body = body.blob.slice(start, end)
   else if (cut !== undefined) ctx.body = cutStream(body.source, cut, onErrorOf(ctx))
-  // Koa has guessed a type for the new body.
+  // Koa guesses a Content-Type for the new body, so the type of the full body is restored.
   if (type === undefined) ctx.res.removeHeader('Content-Type')
   else ctx.res.setHeader('Content-Type', type)
   applyFields(ctx.res, fields)

@@ -1,4 +1,4 @@
-// One run of the app on a context of its own: what it wrote, captured and judged, or its failure.
+// One run of the app in Koa, for a fill: its response, judged and captured, or its error.
 
 import { type OriginEnd, type OriginObserver, OWN_FIELDS } from '@stampede/core/adapter'
 import {
@@ -21,7 +21,7 @@ import { replaceWith } from './koa-reply.ts'
 export interface KoaCall {
   readonly ctx: Context
   readonly next: Next
-  /** Whether a layer in front sees ctx.body: see isSeen(). */
+  /** Whether a layer in front can read ctx.body: see isSeen(). */
   readonly seen: boolean
 }
 
@@ -31,15 +31,15 @@ export async function runApp(
   answer: Answer,
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
-  // Also off what the app writes itself, and we never see.
+  // This also removes them from a response that the app writes to `res` by itself.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
   const guard = observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])
-  let isLeft = false
+  let isLeftToInner = false
   enterOrigin(ctx.req, (inner) => {
     const add = observer.onInner?.(inner)
     if (add === undefined) return undefined
-    isLeft = true
+    isLeftToInner = true
     guard?.stop()
     showConditionals?.()
     addAtHead(ctx.res, add)
@@ -49,14 +49,14 @@ export async function runApp(
     await next()
   } catch (error) {
     const failed = failure(ctx, error)
-    if (!isLeft && judgeFailure(ctx, failed, outer, observer, seen)) answer.given()
+    if (!isLeftToInner && judgeFailure(ctx, failed, outer, observer, seen)) answer.given()
     else answer.threw(error)
     return failed
   } finally {
     showConditionals?.()
     if (ctx.respond !== false) guard?.stop()
   }
-  if (isLeft) {
+  if (isLeftToInner) {
     answer.given()
     return DECLINED
   }
@@ -67,34 +67,36 @@ export async function runApp(
     replaceWith(ctx, capture.reply, outer, seen)
     return unlessPersonal(ctx, end)
   } catch (error) {
-    // Our own mistake, or a body that throws when it is read: what the app answered stands.
+    // The capture failed, for example because a body throws when it is read. The client gets the
+    // response of the app.
     return { type: 'failed', status: 500, error }
   } finally {
-    // Before the end of the capture: a stream ends only after Koa has begun to read it.
+    // Koa must go on before the capture ends: it reads the stream whose end the capture awaits.
     answer.given()
   }
 }
 
 /**
- * Waits for the head: a response is complete only if its head left without a cookie. A session in front
- * sets one after this middleware has returned, when Koa writes the head.
+ * Waits for the head. The run is complete only if its head left without a cookie. Session
+ * middlewares in front set a cookie after the cache has returned, when Koa writes the head.
  */
 async function unlessPersonal(
   { res }: Context,
   ending: Promise<OriginEnd> | OriginEnd,
 ): Promise<OriginEnd> {
-  if (!(ending instanceof Promise) && !isWhole(ending)) return ending
+  if (!(ending instanceof Promise) && !isComplete(ending)) return ending
   const sent = headSent(res)
-  // Waiters cannot use a personal response: they are released before its stream ends.
+  // A response with a cookie ends the run with its head, so that waiters need not wait for its
+  // body.
   const first = ending instanceof Promise ? await Promise.race([ending, sent]) : undefined
-  if (typeof first === 'object' && !isWhole(first)) return first
+  if (typeof first === 'object' && !isComplete(first)) return first
   const how = await sent
   if (how === 'sent' && setsCookie(res)) return DECLINED
   const end = await ending
-  if (!isWhole(end)) return end
+  if (!isComplete(end)) return end
   return how === 'gone' ? INCOMPLETE : end
 }
 
-function isWhole({ type }: OriginEnd): boolean {
+function isComplete({ type }: OriginEnd): boolean {
   return type === 'complete' || type === 'replaced'
 }

@@ -1,4 +1,4 @@
-// Koa middlewares in front of the cache that read or change ctx.body: they find the same on a hit
+// Koa middlewares in front of the cache that read or change ctx.body. They find the same on a hit
 // as on its miss.
 
 import { createRequire } from 'node:module'
@@ -62,7 +62,7 @@ const cases = Object.keys(LAYERS).flatMap((layer) =>
   Object.keys(BODIES).map((body) => [layer, body] as const),
 )
 
-describe.each(VERSIONS)('%s', (_, Application) => {
+describe.each(VERSIONS)('layers in front of the cache on %s', (_, Application) => {
   async function start(change: Change, make: () => unknown, memory: object) {
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0, ...memory })
@@ -93,42 +93,39 @@ describe.each(VERSIONS)('%s', (_, Application) => {
   describe.each([
     ['in memory', {}],
     ['in the store alone', { l1: { maxBytes: 0 } }],
-  ])('of an entry %s', (_where, memory) => {
-    test.each(cases)(
-      '%s gives the same for a hit as for its miss, if the body is %s',
-      async (layer, body) => {
-        const [change, make] = [LAYERS[layer], BODIES[body]]
-        if (change === undefined || make === undefined) throw new Error('no such case')
-        const { clock, committed, release, seen, server, stampede } = await start(
-          change,
-          make,
-          memory,
+  ])('a hit %s', (_where, memory) => {
+    test.each(cases)('gives %s the same body as its miss: %s', async (layer, body) => {
+      const [change, make] = [LAYERS[layer], BODIES[body]]
+      if (change === undefined || make === undefined) throw new Error('no such case')
+      const { clock, committed, release, seen, server, stampede } = await start(
+        change,
+        make,
+        memory,
+      )
+      await using _server = server
+      const ask = async (method = 'GET') => {
+        const answer = await fetch(`http://127.0.0.1:${server.port}/`, { method })
+        const [type, length] = ['content-type', 'content-length'].map((name) =>
+          answer.headers.get(name),
         )
-        await using _server = server
-        const ask = async (method = 'GET') => {
-          const answer = await fetch(`http://127.0.0.1:${server.port}/`, { method })
-          const [type, length] = ['content-type', 'content-length'].map((name) =>
-            answer.headers.get(name),
-          )
-          return { text: await answer.text(), type, length }
-        }
-        const asked = [ask(), ask(), ask()]
-        await expect.poll(() => stampede.stats().collapsed, { interval: 5 }).toBe(2)
-        release()
-        const [miss, ...waiters] = await Promise.all(asked)
-        await committed(1)
-        const hits = [await ask(), await ask()]
-        await clock.advance(11_000)
-        const stale = await ask()
-        await committed(2)
-        const answers = [...waiters, ...hits, stale, await ask()]
-        const plain = answers.map(({ text, type }) => ({ text, type }))
-        expect(plain).toEqual(answers.map(() => ({ text: miss?.text, type: miss?.type })))
-        expect(new Set(seen)).toEqual(new Set([kindOf(make())]))
-        const isMeasured = !(layer === 'a transform stream' && body === 'a stream')
-        const length = isMeasured ? String(Buffer.byteLength(miss?.text ?? '')) : null
-        expect((await ask('HEAD')).length).toBe(length)
-      },
-    )
+        return { text: await answer.text(), type, length }
+      }
+      const asked = [ask(), ask(), ask()]
+      await expect.poll(() => stampede.stats().collapsed, { interval: 5 }).toBe(2)
+      release()
+      const [miss, ...waiters] = await Promise.all(asked)
+      await committed(1)
+      const hits = [await ask(), await ask()]
+      await clock.advance(11_000)
+      const stale = await ask()
+      await committed(2)
+      const answers = [...waiters, ...hits, stale, await ask()]
+      const plain = answers.map(({ text, type }) => ({ text, type }))
+      expect(plain).toEqual(answers.map(() => ({ text: miss?.text, type: miss?.type })))
+      expect(new Set(seen)).toEqual(new Set([kindOf(make())]))
+      const isMeasured = !(layer === 'a transform stream' && body === 'a stream')
+      const length = isMeasured ? String(Buffer.byteLength(miss?.text ?? '')) : null
+      expect((await ask('HEAD')).length).toBe(length)
+    })
   })
 })

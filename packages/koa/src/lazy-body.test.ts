@@ -1,5 +1,5 @@
-// What layers in front find on a hit whose body is made only if a layer reads it, and what Koa
-// sends.
+// The body of a hit, which is parsed only if a layer in front reads it, as that layer and the
+// client see it.
 
 import { createRequire } from 'node:module'
 import { inspect } from 'node:util'
@@ -26,7 +26,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-describe.each(VERSIONS)('%s', (_, Application) => {
+describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
   async function start(
     layers: readonly Koa.Middleware[],
     make: (ctx: Koa.Context) => unknown = () => structuredClone(VALUE),
@@ -51,7 +51,9 @@ describe.each(VERSIONS)('%s', (_, Application) => {
       )
       return { status, text: await answer.text(), type, length, tag }
     }
-    /** Its own miss, a hit that tells the package of the app, and the hit that is meant. */
+    /**
+     * Returns the miss, a first hit from which the package learns the app, and the hit under test.
+     */
     const hit = async (init?: RequestInit, target?: string) => {
       const miss = await ask(GET, target)
       await ask(GET, target)
@@ -62,7 +64,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
   const pass: Koa.Middleware = (_ctx, next) => next()
 
   test.each(['GET', 'HEAD'])(
-    'sends the stored bytes of a %s that no layer reads',
+    'sends the stored bytes of a %s if no layer reads them',
     async (method) => {
       await using app = await start([pass])
       const { miss } = await app.hit()
@@ -75,7 +77,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     },
   )
 
-  test('gives a layer the value if it reads what Koa itself reads before its body', async () => {
+  test('gives a layer the value if it reads properties that Koa reads before the body', async () => {
     const seen: unknown[] = []
     await using app = await start([
       async (ctx, next) => {
@@ -116,7 +118,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     await expect.poll(() => seen).toEqual([VALUE, VALUE, VALUE])
   })
 
-  test('sends what a layer changes after another has read it', async () => {
+  test('sends the changes of a layer after another has read the value', async () => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -139,7 +141,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     ['another object', { b: 2 }],
     ['null', null],
     ['undefined', undefined],
-  ])('sends what a layer sets in its place without reading it: %s', async (_name, body) => {
+  ])('sends the body that a layer sets without reading it: %s', async (_name, body) => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -150,14 +152,14 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(hit).toEqual(miss)
   })
 
-  test('leaves the type alone that the handler gave an object', async () => {
+  test('keeps the content type that the handler gave an object', async () => {
     await using app = await start([pass])
     const { miss, hit } = await app.hit(GET, '/?type=text/plain')
     expect(miss.type).toBe('text/plain; charset=utf-8')
     expect(hit).toEqual(miss)
   })
 
-  test('measures the JSON itself where a layer has set a length', async () => {
+  test('measures the JSON itself if a layer has set a length', async () => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -197,19 +199,19 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     },
   )
 
-  test('tags, compresses and answers conditions as on a miss', async () => {
+  test('has the same ETag, compression and conditions as a miss', async () => {
     const layers = [compress({ threshold: 1 }), conditional(), (etag.default ?? etag)()]
     await using app = await start(layers)
     const { miss, hit } = await app.hit()
     expect(miss.tag).toEqual(expect.any(String))
     expect(hit).toEqual(miss)
-    // Without it, fetch() sends `no-cache` beside a condition.
+    // Without it, fetch() sends `no-cache` with a condition.
     const headers = { 'If-None-Match': String(miss.tag), 'Cache-Control': 'max-age=60' }
     expect(await app.ask({ headers })).toMatchObject({ status: 304, text: '', tag: miss.tag })
   })
 
   test.each(['response', 'context'] as const)(
-    'goes through a body of the app’s own %s',
+    'passes through a body that the app defines with %s',
     async (on) => {
       const prepare = (app: Koa): void => {
         const known = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app[on]), 'body')
@@ -226,7 +228,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
       }
       await using app = await start([pass], () => VALUE, prepare)
       const { miss, hit } = await app.hit()
-      // The miss is stored as this app gives it.
+      // The miss is stored as this app returns it.
       expect(JSON.parse(miss.text)).toEqual({ wrapped: VALUE })
       expect(hit.type).toBe(miss.type)
     },
@@ -250,7 +252,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(await app.ask(GET, '/second')).toEqual(miss)
   })
 
-  test('sends what a layer changes on a miss without reading ctx.body', async () => {
+  test('sends the changes that a layer makes on a miss without reading ctx.body', async () => {
     await using app = await start(
       [
         async (ctx, next) => {
@@ -268,7 +270,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(JSON.parse(hit.text)).toEqual({ user: 'a' })
   })
 
-  test('takes the read of an app that handles requests itself for a layer’s', async () => {
+  test('treats the read of an app that handles requests itself as that of a layer', async () => {
     const seen: unknown[] = []
     class Own extends Application {
       handleRequest(ctx: Koa.Context, run: (ctx: Koa.Context) => Promise<void>): unknown {
@@ -291,7 +293,7 @@ describe.each(VERSIONS)('%s', (_, Application) => {
     expect(seen).toEqual([VALUE, VALUE, VALUE])
   })
 
-  test('lets an error of a layer through, and one that is thrown after a hit', async () => {
+  test('passes on an error of a layer, and one that is thrown after a hit', async () => {
     let fails = false
     await using app = await start([
       async (_ctx, next) => {

@@ -1,5 +1,6 @@
-// ctx.body of a hit that layers in front can see. A layer's read makes the value of the kind that
-// the handler set. Koa's own read, after the last layer, takes the stored bytes: nothing is parsed.
+// A lazy ctx.body for a hit that layers in front can read. If a layer reads it, it is a value of
+// the kind that the handler set. If only Koa reads it, after the last layer, it is the stored
+// bytes. So most hits parse nothing.
 
 import type { BodyKind } from '@stampede/core/adapter'
 import { isWrapped } from '@stampede/node-http/adapter'
@@ -14,11 +15,11 @@ type LazyResponse = Response & { [STORED]: StoredBody }
 class StoredBody {
   readonly bytes: Buffer
   readonly kind: BodyKind | undefined
-  /** Whether a layer has read it, and so may have changed it in place. */
+  /** Whether a layer has read the value, and so may have changed it in place. */
   isRead = false
   #value: unknown
 
-  /** `value`: what the handler set, if this request has run it. */
+  /** `value` is what the handler set, if this request has run the handler. */
   constructor(bytes: Buffer, kind: BodyKind | undefined, value: unknown) {
     this.bytes = bytes
     this.kind = kind
@@ -32,16 +33,16 @@ class StoredBody {
   }
 }
 
-/** The same functions for each response, so that all hits share one hidden class. */
+/** The property `body` of a lazy response. It is shared, so that all hits have one hidden class. */
 const LAZY: PropertyDescriptor & ThisType<LazyResponse> = {
   configurable: true,
   get() {
     const stored = this[STORED]
-    const isKoas = responding === this.ctx
-    if (isKoas) responding = undefined
-    // A layer that wraps `end` gets the chunk that Koa makes of the value.
-    if (!isKoas || stored.isRead || isWrapped(this.res)) return stored.read()
-    if (stored.kind === 'json') measure(this, stored.bytes)
+    const isReadByKoa = responding === this.ctx
+    if (isReadByKoa) responding = undefined
+    // A layer that wraps `end` of the response must get the chunk that Koa makes of the value.
+    if (!isReadByKoa || stored.isRead || isWrapped(this.res)) return stored.read()
+    if (stored.kind === 'json') setLength(this, stored.bytes)
     return stored.bytes
   },
   set(value: unknown) {
@@ -50,76 +51,78 @@ const LAZY: PropertyDescriptor & ThisType<LazyResponse> = {
   },
 }
 
-/** Koa sets the length of JSON when it sends it, whatever a layer has set. */
-function measure(response: Response, { byteLength }: Buffer): void {
+/** Sets the Content-Length, as Koa does when it sends JSON. */
+function setLength(response: Response, { byteLength }: Buffer): void {
   if (response.headerSent) return
   if (response.req.method !== 'HEAD' || !response.res.hasHeader('Content-Length'))
     response.length = byteLength
 }
 
-/** Sets ctx.body to stored bytes, of a kind that is no stream. Koa guesses a type if there is none. */
+/** Sets ctx.body to stored bytes of any kind except `stream`. Koa may guess a Content-Type. */
 export function setLazyBody(ctx: Context, bytes: Buffer, kind: BodyKind | undefined): void {
   const { app, response } = ctx
   if (hasOwnBody(app)) {
     response.body = bodyOfKind(bytes, kind)
     return
   }
-  // Koa's own setter: status, length, and the end of a stream that was set before.
+  // Koa's own setter sets status and length, and destroys a stream that was set before.
   response.body = bytes
   defineLazy(ctx, new StoredBody(bytes, kind, undefined))
 }
 
 /**
- * Has Koa send the JSON that was made of the handler's object, and not make it again. Only where no
- * layer is in front: one may change the object, and know it from elsewhere than ctx.body.
+ * Makes Koa send the JSON that the capture made from the handler's object, instead of making it
+ * again. Not for use with a layer in front: it may change the object, also without reading
+ * ctx.body.
  */
 export function sendJson(ctx: Context, json: Buffer, value: unknown): void {
   if (!hasOwnBody(ctx.app)) defineLazy(ctx, new StoredBody(json, 'json', value))
 }
 
 function defineLazy({ app, response }: Context, stored: StoredBody): void {
-  tellLastRead(app)
+  detectLastRead(app)
   Object.assign(response, { [STORED]: stored })
   Object.defineProperty(response, 'body', LAZY)
 }
 
-/** Whether the app reads and sets a body in a way of its own. */
+/** Whether the app defines its own property `body`. */
 function hasOwnBody({ context, response }: Koa): boolean {
   return Object.hasOwn(response, 'body') || Object.hasOwn(context, 'body')
 }
 
-/** While Koa's respond() runs, until it has read the body. */
+/** The context for which Koa's respond() runs, until it has read the body. */
 let responding: unknown
 
 type Run = (ctx: Context) => Promise<unknown>
 
-/** As Koa calls it for each request. */
-interface Handling {
+/** The method of an app that Koa calls for each request. */
+interface RequestHandler {
   handleRequest(ctx: Context, run: Run): unknown
 }
 
-const told = new WeakSet<object>()
+const patched = new WeakSet<object>()
 
 /**
- * Koa calls respond() as soon as its outermost layer has returned, and nothing else tells when that
- * is. Where an app handles its requests in a way of its own, Koa's read is taken for a layer's.
+ * Patches `handleRequest` of the app, to know when Koa calls respond(). Koa does so as soon as the
+ * outermost layer has returned. If an app has its own `handleRequest`, Koa's read counts as one by
+ * a layer.
  */
-function tellLastRead(app: object): void {
-  if (told.has(app)) return
-  told.add(app)
+function detectLastRead(app: object): void {
+  if (patched.has(app)) return
+  patched.add(app)
   const handleRequest: unknown = Reflect.get(app, 'handleRequest')
-  if (typeof handleRequest !== 'function' || !isKoas(app)) return
-  const own: Handling = {
+  if (typeof handleRequest !== 'function' || !isHandledByKoa(app)) return
+  const own: RequestHandler = {
     handleRequest(ctx, run) {
-      const runs = (context: Context): LastTurn => new LastTurn(context, run(context))
+      const runs = (context: Context): LayersPromise => new LayersPromise(context, run(context))
       return Reflect.apply(handleRequest, this, [ctx, runs])
     },
   }
   Object.assign(app, own)
 }
 
-/** Whether its handleRequest is that of the class Application, not of a subclass. */
-function isKoas(app: object): boolean {
+/** Whether `handleRequest` of the app is that of Koa's class Application, not of a subclass. */
+function isHandledByKoa(app: object): boolean {
   let owner: object | null = app
   while (owner !== null && !Object.hasOwn(owner, 'handleRequest')) {
     owner = Object.getPrototypeOf(owner)
@@ -127,8 +130,8 @@ function isKoas(app: object): boolean {
   return owner !== null && Object.hasOwn(owner, 'createContext') && Object.hasOwn(owner, 'listen')
 }
 
-/** The promise of the layers; what is called when it is fulfilled is Koa's respond(). */
-class LastTurn implements PromiseLike<unknown> {
+/** The promise of all layers. The function that Koa passes to `then` is its respond(). */
+class LayersPromise implements PromiseLike<unknown> {
   readonly #ctx: Context
   readonly #layers: Promise<unknown>
 
@@ -137,12 +140,12 @@ class LastTurn implements PromiseLike<unknown> {
     this.#layers = layers
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: Koa calls it; a second promise would delay each response
+  // biome-ignore lint/suspicious/noThenProperty: Koa calls it, and a real promise would be slower
   then<A, B>(
     respond?: ((value: unknown) => A | PromiseLike<A>) | null,
     failed?: ((error: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
-    const isLast = (value: unknown): A | PromiseLike<A> => {
+    const onSettled = (value: unknown): A | PromiseLike<A> => {
       responding = this.#ctx
       try {
         return respond?.(value) as A
@@ -150,7 +153,7 @@ class LastTurn implements PromiseLike<unknown> {
         responding = undefined
       }
     }
-    return this.#layers.then(respond && isLast, failed) as Promise<A | B>
+    return this.#layers.then(respond && onSettled, failed) as Promise<A | B>
   }
 
   catch(failed: (error: unknown) => unknown): Promise<unknown> {

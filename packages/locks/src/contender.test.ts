@@ -1,5 +1,5 @@
-// The races between what is asked, what is replied and what is told, each as a script: the store does
-// nothing but what a test says.
+// The races between calls, replies and messages, each as a script: the store does only what a test
+// says.
 
 import type {
   Grant,
@@ -51,7 +51,7 @@ class ScriptedLocks implements LockStore {
 
   async close(): Promise<void> {}
 
-  /** What was asked since the last call of this. */
+  /** The calls since the last call of this. */
   take(): string[] {
     const texts = this.calls.slice(this.#taken).map(({ text }) => text)
     this.#taken = this.calls.length
@@ -104,8 +104,8 @@ function setUp() {
   return { clock, store, locks, granted, last, tokenOf, reply, busy, grantBy, wait }
 }
 
-describe('a reply', () => {
-  it('that is on its way when messages may have been missed is asked for again at once', async () => {
+describe('a reply to acquire', () => {
+  it('is asked for again at once if messages may have been missed meanwhile', async () => {
     const { store, last, busy, wait, clock } = setUp()
     wait()
     const asked = last()
@@ -119,8 +119,8 @@ describe('a reply', () => {
   })
 })
 
-describe('a grant', () => {
-  it('that is told by a message holds for no longer than was asked, also where the server has another time', async () => {
+describe('a grant to this process', () => {
+  it('holds no longer than requested if it comes by a message, also if the server has another time', async () => {
     const { store, last, busy, granted, wait, tokenOf } = setUp()
     const first = wait()
     await busy(last())
@@ -130,7 +130,7 @@ describe('a grant', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('that is told by a reply holds for no longer than was asked either: the clock may have been set back since it was given', async () => {
+  it('holds no longer than requested if it comes by a reply, even after the clock was set back', async () => {
     const { last, grantBy, wait } = setUp()
     const first = wait()
     await grantBy(last(), 60_000)
@@ -138,7 +138,7 @@ describe('a grant', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('that is told by the reply and by a message is one lease, and is not given away', async () => {
+  it('is one lease if it comes by the reply and by a message, and is not given back', async () => {
     const { store, last, busy, grantBy, wait, clock } = setUp()
     const first = wait()
     await busy(last())
@@ -152,7 +152,7 @@ describe('a grant', () => {
     expect(first.lease?.remainingMs()).toBeGreaterThan(0)
   })
 
-  it('that is told by the reply of a release and by a message is one lease', async () => {
+  it('is one lease if it comes by the reply of a release and by a message', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -167,7 +167,7 @@ describe('a grant', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('that overtakes the reply "busy" is given as soon as the reply is there', async () => {
+  it('reaches its waiter with the reply busy, which it has overtaken', async () => {
     const { store, last, granted, busy, wait, tokenOf } = setUp()
     const first = wait()
     const asked = last()
@@ -178,7 +178,7 @@ describe('a grant', () => {
     expect(first.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('that overtakes the reply of the release that queued again is not given away', async () => {
+  it('is not given back if it overtakes the reply of a release that queued again', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -192,7 +192,8 @@ describe('a grant', () => {
     await settled()
     expect(store.take()).toEqual([])
     await reply(releasing, { status: 'released' })
-    // Given from what was heard, or asked for again under the same name: both are right.
+    // The waiter gets it from the message, or by a repeated acquire under the same token. Both are
+    // right.
     if (second.lease === undefined) {
       expect(store.take()).toEqual(['acquire'])
       expect(tokenOf(last())).toBe(grant.token)
@@ -201,7 +202,7 @@ describe('a grant', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('for a waiter that left is passed on in one command', async () => {
+  it('is given back in one command if its waiter left', async () => {
     const { store, last, granted, busy, locks, tokenOf } = setUp()
     const abort = new AbortController()
     const waiting = locks.acquire('job', { signal: abort.signal }).catch(() => {})
@@ -217,7 +218,7 @@ describe('a grant', () => {
     expect(last().grant).toEqual(grant)
   })
 
-  it('for nobody is passed on', async () => {
+  it('is given back if no waiter wanted it', async () => {
     const { store, granted, last } = setUp()
     const grant = granted('unknown')
     store.hooks.onGrant(grant, 2_000)
@@ -227,7 +228,7 @@ describe('a grant', () => {
     await settled()
   })
 
-  it('that is heard too late is no lease: the waiter goes on waiting', async () => {
+  it('is not used if its message comes too late, and the waiter continues to wait', async () => {
     const { store, last, granted, busy, wait, tokenOf } = setUp()
     const first = wait()
     await busy(last())
@@ -238,7 +239,7 @@ describe('a grant', () => {
     expect(store.take()).toContain('acquire')
   })
 
-  it('whose reply came too late is no lease: the waiter goes on waiting', async () => {
+  it('is not used if its reply comes too late, and the waiter continues to wait', async () => {
     const { last, grantBy, wait, clock, store } = setUp()
     const first = wait()
     clock.stall(3_500)
@@ -248,8 +249,8 @@ describe('a grant', () => {
   })
 })
 
-describe('a lease that was lost', () => {
-  it('and is released late leaves the newer lease of this process alone', async () => {
+describe('the late release of a lost lease', () => {
+  it('leaves the newer lease of this process alone', async () => {
     const { store, last, granted, grantBy, wait, clock, reply } = setUp()
     const first = wait()
     await grantBy(last())
@@ -263,7 +264,7 @@ describe('a lease that was lost', () => {
     void first.lease?.release()
     expect(last().text).toMatch(/^release/)
     await reply(last(), { status: 'lost' })
-    // The second holds, the third waits here for its release: there is nothing to ask.
+    // The second holds, and the third waits here for its release. There is nothing to ask.
     expect(store.take().filter((text) => text === 'acquire')).toEqual([])
     void second.lease?.release()
     const releasing = last()
@@ -273,7 +274,7 @@ describe('a lease that was lost', () => {
     expect(third.lease?.fence).toBe(BigInt(next.fence))
   })
 
-  it('and is released late does not cost those who wait their turn', async () => {
+  it('does not cost waiters their turn', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, reply, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -285,7 +286,8 @@ describe('a lease that was lost', () => {
     void first.lease?.release()
     const releasing = last()
     const grant = granted(queuedAs)
-    // The store frees it and hands it to this process: in the reply if it queued again, else by message.
+    // The store frees the lock and grants it to this process: in the reply if it queued again, else
+    // by a message.
     if (releasing.next === undefined) {
       await reply(releasing, { status: 'released' })
       store.hooks.onGrant(grant, 2_000)
@@ -297,8 +299,8 @@ describe('a lease that was lost', () => {
   })
 })
 
-describe('a lease that was lost, and whose late release fails,', () => {
-  it('leaves those who wait in the queue, under their name', async () => {
+describe('the late release of a lost lease, if it fails', () => {
+  it('leaves waiters in the queue under their token', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -318,7 +320,7 @@ describe('a lease that was lost, and whose late release fails,', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('does not make this process deaf for those who came since', async () => {
+  it('still lets this process receive grants for later waiters', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -338,8 +340,8 @@ describe('a lease that was lost, and whose late release fails,', () => {
   })
 })
 
-describe('a release whose answer is lost', () => {
-  it('asks again under the name that it queued, so that a turn it was given is found', async () => {
+describe('a release whose reply is lost', () => {
+  it('asks again under the queued token, so that a grant is found', async () => {
     const { store, last, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -356,8 +358,8 @@ describe('a release whose answer is lost', () => {
   })
 })
 
-describe('a release whose answer is lost while the last who waits gives up', () => {
-  it('leaves the queue, and whoever comes next may wait again', async () => {
+describe('a release whose reply is lost while the last waiter gives up', () => {
+  it('leaves the queue, and a later caller can wait again', async () => {
     const { store, last, grantBy, wait, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -379,15 +381,15 @@ describe('a release whose answer is lost while the last who waits gives up', () 
   })
 })
 
-describe('a process that waits', () => {
-  it('asks once for all who come together', async () => {
+describe('a waiting process', () => {
+  it('sends one acquire for all concurrent callers', async () => {
     const { store, last, busy, wait } = setUp()
     for (let i = 0; i < 5; i++) wait()
     await busy(last())
     expect(store.take()).toEqual(['acquire'])
   })
 
-  it('asks no more while it is queued, however many come', async () => {
+  it('sends no further acquire while it is queued, for any number of callers', async () => {
     const { store, last, busy, wait } = setUp()
     wait()
     await busy(last())
@@ -397,7 +399,7 @@ describe('a process that waits', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('queues again in the release, and asks by itself only when the holder is silent', async () => {
+  it('queues again in the release, and asks by itself only if the holder is silent', async () => {
     const { store, last, granted, grantBy, wait, reply, clock } = setUp()
     const first = wait()
     await grantBy(last())
@@ -406,7 +408,7 @@ describe('a process that waits', () => {
     void first.lease?.release()
     await reply(last(), { status: 'released' })
     expect(store.take()).toEqual(['release and queue'])
-    // Not the whole lease: a dead process may have been handed the lock, for a claim of 2 s.
+    // Not the whole lease, because a dead process may have got the lock, for a claim of 2 s.
     await clock.advance(2_400)
     expect(store.take()).toEqual([])
     await clock.advance(200)
@@ -416,7 +418,7 @@ describe('a process that waits', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('whose last waiter gives up during the release leaves the queue', async () => {
+  it('leaves the queue if its last waiter gives up during the release', async () => {
     const { store, last, grantBy, wait, reply, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -432,7 +434,7 @@ describe('a process that waits', () => {
     expect(store.take()).toEqual(['leave'])
   })
 
-  it('whose last waiter gives up during the release passes on what comes back', async () => {
+  it('gives the lock back if its last waiter gives up during the release', async () => {
     const { store, last, granted, grantBy, wait, reply, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -449,7 +451,7 @@ describe('a process that waits', () => {
     expect(last().grant).toEqual(grant)
   })
 
-  it('gives the lock to one who comes during the release', async () => {
+  it('gives the lock to a caller that comes during the release', async () => {
     const { store, last, grantBy, wait, reply } = setUp()
     const first = wait()
     await grantBy(last())

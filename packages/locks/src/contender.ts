@@ -34,7 +34,7 @@ export class Contender {
   #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
   /** Token of the next request. The grant in `#held` has the token of the current one. */
   #token: string | undefined
-  /** Requested lease of `#token`. A grant never lasts longer, whatever the reply says. */
+  /** Requested lease of `#token`. A grant never lasts longer, even if the reply says so. */
   #requestedMs = Number.POSITIVE_INFINITY
   #held: Grant | undefined
   #timer: Timer | undefined

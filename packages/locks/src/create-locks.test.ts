@@ -23,7 +23,7 @@ function setUp(options: Partial<LocksOptions> = {}) {
   return { clock, store, locks, acquire, another }
 }
 
-/** The error a promise rejects with, or `'pending'` if it does not without time passing. */
+/** The error with which a promise rejects, or `'pending'` if that needs time. */
 async function errorOf(promise: Promise<unknown>): Promise<unknown> {
   let outcome: unknown = 'pending'
   promise.then(
@@ -81,7 +81,7 @@ describe('acquire', () => {
     expect((await locks.acquire('b', { leaseMs: 1_000 })).remainingMs()).toBe(1_000 - 12)
   })
 
-  it('gives the lock to those who wait in the order in which they came', async () => {
+  it('gives the lock to waiters in their order', async () => {
     const { acquire } = setUp()
     const order: number[] = []
     const holder = await acquire()
@@ -97,7 +97,7 @@ describe('acquire', () => {
     expect(order).toEqual([1, 2, 3, 4])
   })
 
-  it('with waitMs 0 does not wait', async () => {
+  it('does not wait with waitMs 0', async () => {
     const { acquire, store } = setUp()
     await acquire()
     await expect(acquire({ waitMs: 0 })).rejects.toMatchObject({
@@ -127,7 +127,7 @@ describe('acquire', () => {
     expect((await acquire({ waitMs: 0 })).remainingMs()).toBeGreaterThan(0)
   })
 
-  it('waits without end for waitMs Infinity', async () => {
+  it('waits without a limit with waitMs Infinity', async () => {
     const { acquire, clock } = setUp({ maxHoldMs: 10 * 24 * 3_600_000 })
     const holder = await acquire()
     const waiting = acquire({ waitMs: Number.POSITIVE_INFINITY })
@@ -137,7 +137,7 @@ describe('acquire', () => {
     await waiting
   })
 
-  it('fails with its cause when the store does not answer, for everybody who waits', async () => {
+  it("fails with the store's error for all waiters if the store does not reply", async () => {
     const { acquire, another, clock, store, locks } = setUp()
     await another(1_000)
     const waiting = [acquire(), acquire(), acquire()]
@@ -163,7 +163,7 @@ describe('acquire', () => {
 })
 
 describe('an abort', () => {
-  it('before the call asks nobody', async () => {
+  it('sends no command before the call', async () => {
     const { acquire, store } = setUp()
     const signal = AbortSignal.abort(new Error('no need'))
     await expect(acquire({ signal })).rejects.toMatchObject({
@@ -173,7 +173,7 @@ describe('an abort', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('while waiting ends the wait at once, and the next in line is served', async () => {
+  it('ends a wait at once, and the next waiter is served', async () => {
     const { acquire } = setUp()
     const holder = await acquire()
     const abort = new AbortController()
@@ -187,7 +187,7 @@ describe('an abort', () => {
     await (await patient).release()
   })
 
-  it('of the last who waits leaves the queue', async () => {
+  it('leaves the queue if it is by the last waiter', async () => {
     const { acquire, another, store, locks } = setUp()
     const other = await another()
     const abort = new AbortController()
@@ -203,30 +203,27 @@ describe('an abort', () => {
 
   it.each([
     ['granted', false],
-    ['told to wait', true],
-  ])(
-    'while the store is asked leaves neither lock nor place in the queue: %s',
-    async (_, isHeld) => {
-      const { acquire, another, store, locks } = setUp()
-      const other = isHeld ? await another() : undefined
-      const barrier = new Barrier()
-      store.next('acquire', barrier.after)
-      const abort = new AbortController()
-      const waiting = acquire({ signal: abort.signal })
-      waiting.catch(() => {})
-      abort.abort()
-      expect(await errorOf(waiting)).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
-      barrier.open()
-      await settled()
-      await other?.leave()
-      await settled()
-      expect(await locks.tryAcquire('job')).not.toBeNull()
-    },
-  )
+    ['busy', true],
+  ])('leaves neither a lock nor a place in the queue during the acquire: %s', async (_, isHeld) => {
+    const { acquire, another, store, locks } = setUp()
+    const other = isHeld ? await another() : undefined
+    const barrier = new Barrier()
+    store.next('acquire', barrier.after)
+    const abort = new AbortController()
+    const waiting = acquire({ signal: abort.signal })
+    waiting.catch(() => {})
+    abort.abort()
+    expect(await errorOf(waiting)).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+    barrier.open()
+    await settled()
+    await other?.leave()
+    await settled()
+    expect(await locks.tryAcquire('job')).not.toBeNull()
+  })
 })
 
 describe('one signal', () => {
-  it('of the whole process ends any number of waits, without a warning of a leak', async () => {
+  it('can end any number of waits, without a warning of a leak', async () => {
     const { locks } = setUp()
     const shutdown = new AbortController()
     const { signal } = shutdown
@@ -245,7 +242,7 @@ describe('one signal', () => {
 })
 
 describe('tryAcquire', () => {
-  it('gives a lease, or null when another has it', async () => {
+  it('gives a lease, or null if another process has it', async () => {
     const { locks, another } = setUp()
     const lease = await locks.tryAcquire('job', { leaseMs: 500 })
     expect(lease?.remainingMs()).toBe(500 - 7)
@@ -256,7 +253,7 @@ describe('tryAcquire', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('asks the store nothing while others of its process wait: it would overtake them', async () => {
+  it('sends no command while other callers of its process wait, whom it would overtake', async () => {
     const { locks, acquire, another, store } = setUp()
     const other = await another()
     const waiting = acquire()
@@ -278,7 +275,7 @@ describe('tryAcquire', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('asks nobody when this process has it', async () => {
+  it('sends no command if this process has the lock', async () => {
     const { locks, acquire, store } = setUp()
     await acquire()
     store.take()
@@ -286,7 +283,7 @@ describe('tryAcquire', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('does not overtake those who wait', async () => {
+  it('does not overtake waiters', async () => {
     const { locks, acquire, another, clock } = setUp()
     await another(1_000)
     const waiting = acquire()
@@ -299,8 +296,8 @@ describe('tryAcquire', () => {
   })
 })
 
-describe('renewal', () => {
-  it('comes at each third of the lease, and keeps it', async () => {
+describe('the renewal of a lease', () => {
+  it('runs at each third of the lease, and keeps it', async () => {
     const { acquire, clock, store } = setUp()
     const lease = await acquire({ leaseMs: 3_000 })
     store.take()
@@ -314,7 +311,7 @@ describe('renewal', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('is asked for each lease by itself', async () => {
+  it('is sent for each lease separately', async () => {
     const { locks, clock, store } = setUp({ leaseMs: 3_000 })
     for (const key of ['a', 'b', 'c']) await locks.acquire(key)
     store.take()
@@ -322,7 +319,7 @@ describe('renewal', () => {
     expect(store.take()).toEqual(['renew a', 'renew b', 'renew c'])
   })
 
-  it('ends with maxHoldMs: then the lease ends, and says so', async () => {
+  it('ends with maxHoldMs, and then the lease ends with that reason', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000, maxHoldMs: 5_000 })
     const lease = await acquire()
     await clock.advance(5_000)
@@ -335,7 +332,7 @@ describe('renewal', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('that fails is tried again, and the lease is kept', async () => {
+  it('is tried again after a failure, and the lease is kept', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.next('renew', refused).next('renew', refused)
@@ -345,7 +342,7 @@ describe('renewal', () => {
     expect(lease.signal.aborted).toBe(false)
   })
 
-  it('that fails again and again lets the lease end by its own clock', async () => {
+  it('lets the lease end by its own clock if it fails repeatedly', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.always = refused
@@ -356,7 +353,7 @@ describe('renewal', () => {
     expect(lease.signal.reason).toMatchObject({ code: 'ERR_LOCK_LOST' })
   })
 
-  it('that never comes back is not waited for', async () => {
+  it('is not waited for if its reply never comes', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.always = () => new Promise(() => {})
@@ -367,7 +364,7 @@ describe('renewal', () => {
     )
   })
 
-  it('that comes back after the end does not bring the lease back', async () => {
+  it('does not revive the lease if its reply comes after the end', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     const barrier = new Barrier()
@@ -381,7 +378,7 @@ describe('renewal', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('counts from before it was sent, also when the machine slept until its answer', async () => {
+  it('counts from before it was sent, even if the machine slept until the reply', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     const barrier = new Barrier()
@@ -393,7 +390,7 @@ describe('renewal', () => {
     expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_LOST' }))
   })
 
-  it('that is refused ends the lease at once', async () => {
+  it('ends the lease at once if it is refused', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.next('renew', async () => [false])
@@ -405,7 +402,7 @@ describe('renewal', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('by hand extends now, is false when the lease was lost, and no loss when the store is away', async () => {
+  it('extends the lease by hand, returns false after a loss, and keeps it while the store is unavailable', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     await clock.advance(900)
@@ -424,32 +421,29 @@ describe('release', () => {
   it.each([
     ['before', 'before'],
     ['after', 'after'],
-  ] as const)(
-    'while a renewal is under way ends all, the store hearing it %s',
-    async (_, order) => {
-      const { acquire, clock, store, locks } = setUp({ leaseMs: 3_000 })
-      const lease = await acquire()
-      const barrier = new Barrier()
-      store.next('renew', barrier[order])
-      await clock.advance(1_000)
-      expect(await lease.release()).toBe('released')
-      barrier.open()
-      await settled()
-      expect(lease.signal.reason).toMatchObject({
-        message: 'lock "job" is no longer held: it was released',
-      })
-      expect(lease.remainingMs()).toBe(0)
-      const next = await locks.tryAcquire('job')
-      expect(next?.fence).toBeGreaterThan(lease.fence)
-      await next?.release()
-      store.take()
-      await clock.advance(10_000)
-      expect(store.take()).toEqual([])
-      expect(clock.timers).toBe(0)
-    },
-  )
+  ] as const)('ends the lease during a renewal, when the store gets it %s', async (_, order) => {
+    const { acquire, clock, store, locks } = setUp({ leaseMs: 3_000 })
+    const lease = await acquire()
+    const barrier = new Barrier()
+    store.next('renew', barrier[order])
+    await clock.advance(1_000)
+    expect(await lease.release()).toBe('released')
+    barrier.open()
+    await settled()
+    expect(lease.signal.reason).toMatchObject({
+      message: 'lock "job" is no longer held: it was released',
+    })
+    expect(lease.remainingMs()).toBe(0)
+    const next = await locks.tryAcquire('job')
+    expect(next?.fence).toBeGreaterThan(lease.fence)
+    await next?.release()
+    store.take()
+    await clock.advance(10_000)
+    expect(store.take()).toEqual([])
+    expect(clock.timers).toBe(0)
+  })
 
-  it('never rejects: unknown when the store does not answer', async () => {
+  it('never rejects, and returns unknown if the store does not reply', async () => {
     const { acquire, store, locks } = setUp()
     const lease = await acquire()
     store.next('release', refused)
@@ -461,7 +455,7 @@ describe('release', () => {
     await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
   })
 
-  it('whose answer is lost does not keep those who wait here', async () => {
+  it('does not delay waiters of this process if its reply is lost', async () => {
     const { acquire, store, clock } = setUp()
     const lease = await acquire()
     const waiting = acquire()
@@ -472,7 +466,7 @@ describe('release', () => {
     expect((await waiting).fence).toBeGreaterThan(lease.fence)
   })
 
-  it('of a lease that another has is lost, once it is known and the second time too', async () => {
+  it('returns lost for a lease of another holder, the second time too', async () => {
     const { acquire, another, store } = setUp()
     const lease = await acquire({ leaseMs: 1_000 })
     const [grant] = store.grants
@@ -483,7 +477,7 @@ describe('release', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('is one command, and none more for whoever has nobody waiting', async () => {
+  it('is one command, and no more if no caller of the process waits', async () => {
     const { acquire, store } = setUp()
     await (await acquire()).release()
     expect(store.calls).toEqual(['acquire job', 'release job'])
@@ -491,7 +485,7 @@ describe('release', () => {
 })
 
 describe('run', () => {
-  it('holds the lock while the function runs, and gives back what it returned', async () => {
+  it('holds the lock while the function runs, and returns its result', async () => {
     const { locks } = setUp()
     const result = await locks.run('job', async (lease) => {
       expect(lease.key).toBe('job')
@@ -502,13 +496,13 @@ describe('run', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('takes options before the function, and a function that is not async', async () => {
+  it('accepts options before the function, and a function that is not async', async () => {
     const { locks } = setUp()
     expect(await locks.run('job', { leaseMs: 1_000 }, (lease) => lease.remainingMs())).toBe(988)
     expect(await locks.run('job', undefined as never, () => 'left out')).toBe('left out')
   })
 
-  it('rejects with what the function threw, also when the release fails', async () => {
+  it('rejects with the error of the function, even if the release fails', async () => {
     const { locks, store } = setUp()
     store.next('release', refused)
     const failure = new Error('the job failed')
@@ -518,7 +512,7 @@ describe('run', () => {
     await expect(run).rejects.toBe(failure)
   })
 
-  it('rejects with what the function threw, also when the lease was lost', async () => {
+  it('rejects with the error of the function, even if the lease was lost', async () => {
     const { locks, clock } = setUp()
     const run = locks.run('job', async () => {
       clock.stall(20_000)
@@ -527,7 +521,7 @@ describe('run', () => {
     await expect(run).rejects.toThrow('the job failed')
   })
 
-  it('says that the lease was lost, with the result, when the function did not stop', async () => {
+  it('rejects with the lost lease and the result if the function did not stop', async () => {
     const { locks, clock, store } = setUp()
     const run = locks.run('job', async (lease) => {
       store.always = refused
@@ -542,7 +536,7 @@ describe('run', () => {
     })
   })
 
-  it('says so also of a function that blocked the event loop, when no timer ran', async () => {
+  it('rejects also for a function that blocked the event loop, when no timer ran', async () => {
     const { locks, clock } = setUp()
     const run = locks.run('job', () => {
       clock.stall(20_000)
@@ -551,7 +545,7 @@ describe('run', () => {
     await expect(run).rejects.toMatchObject({ code: 'ERR_LOCK_LOST', result: 'too late' })
   })
 
-  it('takes no offence at a function that released its lease itself', async () => {
+  it('accepts a function that released its lease itself', async () => {
     const { locks } = setUp()
     const result = await locks.run('job', async (lease) => {
       expect(await lease.release()).toBe('released')
@@ -560,7 +554,7 @@ describe('run', () => {
     expect(result).toBe('done')
   })
 
-  it('does not call the function when the lock is not to be had', async () => {
+  it('does not call the function if it cannot get the lock', async () => {
     const { locks, another } = setUp()
     await another()
     let called = false
@@ -594,7 +588,7 @@ describe('await using', () => {
 })
 
 describe('acquire within a lease', () => {
-  it('re-enters without asking the store', async () => {
+  it('re-enters without a command', async () => {
     const { acquire, store } = setUp()
     const outer = await acquire()
     store.take()
@@ -620,7 +614,7 @@ describe('acquire within a lease', () => {
     await Promise.all([enter(), enter(), enter()])
   })
 
-  it('waits for a sibling no longer than waitMs', async () => {
+  it('waits for a sibling at most waitMs', async () => {
     const { acquire, clock } = setUp()
     const outer = await acquire()
     await acquire({ within: outer })
@@ -633,7 +627,7 @@ describe('acquire within a lease', () => {
     expect(await errorOf(impatient)).toMatchObject({ code: 'ERR_LOCK_BUSY' })
   })
 
-  it('is refused when the lease is over: a child that outlives its holder does not enter', async () => {
+  it('is refused when the lease is over, so that a child does not outlive its holder', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     const inner = await acquire({ within: outer })
@@ -645,7 +639,7 @@ describe('acquire within a lease', () => {
     await expect(acquire({ within: outer })).rejects.toMatchObject({ code: 'ERR_LOCK_LOST' })
   })
 
-  it('warns of no leak, however many wait', async () => {
+  it('warns of no leak for any number of waiters', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     const enter = async () => {
@@ -658,7 +652,7 @@ describe('acquire within a lease', () => {
 })
 
 describe('close', () => {
-  it('rejects those who wait, by the name of their lock, and those who come later', async () => {
+  it('rejects waiters with the name of their lock, and later callers', async () => {
     const { acquire, another, locks } = setUp()
     await another()
     const waiting = [acquire(), acquire()]
@@ -680,7 +674,7 @@ describe('close', () => {
     await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
   })
 
-  it('releases what is held', async () => {
+  it('releases held leases', async () => {
     const { locks, store, clock } = setUp()
     const leases = [await locks.acquire('a'), await locks.tryAcquire('b')]
     store.take()
@@ -696,7 +690,7 @@ describe('close', () => {
   })
 
   it.each(['acquire', 'tryAcquire'] as const)(
-    'waits for one %s under way, and gives back what it is given',
+    'waits for a running %s, and gives back its grant',
     async (method) => {
       const { locks, store } = setUp()
       const barrier = new Barrier()
@@ -717,8 +711,8 @@ describe('close', () => {
   )
 })
 
-describe('what the store tells', () => {
-  it('of a gap makes those who wait look again', async () => {
+describe('a message of the store', () => {
+  it('makes waiters ask again if it is a gap', async () => {
     const { acquire, another, store } = setUp()
     await another()
     const waiting = acquire()
@@ -733,7 +727,7 @@ describe('what the store tells', () => {
     expect(store.take()).toEqual(['acquire job'])
   })
 
-  it('of the end of a silent holder is not needed: its lease is known', async () => {
+  it('is not needed for the end of a silent holder, because its lease is known', async () => {
     const { acquire, another, clock } = setUp()
     await another(1_000)
     const waiting = acquire()
@@ -746,8 +740,8 @@ describe('what the store tells', () => {
 
 const alive = (each: Parameters<typeof queryObjects>[0]) => queryObjects(each, { format: 'count' })
 
-describe('nothing is left', () => {
-  it('of a thousand keys that were locked, waited for, given up and lost', async () => {
+describe('the memory of used locks', () => {
+  it('is empty after a thousand keys that were locked, waited for, given up and lost', async () => {
     const { locks, clock, store } = setUp({ leaseMs: 1_000 })
     const [contenders, leases] = [alive(Contender), alive(Lease)]
     const use = async (i: number) => {
@@ -774,7 +768,7 @@ describe('nothing is left', () => {
     )
     await clock.advance(10_000)
     expect(clock.timers).toBe(0)
-    // What tests before this one left may be collected meanwhile: fewer is right, more is a leak.
+    // Objects of earlier tests may be collected meanwhile: fewer is right, more is a leak.
     expect(alive(Contender)).toBeLessThanOrEqual(contenders)
     expect(alive(Lease)).toBeLessThanOrEqual(leases)
   })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fencedUpdate } from './fencing.ts'
 
 describe('fencedUpdate', () => {
-  it('gives the parts of an UPDATE that a late holder cannot pass', () => {
+  it('returns the parts of an UPDATE that stop a late holder', () => {
     expect(fencedUpdate(1_700_000_000_000_001n)).toEqual({
       set: 'last_fence = $1',
       where: 'last_fence <= $1',
@@ -15,11 +15,11 @@ describe('fencedUpdate', () => {
     })
   })
 
-  it('keeps every digit of a fence, also beyond what a number can', () => {
+  it('keeps every digit of a fence, even beyond the precision of a number', () => {
     expect(fencedUpdate(2n ** 63n - 1n).value).toBe('9223372036854775807')
   })
 
-  it('refuses what is no fence: a run without a lease has undefined', () => {
+  it('rejects a value that is not a fence, such as undefined of a run without a lease', () => {
     for (const fence of [undefined, 1, '1']) {
       expect(() => fencedUpdate(fence as never)).toThrow(
         expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }),
@@ -27,7 +27,7 @@ describe('fencedUpdate', () => {
     }
   })
 
-  it('takes a plain column name only', () => {
+  it('accepts a plain column name only', () => {
     for (const column of ['', '1st', 'a b', 'a;b', 'a"', "a'--"]) {
       expect(() => fencedUpdate(1n, { column })).toThrow(
         `fencedUpdate.column: received ${JSON.stringify(column)}; use a plain column name`,

@@ -38,7 +38,7 @@ const codeOf = (run: () => unknown): string => {
 }
 
 describe('the end of a lease', () => {
-  it('is told by the signal a notice before the term is over, with no answer needed', async () => {
+  it('aborts the signal some time before, without a reply', async () => {
     const { clock, lease, told } = setUp(1_000)
     await clock.advance(937)
     expect(lease.signal.aborted).toBe(false)
@@ -50,7 +50,7 @@ describe('the end of a lease', () => {
     expect(told).toEqual(['lost'])
   })
 
-  it('counts from before the command was sent, not from its answer', async () => {
+  it('counts from before the command was sent, not from its reply', async () => {
     const clock = new ManualClock()
     const from = clock.now()
     await clock.advance(600)
@@ -65,7 +65,7 @@ describe('the end of a lease', () => {
     expect(lease.signal.aborted).toBe(true)
   })
 
-  it('is seen by assertHeld after the event loop was blocked, before any timer ran', () => {
+  it('is noticed by assertHeld after a blocked event loop, before any timer ran', () => {
     const { clock, lease } = setUp(1_000)
     clock.stall(900)
     expect(codeOf(() => lease.assertHeld())).toBe('held')
@@ -76,13 +76,13 @@ describe('the end of a lease', () => {
     expect(lease.remainingMs()).toBe(0)
   })
 
-  it('is seen when the machine was suspended, before any timer ran', () => {
+  it('is noticed after a suspension, before any timer ran', () => {
     const { clock, lease } = setUp(1_000)
     clock.stall(999)
     expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
   })
 
-  it('is moved by an extension, and by nothing once it was told', async () => {
+  it('is moved by an extension, and by nothing after it was signalled', async () => {
     const { clock, lease } = setUp(1_000)
     await clock.advance(900)
     lease.extend({ from: clock.now(), forMs: 1_000 })
@@ -95,7 +95,7 @@ describe('the end of a lease', () => {
     expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
   })
 
-  it('comes at once when the store says that another has it', () => {
+  it('comes at once if the store says that another process has the lock', () => {
     const { lease, told } = setUp()
     lease.revoke('another has it')
     lease.revoke('another has it')
@@ -115,7 +115,7 @@ describe('renew', () => {
     expect(lease.remainingMs()).toBe(988)
   })
 
-  it('is false and asks nobody once the lease is over or released', async () => {
+  it('returns false without a command if the lease is over or released', async () => {
     const lost = setUp()
     lost.lease.revoke('gone')
     expect(await lost.lease.renew()).toBe(false)
@@ -137,7 +137,7 @@ describe('release', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('is safe to call twice: one command, and the same answer', async () => {
+  it('can be called twice: one command, and the same result', async () => {
     const { clock, lease, told } = setUp()
     expect(await Promise.all([lease.release(), lease.release()])).toEqual(['released', 'released'])
     expect(told).toEqual(['release'])
@@ -151,14 +151,14 @@ describe('release', () => {
     expect(await unsure.release()).toBe('unknown')
   })
 
-  it('of a lost lease says so, and still tells the store, which may hold it longer', async () => {
+  it('returns lost for a lost lease, and still tells the store, which may hold it longer', async () => {
     const { lease, told } = setUp()
     lease.revoke('too late')
     expect(await lease.release()).toBe('lost')
     expect(told).toEqual(['lost', 'release'])
   })
 
-  it('is what await using does at the end of the block, also when it throws', async () => {
+  it('is called by await using at the end of the block, also after an error', async () => {
     const { lease, told } = setUp()
     const block = async () => {
       await using held = lease
@@ -171,7 +171,7 @@ describe('release', () => {
 })
 
 describe('a nested lease', () => {
-  it('has the fence and the term of the lease it is nested in, and ends without telling the store', async () => {
+  it('has the fence and the term of its outer lease, and ends without a command', async () => {
     const { clock, lease, told } = setUp(1_000)
     await clock.advance(400)
     const nested = lease.nest()
@@ -191,7 +191,7 @@ describe('a nested lease', () => {
     expect(codeOf(() => lease.nest())).toBe('held')
   })
 
-  it('can be nested in, and is released inside-out', async () => {
+  it('can contain another one, which is released first', async () => {
     const { lease } = setUp()
     const outer = lease.nest()
     const inner = outer.nest()
@@ -202,7 +202,7 @@ describe('a nested lease', () => {
     expect(codeOf(() => lease.nest())).toBe('held')
   })
 
-  it('is extended with the lease, and its own renew extends the lease', async () => {
+  it('is extended with its outer lease, and its own renew extends that', async () => {
     const { clock, lease } = setUp(1_000)
     const nested = lease.nest().nest()
     await clock.advance(500)
@@ -213,7 +213,7 @@ describe('a nested lease', () => {
     expect(lease.remainingMs()).toBe(988)
   })
 
-  it('is lost with the lease it is nested in, however deep', async () => {
+  it('is lost with its outer lease, at any depth', async () => {
     const { lease } = setUp()
     const nested = lease.nest()
     const deeper = nested.nest()
@@ -224,7 +224,7 @@ describe('a nested lease', () => {
     }
   })
 
-  it('is lost when the lease it is nested in is released first', async () => {
+  it('is lost if its outer lease is released first', async () => {
     const { lease } = setUp()
     const detached = lease.nest()
     await lease.release()
@@ -232,15 +232,15 @@ describe('a nested lease', () => {
     expect(await detached.release()).toBe('lost')
   })
 
-  it('of an ended lease cannot be had', async () => {
+  it('cannot begin in an ended lease', async () => {
     const { clock, lease } = setUp(1_000)
     clock.stall(1_000)
     expect(codeOf(() => lease.nest())).toBe('ERR_LOCK_LOST')
   })
 })
 
-describe('those who wait for a nested lease', () => {
-  /** Never gives up. */
+describe('waiters for a nested lease', () => {
+  /** This call never gives up. */
   const patient = () => () => {}
 
   it('enter one after another, in their order', async () => {
@@ -256,7 +256,7 @@ describe('those who wait for a nested lease', () => {
     expect(entered).toEqual([1, 2, 3, 4])
   })
 
-  it('are not held up by one that gave up', async () => {
+  it('are not delayed by a waiter that gave up', async () => {
     const { lease } = setUp()
     const open = lease.nest()
     const impatient = lease.nestLater((giveUp) => {

@@ -1,5 +1,6 @@
-// Any schedule of three processes on one lock, over a network that delays and loses: never two holders, fences
-// that rise, and nobody who waits for ever. The server is the protocol of lua/*-lock-1.lua on a few lines.
+// Random schedules of three processes on one lock, over a network that delays and loses. There are
+// never two holders, fences rise, and no process waits for ever. The server is lua/*-lock-1.lua in
+// a few lines.
 
 import type {
   Grant,
@@ -80,7 +81,7 @@ class Server {
     else Object.assign(place, { token, leaseMs })
   }
 
-  /** True: to the process that asks, which learns it from the reply. */
+  /** True if the asking process itself gets the lock, and learns it from the reply. */
   #handOver(asking: Process | undefined): boolean {
     this.token = ''
     for (let head = this.queue.shift(); head !== undefined; head = this.queue.shift()) {
@@ -112,7 +113,7 @@ interface Trip {
 
 const SMOOTH: Trip = { thereMs: 1, backMs: 1 }
 
-/** One process's connections: commands and replies each in order, messages in order of their own. */
+/** The connections of one process: commands, replies and messages, each in their own order. */
 class Process implements LockStore {
   readonly name = 'network'
   readonly trips: Trip[] = []
@@ -134,7 +135,7 @@ class Process implements LockStore {
     const wantedUntil = this.#server.clock.now() + BUDGET_MS
     try {
       return await this.#ask(() => {
-        // Not after its caller gave up.
+        // Not executed after its caller gave up.
         if (this.#server.clock.now() > wantedUntil) throw new Error('late')
         return this.#server.acquire(this, request)
       })
@@ -158,7 +159,7 @@ class Process implements LockStore {
 
   async close(): Promise<void> {}
 
-  /** Whether anybody seemed to listen. */
+  /** Whether there was a receiver. */
   publish(grant: Grant, until: number): boolean {
     if (this.#hearing === 'nothing, and it is known') return false
     const { clock } = this.#server
@@ -168,7 +169,10 @@ class Process implements LockStore {
     return true
   }
 
-  /** The subscription breaks: at once for the server, or only for us; after a while it is there again. */
+  /**
+   * The subscription breaks: at once for the server, or only on this side. After a while it is open
+   * again.
+   */
   breakSubscription(isSilent: boolean): void {
     const { clock } = this.#server
     this.#hearing = isSilent ? 'nothing' : 'nothing, and it is known'
@@ -209,7 +213,7 @@ class Process implements LockStore {
     })
   }
 
-  /** Nothing overtakes what was sent before it the same way. */
+  /** No message overtakes an earlier one in the same direction. */
   #after(way: 'there' | 'back' | 'message', delayMs: number, run: () => void): void {
     const { clock } = this.#server
     const due = Math.max(clock.now() + delayMs, this.#lastDue[way])
@@ -319,7 +323,10 @@ class World {
     await settled()
   }
 
-  /** All is well from here, and whoever has the lock gives it back: then everybody gets it, and soon. */
+  /**
+   * From here on there are no faults, and each holder releases. Then every process gets the lock
+   * soon.
+   */
   async end(): Promise<void> {
     this.#isEnding = true
     for (const process of this.#processes) {
@@ -328,7 +335,7 @@ class World {
     }
     for (const lease of this.#held.splice(0)) void lease.release()
     const waiting = this.#waiting.size
-    // What a lease that nobody gives back may cost, once for each process; and a hand-over for each waiter.
+    // The cost of an abandoned lease, once for each process, and of a hand-over for each waiter.
     await this.clock.advance(PROCESSES * 3_500 + 10 * waiting)
     if (this.#waiting.size > 0) {
       this.problems.push(`${this.#waiting.size} of ${waiting} still wait`)
@@ -376,7 +383,7 @@ class World {
   }
 }
 
-it('whatever the schedule, one holds the lock at a time, fences rise, and all who wait get it', async () => {
+it('a random schedule has one lock holder at a time, rising fences, and no process that waits for ever', async () => {
   await fc.assert(
     fc.asyncProperty(schedule, async (steps) => {
       const world = new World()

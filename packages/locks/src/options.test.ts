@@ -4,12 +4,12 @@ import { createLocks } from './create-locks.ts'
 import { createQuorumLocks } from './quorum.ts'
 
 const store = () => memoryStore()
-// What plain JavaScript may pass.
+// Values that plain JavaScript may pass.
 const make = (options: unknown) => () => createLocks(options as never)
 const makeQuorum = (stores: unknown, options?: unknown) => () =>
   createQuorumLocks(stores as never, options as never)
 
-describe('createLocks names the option, the value and the fix:', () => {
+describe('an invalid option of createLocks', () => {
   it.each([
     [undefined, 'createLocks.store: received undefined; pass redisStore(redis) or memoryStore()'],
     [[], 'createLocks: received'],
@@ -22,7 +22,7 @@ describe('createLocks names the option, the value and the fix:', () => {
     [{ store: store(), maxHoldMs: 0 }, 'createLocks.maxHoldMs: received 0; use a whole number'],
     [{ store: store(), wait: 'pull' }, 'createLocks.wait: received "pull"; use '],
     [{ store: store(), prefix: 1 }, "createLocks.prefix: received 1; use a string such as 'jobs:'"],
-  ])('%o', (options, message) => {
+  ])('is named with its value and the fix: %o', (options, message) => {
     expect(make(options)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_OPTION',
@@ -31,12 +31,12 @@ describe('createLocks names the option, the value and the fix:', () => {
     )
   })
 
-  it('and takes undefined for left out, and Infinity for an endless wait', () => {
+  it('is not undefined, nor Infinity for waitMs', () => {
     expect(make({ store: store(), leaseMs: undefined, waitMs: Infinity })).not.toThrow()
   })
 })
 
-describe('acquire names the option, the value and the fix:', () => {
+describe('an invalid argument of acquire', () => {
   const locks = createLocks({ store: store() })
   const acquire = (key: unknown, options?: unknown) => locks.acquire(key as never, options as never)
 
@@ -49,14 +49,14 @@ describe('acquire names the option, the value and the fix:', () => {
     ['k', { timeout: 1 }, 'acquire.timeout: received 1; there is no such option'],
     ['k', { within: {} }, 'acquire.within: received'],
     ['k', 5, 'acquire: received 5; pass an object of options'],
-  ])('%o %o', async (key, options, message) => {
+  ])('is named with its value and the fix: %o %o', async (key, options, message) => {
     await expect(acquire(key, options)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringContaining(message),
     })
   })
 
-  it('a lease of another key to nest in', async () => {
+  it('is a parent lease of another key', async () => {
     const lease = await locks.acquire('one')
     await expect(locks.acquire('two', { within: lease })).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -65,7 +65,7 @@ describe('acquire names the option, the value and the fix:', () => {
     await lease.release()
   })
 
-  it('a run without a function', async () => {
+  it('is a run without a function', async () => {
     await expect(locks.run('k', {} as never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringContaining('run: fn: received'),
@@ -75,7 +75,7 @@ describe('acquire names the option, the value and the fix:', () => {
 })
 
 describe('tryAcquire', () => {
-  it('never waits, and says so when it is told to', async () => {
+  it('never waits, and rejects waitMs', async () => {
     const locks = createLocks({ store: store() })
     await expect(locks.tryAcquire('k', { waitMs: 5 } as never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -83,8 +83,8 @@ describe('tryAcquire', () => {
   })
 })
 
-describe('one store serves one createLocks', () => {
-  it('and the second says so, instead of taking the grants of the first', () => {
+describe('a store for two createLocks', () => {
+  it('is rejected by the second one, which would take the grants of the first', () => {
     const shared = store()
     createLocks({ store: shared })
     expect(make({ store: shared })).toThrow(
@@ -93,7 +93,7 @@ describe('one store serves one createLocks', () => {
   })
 })
 
-describe('createQuorumLocks names the option, the value and the fix:', () => {
+describe('an invalid argument of createQuorumLocks', () => {
   it.each([
     [undefined, undefined, 'createQuorumLocks: stores: received undefined; pass an array'],
     [[], undefined, 'createQuorumLocks: stores: received'],
@@ -102,7 +102,7 @@ describe('createQuorumLocks names the option, the value and the fix:', () => {
     [[store()], { leaseMs: 1 }, 'createQuorumLocks.leaseMs: received 1; use a whole number'],
     [[store()], { retryDelay: 1 }, 'did you mean retryDelayMs?'],
     [[store()], { prefix: 1 }, 'createQuorumLocks.prefix: received 1; use a string'],
-  ])('%o %o', (stores, options, message) => {
+  ])('is named with its value and the fix: %o %o', (stores, options, message) => {
     expect(makeQuorum(stores, options)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_OPTION',

@@ -44,7 +44,7 @@ describe('waiting by polling', () => {
     expect((await waiting).fence).toBeGreaterThan(holder.fence)
   })
 
-  it('gives up after waitMs, with a last look at the end', async () => {
+  it('gives up after waitMs, with a last attempt at the end', async () => {
     const { clock, store, acquire } = setUp()
     await acquire({ leaseMs: 10_000 })
     const outcome = acquire({ waitMs: 100 }).catch((error: unknown) => error)
@@ -58,7 +58,7 @@ describe('waiting by polling', () => {
     expect(store.calls.filter((call) => call.startsWith('acquire'))).toHaveLength(asked)
   })
 
-  it('ends at once when it is aborted', async () => {
+  it('ends at once if it is aborted', async () => {
     const { clock, acquire } = setUp()
     await acquire()
     const abort = new AbortController()
@@ -72,7 +72,7 @@ describe('waiting by polling', () => {
     await settled()
   })
 
-  it('queues nobody', async () => {
+  it('queues no process', async () => {
     const { clock, store, locks, acquire } = setUp()
     const holder = await acquire()
     const abort = new AbortController()

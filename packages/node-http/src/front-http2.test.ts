@@ -71,7 +71,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
       res.end('page')
     },
   ],
-])('answers hits without the listener, which used %s', async (way, answer) => {
+])('hits on HTTP/2 are sent without the listener, which used %s', async (way, answer) => {
   const warned = vi.fn()
   process.on('warning', warned)
   onTestFinished(() => void process.off('warning', warned))
@@ -105,7 +105,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
     (res) => void Readable.from(['01', '234', '56789'].map((text) => Buffer.from(text))).pipe(res),
   ],
 ])(
-  'cuts a part for the leader, of stored and unstored responses written by %s',
+  'the leader on HTTP/2 gets its part of stored and unstored responses written by %s',
   async (_, answer) => {
     const { ask } = await serve((req, res) => {
       res.setHeader('content-length', '10')
@@ -128,7 +128,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
   },
 )
 
-test('refreshes behind a stale answer', async () => {
+test('a stale response on HTTP/2 is refreshed in the background', async () => {
   const clock = new ManualClock()
   const stampede = createStampede({ clock, random: () => 0 })
   let runs = 0
@@ -143,7 +143,7 @@ test('refreshes behind a stale answer', async () => {
   expect((await ask()).body).toBe('run 2')
 })
 
-test('an error of the listener is a 500, or breaks off what had begun', async () => {
+test('an error of the listener on HTTP/2 is a 500, or breaks off the response', async () => {
   const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
   onTestFinished(() => warned.mockRestore())
   const { ask } = await serve(async (req, res) => {
@@ -155,7 +155,7 @@ test('an error of the listener is a 500, or breaks off what had begun', async ()
   expect(warned).toHaveBeenCalledTimes(2)
 })
 
-test('who is asked is in the key, in both of the ways a client can say it', async () => {
+test('the host on HTTP/2 is in the key, in both fields of a client', async () => {
   const { ask } = await serve((req, res) => void res.end(`${req.authority} ${req.headers.host}`))
   const own = await ask()
   for (const headers of [
@@ -169,7 +169,7 @@ test('who is asked is in the key, in both of the ways a client can say it', asyn
   }
 })
 
-test('those who wait are answered when the first client has gone', async () => {
+test('waiters on HTTP/2 get a response when the first client has left', async () => {
   let release: () => void = () => {}
   const open = new Promise<void>((resolve) => {
     release = resolve

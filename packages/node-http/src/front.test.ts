@@ -1,4 +1,5 @@
-// stampedeFront around plain listeners: what reaches them, what does not, and what becomes of their errors.
+// stampedeFront around plain listeners: which requests reach them, and the handling of their
+// errors.
 
 import { once } from 'node:events'
 import {
@@ -22,15 +23,15 @@ const statusOf = (response: Parameters<typeof fieldOf>[0]): string =>
 
 const page: Listener = (_req, res) => void (res as ServerResponse).end('page')
 
-/** What the process was warned of, which is not printed. */
+/** Warnings of the process, which are not printed. */
 function warnings() {
   const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
   onTestFinished(() => warned.mockRestore())
   return warned
 }
 
-describe('the listener', () => {
-  test('runs once for a page, and is not entered for hits', async () => {
+describe('the listener behind a front', () => {
+  test('runs once for a page, and not for hits', async () => {
     const listener = vi.fn(page)
     await using server = await serve(stampedeFront(listener, { ttlMs: 60_000 }))
     const answers = []
@@ -43,7 +44,7 @@ describe('the listener', () => {
     expect(listener).toHaveBeenCalledTimes(1)
   })
 
-  test('is given the request and the response of the server, on misses and when passed by', async () => {
+  test('gets the request and response of the server, on misses and bypasses', async () => {
     const given: unknown[][] = []
     const front = stampedeFront(
       (req, res) => {
@@ -65,7 +66,7 @@ describe('the listener', () => {
       for (const [j, one] of pair.entries()) expect(one).toBe(made[i]?.[j])
   })
 
-  test('is entered again behind a stale answer, by a request that is a revalidation', async () => {
+  test('runs again in the background of a stale response, with a request that is a revalidation', async () => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0 })
     const seen: Array<[string | undefined, boolean]> = []
@@ -88,7 +89,7 @@ describe('the listener', () => {
     ])
   })
 
-  test('makes what it changed obsolete', async () => {
+  test('purges the page that it changed', async () => {
     let runs = 0
     const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), { ttlMs: 60_000 })
     await using server = await serve(front)
@@ -99,7 +100,7 @@ describe('the listener', () => {
 })
 
 describe('callbacks', () => {
-  test('are given the raw request, and the raw response where there is one', async () => {
+  test('get the raw request, and the raw response if there is one', async () => {
     const stampede = createStampede()
     let runs = 0
     const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), {
@@ -122,7 +123,7 @@ describe('callbacks', () => {
     expect(await ask('/a', 'bob')).toBe('run 6')
   })
 
-  test('that throw are a 500 and a warning that names them, and the listener is not entered', async () => {
+  test('cause a 500 and a warning that names them if they throw, and the listener does not run', async () => {
     const warned = warnings()
     const listener = vi.fn(page)
     const key = () => {
@@ -149,7 +150,7 @@ describe('an error of the listener', () => {
     ['that rejects', async () => thrown(new Error('broken'))()],
     ['that is no Error', thrown('broken')],
   ]
-  /** A hit is another matter: none of these gets there. */
+  /** A hit reaches none of these. */
   const WAYS: ReadonlyArray<readonly [string, string, readonly string[]]> = [
     ['on a miss', 'GET', []],
     ['passed by', 'GET', ['Cookie: a=1']],
@@ -157,7 +158,7 @@ describe('an error of the listener', () => {
   ]
 
   for (const [what, listener] of CASES) {
-    test.each(WAYS)(`${what} is a 500 and a warning, %s`, async (_, method, fields) => {
+    test.each(WAYS)(`causes a 500 and a warning, %s: ${what}`, async (_, method, fields) => {
       const warned = warnings()
       const rejected = vi.fn()
       process.on('unhandledRejection', rejected)
@@ -185,7 +186,7 @@ describe('an error of the listener', () => {
     })
   }
 
-  test('is told of with its stack and the request it was of, without the query', async () => {
+  test('is reported with its stack and its request, without the query', async () => {
     const warned = warnings()
     const error = new TypeError('broken', { cause: new Error('below') })
     const front = stampedeFront((req) => {
@@ -209,7 +210,7 @@ describe('an error of the listener', () => {
   })
 
   test.each([undefined, null, Object.create(null), Symbol('broken')])(
-    'may be anything: %#',
+    'may be any value: %#',
     async (value) => {
       const warned = warnings()
       const front = stampedeFront(async () => Promise.reject(value))
@@ -220,7 +221,7 @@ describe('an error of the listener', () => {
     },
   )
 
-  test('in the middle of a body breaks it off, and nothing of it is kept', async () => {
+  test('breaks off a body in the middle, and nothing of it is stored', async () => {
     const warned = warnings()
     let runs = 0
     const front = stampedeFront(
@@ -240,7 +241,7 @@ describe('an error of the listener', () => {
     expect(warned).toHaveBeenCalledTimes(1)
   })
 
-  test('behind a stale answer leaves that as it was', async () => {
+  test('does not change a stale response if it occurs in its refresh', async () => {
     const warned = warnings()
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0 })
@@ -259,13 +260,13 @@ describe('an error of the listener', () => {
     expect((await rawRequest(server.port)).body).toBe('run 1')
     await expect.poll(() => stampede.stats().fills.failed).toBe(1)
     expect((await rawRequest(server.port)).body).toBe('run 1')
-    // One of the front, with the stack, and one of the refresh.
+    // One event of the front, with the stack, and one of the refresh.
     expect(warned).toHaveBeenCalledTimes(2)
   })
 
-  test('after its answer is complete is a warning, and the answer stands', async () => {
+  test('is a warning after a complete response, which stays', async () => {
     const warned = warnings()
-    // More than a socket takes at once.
+    // More than a socket accepts at once.
     const body = 'x'.repeat(8_000_000)
     const front = stampedeFront(
       async (_req, res) => {
@@ -281,7 +282,7 @@ describe('an error of the listener', () => {
   })
 })
 
-describe('what is no request for a page goes through', () => {
+describe('a request that is not for a page', () => {
   async function listening(listener: RequestListener) {
     const server = createServer(listener)
     server.listen(0, '127.0.0.1')
@@ -290,7 +291,7 @@ describe('what is no request for a page goes through', () => {
     return { server, port: (server.address() as AddressInfo).port }
   }
 
-  test('an upgrade, which the server hands to its own listener', async () => {
+  test('passes through as an upgrade, which the server gives to its own listener', async () => {
     const listener = vi.fn(page)
     const { server, port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
     server.on('upgrade', (_req, socket) => {
@@ -301,7 +302,7 @@ describe('what is no request for a page goes through', () => {
     expect([answer.statusCode, listener.mock.calls.length]).toEqual([101, 0])
   })
 
-  test('an upgrade that nobody wants, to the listener', async () => {
+  test('reaches the listener as an upgrade if the server has no upgrade listener', async () => {
     const listener = vi.fn(page)
     const { port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
     for (const _ of [1, 2]) {
@@ -311,7 +312,7 @@ describe('what is no request for a page goes through', () => {
     expect(listener).toHaveBeenCalledTimes(2)
   })
 
-  test('CONNECT', async () => {
+  test('passes through as CONNECT', async () => {
     const { server, port } = await listening(stampedeFront(page, { ttlMs: 60_000 }))
     server.on('connect', (_req, socket) => void socket.end('HTTP/1.1 200 OK\r\n\r\nthrough'))
     const socket = connect(port, '127.0.0.1').setEncoding('utf8')
@@ -321,7 +322,7 @@ describe('what is no request for a page goes through', () => {
     expect(text).toMatch(/through$/)
   })
 
-  test('a body that waits to be asked for', async () => {
+  test('passes through with Expect: 100-continue', async () => {
     const front: RequestListener = stampedeFront(
       async (req, res) => {
         let text = ''
@@ -332,7 +333,7 @@ describe('what is no request for a page goes through', () => {
     )
     for (const asks of [false, true]) {
       const { server, port } = await listening(front)
-      // An app that decides for itself whether it wants the body.
+      // An app that decides itself whether it wants the body.
       if (asks)
         server.on('checkContinue', (req, res) => {
           res.writeContinue()
@@ -348,17 +349,14 @@ describe('what is no request for a page goes through', () => {
   })
 })
 
-describe('the options', () => {
-  test.each([undefined, { handle() {} }, '/a'])(
-    'refuse %o in the place of a listener',
-    (listener) => {
-      expect(() => stampedeFront(listener as unknown as Listener)).toThrow(
-        /^stampedeFront: received .*; pass an Express app, app.callback\(\) of Koa, or any/,
-      )
-    },
-  )
+describe('the options of stampedeFront', () => {
+  test.each([undefined, { handle() {} }, '/a'])('reject %o in place of a listener', (listener) => {
+    expect(() => stampedeFront(listener as unknown as Listener)).toThrow(
+      /^stampedeFront: received .*; pass an Express app, app.callback\(\) of Koa, or any/,
+    )
+  })
 
-  test('are checked when it is created', () => {
+  test('are checked at creation', () => {
     const options = { ttl: 5 } as object
     expect(() => stampedeFront(page, options)).toThrow('did you mean ttlMs?')
     expect(() =>

@@ -21,7 +21,7 @@ interface Journey {
   readonly bodies: unknown[]
   readonly told: Promise<AttemptEnd>
   letGo(): void
-  /** The listener of a server whose handler this is. */
+  /** The listener of a server with this handler. */
   listener(handler: Handler, next?: (res: ServerResponse) => Next): Handler
 }
 
@@ -75,7 +75,7 @@ async function settle(): Promise<void> {
   for (let i = 0; i < 20; i += 1) await turn()
 }
 
-test('a listener that throws has failed, and its error is handed on', async () => {
+test('a listener that throws has failed, and its error is passed on', async () => {
   const { listener, ends, letGo } = journey()
   letGo()
   const error = new Error('no')
@@ -90,7 +90,7 @@ test('a listener that throws has failed, and its error is handed on', async () =
   expect(ends).toEqual([{ type: 'failed', error }])
 })
 
-test('a listener that throws after its answer has answered', async () => {
+test('a listener that throws after its response keeps that response', async () => {
   const { listener, ends, letGo } = journey()
   letGo()
   const listen = listener((_req, res) => {
@@ -102,7 +102,7 @@ test('a listener that throws after its answer has answered', async () => {
   expect(ends.map(textOf)).toEqual(['answer'])
 })
 
-describe('HTTP/2', () => {
+describe('idempotency on HTTP/2', () => {
   interface Client {
     readonly stream: ClientHttp2Stream
     status: number | undefined
@@ -114,7 +114,7 @@ describe('HTTP/2', () => {
     listen: Handler,
     use: (post: (body?: string) => Client) => Promise<void>,
   ): Promise<void> {
-    // The compatibility objects are what an adapter is given.
+    // An adapter gets the compatibility objects.
     const server = createServer((req, res) => listen(req as never, res as never))
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -150,7 +150,7 @@ describe('HTTP/2', () => {
     ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res)],
   ]
 
-  test.each(WAYS)('an answer by %s is told to core, and then goes to the client', (way, say) => {
+  test.each(WAYS)('sends a response by %s to core, and then to the client', (way, say) => {
     const { listener, told, letGo, lines, bodies } = journey()
     const listen = listener((_req, res) => void say(res))
     return open(listen, async (post) => {
@@ -168,7 +168,7 @@ describe('HTTP/2', () => {
     })
   })
 
-  test('a second answer is refused', () => {
+  test('refuses a second response', () => {
     const { listener, told, letGo } = journey()
     const seen: unknown[] = []
     const listen = listener((_req, res) => {
@@ -194,7 +194,7 @@ describe('HTTP/2', () => {
     })
   })
 
-  test.each(WAYS)('a client that left before an answer by %s changes nothing of it', (_, say) => {
+  test.each(WAYS)('changes nothing of a response by %s after its client left', (_, say) => {
     const { listener, told } = journey()
     let arrive: (res: ServerResponse) => void = () => {}
     const arrival = new Promise<ServerResponse>((resolve) => {
@@ -214,7 +214,7 @@ describe('HTTP/2', () => {
     )
   })
 
-  test('a client that left is waited for as long as core says', () => {
+  test('waits for a client that left as long as core says', () => {
     const { listener, told } = journey(5)
     return open(
       listener((_req, res) => res.emit('arrived')),

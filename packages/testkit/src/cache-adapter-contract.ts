@@ -1,4 +1,5 @@
-// The contract of a caching adapter, as a suite: what clients, handlers and layers may rely on in every framework.
+// The contract of a caching adapter, as a suite: the promises to clients, handlers and layers in
+// every framework.
 import { describe } from 'vitest'
 import type { CacheAdapter } from './cache-contract/adapter.ts'
 import { codingCases } from './cache-contract/codings.ts'
@@ -20,19 +21,19 @@ const USUAL: Volume = { queries: 400, requests: 2_000, keys: 300 }
 
 export function cacheAdapterContract(adapter: CacheAdapter): void {
   describe(`the cache on ${adapter.name}`, () => {
-    describe('the journey', () => journeyCases(adapter))
+    describe('a cached request', () => journeyCases(adapter))
     describe('compressed forms', () => codingCases(adapter))
     describe('conditions', () => conditionCases(adapter))
     describe('freshness', () => freshnessCases(adapter))
-    describe('keys', () => keyCases(adapter))
-    describe('layers in front', () => layerCases(adapter))
+    describe('keys and variants', () => keyCases(adapter))
+    describe('layers in front of the cache', () => layerCases(adapter))
     describe('purges', () => purgeCases(adapter))
     describe('ranges', () => rangeCases(adapter))
     describe('refreshes', () => refreshCases(adapter))
-    describe('those who wait', () => sharingCases(adapter))
-    describe('an answer on its way', () => liveCases(adapter))
+    describe('concurrent requests', () => sharingCases(adapter))
+    describe('a streamed response', () => liveCases(adapter))
     describe('the strict preset', () => strictCases(adapter))
-    describe('the wire', () => wireCases(adapter))
-    describe('volume', () => volumeCases(adapter, USUAL))
+    describe('a response on the wire', () => wireCases(adapter))
+    describe('the volume cases', () => volumeCases(adapter, USUAL))
   })
 }

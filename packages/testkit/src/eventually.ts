@@ -1,9 +1,9 @@
-// Waiting for what is told on another connection. Not by `expect.poll`: that needs to know which test it is in, and
-// contracts may run side by side.
+// Waits for messages on another connection. `expect.poll` does not work here, because it needs to
+// know its test, and contracts may run side by side.
 
 const EVERY_MS = 5
 
-/** Resolves once `check` does not throw any more; rejects with what it threw last. */
+/** Resolves once `check` no longer throws. Rejects with its last error. */
 export async function eventually(
   check: () => void | Promise<void>,
   withinMs: number = 2_000,

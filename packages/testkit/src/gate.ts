@@ -1,6 +1,6 @@
-// A gate that a test opens: "at the same time" is then a fact and not a matter of luck.
+// A gate that a test opens, so that "at the same time" is certain and not a matter of luck.
 
-/** What comes to a closed gate waits there. */
+/** Calls wait at a closed gate. */
 export interface Gate {
   readonly opened: Promise<void>
   open(): void

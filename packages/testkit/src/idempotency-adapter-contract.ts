@@ -1,5 +1,5 @@
-// The contract of an adapter for idempotency keys, as a suite. Two apps on one store, so that a replay is another
-// process's wherever that could differ.
+// The contract of an adapter for idempotency keys, as a suite. It runs two apps on one store, so
+// that replays in another process are checked where they could differ.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ import {
 } from './idempotency-adapter.ts'
 
 export interface IdempotencyAdapterBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
 }
 
@@ -31,25 +31,25 @@ type VisitHandler = (visit: Visit) => Said | Promise<Said>
 
 const replayed = ({ headers }: Got) => headers['idempotency-replayed'] === 'true'
 const code = ({ body }: Got): string => JSON.parse(body.toString()).code
-/** Made anew for each answer; the length is looked at by itself. */
+/** Fields that differ for each response. The length is checked separately. */
 const FRESH = /^(date|connection|keep-alive|transfer-encoding|content-length|idempotency-replayed)$/
 const kept = ({ status, fields, body }: Got) => ({
   status,
   fields: fields.filter(([name]) => !FRESH.test(name)).sort(),
   body: body.toString('latin1'),
 })
-/** Of a request on a socket. */
+/** Fields of a request on a socket. */
 const HEAD = 'POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nX-User: ada\r\n'
 const failure = (answer?: number) => Object.assign(new Error('of the handler'), { answer })
 
-/** As sent, but for the date. */
+/** The response as sent, without the date. */
 const wire = ({ status, fields, body }: Got) => ({
   status,
   fields: fields.filter(([name]) => name !== 'date'),
   body: body.toString('latin1'),
 })
 
-/** Watches a store: how often an attempt was busy, and a gate that holds its finishes. */
+/** Watches a store: counts busy replies, and has a gate that holds its finishes. */
 function watch({ idempotency }: StampedeStore) {
   const watched = { busy: 0, gate: { opened: Promise.resolve(), open() {} } }
   const [begin, finish] = [idempotency.begin, idempotency.finish]
@@ -93,12 +93,15 @@ export function idempotencyAdapterContract(
       port: Number(new URL(a.app.url).port),
       runs: (path = '/orders') => runs(path),
       idle: () => expect.poll(() => a.stampede.stats().idempotency.running).toBe(0),
-      /** Resolves when the second process has found the key busy. Within one process nothing shows it. */
+      /**
+       * Resolves when the second process has found the key busy. Within one process this is not
+       * visible.
+       */
       async waits() {
         if (a === b) await new Promise((resolve) => setTimeout(resolve, 50))
         else await expect.poll(() => b.watched.busy).toBeGreaterThan(0)
       },
-      /** The first process does not reach the store with a result before the gate is opened. */
+      /** Until the gate opens, the first process cannot reach the store with a result. */
       hold() {
         a.watched.gate = createGate()
         return a.watched.gate.open
@@ -113,40 +116,34 @@ export function idempotencyAdapterContract(
   }
 
   describe(`idempotency on ${adapter.name}`, () => {
-    describe('an answer', () => {
-      it.each(adapter.ways)(
-        '%s: byte for byte and field for field the same to a retry',
-        async (way) => {
-          await using apps = await start()
-          const path = `/ways/${way}`
-          const first = await apps.a(path)
-          expect([first.cut, replayed(first)]).toEqual([false, false])
-          expect(first.status).toBeLessThan(400)
-          // From the store, and then from memory.
-          for (const ask of [apps.b, apps.b, apps.a]) {
-            const retry = await ask(path)
-            expect(replayed(retry)).toBe(true)
-            expect(kept(retry)).toEqual(kept(first))
-            expect(retry.headers.date).toMatch(/GMT$/)
-            expect(retry.headers['transfer-encoding']).toBeUndefined()
-            const length = retry.status === 204 ? undefined : String(first.body.byteLength)
-            expect(retry.headers['content-length']).toBe(length)
-          }
-          expect(apps.runs(path)).toBe(1)
-          const outcomes = apps.outcomes.map((outcome) => outcome.replace('-l1', ''))
-          expect(outcomes).toEqual(['started', 'replayed', 'replayed', 'replayed'])
-        },
-      )
+    describe('a response', () => {
+      it.each(adapter.ways)('is equal for a retry in every byte and field: %s', async (way) => {
+        await using apps = await start()
+        const path = `/ways/${way}`
+        const first = await apps.a(path)
+        expect([first.cut, replayed(first)]).toEqual([false, false])
+        expect(first.status).toBeLessThan(400)
+        // From the store, and then from memory.
+        for (const ask of [apps.b, apps.b, apps.a]) {
+          const retry = await ask(path)
+          expect(replayed(retry)).toBe(true)
+          expect(kept(retry)).toEqual(kept(first))
+          expect(retry.headers.date).toMatch(/GMT$/)
+          expect(retry.headers['transfer-encoding']).toBeUndefined()
+          const length = retry.status === 204 ? undefined : String(first.body.byteLength)
+          expect(retry.headers['content-length']).toBe(length)
+        }
+        expect(apps.runs(path)).toBe(1)
+        const outcomes = apps.outcomes.map((outcome) => outcome.replace('-l1', ''))
+        expect(outcomes).toEqual(['started', 'replayed', 'replayed', 'replayed'])
+      })
 
-      it.each(adapter.ways)(
-        '%s: the first client gets what it would get without keys',
-        async (way) => {
-          await using apps = await start()
-          await using bare = await start(undefined, { mounts: [] })
-          const path = `/ways/${way}`
-          expect(wire(await apps.a(path))).toEqual(wire(await bare.a(path)))
-        },
-      )
+      it.each(adapter.ways)('is for the first client the same as without keys: %s', async (way) => {
+        await using apps = await start()
+        await using bare = await start(undefined, { mounts: [] })
+        const path = `/ways/${way}`
+        expect(wire(await apps.a(path))).toEqual(wire(await bare.a(path)))
+      })
 
       it('reaches no client before the store has it', async () => {
         await using apps = await start(() => ({ status: 201, body: 'done' }))
@@ -163,7 +160,7 @@ export function idempotencyAdapterContract(
         expect([got?.status, String(got?.body)]).toEqual([201, 'done'])
       })
 
-      it('of a stream comes as it is made, but for its end', async () => {
+      it('reaches the client while it is streamed, except its end', async () => {
         const source = new PassThrough()
         await using apps = await start(() => ({ body: source }))
         const release = apps.hold()
@@ -184,7 +181,7 @@ export function idempotencyAdapterContract(
         expect(text).toMatch(/data: 2\n\n\r\n0\r\n\r\n$/)
       })
 
-      it('keeps ETag and Cache-Control, and gives no cookie to a retry', async () => {
+      it('has its ETag and Cache-Control in a retry, and no cookie', async () => {
         const headers = { etag: '"v"', 'cache-control': 'no-cache', 'set-cookie': ['a=1', 'b=2'] }
         await using apps = await start(() => ({ headers, body: 'x' }))
         expect((await apps.a()).headers).toMatchObject(headers)
@@ -193,7 +190,7 @@ export function idempotencyAdapterContract(
         expect(retry.headers['set-cookie']).toBeUndefined()
       })
 
-      it('leaves CORS, tracing and limits to the request at hand, and merges Vary', async () => {
+      it('has the CORS, tracing and limit fields of the current request in a retry, and a merged Vary', async () => {
         let requests = 0
         const outside: Layer = (req, res, next) => {
           requests += 1
@@ -218,7 +215,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['outside', 'inside'] as const)(
-        'compressed %s is readable by a client that takes gzip, and by one that does not',
+        'is readable for clients with and without gzip if compressed %s',
         async (where) => {
           const text = 'stampede '.repeat(500)
           const said = { headers: { 'content-type': 'text/plain' }, body: text }
@@ -248,7 +245,7 @@ export function idempotencyAdapterContract(
           () => ({ body: stream(), headers: { 'content-length': '5000' } }),
         ],
       ])(
-        'that is too large, %s, reaches its client whole, and is not made again',
+        'goes to its client in full if it is too large, %s, and its handler does not run again',
         async (_, say) => {
           const handler = () => {
             const { headers, ...said } = say()
@@ -257,7 +254,7 @@ export function idempotencyAdapterContract(
           await using apps = await start(handler, { rules: { maxBodyBytes: 4_999 } })
           const first = await apps.a()
           expect([first.status, first.cut, String(first.body)]).toEqual([201, false, big])
-          // An answer that is not kept is not held back until the store knows of it.
+          // A response that is not stored is not held back until the store has the result.
           await apps.idle()
           for (const ask of [apps.b, apps.a]) {
             const retry = await ask()
@@ -269,7 +266,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it.each([400, 402, 404, 409, 410, 422])('with %d is kept', async (status) => {
+      it.each([400, 402, 404, 409, 410, 422])('is kept if its status is %d', async (status) => {
         await using apps = await start(({ run }) => ({ status, body: `run ${run}` }))
         await apps.a()
         const retry = await apps.b()
@@ -277,7 +274,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each([401, 403, 408, 425, 429, 500, 503])(
-        'with %d is not: the retry runs',
+        'is not kept if its status is %d, so a retry runs',
         async (status) => {
           const handler = ({ run }: Visit) =>
             run === 1
@@ -291,7 +288,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('with 503 that is retried with another body is refused, and the first request is still free', async () => {
+      it('leaves the first request open after a 503, and a retry with another body is refused', async () => {
         await using apps = await start(({ run }) => ({ status: run === 1 ? 503 : 201 }))
         await apps.a()
         const other = await apps.b('/orders', { body: '{"amount":2}' })
@@ -300,7 +297,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(2)
       })
 
-      it('is what an error handler outside made of what was thrown: 400 is kept, 500 is released', async () => {
+      it('is kept as 400 and released as 500 if an error handler outside made it of an error', async () => {
         const status = (path: string) => (path.startsWith('/bad') ? 400 : 500)
         await using apps = await start(({ req }) => {
           throw failure(status(req.url ?? ''))
@@ -318,7 +315,7 @@ export function idempotencyAdapterContract(
         expect([apps.runs('/bad'), apps.runs('/broken')]).toEqual([1, 2])
       })
 
-      it('of the framework to what was thrown is released', async () => {
+      it('is released if the framework made it of an error', async () => {
         await using apps = await start(({ run }) => {
           if (run === 1) throw failure()
           return { status: 201 }
@@ -327,15 +324,18 @@ export function idempotencyAdapterContract(
         expect((await apps.b()).status).toBe(201)
       })
 
-      it.each(adapter.odd)('%s: the first answer counts, and nothing hangs', async (name) => {
-        await using apps = await start()
-        const first = await apps.a(`/odd/${name}`)
-        expect([first.status, String(first.body), first.cut]).toEqual([201, '"first"', false])
-        expect(kept(await apps.b(`/odd/${name}`))).toEqual(kept(first))
-        expect(apps.runs(`/odd/${name}`)).toBe(1)
-      })
+      it.each(adapter.odd)(
+        'is kept as it was first if the handler responds twice: %s',
+        async (name) => {
+          await using apps = await start()
+          const first = await apps.a(`/odd/${name}`)
+          expect([first.status, String(first.body), first.cut]).toEqual([201, '"first"', false])
+          expect(kept(await apps.b(`/odd/${name}`))).toEqual(kept(first))
+          expect(apps.runs(`/odd/${name}`)).toBe(1)
+        },
+      )
 
-      it('trailers: the first client has them, a retry has the rest', async () => {
+      it('has trailers for the first client, and none in a retry', async () => {
         await using apps = await start()
         const first = await apps.a('/odd/trailers')
         expect([String(first.body), first.trailers['x-sum']]).toEqual(['"first"', '7'])
@@ -344,7 +344,7 @@ export function idempotencyAdapterContract(
         expect(retry.headers.trailer).toBeUndefined()
       })
 
-      it('of which the handler says what becomes of it', async () => {
+      it('is kept, released or uncertain as the handler says', async () => {
         const say = ({ attempt, req }: Visit) => {
           const word = req.url?.slice(1) as 'keep' | 'release' | 'uncertain' | 'withoutBody'
           attempt?.[word]()
@@ -362,7 +362,7 @@ export function idempotencyAdapterContract(
         expect(await retried('withoutBody')).toEqual([409, 1])
       })
 
-      it('that never comes is given up after maxHoldMs, and the next request recovers', async () => {
+      it('is given up after maxHoldMs if it never comes, and the next request recovers', async () => {
         const handler = ({ run, attempt }: Visit) =>
           run > 1 ? { body: `${attempt?.isRecovery}` } : new Promise<Said>(() => {})
         await using apps = await start(handler, { rules: { leaseMs: 200, maxHoldMs: 300 } })
@@ -379,7 +379,7 @@ export function idempotencyAdapterContract(
     })
 
     describe('a client', () => {
-      it('that left before the answer finds it when it comes again', async () => {
+      it('finds the response when it retries after it left before the end', async () => {
         const { handler, atWork, letGo } = gated()
         await using apps = await start(handler)
         const client = new AbortController()
@@ -396,7 +396,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('that left during a stream is told that it was done, and it is not done again', async () => {
+      it('gets 409 for a retry after it left during a stream, and the handler does not run again', async () => {
         const source = new PassThrough()
         let at: Visit | undefined
         await using apps = await start((visit) => {
@@ -419,7 +419,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('that leaves during a replay changes nothing for its next try', async () => {
+      it('gets a full replay after it left during another replay', async () => {
         const big = 'x'.repeat(900_000)
         await using apps = await start(() => ({ body: big }))
         await apps.a()
@@ -433,7 +433,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('whose duplicate waits may leave, and nothing stays behind', async () => {
+      it('can leave while its duplicate waits, without a trace', async () => {
         const { handler, atWork, letGo } = gated()
         await using apps = await start(handler, { rules: { onBusy: 'wait' } })
         const first = apps.a()
@@ -451,7 +451,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['reject', 'wait'])(
-        'may send its request twice in one packet (%s): both are answered, one runs',
+        'can send its request twice in one packet (%s): both get a response, and one runs',
         async (onBusy) => {
           const { handler, atWork, letGo } = gated()
           await using apps = await start(handler, { rules: { onBusy } })
@@ -472,7 +472,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('that asks whether to send its body is told to, and then answered, each time', async () => {
+      it('gets 100 Continue and a response if it sends Expect, each time', async () => {
         await using apps = await start(({ run }) => ({ body: `run ${run}` }))
         const ask = async () => {
           const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
@@ -492,7 +492,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])(
-        'that sends a key with %s is not held to it',
+        'is not bound to its key in a %s request',
         async (method) => {
           await using apps = await start()
           for (const _ of [1, 2]) {
@@ -503,14 +503,14 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('whose request is larger than may be compared is refused, and nothing runs', async () => {
+      it('gets 413 if its request is too large to compare, and nothing runs', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })
         const got = await apps.a()
         expect([got.status, code(got)]).toEqual([413, 'idempotency-request-too-large'])
         expect(apps.runs()).toBe(0)
       })
 
-      it('whose request is too large keeps its connection', async () => {
+      it('keeps its connection if its request is too large', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })
         const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
         let text = ''
@@ -535,13 +535,13 @@ export function idempotencyAdapterContract(
           },
         ],
         ['rejects', () => Promise.reject(new Error('scope'))],
-      ])('whose scope %s gets the error of the framework, and nothing runs', async (_, scope) => {
+      ])('gets the error of the framework if the scope %s, and nothing runs', async (_, scope) => {
         await using apps = await start(undefined, { rules: { scope } })
         expect((await apps.a()).status).toBe(500)
         expect(apps.runs()).toBe(0)
       })
 
-      it('that may no longer do it is refused by whoever guards the route, before any replay', async () => {
+      it('gets no replay if a guard in front of the route refuses it', async () => {
         let allowed = true
         const guard: Layer = (_req, res, next) => {
           if (allowed) return next()
@@ -557,7 +557,7 @@ export function idempotencyAdapterContract(
     })
 
     describe('the same key', () => {
-      it('is the same request with a fresh token, and another one of another user or tenant', async () => {
+      it('names the same request with a fresh token, and another one of another user or tenant', async () => {
         type Fields = { headers: Record<string, string> }
         const scope = ({ headers }: Fields) => `${headers['x-tenant']} ${headers['x-user']}`
         await using apps = await start(({ run }) => ({ body: `run ${run}` }), { rules: { scope } })
@@ -571,7 +571,7 @@ export function idempotencyAdapterContract(
         expect(await ask('1', 'umbrella', 'old')).toBe('run 3')
       })
 
-      it('with another query, or under another mount of the same routes, is another request', async () => {
+      it('names another request with another query or mount of the same routes', async () => {
         await using apps = await start(undefined, { mounts: ['/v1', '/v2'] })
         expect((await apps.a('/v1/orders?a=1&b=2')).status).toBe(200)
         expect(replayed(await apps.b('/v1/orders?b=2&a=1'))).toBe(true)
@@ -586,7 +586,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs('/v2/orders')).toBe(0)
       })
 
-      it('of another method is another request', async () => {
+      it('names another request with another method', async () => {
         await using apps = await start()
         await apps.a()
         expect((await apps.b('/orders', { method: 'PATCH' })).status).toBe(422)

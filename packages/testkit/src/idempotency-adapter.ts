@@ -1,4 +1,5 @@
-// What the author of an adapter gives the contract of idempotency keys, and the client that the contract uses.
+// The interface that an author of an adapter implements for the contract of idempotency keys, and
+// the contract's client.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { Attempt, Stampede } from '@stampede/core'
@@ -12,39 +13,46 @@ export interface Arrival {
 }
 
 export interface Visit extends Arrival {
-  /** Of this path, over both processes. */
+  /** Runs of this path, in both processes. */
   readonly run: number
 }
 
-/** A stream is sent as the framework sends streams. What is not said is left to the framework. */
+/** A stream is sent as the framework sends streams. Missing values are left to the framework. */
 export interface Said {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer | Readable
 }
 
-/** As in Express; `gzip` stands for what the framework uses for that. */
+/** As in Express. `gzip` stands for the compression of the framework. */
 export type Layer =
   | 'gzip'
   | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
 
 export interface AppOptions {
   readonly stampede: Stampede
-  /** Options of idempotency(); the default scope is the header `x-user`. */
+  /** Options of idempotency(). The default scope is the header `x-user`. */
   readonly rules?: object
   readonly outside?: readonly Layer[]
   readonly inside?: readonly Layer[]
-  /** Mounts the middleware under each of these instead of `/`, as a router does; with none, not at all. */
+  /**
+   * Mounts the middleware under each of these instead of `/`, as a router does. An empty list does
+   * not mount it.
+   */
   readonly mounts?: readonly string[]
   /**
-   * Called for every request that reaches the end of the app. The app responds with what it returns, and with
-   * `undefined` by itself: `/ways/<way>`, `/odd/<name>`. The framework handles the errors it throws; if the error has
-   * a property `answer`, an error handler responds with that status and `{"error": "<the error as a string>"}`.
+   * Called for every request that reaches the end of the app. The app sends its return value. For
+   * `undefined` the app responds by itself: `/ways/<way>`, `/odd/<name>`. The framework handles
+   * thrown errors. If the error has a property `answer`, an error handler responds with that status
+   * and `{"error": "<the error as a string>"}`.
    */
   readonly visit: (arrival: Arrival) => Said | undefined | Promise<Said | undefined>
 }
 
-/** Counts the runs of a handler by path. The routes `/ways` and `/odd` are counted, and left to the app. */
+/**
+ * Counts the runs of a handler by path. The routes `/ways` and `/odd` are counted, and left to the
+ * app.
+ */
 export function countRuns(handler: (visit: Visit) => Said | Promise<Said>): {
   readonly visit: AppOptions['visit']
   runs(path: string): number
@@ -64,14 +72,15 @@ export interface IdempotencyAdapter {
   /** `POST /ways/<way>`: each way to respond in this framework. */
   readonly ways: readonly string[]
   /**
-   * `POST /odd/<name>`: each way to go on after a response of 201 with the body `"first"`: a second response, an
-   * error. `trailers`, which sends that body with the trailer `X-Sum: 7`, is not in the list.
+   * `POST /odd/<name>`: each way to continue after a response of 201 with the body `"first"`, such
+   * as a second response or an error. `trailers`, which sends that body with the trailer `X-Sum:
+   * 7`, is not in the list.
    */
   readonly odd: readonly string[]
   start(options: AppOptions): Promise<RunningApp>
 }
 
-/** A handler that tells when it is at work, and answers when it is let go. */
+/** A handler that tells the test when it runs, and responds when the test lets it. */
 export function gated(): {
   readonly atWork: Promise<Visit>
   handler(visit: Visit): Promise<Said>
@@ -96,7 +105,7 @@ export interface Post {
   readonly user?: string
   readonly body?: string
   readonly headers?: Record<string, string>
-  /** Aborted, the client is gone: its answer is `cut`. */
+  /** If it is aborted, the client leaves, and its response is `cut`. */
   readonly signal?: AbortSignal
 }
 
@@ -107,7 +116,7 @@ export interface Got {
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
   readonly trailers: IncomingMessage['trailers']
-  /** The end did not come. */
+  /** The response has no end. */
   readonly cut: boolean
 }
 

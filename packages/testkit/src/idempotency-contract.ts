@@ -1,5 +1,5 @@
-// The contract of IdempotencyStore, as a suite. Two processes are played by two attached stores on the same data
-// (for the memory store, which serves one process, they are one).
+// The contract of IdempotencyStore, as a suite. Two attached stores on the same data play two
+// processes. The memory store serves one process, so there they are one.
 
 import {
   type BeginReply,
@@ -14,7 +14,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
 export interface IdempotencyBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: IdempotencyStore; b: IdempotencyStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
@@ -25,7 +25,7 @@ export interface IdempotencyBench {
 
 type Begun = Extract<BeginReply, { status: 'begun' }>
 
-/** What a process was told: keys that woke it, and keys that were settled. */
+/** Messages to a process: keys that woke it, and keys that were settled. */
 interface Told {
   readonly woken: string[]
   readonly settled: string[]
@@ -48,7 +48,7 @@ const uncertain = (keepMs = KEEP_MS) => ({ as: 'uncertain', keepMs }) as const
 const UNFORCED = { force: false }
 const FORCED = { force: true }
 
-/** Everything a test of this suite works with. */
+/** The environment of a test of this suite. */
 class Stage {
   a: IdempotencyStore
   b: IdempotencyStore
@@ -94,14 +94,14 @@ class Stage {
     return reply
   }
 
-  /** A grant whose lease is over, and nobody has come since. */
+  /** A grant whose lease is over, without a takeover. */
   async lapsed(token = '1', more: Partial<BeginRequest> = {}): Promise<Grant> {
     const { grant } = await this.begun(this.a, token, { leaseMs: LEASE_MS, ...more })
     await this.bench.pass(OVER_MS)
     return grant
   }
 
-  /** A record that nobody knows the outcome of, after its lease ran out, and the grant it was. */
+  /** A record that became uncertain when its lease ran out, and its grant. */
   async lapsedIntoUncertain(more: Partial<BeginRequest> = {}): Promise<Grant> {
     const grant = await this.lapsed()
     const reply = await this.begin(this.b, '2', { onLeaseExpired: 'uncertain', ...more })
@@ -113,13 +113,13 @@ class Stage {
     return (await this.begin(this.b, 'asking', { fingerprints })).status
   }
 
-  /** What is answered to everybody from now on. */
+  /** The response of all later requests. */
   async answer(): Promise<string> {
     const reply = await this.begin(this.b, 'reading')
     return reply.status === 'completed' ? text(reply.frame) : reply.status
   }
 
-  /** A message to each process that comes after everything that was told before has been heard. */
+  /** Sends each process a message, and resolves when all earlier messages have arrived. */
   async allHeard(): Promise<void> {
     for (const [i, store] of [this.a, this.b].entries()) {
       const key = `echo ${i}`
@@ -152,7 +152,10 @@ async function expectWoken({ woken }: Told): Promise<void> {
   await eventually(() => expect(woken).toEqual(['k']))
 }
 
-/** `half`: only every other part, so that the two halves can run side by side; most of their time is waiting. */
+/**
+ * `half`: only every other part, so that the two halves can run side by side, because most of their
+ * time is waiting.
+ */
 export function idempotencyStoreContract(
   name: string,
   bench: IdempotencyBench,
@@ -183,7 +186,7 @@ export function idempotencyStoreContract(
 }
 
 function beginning(on: () => Stage): void {
-  it('lets one of all who ask begin; the others are told how long it is busy, at most', async () => {
+  it('begins one of many attempts, and tells the others how long the key is busy at most', async () => {
     const { a, b } = on()
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, i) => on().begin(i % 2 === 0 ? a : b, `${i}`)),
@@ -197,14 +200,14 @@ function beginning(on: () => Stage): void {
     }
   })
 
-  it('counts from 1, and the first is no recovery and knows no steps', async () => {
+  it('counts attempts from 1; the first is no recovery and has no steps', async () => {
     const reply = await on().begun(on().a, '1')
     expect(reply).toMatchObject({ attempt: 1, isRecovery: false, steps: new Map() })
     expect(reply.grant).toMatchObject({ key: 'k', token: '1' })
     expect(reply.grant.fence).toMatch(/^[1-9]\d*$/)
   })
 
-  it('repeated by the same token while it runs returns the same grant, and does not lengthen it', async () => {
+  it('returns the same grant to the running token again, and does not extend it', async () => {
     const first = await on().begun(on().a, '1', { leaseMs: 2_000 })
     await on().bench.pass(100)
     expect(await on().begun(on().a, '1')).toEqual(first)
@@ -213,7 +216,7 @@ function beginning(on: () => Stage): void {
     expect(other.forMs).toBeLessThanOrEqual(1_910)
   })
 
-  it('repeated by the same token after a takeover of its own still tells of the recovery', async () => {
+  it('still reports the recovery to the same token after a takeover of its own', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: LEASE_MS })
     await on().a.keepStep(grant, 'pay', bytes('paid'))
     await on().bench.pass(OVER_MS)
@@ -223,7 +226,7 @@ function beginning(on: () => Stage): void {
     expect(text(first.steps.get('pay'))).toBe('paid')
   })
 
-  it('returns the frame of what completed, and for how long it is kept, to everybody', async () => {
+  it('returns the frame and the remaining retention of a completed attempt to every caller', async () => {
     const { grant } = await on().begun(on().a, '1')
     const frame = Uint8Array.from({ length: 256 }, (_, i) => i)
     await on().a.finish(grant, { as: 'completed', frame, keepMs: 30_000 }, PRINTS)
@@ -236,7 +239,7 @@ function beginning(on: () => Stage): void {
     }
   })
 
-  it('knows an empty frame from none', async () => {
+  it('distinguishes an empty frame from none', async () => {
     const { grant } = await on().begun(on().a, '1')
     await on().a.finish(grant, completed(''), PRINTS)
     expect(await on().begin(on().b, '2')).toMatchObject({ status: 'completed' })
@@ -255,7 +258,7 @@ function beginning(on: () => Stage): void {
     }
   })
 
-  it('does not mix keys up, whatever is in them', async () => {
+  it('does not confuse keys with special characters', async () => {
     const keys = ['a', 'a b', '{a}', 'a:b', 'i:a', 'ä\n"', ' ', 'x'.repeat(10_000)]
     for (const key of keys) {
       const { grant } = await on().begun(on().a, '1', {}, key)
@@ -274,15 +277,15 @@ function mismatching(on: () => Stage): void {
     ['has a lease that is over', () => on().lapsed()],
     ['is uncertain', () => on().lapsedIntoUncertain()],
     ['was released', async () => end(on(), released())],
-    ['completed', async () => end(on(), completed('done'))],
+    ['is completed', async () => end(on(), completed('done'))],
   ]
-  it.each(states)('with other fingerprints is a mismatch while the key %s', async (_, prepare) => {
+  it.each(states)('is a mismatch with other fingerprints while the key %s', async (_, prepare) => {
     await prepare()
     expect(await on().status(OTHER)).toBe('mismatch')
     expect(await on().status({ exact: 'c', canonical: 'e' })).toBe('mismatch')
   })
 
-  it('that is a mismatch changes nothing', async () => {
+  it('changes nothing if it is a mismatch', async () => {
     await on().lapsed()
     const before = await on().a.inspect('k')
     expect(await on().status(OTHER)).toBe('mismatch')
@@ -290,29 +293,29 @@ function mismatching(on: () => Stage): void {
     expect([attempt, state, fence]).toEqual([before?.attempt, 'lapsed', before?.fence])
   })
 
-  it('is a mismatch also for the token that runs', async () => {
+  it('is a mismatch also for the running token', async () => {
     await on().begun(on().a, '1')
     expect(await on().begin(on().a, '1', { fingerprints: OTHER })).toEqual({ status: 'mismatch' })
   })
 
   it.each([
-    ['the bytes', { exact: 'e', canonical: 'c2' }],
-    ['the bytes, the meaning not known', { exact: 'e', canonical: '' }],
-    ['the meaning', { exact: 'e2', canonical: 'c' }],
-    ['the meaning, the bytes not known', { exact: '', canonical: 'c' }],
-  ])('is the same request by %s', async (_, fingerprints) => {
+    ['the exact fingerprint', { exact: 'e', canonical: 'c2' }],
+    ['the exact fingerprint, without a canonical one', { exact: 'e', canonical: '' }],
+    ['the canonical fingerprint', { exact: 'e2', canonical: 'c' }],
+    ['the canonical fingerprint, without an exact one', { exact: '', canonical: 'c' }],
+  ])('continues the same request with %s', async (_, fingerprints) => {
     await end(on(), completed('done'))
     expect(await on().status(fingerprints)).toBe('completed')
   })
 
-  it('is not the same because nothing is known of both', async () => {
+  it('is a mismatch if the requests have no fingerprint in common', async () => {
     const fingerprints = { exact: '', canonical: 'c' }
     await on().begun(on().a, '1', { fingerprints })
     expect(await on().status({ exact: '', canonical: 'x' })).toBe('mismatch')
     expect(await on().status({ exact: 'e', canonical: '' })).toBe('mismatch')
   })
 
-  it('that runs it again does not change what the key was first used for', async () => {
+  it('keeps the first fingerprints after another attempt', async () => {
     await end(on(), released())
     await on().begun(on().a, '2', { fingerprints: { exact: 'e', canonical: 'c2' } })
     expect(await on().status({ exact: 'x', canonical: 'c2' })).toBe('mismatch')
@@ -327,7 +330,7 @@ async function end(stage: Stage, finish: Parameters<IdempotencyStore['finish']>[
 }
 
 function lapsing(on: () => Stage): void {
-  it('is taken over: the next attempt, a greater fence, a recovery', async () => {
+  it('is taken over with the next attempt, a greater fence, and as a recovery', async () => {
     const first = await on().lapsed()
     const second = await on().begun(on().b, '2')
     expect(second).toMatchObject({ attempt: 2, isRecovery: true })
@@ -335,7 +338,7 @@ function lapsing(on: () => Stage): void {
     expect(await on().status()).toBe('busy')
   })
 
-  it('is taken over by one of a hundred who come at once', async () => {
+  it('is taken over by one of a hundred concurrent requests', async () => {
     await on().lapsed()
     const replies = await Promise.all(
       Array.from({ length: 100 }, (_, i) => on().begin(i % 2 === 0 ? on().a : on().b, `r${i}`)),
@@ -345,13 +348,13 @@ function lapsing(on: () => Stage): void {
     expect(replies.filter(({ status }) => status === 'busy')).toHaveLength(99)
   })
 
-  it('is uncertain if that was asked for, and nobody runs it', async () => {
+  it('becomes uncertain if onLeaseExpired says so, and no attempt begins', async () => {
     await on().lapsedIntoUncertain()
     expect(await on().status()).toBe('uncertain')
     expect(await on().a.inspect('k')).toMatchObject({ state: 'uncertain', attempt: 1 })
   })
 
-  it('is uncertain after as many attempts in a row as are allowed', async () => {
+  it('becomes uncertain after maxAttempts in a row', async () => {
     for (const token of ['1', '2', '3']) {
       const more = { leaseMs: LEASE_MS, maxAttempts: 3 }
       expect(await on().begun(on().a, token, more)).toMatchObject({ attempt: Number(token) })
@@ -361,12 +364,12 @@ function lapsing(on: () => Stage): void {
     expect(await on().begin(on().b, '5', { maxAttempts: 9 })).toEqual({ status: 'uncertain' })
   })
 
-  it('does not count any more when a later attempt was released', async () => {
+  it('no longer counts after a later attempt was released', async () => {
     const more = { leaseMs: LEASE_MS, maxAttempts: 2 }
     await on().lapsed('1', more)
     const second = await on().begun(on().a, '2', more)
     await on().a.finish(second.grant, released(), PRINTS)
-    // Part of the work of the first may still be done.
+    // Part of the work of the first attempt may still be done.
     expect(await on().begun(on().a, '3', more)).toMatchObject({ attempt: 3, isRecovery: true })
     await on().bench.pass(OVER_MS)
     expect(await on().begun(on().a, '4', more)).toMatchObject({ attempt: 4, isRecovery: true })
@@ -376,7 +379,7 @@ function lapsing(on: () => Stage): void {
 }
 
 function renewing(on: () => Stage): void {
-  it('keeps a lease, and answers for each grant by itself', async () => {
+  it('keeps a lease, and replies for each grant separately', async () => {
     const { grant: mine } = await on().begun(on().a, '1', { leaseMs: 500 })
     const over = await on().begun(on().a, '1', { leaseMs: 500 }, 'overtaken')
     await on().bench.pass(300)
@@ -389,7 +392,7 @@ function renewing(on: () => Stage): void {
     expect(await on().a.renew([], LONG_MS)).toEqual([])
   })
 
-  it('revives a lease that ran out while nobody came', async () => {
+  it('revives a lease that ran out without a takeover', async () => {
     const grant = await on().lapsed()
     expect(await on().a.renew([grant], LONG_MS)).toEqual([true])
     expect(await on().status()).toBe('busy')
@@ -399,7 +402,7 @@ function renewing(on: () => Stage): void {
     ['completed', completed('done')],
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('does not bring back what is %s', async (_, finish) => {
+  ])('does not revive an attempt that is %s', async (_, finish) => {
     const grant = await end(on(), finish)
     expect(await on().a.renew([grant], LONG_MS)).toEqual([false])
     expect((await on().a.inspect('k'))?.state).toBe(finish.as)
@@ -407,7 +410,7 @@ function renewing(on: () => Stage): void {
 }
 
 function finishing(on: () => Stage): void {
-  it('as completed is for good: nobody runs it again, and nothing changes it', async () => {
+  it('completes an attempt for good: no attempt begins, and nothing changes it', async () => {
     const grant = await end(on(), completed('first'))
     expect(await on().a.finish(grant, completed('second'), PRINTS)).toBe('finished')
     expect(await on().a.finish(grant, released(), PRINTS)).toBe('stale')
@@ -415,7 +418,7 @@ function finishing(on: () => Stage): void {
     expect(await on().answer()).toBe('first')
   })
 
-  it('as released lets the next begin at once; attempt, fence and steps go on', async () => {
+  it('releases an attempt, and the next begins at once with its fence, number and steps', async () => {
     const { grant } = await on().begun(on().a, '1')
     await on().a.keepStep(grant, 'pay', bytes('paid'))
     expect(await on().a.finish(grant, released(), PRINTS)).toBe('finished')
@@ -425,7 +428,7 @@ function finishing(on: () => Stage): void {
     expect(BigInt(next.grant.fence)).toBeGreaterThan(BigInt(grant.fence))
   })
 
-  it('as uncertain lets nobody begin', async () => {
+  it('makes an attempt uncertain, and no other begins', async () => {
     await end(on(), uncertain())
     expect(await on().status()).toBe('uncertain')
   })
@@ -434,14 +437,14 @@ function finishing(on: () => Stage): void {
     ['completed', completed('done')],
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('as %s can be repeated, and only by the same attempt', async (_, finish) => {
+  ])('accepts the result %s again, but only from the same attempt', async (_, finish) => {
     const grant = await end(on(), finish)
     expect(await on().a.finish(grant, finish, PRINTS)).toBe('finished')
     expect(await on().b.finish({ ...grant, token: 'x' }, finish, PRINTS)).toBe('stale')
     expect(await on().b.finish({ ...grant, fence: '1' }, finish, PRINTS)).toBe('stale')
   })
 
-  it('needs both names of the grant', async () => {
+  it('needs both the token and the fence of the grant', async () => {
     const { grant } = await on().begun(on().a, '1')
     const done = completed('done')
     expect(await on().a.finish({ ...grant, token: 'x' }, done, PRINTS)).toBe('stale')
@@ -449,14 +452,14 @@ function finishing(on: () => Stage): void {
     expect(await on().status()).toBe('busy')
   })
 
-  it('of a release repeated after another began is stale', async () => {
+  it('is stale for a repeated release after another attempt began', async () => {
     const grant = await end(on(), released())
     const next = await on().begun(on().b, '2')
     expect(await on().a.finish(grant, released(), PRINTS)).toBe('stale')
     expect(await on().b.renew([next.grant], LONG_MS)).toEqual([true])
   })
 
-  it('as completed writes a record again that was lost, with what the request was', async () => {
+  it('writes a lost record again if the attempt completed, with its fingerprints', async () => {
     const grant: Grant = { key: 'k', token: '1', fence: '1700000000000000' }
     expect(await on().a.finish(grant, completed('done'), PRINTS)).toBe('resurrected')
     expect(await on().a.finish(grant, completed('other'), PRINTS)).toBe('finished')
@@ -471,7 +474,7 @@ function finishing(on: () => Stage): void {
   it.each([
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('as %s of a record that was lost is stale, and writes nothing', async (_, finish) => {
+  ])('is stale for a lost record if the attempt is %s, and writes nothing', async (_, finish) => {
     const grant: Grant = { key: 'k', token: '1', fence: '1700000000000000' }
     expect(await on().a.finish(grant, finish, PRINTS)).toBe('stale')
     expect(await on().a.inspect('k')).toBeUndefined()
@@ -483,13 +486,13 @@ function comingLate(on: () => Stage): void {
     ['completed', completed('late'), 'completed'],
     ['released', released(), 'begun'],
     ['uncertain', uncertain(), 'uncertain'],
-  ])('finishes as %s as long as nobody took over', async (_, finish, status) => {
+  ])('finishes as %s if no other attempt took over', async (_, finish, status) => {
     const grant = await on().lapsed()
     expect(await on().a.finish(grant, finish, PRINTS)).toBe('finished')
     expect(await on().status()).toBe(status)
   })
 
-  it('settles by itself what was uncertain because of it', async () => {
+  it('resolves by its result the uncertainty that it caused', async () => {
     const grant = await on().lapsedIntoUncertain()
     expect(await on().a.renew([grant], LONG_MS)).toEqual([true])
     expect(await on().status()).toBe('uncertain')
@@ -497,7 +500,7 @@ function comingLate(on: () => Stage): void {
     expect(await on().answer()).toBe('late')
   })
 
-  it('has no effect once another took over, whatever it says', async () => {
+  it('has no effect after a takeover, with any result', async () => {
     const late = await on().lapsed()
     const { grant } = await on().begun(on().b, '2')
     const before = await on().b.inspect('k')
@@ -515,7 +518,7 @@ function comingLate(on: () => Stage): void {
 }
 
 function keepingSteps(on: () => Stage): void {
-  it('is remembered over a release and over a takeover, the last of its name', async () => {
+  it('survives a release and a takeover, the last one of its name', async () => {
     const first = await on().begun(on().a, '1')
     expect(await on().a.keepStep(first.grant, 'pay', bytes('1'))).toBe('kept')
     expect(await on().a.keepStep(first.grant, 'pay', bytes('2'))).toBe('kept')
@@ -530,7 +533,7 @@ function keepingSteps(on: () => Stage): void {
     expect([...(steps.get('mail') ?? [])]).toEqual([0, 255])
   })
 
-  it('may have any name, and never meets a field of the store’s own', async () => {
+  it('may have any name, and never collides with a field of the store', async () => {
     const { grant } = await on().begun(on().a, '1')
     const names = [
       '',
@@ -551,7 +554,7 @@ function keepingSteps(on: () => Stage): void {
     expect(await on().a.finish(grant, completed('done'), PRINTS)).toBe('finished')
   })
 
-  it('of a lease that is over is kept as long as nobody took over', async () => {
+  it('is kept after the lease, if no other attempt took over', async () => {
     const grant = await on().lapsed()
     expect(await on().a.keepStep(grant, 'pay', bytes('paid'))).toBe('kept')
     const { steps } = await on().begun(on().b, '2')
@@ -562,13 +565,13 @@ function keepingSteps(on: () => Stage): void {
     ['completed', completed('done')],
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('of what is %s is stale', async (_, finish) => {
+  ])('is stale if the attempt is %s', async (_, finish) => {
     const grant = await end(on(), finish)
     expect(await on().a.keepStep(grant, 'pay', bytes('late'))).toBe('stale')
     expect((await on().a.inspect('k'))?.steps).toEqual([])
   })
 
-  it('of what is not there is stale, and writes nothing', async () => {
+  it('is stale without a record, and writes nothing', async () => {
     const grant: Grant = { key: 'k', token: '1', fence: '5' }
     expect(await on().a.keepStep(grant, 'pay', bytes('paid'))).toBe('stale')
     expect(await on().a.inspect('k')).toBeUndefined()
@@ -602,7 +605,7 @@ function waking(on: () => Stage): void {
     await expectWoken(on().toldB)
   })
 
-  it('is not woken if it did not ask for it', async () => {
+  it('is not woken without asking for it', async () => {
     const { grant } = await on().begun(on().a, '1')
     expect(await on().status()).toBe('busy')
     await on().a.finish(grant, completed('done'), PRINTS)
@@ -610,7 +613,7 @@ function waking(on: () => Stage): void {
     expect(on().toldB.woken).toEqual([])
   })
 
-  it('for an attempt that is taken over is woken when the one after it ends', async () => {
+  it('is woken by the end of the next attempt after a takeover', async () => {
     await on().begun(on().a, '1', { leaseMs: LEASE_MS })
     await wait(on().b)
     await on().bench.pass(OVER_MS)
@@ -628,7 +631,7 @@ function inspecting(on: () => Stage): void {
     expect(await on().a.inspect('k')).toBeUndefined()
   })
 
-  it('tells what runs, for how long, since when, and with which steps', async () => {
+  it('shows a running attempt with its lease, age and steps', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: 5_000, retentionMs: 30_000 })
     await on().a.keepStep(grant, 'pay', bytes('paid'))
     await on().bench.pass(100)
@@ -643,7 +646,7 @@ function inspecting(on: () => Stage): void {
     expect(inspection?.keepForMs).toBeLessThanOrEqual(30_000)
   })
 
-  it('tells that a lease is over, counts attempts, and the age from the first of them', async () => {
+  it('shows an expired lease, the number of attempts, and the age since the first', async () => {
     await on().lapsed()
     expect(await on().a.inspect('k')).toMatchObject({ state: 'lapsed', leaseForMs: 0, attempt: 1 })
     await on().begun(on().b, '2')
@@ -656,7 +659,7 @@ function inspecting(on: () => Stage): void {
     ['completed', completed('done'), 'done'],
     ['released', released(), undefined],
     ['uncertain', uncertain(), undefined],
-  ])('tells what is %s', async (state, finish, frame) => {
+  ])('shows that an attempt is %s', async (state, finish, frame) => {
     const { fence } = await end(on(), finish)
     const inspection = await on().b.inspect('k')
     expect(inspection).toMatchObject({ state, attempt: 1, fence, leaseForMs: 0 })
@@ -685,7 +688,7 @@ function settling(on: () => Stage): void {
   ]
 
   it.each(settleable)(
-    'what is %s, as completed: everybody gets that answer',
+    'completes a record that is %s, and all later requests get its response',
     async (_, prepare) => {
       await prepare()
       expect(await on().b.settle('k', completed('by hand', 30_000), UNFORCED)).toBe('settled')
@@ -696,7 +699,7 @@ function settling(on: () => Stage): void {
   )
 
   it.each(settleable)(
-    'what is %s, as released: the next begins, and is no recovery',
+    'releases a record that is %s, and the next attempt is no recovery',
     async (_, prepare) => {
       await prepare()
       expect(await on().b.settle('k', released(), UNFORCED)).toBe('settled')
@@ -706,7 +709,7 @@ function settling(on: () => Stage): void {
   )
 
   it.each(guarded)(
-    'what is %s is refused without force, and nothing changes',
+    'refuses a record that is %s without force, and changes nothing',
     async (state, prepare) => {
       const grant = await prepare()
       expect(await on().b.settle('k', completed('by hand'), UNFORCED)).toBe('refused')
@@ -716,7 +719,7 @@ function settling(on: () => Stage): void {
     },
   )
 
-  it.each(guarded)('what is %s with force', async (_, prepare) => {
+  it.each(guarded)('settles a record that is %s with force', async (_, prepare) => {
     const grant = await prepare()
     expect(await on().b.settle('k', completed('by hand'), FORCED)).toBe('settled')
     expect(await on().answer()).toBe('by hand')
@@ -726,7 +729,7 @@ function settling(on: () => Stage): void {
     expect(BigInt(next.grant.fence)).toBeGreaterThan(BigInt(grant.fence))
   })
 
-  it('with force voids the attempt that runs: it can do nothing more', async () => {
+  it('ends a running attempt with force, which can do nothing more', async () => {
     const { grant } = await on().begun(on().a, '1')
     await on().b.settle('k', completed('by hand'), FORCED)
     expect(await on().a.renew([grant], LONG_MS)).toEqual([false])
@@ -737,7 +740,7 @@ function settling(on: () => Stage): void {
     expect(await on().answer()).toBe('by hand')
   })
 
-  it('voids an attempt whose lease is over, too', async () => {
+  it('ends an attempt whose lease is over, too', async () => {
     const grant = await on().lapsedIntoUncertain()
     await on().b.settle('k', released(), UNFORCED)
     expect(await on().a.renew([grant], LONG_MS)).toEqual([false])
@@ -745,7 +748,7 @@ function settling(on: () => Stage): void {
     expect(await on().a.finish(grant, released(), PRINTS)).toBe('stale')
   })
 
-  it('starts to count lost leases anew', async () => {
+  it('restarts the count of lost leases', async () => {
     const more = { leaseMs: LEASE_MS, maxAttempts: 1 }
     await on().lapsed('1', more)
     expect((await on().begin(on().b, '2', more)).status).toBe('uncertain')
@@ -755,12 +758,12 @@ function settling(on: () => Stage): void {
     expect(again).toMatchObject({ attempt: 3, isRecovery: true })
   })
 
-  it('what is not there is absent', async () => {
+  it('replies absent without a record', async () => {
     expect(await on().a.settle('k', completed('by hand'), FORCED)).toBe('absent')
     expect(await on().a.inspect('k')).toBeUndefined()
   })
 
-  it('wakes who waits, and tells every process to forget its copy', async () => {
+  it('wakes waiters, and tells every process to drop its copy', async () => {
     await on().begun(on().a, '1')
     await on().begin(on().b, 'w', { wait: true })
     await on().a.settle('k', completed('by hand'), FORCED)
@@ -773,14 +776,14 @@ function settling(on: () => Stage): void {
 }
 
 function expiring(on: () => Stage): void {
-  /** A little longer than it is kept. */
+  /** A little longer than the retention. */
   const [KEPT_MS, GONE_MS] = [600, 650]
 
   it.each([
     ['completed', completed('done', KEPT_MS)],
     ['released', released(KEPT_MS)],
     ['uncertain', uncertain(KEPT_MS)],
-  ])('that is %s is kept as long as was said then, and not longer', async (state, finish) => {
+  ])('is kept for its retention if it is %s, and not longer', async (state, finish) => {
     await end(on(), finish)
     await on().bench.pass(100)
     expect((await on().a.inspect('k'))?.state).toBe(state)
@@ -789,7 +792,7 @@ function expiring(on: () => Stage): void {
     expect(await on().status(OTHER)).toBe('begun')
   })
 
-  it('is kept from its begin as long as was said, and then forgotten with its fence still rising', async () => {
+  it('is kept for its retention from its beginning, and the next fence still rises', async () => {
     const first = await on().begun(on().a, '1', { leaseMs: 100, retentionMs: KEPT_MS })
     await on().bench.pass(150)
     expect((await on().a.inspect('k'))?.state).toBe('lapsed')
@@ -800,7 +803,7 @@ function expiring(on: () => Stage): void {
     expect(BigInt(second.grant.fence)).toBeGreaterThan(BigInt(first.grant.fence))
   })
 
-  it('that runs is kept anew from each attempt', async () => {
+  it('is kept for the retention of its latest attempt', async () => {
     await on().begun(on().a, '1', { leaseMs: 100, retentionMs: KEPT_MS })
     await on().bench.pass(350)
     await on().begun(on().b, '2', { leaseMs: 100, retentionMs: KEPT_MS })
@@ -810,7 +813,7 @@ function expiring(on: () => Stage): void {
     expect(await on().a.inspect('k')).toBeUndefined()
   })
 
-  it('that runs is never forgotten before its lease is over, however short it is kept', async () => {
+  it('is kept at least as long as its lease, even with a shorter retention', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: LONG_MS, retentionMs: 50 })
     await on().bench.pass(100)
     expect(await on().status()).toBe('busy')
@@ -822,7 +825,7 @@ function expiring(on: () => Stage): void {
     expect((await on().a.inspect('k'))?.keepForMs).toBeLessThanOrEqual(KEPT_MS)
   })
 
-  it('that became uncertain is kept as long as uncertain ones are, from then on', async () => {
+  it('is kept for keepUncertainMs from the moment when it became uncertain', async () => {
     await on().lapsedIntoUncertain({ keepUncertainMs: KEPT_MS })
     await on().bench.pass(150)
     expect((await on().begin(on().b, '3', { keepUncertainMs: KEPT_MS })).status).toBe('uncertain')
@@ -830,14 +833,14 @@ function expiring(on: () => Stage): void {
     expect(await on().a.inspect('k')).toBeUndefined()
   })
 
-  it('that was settled is kept as long as was said then', async () => {
+  it('is kept after settling for the retention given then', async () => {
     await on().lapsed()
     await on().b.settle('k', completed('by hand', KEPT_MS), UNFORCED)
     await on().bench.pass(GONE_MS)
     expect(await on().status()).toBe('begun')
   })
 
-  it('that was lost while it ran is written again when it completes', async () => {
+  it('is written again if it was lost during the run and the attempt completes', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: 100, retentionMs: 100 })
     await on().bench.pass(150)
     expect(await on().a.inspect('k')).toBeUndefined()
@@ -849,14 +852,14 @@ function expiring(on: () => Stage): void {
 
 const PARTS: ReadonlyArray<readonly [string, (on: () => Stage) => void]> = [
   ['begin', beginning],
-  ['a begin', mismatching],
-  ['a lease that ran out', lapsing],
+  ['begin for a used key', mismatching],
+  ['an expired lease', lapsing],
   ['renew', renewing],
   ['finish', finishing],
-  ['a holder that comes late', comingLate],
+  ['an expired holder', comingLate],
   ['a step', keepingSteps],
-  ['who waits', waking],
+  ['a waiter', waking],
   ['inspect', inspecting],
   ['settle', settling],
-  ['a record', expiring],
+  ['a stored record', expiring],
 ]

@@ -1,4 +1,4 @@
-// @stampede/testkit: what every store and every adapter must do, as suites that run against each of them.
+// @stampede/testkit: the contracts of stores and adapters, as suites that run against each of them.
 
 export { cacheAdapterContract } from './cache-adapter-contract.ts'
 export type {

@@ -1,12 +1,12 @@
-// The contract of LockStore, as a suite. Two processes are played by two attached stores on the same data
-// (for the memory store, which serves one process, they are one).
+// The contract of LockStore, as a suite. Two attached stores on the same data play two processes.
+// The memory store serves one process, so there they are one.
 
 import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
 export interface LockBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: LockStore; b: LockStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
@@ -52,7 +52,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
       if (reply.status !== 'granted') throw new Error(`got ${reply.status}`)
       return reply.grant
     }
-    /** Grants are told on another connection than replies. */
+    /** Grants arrive on another connection than replies. */
     const told = (list: () => Told[], count: number) =>
       eventually(() => expect(list().length).toBe(count))
     const toldOnce = async (list: () => Told[]): Promise<Told> => {
@@ -61,7 +61,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
       if (only === undefined) throw new Error('nothing was told')
       return only
     }
-    /** A round trip on both connections after which nothing that was published is still on its way. */
+    /** A round trip on both connections, after which every published message has arrived. */
     const nothingTold = async (list: () => Told[]) => {
       const before = list().length
       await take(a, 'echo-1', LONG_MS, 'echo')
@@ -72,12 +72,12 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     }
 
     describe('acquire', () => {
-      it('gives a free lock to one of those who ask', async () => {
+      it('gives a free lock to one of many callers', async () => {
         const replies = await Promise.all([ask(a, '1'), ask(b, '2'), ask(a, '3')])
         expect(replies.map(({ status }) => status).sort()).toEqual(['busy', 'busy', 'granted'])
       })
 
-      it('tells the others how long the lease has left', async () => {
+      it('tells the others the rest of the lease', async () => {
         await take(a, '1', 5_000)
         const reply = await ask(b, '2')
         expect(reply.status).toBe('busy')
@@ -85,7 +85,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(reply.forMs).toBeLessThanOrEqual(5_000)
       })
 
-      it('gives the same lease to the same token asked again, and does not lengthen it', async () => {
+      it('gives the same lease to the same token again, and does not extend it', async () => {
         const first = await take(a, '1', LEASE_MS)
         await bench.pass(100)
         const again = await ask(a, '1', LONG_MS)
@@ -93,7 +93,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(again.forMs).toBeLessThanOrEqual(LEASE_MS - 100)
       })
 
-      it('gives a lock whose lease ran out to the next, with a greater fence', async () => {
+      it('gives an expired lock to the next caller, with a greater fence', async () => {
         const first = await take(a, '1', LEASE_MS)
         await bench.pass(OVER_MS)
         const second = await take(b, '2')
@@ -113,7 +113,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         }
       })
 
-      it('does not mix keys up, whatever is in them', async () => {
+      it('does not confuse keys with special characters', async () => {
         const keys = [
           'a',
           'a b',
@@ -130,7 +130,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         for (const [i, key] of keys.entries()) await queue(b, `next-${i}`, LONG_MS, key)
         for (const grant of grants) await a.release(grant)
         await told(() => toldB, keys.length)
-        // In any order: in a cluster they come from several nodes.
+        // In any order, because in a cluster they come from several nodes.
         const heard = new Map(toldB.map(({ grant }) => [grant.key, grant.token]))
         expect(heard).toEqual(new Map(keys.map((key, i) => [key, `next-${i}`])))
       })
@@ -143,7 +143,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(b, '2')
       })
 
-      it('frees it once: the second time it is lost, and the newer holder keeps it', async () => {
+      it('frees the lock once: the second call is lost, and the newer holder keeps it', async () => {
         const grant = await take(a, '1')
         await a.release(grant)
         expect(await a.release(grant)).toEqual({ status: 'lost' })
@@ -152,7 +152,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([newer], LONG_MS)).toEqual([true])
       })
 
-      it('of a lease that ran out is lost if another has the lock, and not if nobody has', async () => {
+      it('is lost after the lease if another holder has the lock, and not if the lock is free', async () => {
         const late = await take(a, '1', LEASE_MS)
         const alone = await take(a, '2', LEASE_MS, 'other')
         await bench.pass(OVER_MS)
@@ -162,7 +162,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([newer], LONG_MS)).toEqual([true])
       })
 
-      it('needs both names of the grant; a fence of * stands for any', async () => {
+      it('needs both the token and the fence of the grant; a fence of * matches any', async () => {
         const grant = await take(a, '1')
         expect(await a.release({ ...grant, fence: '1' })).toEqual({ status: 'lost' })
         expect(await a.release({ ...grant, token: '2' })).toEqual({ status: 'lost' })
@@ -173,7 +173,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     })
 
     describe('renew', () => {
-      it('keeps a lease, and answers for each grant by itself', async () => {
+      it('keeps a lease, and replies for each grant separately', async () => {
         const mine = await take(a, '1', LEASE_MS)
         const over = await take(a, '2', LEASE_MS, 'overtaken')
         await bench.pass(150)
@@ -185,7 +185,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await a.renew([over, mine, unknown], LONG_MS)).toEqual([false, true, false])
       })
 
-      it('revives a lease that ran out while nobody wanted the lock', async () => {
+      it('revives a lease that ran out without another caller', async () => {
         const grant = await take(a, '1', LEASE_MS)
         await bench.pass(OVER_MS)
         expect(await a.renew([grant], LONG_MS)).toEqual([true])
@@ -201,7 +201,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     })
 
     describe('the queue', () => {
-      it('hands the lock over in the release: one who queued is told, once, with a greater fence', async () => {
+      it('gets the lock in the release: one waiter is notified, once, with a greater fence', async () => {
         const first = await take(a, '1')
         expect(await queue(b, '2', 5_000)).toMatchObject({ status: 'busy' })
         expect(await a.release(first)).toEqual({
@@ -217,7 +217,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB.filter((each) => each.grant.key === 'k'))
       })
 
-      it('what was handed over is a lease like any other', async () => {
+      it('hands over a lease like any other', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await a.release(first)
@@ -231,7 +231,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(a, '3')
       })
 
-      it('is not joined by those who did not ask for it', async () => {
+      it('does not contain callers that did not ask for a place', async () => {
         const first = await take(a, '1')
         await ask(b, '2')
         await a.release(first)
@@ -239,7 +239,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB)
       })
 
-      it('has one place for a process, however often it asks', async () => {
+      it('has one place for a process, for any number of its calls', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await queue(b, '2')
@@ -250,7 +250,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB.filter((each) => each.grant.key === 'k'))
       })
 
-      it('comes before whoever asks now, when the lease of a silent holder runs out', async () => {
+      it('comes before a new caller when the lease of a silent holder runs out', async () => {
         await take(a, 'silent', LEASE_MS)
         await queue(b, 'queued')
         await bench.pass(OVER_MS)
@@ -260,7 +260,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([grant], LONG_MS)).toEqual([true])
       })
 
-      it('gives the lock of a silent holder to one who queued and asks again', async () => {
+      it('gives the lock of a silent holder to a waiter that calls again', async () => {
         const silent = await take(a, 'silent', LEASE_MS)
         await queue(b, 'queued')
         await bench.pass(OVER_MS)
@@ -271,7 +271,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([reply.grant], LONG_MS)).toEqual([true])
       })
 
-      it('tells the one who releases how long the next has the lock, to begin with', async () => {
+      it('tells the releasing process how long the first lease of the next holder is', async () => {
         const first = await take(a, '1')
         await queue(b, '2', 5_000)
         const { busyForMs = 0 } = await a.release(first)
@@ -279,7 +279,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(busyForMs).toBeLessThanOrEqual(5_000)
       })
 
-      it('knows a process by the name it asked under last', async () => {
+      it('knows a process by its latest token', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await queue(b, '3')
@@ -289,7 +289,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([grant], LONG_MS)).toEqual([true])
       })
 
-      it('gives the lock of a silent holder to one who queued and asks under a new name', async () => {
+      it('gives the lock of a silent holder to a waiter that calls with a new token', async () => {
         await take(a, 'silent', LEASE_MS)
         await queue(b, '2')
         await bench.pass(OVER_MS)
@@ -311,7 +311,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB)
       })
 
-      it('is not left by what was granted already', async () => {
+      it('is not left by a process that already got the lock', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await a.release(first)
@@ -323,7 +323,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     })
 
     describe('release and queue again', () => {
-      it('gets the lock back in the reply when nobody else waits', async () => {
+      it('gets the lock back in the reply if no other process waits', async () => {
         const first = await take(a, '1')
         const { status, granted } = await a.release(first, { token: '2', leaseMs: 5_000 })
         expect(status).toBe('released')
@@ -335,7 +335,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldA)
       })
 
-      it('takes no place in the queue of a lock that was lost', async () => {
+      it('takes no place in the queue of a lost lock', async () => {
         const late = await take(a, '1', LEASE_MS)
         await bench.pass(OVER_MS)
         const newer = await take(b, '2')
@@ -345,12 +345,12 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldA)
       })
 
-      it('goes behind those who queued before', async () => {
+      it('queues behind earlier processes', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })
         if (a === b) {
-          // One process has one place, and had it already: it is known by its new name.
+          // A process has one place, and had it already. It is known by its new token.
           expect(granted?.grant.token).toBe('3')
           return
         }
@@ -366,7 +366,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(toldB[1]?.grant.token).toBe('4')
       })
 
-      it('grants under a name that the store knows, also to a process that queued under another', async () => {
+      it('grants under a token that the store knows, also to a process that queued under another', async () => {
         const first = await take(a, '1')
         await queue(a, '2')
         const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })

@@ -1,4 +1,4 @@
-// A lock store for tests that fails, stalls and forgets as it is told to.
+// A lock store for tests, with scripted faults: it fails, stalls and loses replies.
 
 import type {
   Grant,
@@ -11,21 +11,21 @@ import type {
 
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'
 
-/** What becomes of one call; `work` does it on the store behind. */
+/** The fault of one call. `work` runs the call on the real store. */
 export type LockFault = (work: () => Promise<unknown>) => Promise<unknown>
 
-/** Nothing is done. */
+/** The command is not executed. */
 export const refused: LockFault = async () => {
   throw new Error('the store is away')
 }
 
-/** Everything is done, and nobody hears of it. */
+/** The command is executed, and its reply is lost. */
 export const unheard: LockFault = async (work) => {
   await work()
   throw new Error('the reply was lost')
 }
 
-/** A point at which a call stops until the test opens it. */
+/** A barrier at which a call stops until the test opens it. */
 export class Barrier {
   #open: () => void = () => {}
   readonly #opened = new Promise<void>((resolve) => {
@@ -36,20 +36,20 @@ export class Barrier {
     this.#open()
   }
 
-  /** Nothing is done before it opens. */
+  /** The command is executed when the barrier opens. */
   readonly before: LockFault = async (work) => {
     await this.#opened
     return work()
   }
 
-  /** The work is done at once, its reply comes when the barrier opens. */
+  /** The command is executed at once, and its reply comes when the barrier opens. */
   readonly after: LockFault = async (work) => {
     const reply = await work()
     await this.#opened
     return reply
   }
 
-  /** As `after`, and then the reply is lost. */
+  /** Like `after`, and then the reply is lost. */
   readonly afterUnheard: LockFault = async (work) => {
     await work()
     await this.#opened
@@ -57,13 +57,13 @@ export class Barrier {
   }
 }
 
-/** Passes calls on to a lock store, as long as it is not told otherwise. Records them as `operation key`. */
+/** Passes calls on to a lock store, unless a fault is set. Records them as `operation key`. */
 export class FaultyLocks implements LockStore {
   readonly name = 'faulty'
   readonly calls: string[] = []
-  /** What acquire replied. */
+  /** Replies of acquire. */
   readonly grants: Grant[] = []
-  /** Holds for every operation that has no fault of its own. */
+  /** The fault of every call without a fault of its own. */
   always: LockFault | undefined
   readonly #inner: LockStore
   readonly #faults = new Map<LockOperation, LockFault[]>()
@@ -73,7 +73,7 @@ export class FaultyLocks implements LockStore {
     this.#inner = inner
   }
 
-  /** For the next call of `operation` that has no fault yet. */
+  /** Sets the fault of the next call of `operation` that has none yet. */
   next(operation: LockOperation, fault: LockFault): this {
     this.#faults.set(operation, [...(this.#faults.get(operation) ?? []), fault])
     return this
@@ -84,7 +84,7 @@ export class FaultyLocks implements LockStore {
     return this.calls.splice(0)
   }
 
-  /** What this store would be told by its server. */
+  /** Messages that the store's server would send. */
   get hooks(): LockHooks {
     if (this.#hooks === undefined) throw new Error('not attached')
     return this.#hooks

@@ -1,17 +1,17 @@
-// Real HTTP requests, many at once: what clients in front of a fleet see.
+// Many real HTTP requests at once, as clients in front of a fleet send them.
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 
 export interface RequestOptions {
   readonly method?: string
   readonly headers?: Record<string, string>
   readonly body?: string
-  /** Default 20 000; a request that takes longer ends as failed. */
+  /** Default 20,000. A request that takes longer ends as failed. */
   readonly timeoutMs?: number
 }
 
 export interface Answer {
   readonly url: string
-  /** 0 when no complete answer came; `error` then says why. */
+  /** 0 if no complete response came. `error` then says why. */
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
@@ -20,8 +20,8 @@ export interface Answer {
 }
 
 /**
- * Fires `n` requests at once, spread over `urls` in turn, each on a socket of its own. Resolves with
- * one answer per request in their order; a failed request is an answer too, so that none is lost.
+ * Sends `n` requests at once to `urls` in turn, each on a socket of its own. Resolves with one
+ * response per request, in their order. A failed request is a response too, so that none is lost.
  */
 export async function burst(
   urls: readonly string[],
@@ -37,7 +37,7 @@ export async function burst(
   }
 }
 
-/** One request; never rejects, see `Answer`. */
+/** Sends one request. Never rejects, see `Answer`. */
 export function ask(url: string, options: RequestOptions = {}, agent?: Agent): Promise<Answer> {
   const { method = 'GET', headers = {}, body, timeoutMs = 20_000 } = options
   const startedAt = performance.now()

@@ -1,5 +1,5 @@
-// The contract of StampedeStore, as a suite. Two Stampede processes are played by two attached stores on
-// the same data (for the memory store, which serves one process, they are one).
+// The contract of StampedeStore, as a suite. Two attached stores on the same data play two
+// processes. The memory store serves one process, so there they are one.
 
 import type { StampedeStore } from '@stampede/core'
 import {
@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
 export interface StoreBench {
-  /** Stores of two processes on the same, empty data; the same store twice where there is one process. */
+  /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
@@ -52,7 +52,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       ;({ a, b } = await bench.open())
       hintsA = attach(a, bench)
       hintsB = b === a ? hintsA : attach(b, bench)
-      // Both are connected: what was purged before that, they are not told.
+      // Both are connected. They get no message about earlier purges.
       const reading = { token: 'nobody', leaseMs: 0 }
       await Promise.all([a, b].map((store) => store.lookup('not there', reading)))
     })
@@ -83,18 +83,18 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await store.commit(grant, FRAME, lifetimes)).toBe('committed')
       return grant
     }
-    /** Hints travel on another connection than replies. */
+    /** Messages arrive on another connection than replies. */
     const hinted = (list: () => string[]) => ({
       toEqual: (wanted: string[]) => eventually(() => expect(list()).toEqual(wanted)),
       toHaveLength: (wanted: number) => eventually(() => expect(list()).toHaveLength(wanted)),
     })
 
-    it('gives the lease of a missing key to one of those who ask', async () => {
+    it('gives the lease of a missing key to one of many callers', async () => {
       const replies = await Promise.all([ask(a, '1'), ask(b, '2'), ask(a, '3')])
       expect(replies.map((reply) => reply.status).sort()).toEqual(['busy', 'busy', 'leased'])
     })
 
-    it('tells those who come later how long the lease has left', async () => {
+    it('tells later callers the rest of the lease', async () => {
       await lease(a, '1', 500)
       const reply = await ask(b, '2')
       expect(reply).toMatchObject({ status: 'busy' })
@@ -103,7 +103,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(busyForMs).toBeLessThanOrEqual(500)
     })
 
-    it('gives the same lease to the same token asked again', async () => {
+    it('gives the same lease to the same token again', async () => {
       const first = await lease(a, '1')
       expect(await lease(a, '1')).toEqual(first)
     })
@@ -122,7 +122,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(stored).toMatchObject({ staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
     })
 
-    it('does not send a frame again that the caller has', async () => {
+    it('does not send a frame to a caller that has it', async () => {
       const { fence } = await fill(a)
       const { frame, ...times } = await storedOf(ask(b, '2', 150, { knownFence: fence }))
       expect(frame).toBeUndefined()
@@ -130,7 +130,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(times.freshForMs).toBeGreaterThan(0)
     })
 
-    it('drops an entry that the caller must not use, and gives the lease instead', async () => {
+    it('drops an entry that the caller calls outdated, and gives it the lease', async () => {
       const { fence } = await fill(a)
       const reply = await ask(b, '2', 150, { outdated: { fence, soft: false } })
       expect(reply.status).toBe('leased')
@@ -138,7 +138,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await ask(a, '3')).status).toBe('busy')
     })
 
-    it('drops no other entry than the one the caller must not use', async () => {
+    it('drops no other entry than the one that the caller names', async () => {
       const { fence } = await fill(a)
       const outdated = { fence: String(BigInt(fence) - 1n), soft: false }
       expect(await ask(b, '2', 150, { outdated })).toMatchObject({ status: 'fresh' })
@@ -146,7 +146,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '2', 150, { outdated: softly })).toMatchObject({ status: 'fresh' })
     })
 
-    it('leaves the lease of the holder alone when an entry is dropped', async () => {
+    it('keeps the lease of the holder when an entry is dropped', async () => {
       const { fence } = await fill(a)
       await bench.pass(220)
       const grant = await lease(a, '1')
@@ -155,7 +155,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
     })
 
-    it('makes an entry stale that the caller says is', async () => {
+    it('makes an entry stale that the caller calls softly purged', async () => {
       const { fence } = await fill(a)
       const outdated = { fence, soft: true }
       expect(await ask(b, '2', 150, { outdated })).toMatchObject({
@@ -166,7 +166,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await storedOf(ask(a, '3'))).freshForMs).toBeLessThanOrEqual(0)
     })
 
-    it('leases a fresh entry to one who wants to refresh it early, and makes nobody wait', async () => {
+    it('leases a fresh entry for an early refresh, and makes no caller wait', async () => {
       await fill(a)
       const early = await ask(a, '1', 150, { early: true })
       expect(early).toMatchObject({ status: 'fresh', grant: { token: '1' } })
@@ -180,7 +180,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await storedOf(ask(b, '4'))).fence).toBe(grant.fence)
     })
 
-    it('gives a stale entry to everybody and its lease to one', async () => {
+    it('gives a stale entry to every caller, and its lease to one', async () => {
       await fill(a)
       await bench.pass(220)
       const replies = await Promise.all([ask(a, '1'), ask(b, '2')])
@@ -188,13 +188,13 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(replies.filter((reply) => 'grant' in reply && reply.grant)).toHaveLength(1)
     })
 
-    it('past the stale window gives the lease, with the entry for errors only', async () => {
+    it('gives the lease after the stale window, with the entry for errors only', async () => {
       await fill(a)
       await bench.pass(450)
       expect(await ask(b, '2')).toMatchObject({ status: 'leased', stored: { staleIfErrorMs: 400 } })
     })
 
-    it('past those windows keeps the entry to be compared, and gives it with the lease', async () => {
+    it('gives the lease after the windows, with the entry for revalidation', async () => {
       const { fence } = await fill(a, '1', { ...LIFETIMES, keepMs: 1_500, physicalMs: 5_000 })
       await bench.pass(650)
       const reply = await ask(b, '2')
@@ -202,7 +202,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
     })
 
-    it('past all windows it is as if the entry were not there', async () => {
+    it('treats an entry after all windows as missing', async () => {
       await fill(a)
       await bench.pass(650)
       const reply = await ask(b, '2')
@@ -210,7 +210,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(reply).not.toHaveProperty('stored')
     })
 
-    it('gives a lease that ran out to the next, with a greater fence', async () => {
+    it('gives an expired lease to the next caller, with a greater fence', async () => {
       const first = await lease(a, '1')
       await bench.pass(170)
       const second = await lease(b, '2')
@@ -225,7 +225,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '3')).toMatchObject({ status: 'fresh', stored: { fence } })
     })
 
-    it('accepts the commit of a late holder that nobody overtook', async () => {
+    it('accepts the commit of an expired holder that no other overtook', async () => {
       const late = await lease(a, '1')
       await bench.pass(170)
       expect(await a.commit(late, FRAME, LIFETIMES)).toBe('committed')
@@ -237,7 +237,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '2')).toMatchObject({ status: 'fresh' })
     })
 
-    it('renews a lease that is held, and says so of one that is not', async () => {
+    it('renews a held lease, and reports one that is not held', async () => {
       const mine = await lease(a, '1')
       await bench.pass(100)
       expect(await a.renew([mine], 150)).toEqual([true])
@@ -248,7 +248,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await a.renew([mine, { ...mine, key: 'other' }], 150)).toEqual([false, false])
     })
 
-    it('wakes those who were told busy, when the entry is there', async () => {
+    it('wakes the waiters when the entry is there', async () => {
       const grant = await lease(a, '1')
       await ask(b, '2')
       await a.commit(grant, FRAME, LIFETIMES)
@@ -269,7 +269,7 @@ export function storeContract(name: string, bench: StoreBench): void {
     it('shares a failure with like requests, and gives the lease to an unlike one', async () => {
       const failure = { status: 502, message: 'no "like":"other"', like: 'odd_1-' }
       await a.fail(await lease(a, '1'), failure, 5_000, true)
-      // Also for a lookup that names no request, and for a like one.
+      // The lookup may name no request, or a like one.
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
       expect(await ask(a, '3', 150, { like: 'odd_1-' })).toMatchObject({
         status: 'failed',
@@ -278,7 +278,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       const reply = await ask(b, '4', 2_000, { like: 'other' })
       expect(reply.status).toBe('leased')
       expect(await ask(a, '5', 150, { like: 'third' })).toMatchObject({ status: 'busy' })
-      // An unlike request has failed too: now the failure is shared with all.
+      // An unlike request has failed too, so the failure is now shared with all.
       const { grant } = reply as { grant: Grant }
       await b.fail(grant, { status: 503, message: 'down' }, 5_000)
       for (const like of ['odd_1-', 'other', 'third']) {
@@ -288,20 +288,20 @@ export function storeContract(name: string, bench: StoreBench): void {
       }
     })
 
-    it('shares no failure that nobody waited for', async () => {
+    it('shares no failure without a waiter', async () => {
       const grant = await lease(a, '1')
       expect(await a.fail(grant, { status: 502, message: '' }, 5_000)).toBe('committed')
       expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
     })
 
-    it('shares a failure that was awaited in the process of its holder alone', async () => {
+    it('shares a failure that had a waiter in the process of its holder alone', async () => {
       const grant = await lease(a, '1')
       const failure = { status: 502, message: '' }
       expect(await a.fail(grant, failure, 5_000, true)).toBe('committed')
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
     })
 
-    it('forgets who waited for the fill before', async () => {
+    it('forgets the waiters of the fill before', async () => {
       const first = await lease(a, '1')
       await ask(b, '2')
       await a.fail(first, undefined, 0)
@@ -324,7 +324,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
     })
 
-    it('remembers a key as not shareable, drops its entry, and forgets it again', async () => {
+    it('marks a key as hit-for-miss, drops its entry, and removes the mark after its time', async () => {
       await fill(a)
       await bench.pass(220)
       const grant = await lease(a, '1')
@@ -358,14 +358,14 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '6')).toMatchObject({ status: 'fresh', stored: { fence: again.fence } })
     })
 
-    it('gives a reader no lease of a hit-for-miss key', async () => {
+    it('gives a caller that only reads no lease of a hit-for-miss key', async () => {
       await a.pass(await lease(a, '1'), 2_000)
       const reply = await ask(b, '2', 0)
       expect(reply.status).toBe('pass')
       expect(reply).not.toHaveProperty('grant')
     })
 
-    it('lets nobody but the holder end a lease', async () => {
+    it('lets only the holder end a lease', async () => {
       const mine = await lease(a, '1')
       const forged = { ...mine, token: 'other' }
       expect(await b.fail(forged, undefined, 0)).toBe('fenced')
@@ -374,7 +374,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
     })
 
-    it('forgets the entry on a purge, and tells the other processes', async () => {
+    it('drops the entry on a purge, and notifies the other processes', async () => {
       await fill(a)
       await a.purge('k', { soft: false })
       expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
@@ -382,17 +382,20 @@ export function storeContract(name: string, bench: StoreBench): void {
       await hinted(() => hintsB.purges).toEqual(['k hard'])
     })
 
-    it.each([true, false])('voids a fill in flight on a purge (soft: %s)', async (soft) => {
-      await fill(a)
-      await bench.pass(220)
-      const grant = await lease(a, '1')
-      await b.purge('k', { soft })
-      expect(await a.renew([grant], 150)).toEqual([false])
-      expect(await a.commit(grant, Buffer.from('old'), LIFETIMES)).toBe('fenced')
-    })
+    it.each([true, false])(
+      'refuses the commit of a fill in flight after a purge (soft: %s)',
+      async (soft) => {
+        await fill(a)
+        await bench.pass(220)
+        const grant = await lease(a, '1')
+        await b.purge('k', { soft })
+        expect(await a.renew([grant], 150)).toEqual([false])
+        expect(await a.commit(grant, Buffer.from('old'), LIFETIMES)).toBe('fenced')
+      },
+    )
 
     it.each([true, false])(
-      'voids the first fill of a cold key on a purge (soft: %s)',
+      'refuses the first commit of a cold key after a purge (soft: %s)',
       async (soft) => {
         const grant = await lease(a, '1')
         await b.purge('k', { soft })
@@ -426,7 +429,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect(await statusOf('k\0en')).toBe('busy')
       })
 
-      it('is not forgotten when the entry of the key itself is filled again and expires', async () => {
+      it('still holds when the entry of the key itself is filled again and expires', async () => {
         await fillOf('k\0en', 60_000)
         await a.purge('k', { soft: false })
         await fillOf('k', 50)
@@ -434,7 +437,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect(await statusOf('k\0en')).toBe('busy')
       })
 
-      it('refuses the fills that are under way, hard and soft', async () => {
+      it('refuses the commits of fills under way, hard and soft', async () => {
         for (const soft of [false, true]) {
           const keys = ['k\0en', 'k\0de']
           const grants = await Promise.all(keys.map((key) => leaseOf(a, key, `soft ${soft}`)))
@@ -443,7 +446,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         }
       })
 
-      it('leaves what is filled after it', async () => {
+      it('keeps entries that are filled after it', async () => {
         await fillOf('k\0en', 60_000)
         await a.purge('k', { soft: false })
         expect(await fillOf('k\0en', 60_000)).toBe('committed')
@@ -466,16 +469,16 @@ export function storeContract(name: string, bench: StoreBench): void {
       await hinted(() => hintsB.purges).toEqual(['k soft'])
     })
 
-    it('tells every process of the purge of a key', async () => {
+    it('notifies every process of the purge of a key', async () => {
       if (b === a) return
       await a.purge('k', { soft: false })
       expect(hintsA.purges).toEqual(['k hard'])
       await b.purge('other', { soft: true })
-      // Its own it knows at once, perhaps before it has heard of the other.
+      // A process knows its own purge at once, perhaps before it has the other's notification.
       await hinted(() => [...hintsB.purges].sort()).toEqual(['k hard', 'other soft'])
     })
 
-    it('numbers purges of subjects, and tells every process', async () => {
+    it('numbers purges of subjects, and notifies every process', async () => {
       const before = a.position
       await a.mark('t=red', { soft: false })
       expect(hintsA.marks).toMatchObject([{ subject: 't=red', soft: false, position: a.position }])
@@ -494,7 +497,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       }
     })
 
-    it('keeps positions rising over many marks from everywhere', async () => {
+    it('keeps positions rising over many marks from all processes', async () => {
       for (let i = 0; i < 20; i++) {
         await Promise.all([a.mark(`t=${i}`, { soft: false }), b.mark('t=one', { soft: true })])
         const [highest] = hintsA.marks.map(({ position }) => position).sort((x, y) => y - x)
@@ -505,13 +508,13 @@ export function storeContract(name: string, bench: StoreBench): void {
       ]).toHaveLength(40)
     })
 
-    it('leaves what is stored alone on a purge of a subject', async () => {
+    it('keeps entries on a purge of a subject', async () => {
       const { fence } = await fill(a)
       await a.mark('*', { soft: false })
       expect(await ask(b, '2')).toMatchObject({ status: 'fresh', stored: { fence } })
     })
 
-    it('tells of nothing that was forgotten, as long as nothing was', async () => {
+    it('reports no forgotten purges while none were forgotten', async () => {
       await ask(a, '1')
       await a.mark('t=red', { soft: false })
       const before = hintsA.forgotten.length
@@ -520,7 +523,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(hintsA.forgotten).toHaveLength(before)
     })
 
-    it('is certain, as soon as it has answered, to have missed nothing', async () => {
+    it('is certain, as soon as it has replied, that no purge was missed', async () => {
       const now = (bench.clock ?? systemClock).now()
       await ask(a, '1')
       expect(a.confirmedAt).toBeGreaterThan(now - 5_000)
@@ -542,7 +545,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect(times.ageMs).toBeLessThan(200)
       })
 
-      it('can be outdated by its new fence only', async () => {
+      it('can be called outdated by its new fence only', async () => {
         const first = await fill(a)
         await bench.pass(220)
         const second = await fill(a, '1')
@@ -553,7 +556,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       })
     })
 
-    it('only reads when no lease is asked for', async () => {
+    it('only reads if no lease is asked for', async () => {
       expect(await a.lookup('k', { token: '', leaseMs: 0 })).toEqual({
         status: 'busy',
         busyForMs: 0,

@@ -1,21 +1,24 @@
-// What a broken or hostile writer might leave in Redis in the place of a stored response.
+// Planted records: what a broken or hostile writer might leave in Redis in place of a stored
+// response.
 
 import { forgeFrame, keyDigest, turnBit, withChecksum } from '@stampede/core/testing'
 
 export interface Plantings {
-  /** By name; `undefined` stands for a value that is no hash. */
+  /** Planted fields, by name. `undefined` stands for a value that is not a hash. */
   readonly broken: Readonly<Record<string, Buffer | undefined>>
-  /** Served, with `x-planted: fine`: the planting itself works. */
+  /** A valid entry with `x-planted: fine`. It is served, which shows that the planting works. */
   readonly wellFormed: Buffer
 }
 
-/** `frame` is a stored one, whose key the others name too; their checksums are right. */
+/**
+ * `frame` is a stored frame. The planted frames name the same key, and their checksums are right.
+ */
 export function plantings(frame: Buffer): Plantings {
   if (frame.subarray(0, 1).toString() !== 'S') throw new Error('This is no frame')
   const digest = frame.subarray(16, 24)
   const withHead = (head: object) => forgeFrame(JSON.stringify(head), { body: 'planted', digest })
   const head = (value: string, name = 'x-planted') => ({
-    // Made after every purge.
+    // A position after every purge.
     p: Number.MAX_SAFE_INTEGER,
     d: 0,
     t: [],

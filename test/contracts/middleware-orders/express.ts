@@ -30,10 +30,11 @@ const { compression, session, cookieSession, cookieParser } = {
 }
 
 let visits = 0
-/** Counts visits in whatever session there is, so that there is something to keep. */
+/** Counts visits in any kind of session, so that the session has something to store. */
 const count: RequestHandler = (req, _res, next) => {
   const kept: { session?: { id?: unknown; seen?: number } } = Object(req)
-  // A cookie-session is its own content: two of them with the same content are the same cookie.
+  // A cookie-session stores its content in the cookie: two sessions with equal content have equal
+  // cookies.
   if (kept.session) kept.session.seen ??= ++visits
   next()
 }
@@ -81,14 +82,14 @@ export function expressOrders(_name: string, express: typeof express5): void {
 
   describe.each(LAYERS)('%s', (_, make, isPersonal) => {
     it.each(['before', 'after', 'in an app behind'] as const)(
-      '%s the cache: each visitor has the page, and no cookie but his own',
+      'sends each visitor the page, and no cookie of another visitor, %s the cache',
       async (order) => {
         for (const cookies of ['ignore', 'bypass']) {
           const clock = new ManualClock()
           const stampede = createStampede({ clock })
           await using cached = await start(order, make, { cookies, stampede })
           await using bare = await start('without', make, {})
-          // After each visit the page is no longer remembered as one that sets a cookie.
+          // After each visit the hit-for-miss marker of the page ends.
           const hits = await expectOwnCookiesAndRightBytes(cached.url, bare.url, isPersonal, () =>
             clock.advance(10_000),
           )
@@ -99,7 +100,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     )
 
     it.each(['before', 'after', 'in an app behind'] as const)(
-      '%s the cache: the fields are those without it',
+      'sends the same fields as without a cache, %s the cache',
       async (order) => {
         await using cached = await start(order, make, { cookies: 'ignore' })
         await using bare = await start('without', make, {})
@@ -115,7 +116,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
   })
 
   it.each(['weak', 'strong'])(
-    'a %s etag of the app answers conditions, cold and on hits',
+    'answers conditions by a %s ETag of the app, cold and on hits',
     async (etag) => {
       const app = express()
         .set('etag', etag)
@@ -131,7 +132,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     ['send', (res: Response) => void res.send(PAGE)],
     ['sendFile', (res: Response) => res.sendFile('package.json', { root: process.cwd() })],
   ])(
-    'what %s answers without a change is found unchanged: the app tags it by itself',
+    'finds an unchanged response of %s unchanged, because the app sets its ETag itself',
     async (_, answer) => {
       const clock = new ManualClock()
       const stampede = createStampede({ clock })
@@ -150,7 +151,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     },
   )
 
-  it('requests that a layer in front has sent elsewhere are told apart by where', async () => {
+  it('tells apart requests whose URL an earlier layer has rewritten', async () => {
     for (const isMounted of [false, true]) {
       const app = express()
       app.use((req, _res, next) => {
@@ -166,7 +167,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     }
   })
 
-  it('what falls through to nobody is a 404 that is not kept', async () => {
+  it('does not store the 404 of a request that no route handles', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))
     const router: Router = express.Router()
     app.get('/route', (_req, _res, next) => next('route'))
@@ -182,7 +183,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     }
   })
 
-  it('a route that is left for the next one is kept as what that one answers', async () => {
+  it('stores the response of the next route when a route passes on', async () => {
     let runs = 0
     const app = express().use('/in', stampedeCache({ ttlMs: 60_000 }))
     const router: Router = express.Router()
@@ -194,7 +195,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     for (const _round of [1, 2]) expect((await ask(`${running.url}/in/a`)).body).toBe('run 1')
   })
 
-  it('jsonp for two callbacks is two entries', async () => {
+  it('stores one entry for each JSONP callback', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))
     app.get('/a', (_req, res) => void res.jsonp({ a: 1 }))
     await using running = await listen(app)
@@ -207,7 +208,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     }
   })
 
-  it('a file that is first asked for in part is stored whole', async () => {
+  it('stores a whole file whose first request asks for a range', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))
     app.get('/a', (_req, res) =>
       res.sendFile('package.json', { root: process.cwd(), maxAge: 60_000 }),
@@ -225,7 +226,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     ['before', [compression({ threshold: 0 })], []],
     ['after', [], [compression({ threshold: 0 })]],
   ] as const)(
-    'a part of a page that fills is plain with compression %s the cache, and the page is coded',
+    'responds to a range request with compression %s the cache, and codes the whole page',
     async (where, outer, inner) => {
       const app = express()
       for (const layer of outer) app.use(layer)
@@ -237,7 +238,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
       const headers = { 'accept-encoding': 'gzip' }
       const first = await whole(`${running.url}/a`, { headers: { ...headers, range: 'bytes=1-3' } })
       const coded = where === 'before' ? undefined : ['gzip']
-      // With compression behind the cache the length is not known before the end, so no 206 is
+      // With compression behind the cache, the length is not known before the end. So no 206 is
       // possible.
       expect([first.status, first.lines['content-encoding']]).toEqual([coded ? 200 : 206, coded])
       if (!coded) expect(first.body.toString()).toBe('xxx')
@@ -247,7 +248,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     },
   )
 
-  it('a private file above the limit is cut for its client, and its source is closed', async () => {
+  it('serves ranges of a file above maxBodyBytes, and closes its source', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000, maxBodyBytes: 100 }))
     app.get('/a', (_req, res) => res.sendFile('package-lock.json', { root: process.cwd() }))
     await using running = await listen(app)

@@ -83,14 +83,14 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
 
   describe.each(LAYERS)('%s', (_name, make, isPersonal) => {
     it.each(['before', 'after', 'in an app behind'] as const)(
-      '%s the cache: each visitor has the page, and no cookie but his own',
+      'sends each visitor the page, and no cookie of another visitor, %s the cache',
       async (order) => {
         for (const cookies of ['ignore', 'bypass']) {
           const clock = new ManualClock()
           const stampede = createStampede({ clock })
           await using cached = await start(order, make, { cookies, stampede })
           await using bare = await start('without', make, {})
-          // After each visit the page is no longer remembered as one that sets a cookie.
+          // After each visit the hit-for-miss marker of the page ends.
           const hits = await expectOwnCookiesAndRightBytes(cached.url, bare.url, isPersonal, () =>
             clock.advance(10_000),
           )
@@ -101,7 +101,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     )
 
     it.each(['before', 'after', 'in an app behind'] as const)(
-      '%s the cache: the fields are those without it',
+      'sends the same fields as without a cache, %s the cache',
       async (order) => {
         await using cached = await start(order, make, { cookies: 'ignore' })
         await using bare = await start('without', make, {})
@@ -121,7 +121,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     ['both after', () => [], [conditionalGet(), etag()]],
     ['koa-conditional-get before, @koa/etag after', () => [conditionalGet()], [etag()]],
   ] as const)(
-    '@koa/etag and koa-conditional-get, %s, answer conditions, cold and on hits',
+    'answers conditions by @koa/etag and koa-conditional-get, %s the cache, cold and on hits',
     async (_, before, after) => {
       const app = new Koa()
       for (const layer of before()) app.use(layer)
@@ -137,7 +137,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     ['inside', []],
     ['inside and outside', [conditionalGet(), etag()]],
   ])(
-    '@koa/etag and koa-conditional-get %s find a page unchanged, and its client has all of it',
+    'finds a page unchanged with @koa/etag and koa-conditional-get %s the cache, and sends its client all of it',
     async (_, before) => {
       const clock = new ManualClock()
       const stampede = createStampede({ clock })
@@ -178,7 +178,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
         (ctx.body = new Response('héllo', { status: 203, headers: { 'X-Own': 'yes' } })),
     }),
   }
-  it('a hit is the miss again for every kind of body, and HEAD of a hit has its length', async () => {
+  it('sends on a hit what the miss sent, for every kind of body, and the length for HEAD', async () => {
     const app = new Koa().use(stampedeCache({ ttlMs: 60_000 }))
     app.use((ctx) => void BODIES[ctx.path.slice(1)]?.(ctx))
     await using running = await listen(app.callback())
@@ -196,7 +196,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('a request that nobody answers is a 404 that is not kept', async () => {
+  it('does not store the 404 of a request that no middleware handles', async () => {
     const app = new Koa().use(stampedeCache({ ttlMs: 60_000 })).use((_ctx, next) => next())
     await using running = await listen(app.callback())
     for (const _round of [1, 2]) {
@@ -206,7 +206,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('an empty 204 is not kept', async () => {
+  it('does not store an empty 204', async () => {
     const app = new Koa().use(stampedeCache({ ttlMs: 60_000 })).use((ctx) => (ctx.body = null))
     await using running = await listen(app.callback())
     for (const _round of [1, 2]) {
@@ -225,7 +225,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
       },
     ],
     ['ctx.res.end()', (ctx) => ctx.res.setHeader('X-Own', 'yes').end('by hand')],
-  ])('what is sent by %s goes to its client as it is, and is not kept', async (_, handler) => {
+  ])('sends a response written by %s unchanged, and does not store it', async (_, handler) => {
     let runs = 0
     const count = (ctx: Context) => {
       runs += 1
@@ -247,7 +247,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('what is thrown with a status and headers is answered as without the cache, and not kept', async () => {
+  it('sends a thrown error with status and headers as without the cache, and does not store it', async () => {
     const failing = (ctx: Context) => {
       ctx.set('X-Set', 'before')
       ctx.throw(503, 'not now', { headers: { 'Retry-After': '7' }, expose: true })
@@ -262,7 +262,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     expect(String(answer.lines['cache-status'])).not.toContain('stored')
   })
 
-  it('mounted apps and nested routers are told apart by where they are mounted', async () => {
+  it('tells mounted apps and nested routers apart by their mount path', async () => {
     const mount = load<(prefix: string, app: Middleware) => Middleware>('koa-mount')
     const Router = load<new (options?: object) => MiniRouter>('@koa/router')
     let runs = 0
@@ -270,7 +270,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     for (const prefix of ['/one', '/two']) {
       const inner = new Router({ prefix: '/items' })
       inner.get('/:id', stampedeCache({ ttlMs: 60_000 }), (ctx) => {
-        // The route is known to whatever names an entry, such as a key or a tag.
+        // The functions that name an entry, such as `key` and `tags`, know the matched route.
         ctx.body = `${prefix} ${ctx.path} ${String(ctx._matchedRoute)} ${++runs}`
       })
       const outer = new Router().use(inner.routes())
@@ -283,7 +283,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('requests that a layer in front has sent elsewhere are told apart by where', async () => {
+  it('tells apart requests whose URL an earlier layer has rewritten', async () => {
     const mount = load<(prefix: string, app: Middleware) => Middleware>('koa-mount')
     for (const isMounted of [false, true]) {
       const app = new Koa()
@@ -300,7 +300,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('the matched route is known to the functions that name an entry', async () => {
+  it('passes the matched route to the functions that name an entry', async () => {
     const Router = load<new (options?: object) => MiniRouter>('@koa/router')
     const named: string[] = []
     const router = new Router()

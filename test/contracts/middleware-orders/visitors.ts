@@ -1,13 +1,13 @@
-// Two browsers in front of an app with a cache and one more middleware, in either order. The test
-// checks what they get, and whether a cookie of one ever reaches the other.
+// Browsers in front of an app with a cache and one more middleware, in either order. The test
+// checks the responses, and that no cookie of one visitor reaches another.
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
 import { type Whole, whole } from '../../../packages/testkit/src/cache-contract/bench.ts'
 import { ask } from '../../harness/load.ts'
 
-/** Keeps the cookies it is given, as a browser does. */
+/** A visitor that stores the cookies it gets, as a browser does. */
 export class Visitor {
-  /** Every `name=value` that came to it. */
+  /** Every `name=value` that this visitor got. */
   readonly given = new Set<string>()
   readonly #jar = new Map<string, string>()
 
@@ -26,15 +26,16 @@ export class Visitor {
 
 export const PAGE = '<p>stampede '.repeat(500)
 
-/** What a browser makes of the bytes. */
+/** The body as a browser shows it. */
 export function textOf({ body, lines }: Whole): string {
   const coding = lines['content-encoding']?.join()
   return (coding === 'gzip' ? gunzipSync(body) : body).toString()
 }
 
 /**
- * Visits with and without compression, first ones and second ones. The page is right each time, nobody is given
- * what somebody else was, and without the cache there would have been cookies indeed. How many were hits.
+ * Visits the page several times with and without compression, and returns the number of hits. The
+ * page must be right each time, and no visitor may get a cookie of another. Without the cache, the
+ * app must set cookies.
  */
 export async function expectOwnCookiesAndRightBytes(
   cached: string,
@@ -59,7 +60,7 @@ export async function expectOwnCookiesAndRightBytes(
   const stranger = new Visitor()
   await stranger.visit(`${bare}/page`)
   expect(stranger.given.size > 0).toBe(isPersonal)
-  // Whoever came first had his cookies from the app itself.
+  // The first visitor got the cookies from the app itself.
   expect(namesOf(visitors[0])).toEqual(namesOf(stranger))
   return hits
 }
@@ -67,7 +68,7 @@ export async function expectOwnCookiesAndRightBytes(
 const namesOf = (visitor: Visitor | undefined): string[] =>
   [...(visitor?.given ?? [])].map((pair) => pair.split('=')[0] ?? '').sort()
 
-/** Fields that a cache, time or a fresh session make different. */
+/** Fields that differ because of a cache, the time or a fresh session. */
 const VOLATILE = ['age', 'cache-status', 'date', 'set-cookie', 'connection', 'keep-alive']
 const FRAMING = ['content-length', 'transfer-encoding']
 
@@ -78,7 +79,7 @@ export function shown({ status, lines }: Whole): object {
   return { status, fields: Object.fromEntries(fields) }
 }
 
-/** A conditional client: cold, on a hit, with what it has and with what it has not. */
+/** Sends conditions cold and on a hit, with ETags that match and ETags that do not. */
 export async function expectConditionsAnswered(url: string): Promise<void> {
   const cold = await whole(`${url}/other`, { headers: { 'if-none-match': '"nothing like it"' } })
   expect([cold.status, cold.body.toString()]).toEqual([200, PAGE])
@@ -95,7 +96,10 @@ export async function expectConditionsAnswered(url: string): Promise<void> {
   expect([changed.status, changed.body.toString()]).toEqual([200, PAGE])
 }
 
-/** Of an app that puts `x-lang` in front of the path before it comes to the cache, and answers with the path. */
+/**
+ * Checks an app whose first layer puts `x-lang` in front of the path, and whose handler prints the
+ * path.
+ */
 export async function expectToldApart(url: string): Promise<void> {
   for (const _round of [1, 2]) {
     for (const lang of ['de', 'en', '']) {

@@ -1,9 +1,12 @@
-// What a handler answers, as data: for all, or about one person; and if so, what in it says that it is not to be
-// shared. Also what a 304 of it says.
+// Responses of a handler as data: for all people, or about one person. A response about one person
+// also says why it must not be shared. The 304 responses of a handler are here, too.
 
 import type { Channel, Person } from './people.ts'
 
-/** By what an answer about one person says that it is not for others. `option`: nothing in it; the options must do. */
+/**
+ * The shields: each keeps a response about one person from other people. `option`: nothing in the
+ * response does, so the cache options must.
+ */
 export const SHIELDS = [
   'private',
   'no-store',
@@ -35,58 +38,60 @@ export const SPELLINGS: Readonly<Record<'private' | 'no-store' | 'no-cache', rea
   'no-store': ['no-store', 'No-Store', 'public; no-store', 'must-understand, no-store'],
   'no-cache': ['no-cache', 'NO-CACHE', 'no-cache="x-other"', 'no-cache=""'],
 }
-/** What an answer says to this cache alone. */
+/** Values of Stampede-Cache-Control, which only this cache reads. */
 export const OWN_SPELLINGS = ['private', 'max-age=60, no-store', 'no-cache="x"', 'private=""']
-/** 304 where nothing was asked; where something was, 401. */
+/** 304 to a request without a condition. With a condition the status is 401. */
 export const CLOSED_STATUSES = [304, 401, 403, 407, 408, 421, 425, 429, 206, 500, 503]
 export const PLACES = ['body', 'header', 'etag', 'reason', 'link', 'tags', 'echo'] as const
-/** For purges; the first two are for caches only. */
+/** Fields that name purge tags. The first two are for caches only. */
 export const TAG_FIELDS = ['Surrogate-Key', 'Cache-Tag', 'Cache-Groups'] as const
 type Place = (typeof PLACES)[number]
 
 export interface AnswerSpec {
-  /** Whom it is about is read from here; `undefined`: it is for all. */
+  /** The channel that names the person. `undefined`: the response is for all. */
   readonly about: Channel | undefined
   readonly shield: Shield
-  /** How a Cache-Control shield is spelt. */
+  /** The spelling of a Cache-Control shield. */
   readonly spelling: string
-  /** Where the secret is, besides the body. */
+  /** Places of the secret, apart from the body. */
   readonly places: readonly Place[]
-  /** What it says of its freshness: a Cache-Control member, or nothing. */
+  /** A Cache-Control member about freshness, or nothing. */
   readonly freshness: string | undefined
   readonly status: number
-  /** How it is written: see the writers. */
+  /** Which writer sends it. */
   readonly way: string
   readonly delayMs: number
-  /** The handler gives up its work, and fails, when its client leaves before the end. */
+  /** When its client leaves before the end, the handler stops its work and fails. */
   readonly aborts: 'throws' | 'answers' | undefined
-  /** The handler throws instead, and the message says whom it is about. */
+  /** The handler throws instead, and the error message names the person. */
   readonly throws: boolean
-  /** Bytes of filling in the body. */
+  /** Length of the padding in the body, in bytes. */
   readonly pad: number
-  /** A caller who is nobody's gets the same headers, too. */
+  /** An unknown caller gets the same headers. */
   readonly shieldsAll: boolean
-  /** Vary or Cache-Control in two lines. */
+  /** Sends Vary or Cache-Control in two lines. */
   readonly twoLines: boolean
   readonly validator: Validator | undefined
-  /** How it answers a condition that its validator meets; `undefined`: with the whole. */
+  /** The response to a condition that its validator meets. `undefined`: the full response. */
   readonly unchanged: UnchangedSpec | undefined
-  /** Where it names its tags. */
+  /** The field that names its tags. */
   readonly tagField: (typeof TAG_FIELDS)[number] | undefined
-  /** A field of this one request has the secret of whoever asks, also of an answer that is for all. */
+  /**
+   * A field about this one request. It has the secret of the caller, also on a response for all.
+   */
   readonly requestId: 'X-Request-Id' | 'Server-Timing' | 'RateLimit-Policy' | undefined
 }
 
-/** Who asks, as the handler knows. */
+/** The caller as the handler knows it. */
 export interface Asker {
-  /** Whom it recognised; nobody, if the answer is for all. */
+  /** The recognised person. `undefined`: the response is for all, or the caller is unknown. */
   readonly person: Person | undefined
-  /** 0: nobody. */
+  /** 0: an unknown caller. */
   readonly rank: number
-  /** The secret of whoever it is. */
+  /** The secret of the caller. */
   readonly caller: string
   readonly origin: string | undefined
-  /** What it says that the host is. */
+  /** The host that X-Forwarded-Host claims. */
   readonly host: string | undefined
   /** The request has a condition. */
   readonly asks: boolean
@@ -102,11 +107,14 @@ export interface Answer {
   readonly throws: boolean
 }
 
-/** `date` is the same for everybody, as the date of a template is; the others are of one representation. */
+/**
+ * `date` is the same for all people, like the date of a template. The other validators are of one
+ * representation.
+ */
 export const VALIDATORS = ['etag', 'weak', 'own-date', 'both', 'date'] as const
 export type Validator = (typeof VALIDATORS)[number]
 
-/** By what a 304 with something about one person says that it is not to be shared. */
+/** The shields of a 304 about one person, which keep it from other people. */
 export const EXTRA_SHIELDS = [
   'private',
   'no-store',
@@ -122,7 +130,7 @@ export const EXTRA_SHIELDS = [
 ] as const
 export type ExtraShield = (typeof EXTRA_SHIELDS)[number]
 
-/** On the 304 of an answer that is for all. */
+/** Fields about one person on the 304 of a response for all. */
 export interface ExtraSpec {
   readonly about: Channel
   readonly shield: ExtraShield
@@ -130,7 +138,7 @@ export interface ExtraSpec {
 }
 
 export interface UnchangedSpec {
-  /** `less`: neither Cache-Control nor Vary, where the validator is of one representation. */
+  /** `less`: without Cache-Control and Vary, if the validator is of one representation. */
   readonly says: 'all' | 'less'
   readonly extra: ExtraSpec | undefined
 }

@@ -1,4 +1,4 @@
-// The status, the fields and the body of an answer, for whoever asks.
+// The status, fields and body of a response for one caller.
 
 import type { Answer, AnswerSpec, Asker } from './answer-spec.ts'
 import { SPELLINGS } from './answer-spec.ts'
@@ -13,12 +13,12 @@ export function greeting(route: number, name: string, pad: number): string {
   return `r${route} greets ${name} ${'.'.repeat(pad)}`
 }
 
-/** What a handler says that gave up because its client left. */
+/** The status of a handler that stopped because its client left. */
 export function aborted(answer: Answer, how: AnswerSpec['aborts']): Answer {
   return { ...answer, status: ABORTED, throws: how === 'throws' }
 }
 
-/** No other failure of the same route has it. */
+/** No other failure of the route has this status. */
 export const ABORTED = 500
 
 export function resolve(spec: AnswerSpec, route: number, asker: Asker): Answer {
@@ -50,12 +50,12 @@ export function resolve(spec: AnswerSpec, route: number, asker: Asker): Answer {
   }
 }
 
-/** A 304 to a condition is about what was asked. */
+/** A 304 is a response to the condition of this request. */
 function statusOf({ status }: AnswerSpec, { asks }: Asker): number {
   return status === 304 && asks ? 401 : status
 }
 
-/** The secret where it is besides the body. */
+/** The places of the secret, apart from the body. */
 function placed(
   { about, places, tagField }: AnswerSpec,
   secret: string,

@@ -1,5 +1,5 @@
-// What the apps of one scenario share: people, routes, run counts of handlers, and the callbacks of
-// the caches.
+// State that the apps of one scenario share: people, routes, run counts of handlers, and the
+// callbacks of the caches.
 
 import type { CacheOptions, Stampede } from '@stampede/core'
 import type { Answer, AnswerSpec, Asker } from './answer-spec.ts'
@@ -22,9 +22,9 @@ export interface AppContext {
   readonly stampede: Stampede
   /** Handler runs by route, over all processes. */
   readonly runs: number[]
-  /** What `key` callbacks returned, to be purged. */
+  /** Return values of `key` callbacks, for purges. */
   readonly keys: Set<string>
-  /** By what answers about people were kept from others, and how often. */
+  /** How often each shield kept a response about one person from others. */
   readonly shields: Map<string, number>
 }
 
@@ -34,7 +34,7 @@ export interface Told {
   readonly aborts: AnswerSpec['aborts']
 }
 
-/** What the handler says to this request; `undefined`: no such route. */
+/** The handler's response to this request. `undefined`: no such route. */
 export function tell(context: AppContext, received: Received): Told | undefined {
   const { scenario, runs, shields } = context
   const route = routeOf(received)
@@ -55,7 +55,9 @@ export function tell(context: AppContext, received: Received): Told | undefined 
   return { answer: short ?? whole, delayMs: spec.delayMs, aborts: spec.aborts }
 }
 
-/** Whether the handler of this route greets by the body, and so has to read it first. */
+/**
+ * Whether the route names the person in the request body, so that the handler must read it first.
+ */
 export function readsBody({ scenario }: AppContext, received: Received): boolean {
   const { about, answers } = scenario.routes[routeOf(received)] ?? { answers: [] }
   return about === 'body' || answers.some((each) => each.unchanged?.extra?.about === 'body')
@@ -78,7 +80,7 @@ export function routeOf(received: Received): number {
   return Number(/^\/r(\d+)\//.exec(targetOf(received))?.[1] ?? -1)
 }
 
-/** The secret of whoever asks, for layers that greet everybody. */
+/** The secret of the caller, for layers that greet all callers. */
 export function secretOf({ scenario }: AppContext, received: Received): string {
   return anyPerson(scenario.people, received)?.secret ?? 'nobody'
 }
@@ -116,7 +118,7 @@ function tagsFor(
   return (received) => [secretOf(context, received)]
 }
 
-/** With one channel the bare name of the person, as awkward as it is. */
+/** With one channel, the bare identity of the person, including unusual characters. */
 function callerText(
   { scenario }: AppContext,
   received: Received,

@@ -1,4 +1,5 @@
-// A scenario's app on each framework, as one request listener. Caches for single routes are mounted there.
+// Builds a scenario's app on each framework, as one request listener. Caches for single routes are
+// mounted there.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -45,7 +46,7 @@ function appOf(context: AppContext): RequestListener {
   }
 }
 
-/** False: the work was given up, because the client of `res` left. */
+/** False: the handler stopped its work, because the client of `res` left. */
 function work(ms: number, res: ServerResponse | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms, true)
@@ -60,7 +61,7 @@ async function readBody(req: IncomingMessage): Promise<void> {
   bodies.set(req, await text(req))
 }
 
-/** Answers at once where there is no delay: a handler need not be asynchronous. */
+/** Responds synchronously if there is no delay, as a handler may. */
 function handlerOf(context: AppContext): NodeLayer {
   return (req, res, next) => {
     const respond = (): void => {
@@ -127,7 +128,7 @@ function onRoutes(cache: Middleware, at: readonly number[]): Middleware {
   return (ctx, next) => (at.includes(routeOf(ctx)) ? cache(ctx, next) : next())
 }
 
-/** The first cache that is for all routes stands before an app with the rest. */
+/** The first cache for all routes becomes a front before an app with the other layers. */
 function frontApp(context: AppContext): RequestListener {
   const { layers } = context.scenario
   const first = layers.findIndex((layer) => layer.kind === 'cache' && layer.at === 'all')
@@ -142,7 +143,7 @@ function frontApp(context: AppContext): RequestListener {
   return nodeApp(withLayers(layers.slice(0, first)), (req, res) => front(req, res))
 }
 
-/** Express, or on HTTP/2, where that does not run, node:http. */
+/** Express, or node:http on HTTP/2, where Express does not run. */
 function appBehind(context: AppContext): RequestListener {
   return context.scenario.wire === 'http2'
     ? nodeApp(context, handlerOf(context))

@@ -1,5 +1,5 @@
-// Many scenarios, one after the other, until one fails or there was enough; with figures that show that the cache
-// was in use meanwhile: a fuzzer that only ever bypasses it finds nothing.
+// Runs scenarios one after another, until one fails or enough have run. The figures show that the
+// cache was in use: a fuzzer that only bypasses it finds nothing.
 
 import type { RedisServer } from '../../harness/redis-server.ts'
 import { isCut, isReused, isUnchanged } from './check.ts'
@@ -11,17 +11,17 @@ import type { Failure } from './shrink.ts'
 export interface Figures {
   scenarios: number
   requests: number
-  /** Answers from what another request had brought: hits, and waits for another's run. */
+  /** Responses that another request produced: hits, and waits for another request's run. */
   reused: number
-  /** Reused answers of routes that speak to people: from the caller's own entry. */
+  /** Reused responses of personal routes, from the caller's own entry. */
   reusedOwn: number
-  /** Answers that the app's 304 to the cache stands behind. */
+  /** Responses that the app confirmed with a 304 to the cache. */
   unchanged: number
-  /** The leader's own 206, 304 or 416, made of its handler's 200. */
+  /** 206, 304 or 416 responses to the leader, cut from the 200 of its handler. */
   cut: number
-  /** Requests that got no answer in time. */
+  /** Requests that got no response in time. */
   stuck: number
-  /** Answers about people, by what kept them from others. */
+  /** Responses about one person, by the shield that kept them from others. */
   readonly shields: Map<string, number>
   /** Scenarios by wire. */
   readonly wires: Map<string, number>
@@ -34,10 +34,10 @@ export interface Campaign {
 
 export interface CampaignOptions extends Wanted {
   readonly firstSeed: number
-  /** Whether to begin another scenario, after so many. */
+  /** Whether to start another scenario after this many. */
   readonly goesOn: (scenarios: number) => boolean
   readonly redis: RedisServer | undefined
-  /** Scenarios at the same time, in this process. */
+  /** Number of scenarios that run at the same time in this process. */
   readonly atOnce?: number
   readonly onScenario?: (figures: Figures) => void
 }
@@ -66,7 +66,10 @@ export async function runCampaign(options: CampaignOptions): Promise<Campaign> {
   return { figures, failure: undefined }
 }
 
-/** Those without Redis at the same time: they mostly wait. One that stops Redis would stop it for the others. */
+/**
+ * Runs scenarios without Redis at the same time, because they mostly wait. A scenario that stops
+ * Redis would stop it for the others.
+ */
 async function runBatch(
   batch: readonly Scenario[],
   redis: RedisServer | undefined,

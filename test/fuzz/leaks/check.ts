@@ -1,4 +1,5 @@
-// What must be so of every answer: nothing of anybody else is in it, and what is for all is the same for all.
+// Checks every response: it has no byte of another person, and a response for all is the same for
+// all.
 
 import { ABORTED, greeting, publicText } from './answers.ts'
 import type { Received, Reply } from './client.ts'
@@ -15,10 +16,10 @@ export interface Finding {
   readonly what: string
 }
 
-/** Everything that is wrong with an answer, in words. */
+/** Everything that is wrong with a response, in words. */
 export function check(scenario: Scenario, exchange: Exchange): Finding[] {
   const { request, reply } = exchange
-  // A request that nobody answers is no leak, and wrong all the same.
+  // A request without a response is no leak, but it is wrong.
   if (reply === 'stuck') return [{ exchange, what: `person ${request.who} got no answer at all` }]
   if (reply === 'gone') return []
   const text = [reply.status, reply.reason, ...reply.raw, reply.body].join('\n')
@@ -41,7 +42,7 @@ export function check(scenario: Scenario, exchange: Exchange): Finding[] {
 
 const TO_CACHES = ['surrogate-key', 'cache-tag', 'stampede-cache-control']
 
-/** What a handler says to this cache alone is no client's, be it its own. */
+/** Fields for this cache must not reach a client, not even the person they are about. */
 function saidToCaches(
   { layers }: Scenario,
   { route, who }: RequestSpec,
@@ -52,7 +53,7 @@ function saidToCaches(
   return `person ${who} got ${name}, which is for caches`
 }
 
-/** A coding, or a 304, that is for another request than this. */
+/** A content coding or a 304 that does not fit this request. */
 function wrongFor(
   { routes }: Scenario,
   { who, route, headers: sent }: RequestSpec,
@@ -68,8 +69,8 @@ function wrongFor(
 }
 
 /**
- * What is given as the whole has to be the whole, and a part a part of it, however it was kept. A
- * route that is for all says the same to everybody.
+ * A full response must be complete, and a part must be a part of it, however it was stored. A route
+ * for all sends the same text to all people.
  */
 function notWhole(
   { routes, people }: Scenario,
@@ -90,7 +91,7 @@ function notWhole(
     /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers['content-range'] ?? '') ?? []
   if (status !== 206 || length === undefined) return undefined
   if (sent.range === undefined) return `person ${who} got a part, and asked for the whole`
-  // A part of a coded body cannot be read by itself.
+  // A part of a coded body cannot be decoded by itself.
   if (headers['content-encoding'] !== undefined) return undefined
   const fits = wholes.some(
     (text) =>
@@ -99,7 +100,7 @@ function notWhole(
   return fits ? undefined : `person ${who} got a part of something else`
 }
 
-/** Where a handler fails only because its own client left, no other client may hear of it. */
+/** If a handler fails only because its own client left, no other client may get that failure. */
 function failedForAnother(
   { routes }: Scenario,
   { who, route }: RequestSpec,
@@ -110,19 +111,19 @@ function failedForAnother(
   return `person ${who} got the failure of a request whose client had left`
 }
 
-/** Whether an answer came from what another request had brought. */
+/** Whether another request produced this response. */
 export function isReused(reply: Reply): boolean {
   if (typeof reply === 'string') return false
   return /; (hit|collapsed)\b(?!=\?0)/.test(String(reply.headers['cache-status'] ?? ''))
 }
 
-/** Whether the app was asked about what is stored, and found it unchanged. */
+/** Whether the cache asked the app with a condition, and the app answered 304. */
 export function isUnchanged(reply: Reply): boolean {
   if (typeof reply === 'string') return false
   return /fwd-status=304/.test(String(reply.headers['cache-status'] ?? ''))
 }
 
-/** Whether the leader got a part, or a 304, where its handler had answered 200. */
+/** Whether the leader got a 206, 304 or 416 although its handler sent 200. */
 export function isCut(reply: Reply): boolean {
   if (typeof reply === 'string' || ![206, 304, 416].includes(reply.status)) return false
   return /fwd-status=200/.test(String(reply.headers['cache-status'] ?? ''))

@@ -1,4 +1,4 @@
-// The clients: each request as its person sends it, and every byte that comes back.
+// The clients: they send each request as its person does, and record every byte of the response.
 
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, connect, constants } from 'node:http2'
@@ -10,16 +10,18 @@ import { cachesOf, type RequestSpec, type Scenario } from './scenario.ts'
 export interface Received {
   readonly status: number
   readonly reason: string
-  /** Names and values, flat, as they came; trailers too. */
+  /** Names and values as a flat list in their order, trailers too. */
   readonly raw: readonly string[]
   readonly headers: IncomingMessage['headers']
-  /** Without its content coding. */
+  /** The body after its content coding is removed. */
   readonly body: string
-  /** Not cut off by a client that left. */
+  /** False if the client left and cut the response off. */
   readonly complete: boolean
 }
 
-/** `gone`: the client left, or was left. `stuck`: nothing came for as long as anybody would wait. */
+/**
+ * `gone`: the client left, or the connection broke. `stuck`: no response came in a reasonable time.
+ */
 export type Reply = Received | 'gone' | 'stuck'
 
 const PATIENCE_MS = 8_000
@@ -45,7 +47,7 @@ export function headersFor({ people }: Scenario, spec: RequestSpec): Record<stri
 
 const IN_NO_FIELD = ['url', 'certificate', 'login', 'body']
 
-/** A request on its way. */
+/** A request as it is sent. */
 interface Sending {
   readonly spec: RequestSpec
   readonly target: string
@@ -53,17 +55,17 @@ interface Sending {
   readonly body: string | undefined
 }
 
-/** Connections of those who may share one: with one certificate, and one login. */
+/** Connections that may be shared: they have the same certificate and the same login. */
 class Line {
   readonly #wire: Scenario['wire']
   readonly #port: number
   readonly #certificate: object
   readonly #agent: Agent
   #session: ClientHttp2Session | undefined
-  /** The connection that is open now has sent its login. */
+  /** The open connection has sent its login. */
   hasLoggedIn = false
 
-  /** A login is of one connection. */
+  /** A login belongs to one connection, so `isSingle` allows only one. */
   constructor(wire: Scenario['wire'], port: number, name: string | undefined, isSingle: boolean) {
     this.#wire = wire
     this.#port = port
@@ -100,7 +102,7 @@ class Line {
   }
 }
 
-/** Everybody who sends requests in one scenario, with their connections. */
+/** All clients of one scenario, with their connections. */
 export class Clients {
   readonly #scenario: Scenario
   readonly #lines = new Map<string, Line>()
@@ -117,14 +119,14 @@ export class Clients {
     )
     const line = this.#lineOf(port, certificate, login)
     const headers = headersFor(this.#scenario, spec)
-    // Documented: a login has to be seen by a cache.
+    // The documentation requires that a cache sees the login.
     if (login !== undefined && !line.hasLoggedIn && cachesOf(layers, spec.route).length > 0) {
       headers.authorization = login
       line.hasLoggedIn = true
     }
     const target = targetFor(this.#scenario, spec)
     const reply = await line.send({ spec, target, headers, body })
-    // Its connection is closed, too, unless streams have it in common.
+    // The connection of this request is closed, too, unless HTTP/2 streams share it.
     if (reply === 'gone') line.hasLoggedIn = false
     return reply
   }
@@ -143,7 +145,7 @@ export class Clients {
   }
 }
 
-/** Resolves with what `start` ends with; leaves when the person does, or is out of patience. */
+/** Resolves with the result of `start`. It leaves when the person leaves, or after a timeout. */
 function underWay(
   { spec }: Sending,
   start: (end: (reply: Reply) => void) => { leave(): void },
@@ -183,7 +185,7 @@ function sendHttp1(sending: Sending, { isTls, ...options }: Http1Options): Promi
     outgoing.on('response', (incoming) => {
       const chunks: Buffer[] = []
       incoming.on('data', (chunk) => chunks.push(chunk))
-      // What came before a break is looked at too.
+      // Bytes that arrived before the connection broke are checked too.
       incoming.on('close', () => end(received(incoming, Buffer.concat(chunks))))
     })
     outgoing.end(body)

@@ -1,4 +1,4 @@
-// The layers of a Koa app: what stands in front of a cache, or behind it, in real apps.
+// The layers of a Koa app, in front of a cache or behind it, as in real apps.
 
 import { Readable } from 'node:stream'
 import { createGzip, gzipSync } from 'node:zlib'

@@ -1,4 +1,4 @@
-// Giving an answer as a Koa context, in every way there is.
+// Writers that send a response through a Koa context, one for each way that Koa has.
 
 import { Readable } from 'node:stream'
 import type { Context } from 'koa'
@@ -21,7 +21,7 @@ export function writeOnKoa(ctx: Context, answer: Answer): void {
   for (const [name, value] of groupedFields(fields)) ctx.set(name, value)
 }
 
-/** Behind Koa's back: such an answer is nobody else's in any case. */
+/** Written past Koa. Such a response is never shared. */
 function writeRaw(ctx: Context, { status, reason, fields, text }: Answer): void {
   ctx.respond = false
   const { res } = ctx

@@ -1,5 +1,7 @@
-// Runs a TypeScript file of this folder on the sources, as the tests do: `node launch.mjs main.ts --seed 1`.
-// With STAMPEDE_MUTATION ({ edits: [{ file, from, to }] }) the sources are changed on their way in, never on disk.
+// Runs a TypeScript file of this folder on the sources, as the tests do: `node launch.mjs main.ts
+// --seed 1`.
+// With STAMPEDE_MUTATION ({ edits: [{ file, from, to }] }), the sources are changed while they
+// load, never on disk.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +22,7 @@ const server = await createViteServer({
   appType: 'custom',
   server: { middlewareMode: true, watch: null, hmr: false, ws: false },
   optimizeDeps: { noDiscovery: true },
-  // Newer syntax than the oldest Node that runs this.
+  // The sources use newer syntax than the oldest supported Node runs.
   oxc: { target: 'node20' },
   resolve: { conditions },
   ssr: { noExternal: [/^@stampede\//], resolve: { conditions } },
@@ -30,7 +32,7 @@ const done = new Set()
 let code = 1
 try {
   const { main } = await server.ssrLoadModule(join('/test/fuzz/leaks', script))
-  // An edit that met no text tests nothing.
+  // An edit whose text is not found tests nothing.
   for (const edit of edits) if (!done.has(edit)) throw new Error(`never loaded: ${edit.file}`)
   code = await main(args)
 } catch (error) {

@@ -1,5 +1,6 @@
-// `npm run fuzz:leaks -- --seed 1 --minutes 60`: scenarios until the time is over, or until one fails. Then it is made
-// small and printed, and the exit status is 1. With --scenarios N it ends after so many; with --report, figures as JSON.
+// `npm run fuzz:leaks -- --seed 1 --minutes 60`: runs scenarios until the time is over or one
+// fails. It shrinks and prints the failing scenario, and exits with status 1. With --scenarios N it
+// ends after N of them. With --report it prints figures as JSON.
 
 import { parseArgs } from 'node:util'
 import { findRedis } from '../../harness/find-redis.ts'

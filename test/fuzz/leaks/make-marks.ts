@@ -1,4 +1,5 @@
-// What an answer carries for caches and for asking again: validators, tags, fields of one request; and how it answers a condition.
+// Chooses validators, tags and fields of one request for a response, and how it responds to a
+// condition.
 
 import {
   type AnswerSpec,
@@ -23,7 +24,10 @@ export interface Ground {
 
 type Marks = Pick<AnswerSpec, 'validator' | 'unchanged' | 'tagField' | 'requestId'>
 
-/** Their 304 says nothing of what keeps the whole apart: only who has the very same may be told by it. */
+/**
+ * The 304 of these says nothing that keeps the full response apart. So only a client with the very
+ * same representation may get it.
+ */
 const SILENT_AS_304: readonly Shield[] = ['silent', 'pragma']
 
 export function makeMarks(random: Random, shield: Shield, mood: Mood): Marks {
@@ -40,7 +44,7 @@ export function makeMarks(random: Random, shield: Shield, mood: Mood): Marks {
   }
 }
 
-/** What a 304 to an answer for all says of whoever asks. */
+/** Fields about the caller on a 304 to a response for all. */
 export function makeExtra(random: Random, ground: Ground): ExtraSpec {
   const about = random.chance(0.7) ? ground.focus : random.pick(CHANNELS)
   const caches = cachesOf(ground.layers, ground.route)

@@ -1,4 +1,5 @@
-// A route's answers: for all, or about whoever asks, with a reason why it will not be shared.
+// Chooses the responses of a route: for all, or about the caller, with a reason why they are not
+// shared.
 
 import {
   type AnswerSpec,
@@ -17,7 +18,7 @@ import { cachesOf, type FrameworkName, type Mood, type RouteSpec } from './scena
 import { waysOf } from './ways.ts'
 
 export interface RouteGround extends Ground {
-  /** Whose ways to answer there are. */
+  /** The framework whose writers are used. */
   readonly framework: FrameworkName
   readonly isFront: boolean
   readonly mood: Mood
@@ -42,16 +43,16 @@ export function makeRoute(random: Random, ground: RouteGround): RouteSpec {
       ? publicAnswer(random, common, ground)
       : make(chooseShield(random, fitting)),
   )
-  // An error now and then, for which what was stored may stand in.
+  // An occasional error, for which a stored response may be served.
   if (about !== undefined && random.chance(0.2)) answers.push(failing(make('status')))
   return { about, answers }
 }
 
-/** What can stand for itself, in front of all caches that see the route. */
+/** Shields that protect a response by themselves, given all caches that see the route. */
 function shieldsFor({ layers, route, isFront }: RouteGround, channel: Channel): Shield[] {
   const caches = cachesOf(layers, route)
   const inHeader = HEADER_OF[channel] !== undefined && channel !== 'host'
-  // Documented: what stands around a front does not run again in a refresh.
+  // The documentation says: layers around a front do not run again in a refresh.
   const front = isFront
     ? layers.findIndex((each) => each.kind === 'cache' && each.at === 'all')
     : -1
@@ -69,7 +70,10 @@ function shieldsFor({ layers, route, isFront }: RouteGround, channel: Channel): 
   return SHIELDS.filter((shield) => only[shield] ?? true)
 }
 
-/** Those that are rare, and those that let an answer be kept: there a mistake is easiest, and the latter give hits. */
+/**
+ * Prefers rare shields, and shields with which a response may be stored. Mistakes are easiest
+ * there, and the latter give hits.
+ */
 function chooseShield(random: Random, fitting: readonly Shield[]): Shield {
   const kept = fitting.filter((shield) => shield === 'option' || shield === 'vary-own')
   const rare = fitting.filter((shield) => RARE.includes(shield))
@@ -78,7 +82,7 @@ function chooseShield(random: Random, fitting: readonly Shield[]): Shield {
   return random.pick(fitting)
 }
 
-/** Only some apps let an answer stand by these. */
+/** Shields that only some apps make possible. */
 const RARE: readonly Shield[] = ['layer-cookie', 'silent', 'cors']
 
 function failing(answer: AnswerSpec): AnswerSpec {
@@ -89,7 +93,7 @@ type Common = Pick<AnswerSpec, 'about' | 'pad' | 'way' | 'aborts'>
 
 const FRESH = ['max-age=60', 's-maxage=3', 'public, max-age=2', 'max-age=1']
 const DELAYS = [0, 0, 1, 3, 6]
-/** Clients leave before these are over. */
+/** Longer than some clients stay. */
 const LONG_DELAYS = [4, 8, 12]
 
 function publicAnswer(random: Random, common: Common, ground: RouteGround): AnswerSpec {

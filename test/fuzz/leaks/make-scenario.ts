@@ -1,5 +1,5 @@
-// From a seed to a scenario. Nothing about one person is put where no documented rule keeps it from others:
-// what leaks then is a mistake of ours, not of the app.
+// Makes a scenario from a seed. A response about one person only occurs where a documented rule
+// keeps it from others. A leak is therefore a mistake of Stampede, not of the app.
 
 import { makeRoute } from './make-route.ts'
 import { CHANNELS, type Channel, CREDENTIALS, makePeople, type Person } from './people.ts'
@@ -36,7 +36,7 @@ export function makeScenario(seed: number, wanted: Wanted = {}): Scenario {
   const realTime = store === 'redis'
   const layers = makeLayers(random, { routeCount, focus, people, realTime, mood })
   const wire = makeWire(random, focus, framework)
-  // What is behind a front on HTTP/2 is no Express.
+  // Behind a front on HTTP/2 there is no Express.
   const isFront = framework === 'front'
   const writers = isFront && wire === 'http2' ? 'node' : framework
   const routes = Array.from({ length: routeCount }, (_, route) =>
@@ -50,7 +50,9 @@ export function makeScenario(seed: number, wanted: Wanted = {}): Scenario {
   return { seed, framework, store, wire, people, trustsProxy, layers, routes, steps }
 }
 
-/** Certificates take TLS, and bodies that no field frames take HTTP/2, on which Express does not run. */
+/**
+ * Certificates need TLS. Bodies without a framing field need HTTP/2, on which Express does not run.
+ */
 function makeWire(random: Random, focus: Channel, framework: FrameworkName): Wire {
   const [any, second] = [random.next(), random.chance(0.5)]
   const best = !framework.startsWith('express') && (focus === 'body' || second) ? 'http2' : 'https'
@@ -58,7 +60,7 @@ function makeWire(random: Random, focus: Channel, framework: FrameworkName): Wir
   return any < (focus === 'body' ? 0.7 : 0.08) ? best : 'http'
 }
 
-/** Credentials are alike, so they count as one. */
+/** The credential channels are alike, so they count as one. */
 function makeFocus(random: Random): Channel {
   const others = CHANNELS.filter((channel) => !CREDENTIALS.includes(channel))
   return random.pick([...others, random.pick(CREDENTIALS)])
@@ -114,7 +116,7 @@ function makeLayers(random: Random, ground: Ground): LayerSpec[] {
   return layers
 }
 
-/** A short life, and a long one after it. */
+/** A short freshness, and a long window after it. */
 function moodOptions(mood: Mood, realTime: boolean): CacheSpec {
   const ttlMs = realTime ? 40 : 1_000
   const longMs = 20 * ttlMs
@@ -131,16 +133,16 @@ interface Cast {
   readonly echoes: boolean
   readonly trustsProxy: boolean
   readonly mood: Mood
-  /** Which step it is. */
+  /** The index of the step. */
   readonly act: number
 }
 
 function makeStep(random: Random, cast: Cast): StepSpec {
   const { people, routes, store, wire, echoes, trustsProxy, mood, act } = cast
-  // Most of a burst is for one route: that is what is coalesced.
+  // Most requests of a burst are for one route, so that requests are coalesced.
   const busy = random.int(routes.length)
   const eager = random.int(people.length)
-  // What one person brings in alone, others find later.
+  // In some steps one person sends all requests. Other people find those entries later.
   const eagerness = random.chance(0.2) || (mood === 'fails' && act === 0) ? 1 : 0.3
   const requests = Array.from({ length: 3 + random.int(8) }, () => {
     const route = random.chance(0.75) ? busy : random.int(routes.length)
@@ -175,7 +177,7 @@ interface Asked {
   readonly route: number
   readonly who: number
   readonly about: Channel | undefined
-  /** A leader's client that leaves makes the handler fail. */
+  /** The handler fails when the leader's client leaves. */
   readonly aborts: boolean
   readonly people: readonly Person[]
   readonly wire: Wire
@@ -189,7 +191,7 @@ function makeRequest(random: Random, asked: Asked): RequestSpec {
     if (channel === about) return random.chance(0.9)
     if (channel === 'origin' && echoes) return random.chance(0.5)
     if (channel === 'url' || channel === 'host') return false
-    // Most of them bypass, or are in the key.
+    // Most channels bypass the cache, or are in the key.
     return random.chance(CHANNELS.indexOf(channel) > CHANNELS.indexOf('url') ? 0.02 : 0.08)
   })
   const headers: Record<string, string> = {}
@@ -215,7 +217,7 @@ function makeRequest(random: Random, asked: Asked): RequestSpec {
     who,
     route,
     server: random.int(2),
-    // Koa without a cache leaves errors to a HEAD over HTTP/2 unanswered.
+    // Without a cache, Koa sends no response to a HEAD over HTTP/2 that fails.
     method: method === 'HEAD' && wire === 'http2' ? 'GET' : method,
     carries,
     query: about === 'url' ? '' : random.pick(QUERIES),

@@ -8,7 +8,7 @@ import { parseArgs, promisify } from 'node:util'
 import type { Mutation } from './mutation.ts'
 import { MUTATIONS } from './mutations.ts'
 
-const HERE = join(process.cwd(), 'test', 'leak-fuzz')
+const HERE = join(process.cwd(), 'test', 'fuzz', 'leaks')
 const PAGE = join(process.cwd(), 'docs', 'leak-fuzz.md')
 const BEGIN = '<!-- mutants: begin -->'
 const END = '<!-- mutants: end -->'

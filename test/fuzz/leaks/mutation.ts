@@ -1,12 +1,12 @@
-// A check of ours that keeps people apart, and a way to break it; those that are a second line of defence are broken together with the
-// first.
+// A check that keeps people apart, and an edit that breaks it. A second line of defence is broken
+// together with the first.
 
 import type { FrameworkName } from './scenario.ts'
 
 export interface Edit {
-  /** In `packages/`, or in `test/`. */
+  /** A file in `packages/` or in `test/`. */
   readonly file: string
-  /** There exactly once. */
+  /** Must occur in the file exactly once. */
   readonly from: string
   readonly to: string
 }
@@ -14,7 +14,7 @@ export interface Edit {
 export interface Mutation {
   readonly name: string
   readonly edits: readonly Edit[]
-  /** Where else it could not be noticed. */
+  /** The setting in which the mutation can be noticed. */
   readonly framework?: FrameworkName
 }
 

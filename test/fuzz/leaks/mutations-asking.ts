@@ -65,8 +65,8 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'the Vary of a 304 replaces the stored one',
     'core/src/http/freshen.ts',
-    'varyNames([...stored, ...said])',
-    'varyNames(said)',
+    'varyNames([...stored, ...received])',
+    'varyNames(received)',
   ),
   drop(
     'fields of one request in a 304 are stored',

@@ -1,4 +1,4 @@
-// The layers of an app with (req, res, next): what stands in front of a cache, or behind it, in real apps.
+// The layers of an app with (req, res, next), in front of a cache or behind it, as in real apps.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createGzip, type Gzip } from 'node:zlib'
@@ -65,7 +65,7 @@ export function nodeLayer(
   }
 }
 
-/** The URL with what `X-Place` says in it. */
+/** Puts the value of `X-Place` into the URL. */
 export function moved({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): string {
   const place = headers['x-place']
   return place === undefined ? url : url.replace(/^\/r\d+\//, (route) => `${route}~${place}/`)
@@ -108,7 +108,7 @@ function withCookie(args: unknown[], cookie: string): unknown[] {
   return [args[0], ...reason, headers]
 }
 
-/** Compresses on the way out, unless the head was written by hand or the body has a coding. */
+/** Compresses the response, unless its head was written by hand or its body has a coding. */
 function zip(res: ServerResponse, varies: boolean): void {
   const { write, end, writeHead } = res
   let gzip: Gzip | 'none' | undefined
@@ -146,7 +146,7 @@ function zip(res: ServerResponse, varies: boolean): void {
   })
 }
 
-/** Answers 304 itself, where the app ends with a validator that the client has. */
+/** Sends 304 itself when the app's response has a validator that the client sent. */
 const conditional: NodeLayer = (req, res, next) => {
   const { end } = res
   const own = (...args: unknown[]): unknown => {

@@ -1,4 +1,5 @@
-// Writing an answer on a ServerResponse, in every way there is: the cache has to see the same in each.
+// Writers that send a response through a ServerResponse, one for each way. The cache has to see the
+// same in each.
 
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
@@ -21,9 +22,9 @@ function setAll(res: ServerResponse, { status, reason, fields }: Answer): void {
   for (const [name, value] of groupedFields(fields)) res.setHeader(name, value)
 }
 
-/** The forms of writeHead with what of headers they take. */
+/** The forms of writeHead, with the headers that each takes. */
 function writeHead(res: ServerResponse, { status, reason }: Answer, headers: object): void {
-  // The types know objects and flat arrays only.
+  // The types allow objects and flat arrays only.
   const given = headers as Record<string, string>
   if (reason === undefined) res.writeHead(status, given)
   else res.writeHead(status, reason, given)
@@ -87,7 +88,7 @@ const WRITERS: Readonly<Record<string, Writer>> = {
   },
   redirect(res, answer) {
     setAll(res, answer)
-    // It would take the place of a type that says why the answer is not for others.
+    // It would replace a content type that keeps the response from other people.
     if (answer.status !== 200 || res.hasHeader('Content-Type')) express(res).send(answer.text)
     else express(res).redirect(301, `/${encodeURIComponent(answer.text)}`)
   },

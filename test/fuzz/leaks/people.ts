@@ -1,5 +1,5 @@
-// Who sends requests, and what of a request tells a handler who it is. In half of the scenarios the values
-// of two people are as alike as values can be and still be two: what runs them together leaks.
+// The people who send requests, and the parts of a request that tell a handler who sent it. In half
+// of the scenarios, the values of two people are nearly equal. Code that confuses them leaks.
 
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
@@ -7,9 +7,9 @@ import { ALICE, BOB, type Certificate, MALLORY } from '../../attacks/certificate
 import type { Random } from './random.ts'
 
 /**
- * A part of a request that a handler may know its caller by. `url` is what follows the route's
- * path; `moved` what a layer in front put into the URL; `certificate` the name in the client's TLS
- * certificate; `login` what an earlier request on the connection sent with NTLM or Negotiate.
+ * A part of a request by which a handler may know its caller. `url`: the text after the route's
+ * path. `moved`: a layer in front put it into the URL. `certificate`: the name in the client's TLS
+ * certificate. `login`: an earlier request on the connection sent it with NTLM or Negotiate.
  */
 export const CHANNELS = [
   'sid',
@@ -32,7 +32,7 @@ export const CHANNELS = [
 ] as const
 export type Channel = (typeof CHANNELS)[number]
 
-/** What of them bypasses a cache like `Authorization` does. */
+/** Channels that bypass a cache as `Authorization` does. */
 export const CREDENTIALS: readonly Channel[] = [
   'x-api-key',
   'x-auth-token',
@@ -40,7 +40,10 @@ export const CREDENTIALS: readonly Channel[] = [
   'x-tenant-id',
 ]
 
-/** The request header a channel is read from, or chosen by; some are in none. */
+/**
+ * The request header from which a channel is read, or by which it is chosen. Some channels are in
+ * no header.
+ */
 export const HEADER_OF: Readonly<Record<Channel, string | undefined>> = {
   sid: 'cookie',
   tag: 'cookie',
@@ -62,14 +65,16 @@ export const HEADER_OF: Readonly<Record<Channel, string | undefined>> = {
 }
 
 export interface Person {
-  /** Is in every answer that is about this person, and may be in no answer to anybody else. */
+  /**
+   * Occurs in every response about this person, and must not occur in a response to another person.
+   */
   readonly secret: string
-  /** What `identity` and `key` callbacks call this person. */
+  /** The name of this person in `identity` and `key` callbacks. */
   readonly identity: string
   readonly values: Readonly<Partial<Record<Channel, string>>>
 }
 
-/** By the name in them. Mallory signed his own; a fourth person has none. */
+/** Certificates by the name in them. Mallory's is self-signed. A fourth person has none. */
 export const CERTIFICATES: Readonly<Record<string, Certificate>> = {
   alice: ALICE,
   bob: BOB,
@@ -78,7 +83,9 @@ export const CERTIFICATES: Readonly<Record<string, Certificate>> = {
 
 type Values = ReadonlyArray<string | undefined>
 
-/** Without lengths in the key, the first two of `sid` with `tag`, and of `url`, are one. */
+/**
+ * If a key had no lengths, the first two values of `sid` with `tag`, and of `url`, would be equal.
+ */
 const ALIKE: Readonly<Record<Exclude<Channel, 'origin'>, Values>> = {
   sid: ['1', '1ctagtag=2', 'A', 'a'],
   tag: ['2ctag', undefined, 'b', 'B'],
@@ -102,7 +109,7 @@ const ALIKE_OTHERWISE: Partial<typeof ALIKE> = {
   host: ['a.test', 'A.test', 'x@a.test', 'a.test, b.test'],
   url: ['w??x=1&y=1', 'w?y=1&?x=1', 'w??y=1&z=1', 'w?z=1&?y=1'],
 }
-/** Lone surrogates are one character once they are UTF-8; NUL separates the parts of a key. */
+/** Lone surrogates become the same character in UTF-8. NUL separates the parts of a key. */
 const ALIKE_IDENTITIES = ['a\ud800', 'a\ud801', 'a', 'a\0i']
 
 export function makePeople(random: Random): Person[] {
@@ -152,29 +159,29 @@ function plainPerson(secret: string, origin: string, id: string, index: number):
   return { secret, identity: id, values }
 }
 
-/** What Express, Koa and node:http have in common of a request. */
+/** Properties that requests of Express, Koa and node:http have in common. */
 export interface Received {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly url?: string | undefined
   readonly originalUrl?: string
   readonly baseUrl?: string
-  /** Of a Koa context. */
+  /** Properties of a Koa context. */
   readonly req?: object
 }
 
-/** What the handler has read of the body, by request. */
+/** The request body that the handler has read, by request. */
 export const bodies = new WeakMap<object, string>()
-/** What each connection logged in with. */
+/** The login of each connection. */
 const logins = new WeakMap<object, string>()
 
-/** What stands in front of an app that logs in connections: later requests say nothing more. */
+/** A layer for apps that log in connections: later requests carry no credentials. */
 export function noteLogin(req: IncomingMessage): void {
   const { authorization } = req.headers
   if (authorization !== undefined && /^(ntlm|negotiate) /i.test(authorization))
     logins.set(connectionOf(req), authorization)
 }
 
-/** HTTP/2 has a socket of its own for each request. */
+/** HTTP/2 has a socket object of its own for each request. */
 function connectionOf(req: object): object {
   const { stream, socket } = req as { stream?: { session?: object }; socket: object }
   return stream?.session ?? socket
@@ -185,12 +192,12 @@ function certificateOf(req: object): string | undefined {
   try {
     return socket.getPeerCertificate?.()?.subject?.CN as string | undefined
   } catch {
-    // The session of an HTTP/2 request has been closed.
+    // The session of an HTTP/2 request is already closed.
     return undefined
   }
 }
 
-/** What this request says on a channel, read as a simple handler would. */
+/** The value of a channel in this request, read as a simple handler would. */
 export function saidOn(received: Received, channel: Channel): string | undefined {
   if (channel === 'url') return /^\/r\d+\/(.*)$/s.exec(targetOf(received))?.[1]
   if (channel === 'moved') return /^\/r\d+\/~([^/]*)\//.exec(urlOf(received))?.[1]
@@ -209,7 +216,7 @@ export function targetOf({ originalUrl, url }: Received): string {
   return originalUrl ?? url ?? ''
 }
 
-/** Where a layer in front has sent it. */
+/** The path that a layer in front has set. */
 function urlOf({ baseUrl = '', url = '' }: Received): string {
   return baseUrl + url
 }
@@ -219,7 +226,7 @@ function cookieOf({ headers }: Received, name: string): string | undefined {
   return pairs.find((pair) => pair.startsWith(`${name}=`))?.slice(name.length + 1)
 }
 
-/** Whom a handler takes the caller for, by this channel alone. */
+/** The person that a handler recognises by this channel alone. */
 export function personOn(
   people: readonly Person[],
   received: Received,
@@ -229,7 +236,7 @@ export function personOn(
   return value === undefined ? undefined : people.find((each) => each.values[channel] === value)
 }
 
-/** Whom a middleware takes the caller for, by whatever there is. */
+/** The person that a middleware recognises by any channel. */
 export function anyPerson(people: readonly Person[], received: Received): Person | undefined {
   for (const channel of CHANNELS) {
     const person = personOn(people, received, channel)

@@ -1,22 +1,22 @@
-// Chance that can be repeated: the same seed gives the same scenario, on every machine.
+// Random numbers that can be repeated: the same seed gives the same scenario on every machine.
 
 export interface Random {
-  /** From 0 up to 1. */
+  /** From 0 up to, but not including, 1. */
   next(): number
   /** A whole number from 0 to `below` - 1. */
   int(below: number): number
   chance(share: number): boolean
   pick<T>(items: readonly T[]): T
-  /** Each item with this chance, in their order. */
+  /** Chooses each item with this probability, and keeps their order. */
   some<T>(items: readonly T[], share: number): T[]
   shuffle<T>(items: readonly T[]): T[]
   /** Lower-case hexadecimal digits. */
   hex(digits: number): string
 }
 
-/** Mulberry32: 32 bits of state are enough to tell scenarios apart. */
+/** Mulberry32: 32 bits of state are enough for distinct scenarios. */
 export function randomFrom(seed: number): Random {
-  // Neighbouring seeds must not begin alike.
+  // Neighbouring seeds must not start alike.
   let state = Math.imul(seed ^ (seed >>> 16), 0x45d9f3b) >>> 0
   const next = (): number => {
     state = (state + 0x6d2b79f5) >>> 0

@@ -6,7 +6,7 @@ import type { CacheOptions } from '@stampede/core'
 import { CHANNELS, type Channel, CREDENTIALS, HEADER_OF } from './people.ts'
 import type { Random } from './random.ts'
 
-/** Options of stampedeCache as data; callbacks are given by the channels they read. */
+/** Options of stampedeCache as data. A callback is given by the channels that it reads. */
 export interface CacheSpec
   extends Omit<
     CacheOptions<never>,
@@ -15,15 +15,15 @@ export interface CacheSpec
   readonly key?: readonly Channel[]
   readonly identity?: readonly Channel[]
   readonly bypass?: readonly Channel[]
-  /** The same for all, or by a callback: of the route, or with the secret of whoever asks. */
+  /** Fixed tags for all, or a callback: the tag of the route, or the secret of the caller. */
   readonly tags?: 'fixed' | 'route' | 'caller'
   readonly invalidateOn?: 'never' | 'tags'
 }
 
-/** Which option keeps what is read from `channel` apart; `undefined`: none does. */
+/** The option that keeps values of `channel` apart. `undefined`: none does. */
 export function keptApart(spec: CacheSpec, channel: Channel): string | undefined {
   const { identity, key, cookies = 'bypass', authorization = 'bypass' } = spec
-  // Before any callback could have read it.
+  // The cache decides this before a callback can read the body.
   if (channel === 'body') return 'requests with a body bypass'
   if (spec.bypass?.includes(channel)) return 'bypass option'
   if (identity?.includes(channel)) return 'identity option'
@@ -53,24 +53,25 @@ export function keptApart(spec: CacheSpec, channel: Channel): string | undefined
     case 'host':
       return key === undefined ? 'host in the key' : undefined
     case 'url':
-      // A handler that reads the query whole may not be given an option that leaves parts of it out.
+      // The `query` option may leave parts of the query out. A handler that reads all of it must
+      // not be used with that option.
       return key === undefined && !Array.isArray(spec.query) ? 'URL in the key' : undefined
     default:
       return undefined
   }
 }
 
-/** Nothing that says nothing is stored. */
+/** A response without freshness is not stored. */
 export function needsFreshness({ ttlMs }: CacheSpec): boolean {
   return ttlMs === undefined
 }
 
-/** `max-age=0` is heeded. */
+/** The cache obeys `max-age=0`. */
 export function heedsExpiry({ ttlMs, overrideHeaders }: CacheSpec): boolean {
   return ttlMs === undefined || overrideHeaders !== true
 }
 
-/** Where time is real, windows are so short that they pass within the scenario. */
+/** In real time, windows are so short that they pass within the scenario. */
 export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean): CacheSpec {
   const unit = realTime ? 40 : 1_000
   const ms = () => unit * (1 + random.int(5))
@@ -111,7 +112,8 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     collapse: maybe(0.25, () => 'stream' as const),
     requestDirectives: maybe(0.1, () => 'respect' as const),
   }
-  // Options that were left out, and not merely undefined: a transcript shows what was said.
+  // Leaves out absent options instead of setting them to undefined, so that a transcript shows the
+  // given ones.
   return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined))
 }
 

@@ -1,4 +1,5 @@
-// Runs one scenario for real: servers on loopback, clients at the same time, time that passes, a Redis that fails.
+// Runs one scenario: real servers on loopback, concurrent clients, time that passes, and a Redis
+// that fails.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -81,7 +82,7 @@ function openStampedes(
   redis: RedisServer | undefined,
   time: TestTime,
 ): Stampede[] {
-  // Short, so that what is not shareable is found out more than once in a scenario.
+  // Short, so that the hit-for-miss marker ends more than once in a scenario.
   if (store === 'memory') return [createStampede({ clock: time.clock, passMs: 2_000 })]
   if (redis === undefined) throw new Error('this scenario needs a Redis')
   const prefix = `leak-${process.pid}-${seed}-${scenarios++}`
@@ -93,7 +94,7 @@ function openStampedes(
   })
 }
 
-/** What happens besides requests. A purge that cannot be made is no matter here. */
+/** Causes the events of a step. A purge that fails does not matter here. */
 async function strike(
   { event, target }: StepSpec,
   contexts: readonly AppContext[],
@@ -134,7 +135,7 @@ interface Listening {
   shut(): Promise<void>
 }
 
-/** Also for clients without a certificate, or with one that nobody signed. */
+/** TLS connections are also accepted without a certificate, or with a self-signed one. */
 const TLS = { ...SERVER, ca: AUTHORITY, requestCert: true, rejectUnauthorized: false }
 
 async function listen(context: AppContext): Promise<Listening> {
@@ -164,7 +165,7 @@ function serverOf(context: AppContext): Server {
     case 'https':
       return createTlsServer(TLS, app)
     case 'http2':
-      // The objects of HTTP/2 have what is used of those of HTTP/1.
+      // The objects of HTTP/2 have the members of HTTP/1 that are used here.
       return createSecureServer(TLS, app as never)
   }
 }

@@ -1,81 +1,88 @@
-// One scenario as data: an app with caches and layers in some order, its routes, the people, and what they send
-// when. It is made from a seed alone, and printed when it fails.
+// One scenario as data: an app with caches and layers in some order, its routes, the people and
+// their requests. It is made from a seed alone, and printed when it fails.
 
 import type { AnswerSpec } from './answer-spec.ts'
 import type { Channel, Person } from './people.ts'
 import type { CacheSpec } from './rules.ts'
 
 export const FRAMEWORKS = ['express5', 'express4', 'koa3', 'koa2', 'node'] as const
-/** A scenario is on one of the others unless this one is asked for: each seed is what it was. */
+/** `front` is used only on request, so that each seed keeps its scenario. */
 export const PLATFORMS = [...FRAMEWORKS, 'front'] as const
 export type FrameworkName = (typeof PLATFORMS)[number]
-/** HTTP/1 in the clear or over TLS, or HTTP/2. */
+/** HTTP/1 without TLS, HTTP/1 over TLS, or HTTP/2. */
 export type Wire = 'http' | 'https' | 'http2'
 export type StoreName = 'memory' | 'redis'
 
 /**
- * When a session sets its cookie: before the app runs, after it (Koa; elsewhere as `head`), while the head is
- * written, or in the arguments of writeHead.
+ * When a session sets its cookie: before the app runs, after it (Koa; elsewhere as `head`), while
+ * the head is written, or in the arguments of writeHead.
  */
 export type SessionWay = 'early' | 'after' | 'head' | 'args'
 
-/** A layer acts before what comes after it in the list (`early`), or on the way back (`late`). */
+/**
+ * `early`: the layer acts before the next one in the list. `late`: it acts after the next one has
+ * returned.
+ */
 export type LayerSpec =
   | { readonly kind: 'cache'; readonly options: CacheSpec; readonly at: readonly number[] | 'all' }
-  /** Sets a cookie of the caller's on some routes. */
+  /** Sets a cookie of the caller on some routes. */
   | {
       readonly kind: 'session'
       readonly how: SessionWay
       readonly at: readonly number[]
-      /** Only for those whom it knows. */
+      /** Sets it for known people only. */
       readonly known: boolean
     }
-  /** Puts the caller's name on every answer; only in front of all caches, where that is allowed. */
+  /**
+   * Puts the caller's name on every response. It only stands in front of all caches, where that is
+   * allowed.
+   */
   | { readonly kind: 'caller'; readonly when: 'early' | 'late' }
   | { readonly kind: 'cors'; readonly varies: boolean }
   | { readonly kind: 'gzip'; readonly varies: boolean }
-  /** Puts what `X-Place` says into the URL; only in front of all caches. */
+  /** Puts the value of `X-Place` into the URL. It only stands in front of all caches. */
   | { readonly kind: 'rewrite' }
   | { readonly kind: 'cookies' }
   | { readonly kind: 'conditional' }
-  /** Refuses some people, with an answer about them. */
+  /** Refuses some people, with a response about them. */
   | { readonly kind: 'auth'; readonly denies: readonly number[]; readonly status: number }
 
 export interface RouteSpec {
-  /** Given in turn, one each run of the handler. */
+  /** Used in turn, one for each run of the handler. */
   readonly answers: readonly AnswerSpec[]
-  /** What its URL carries. */
+  /** The channel in its URL. */
   readonly about: Channel | undefined
 }
 
 /**
- * `fails`: the origin answers once, to one person, and fails from then on: what may stand in for the error, and for whom? `asks`: what is
- * stored is soon stale, and kept to be asked about.
+ * `fails`: the origin sends one response, about one person, and fails from then on. The scenario
+ * shows which entry replaces the error, and for which caller. `asks`: entries are soon stale, and
+ * are kept for revalidation.
  */
 export type Mood = 'fails' | 'asks' | undefined
 
 export interface RequestSpec {
   readonly who: number
   readonly route: number
-  /** Which of the two processes; they are one with the memory store. */
+  /** Which of the two processes. With the memory store both are one. */
   readonly server: number
   readonly method: 'GET' | 'HEAD' | 'POST'
-  /** The channels on which the caller says who it is. */
+  /** The channels that identify the caller. */
   readonly carries: readonly Channel[]
   readonly query: string
   readonly headers: Readonly<Record<string, string>>
-  /** The client leaves after this long. */
+  /** The client leaves after this time. */
   readonly abortMs: number | undefined
 }
 
-/** What a purge is of; `caller`: the tag of whoever asked. */
+/** The target of a purge. `caller`: the tag of the caller. */
 export const PURGE_KINDS = ['key', 'path', 'host', 'route', 'tag', 'caller', 'all'] as const
 export type PurgeKind = (typeof PURGE_KINDS)[number]
 
 export interface StepSpec {
-  /** Sent at the same time. */
+  /** Requests that are sent at the same time. */
   readonly requests: readonly RequestSpec[]
-  /** Time that passes before, in milliseconds. */
+  /** Time that passes before the requests, in milliseconds. */
   readonly waitMs: number
   /** Time that passes while the requests are under way. */
   readonly meanwhileMs: number

@@ -1,5 +1,5 @@
-// Makes a failing scenario small: takes requests and steps away for as long as it still fails. What is timing may
-// need several tries, so a removal is given up only after some.
+// Shrinks a failing scenario: removes requests and steps as long as it still fails. A failure that
+// depends on timing may need several runs, so a removal is rejected only after some of them.
 
 import type { RedisServer } from '../../harness/redis-server.ts'
 import { type Outcome, runScenario } from './run-scenario.ts'
@@ -44,7 +44,10 @@ async function failsStill(
   return undefined
 }
 
-/** Every way to take one thing away, the largest first. Steps stay, empty: their time passes still. */
+/**
+ * Every way to remove one thing, the largest first. Steps stay and become empty, so that their time
+ * still passes.
+ */
 function* removals(scenario: Scenario): Generator<Scenario> {
   const { steps } = scenario
   const busy = steps.flatMap(({ requests }, index) => (requests.length > 0 ? [index] : []))

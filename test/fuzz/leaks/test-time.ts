@@ -1,4 +1,5 @@
-// Time in a scenario: stepped by hand over the memory store, real over Redis, whose own clock counts there.
+// Time in a scenario. Over the memory store it is stepped by hand. Over Redis it is real, because
+// Redis has its own clock.
 
 import { type Clock, systemClock } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
@@ -7,17 +8,17 @@ export interface TestTime {
   readonly clock: Clock
   /** Lets this much time pass. */
   pass(ms: number): Promise<void>
-  /** Waits for work; time passes slowly if it does not end without. */
+  /** Waits for the work. If it does not end, time passes slowly. */
   during<T>(work: Promise<T>): Promise<T>
-  /** Waits for work that ends with time: what is left over is given up. */
+  /** Lets time pass until pending work gives up, and waits for it. */
   end(work: Promise<unknown>): Promise<void>
-  /** Waits until this is so, or for as long as is reasonable. */
+  /** Waits until the condition holds, or for a reasonable time. */
   until(holds: () => Promise<boolean>): Promise<void>
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** How long is waited for what happens behind an answer. */
+/** How long to wait for work in the background. */
 const BEHIND_MS = 300
 
 export const realTime: TestTime = {
@@ -51,7 +52,10 @@ export class SteppedTime implements TestTime {
     await work
   }
 
-  /** A request may wait for a timer of the cache: after a while the clock is moved on until it need not. */
+  /**
+   * A request may wait for a timer of the cache. So after a while the clock is advanced in steps
+   * until the work ends.
+   */
   async during<T>(work: Promise<T>): Promise<T> {
     let over = false
     const end = (): void => {

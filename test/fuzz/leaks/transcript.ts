@@ -1,5 +1,5 @@
-// A failing scenario in words, so that it can be read and rebuilt by hand: the app, the people and
-// every request.
+// Prints a failing scenario in words, so that a reader can rebuild it by hand: the app, the people
+// and every request.
 
 import type { Exchange, Finding } from './check.ts'
 import { headersFor, targetFor } from './client.ts'

@@ -1,6 +1,6 @@
 // The ways in which a handler responds to a condition with 304. The 304 has the fields of the full
-// response, or some of them, or others that are about the client. In the last case the handler says
-// itself why they are not for other clients.
+// response, or some of them, or others that are about the client. In the last case a shield keeps
+// those from other clients.
 
 import type { Answer, AnswerSpec, Asker, ExtraSpec, Validator } from './answer-spec.ts'
 import { HEADER_OF, type Received } from './people.ts'
@@ -32,7 +32,7 @@ export function validatorFields(
   }
 }
 
-/** The 304, where the condition is met; `asker.person` is whom its own fields are about. */
+/** The 304, if the condition is met. `asker.person` is the person that its own fields are about. */
 export function notModified(
   { unchanged }: AnswerSpec,
   whole: Answer,
@@ -44,7 +44,7 @@ export function notModified(
   const { says, extra } = unchanged
   const left = says === 'all' ? whole.fields : whole.fields.filter(([name]) => !LESS.includes(name))
   const own = extra && person ? extraFields(extra, person.secret, origin) : []
-  // What is said anew is said in the place of what was.
+  // A repeated field replaces the field of the full response.
   const named = new Set(own.map(([name]) => name))
   const fields = [...left.filter(([name]) => !named.has(name)), ...own]
   return { ...whole, status: 304, fields }
@@ -52,7 +52,7 @@ export function notModified(
 
 const LESS = ['Cache-Control', 'Expires', 'Vary', 'Last-Modified']
 
-/** Compared as many servers do: a date has to be the very same. */
+/** Compared as many servers do: a date has to be exactly equal. */
 function meets(headers: Received['headers'], fields: Fields): boolean {
   const saidAs = (name: string) => fields.find(([each]) => each === name)?.[1]
   const tags = headers['if-none-match']

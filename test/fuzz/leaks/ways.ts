@@ -1,4 +1,4 @@
-// The ways in which the frameworks let a handler answer. Each has a writer of that name.
+// The ways in which the frameworks let a handler respond. Each has a writer of that name.
 
 import type { FrameworkName } from './scenario.ts'
 
@@ -7,7 +7,7 @@ const EXPRESS = [...NODE, 'send', 'send', 'json', 'send-buffer', 'redirect']
 const KOA2 = ['text', 'text', 'buffer', 'object', 'stream', 'raw', 'throw']
 const KOA3 = [...KOA2, 'web-stream', 'blob']
 
-/** Those with a status or a body of their own are for answers about people only. */
+/** Ways with a status or a body of their own are for responses about one person only. */
 const OWN_BODY = ['redirect', 'throw']
 
 export function waysOf(framework: FrameworkName, personal: boolean): readonly string[] {
@@ -31,7 +31,10 @@ export function groupedFields(
   return [...grouped].map(([name, values]) => [name, values.length === 1 ? `${values[0]}` : values])
 }
 
-/** One line for each name: Node 20 keeps the last of a repeated one in an array for writeHead. */
+/**
+ * One line for each name. For writeHead, Node 20 keeps only the last value of a name that is
+ * repeated in an array.
+ */
 export function joinedFields(
   fields: ReadonlyArray<readonly [name: string, value: string]>,
 ): Array<[name: string, value: string]> {

@@ -1,4 +1,5 @@
-// How a fleet member asks the test's origin. Not `fetch`: loading it costs each member as much as Express.
+// How a fleet member sends a request to the test's origin. Loading `fetch` would cost each member
+// as much as Express.
 // @ts-check
 import { request } from 'node:http'
 

@@ -1,6 +1,6 @@
-// A fleet member: an app whose every request asks the origin of the test, behind the cache.
-// FRAMEWORK (several, with commas: the members take them in turn; `node` is none, behind a front), REDIS_URL, ORIGIN_URL, CACHE (options
-// of stampedeCache, as JSON) and STORE (of redisStore).
+// A fleet member: an app behind the cache, whose every request goes to the origin of the test.
+// Environment: FRAMEWORK (a list with commas is used in turn; `node` is a front before a listener),
+// REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'
@@ -30,7 +30,7 @@ const stampede = createStampede({
 const events = []
 stampede.on('*', ({ type }) => events.push(type))
 
-// The path is the key, so that a test can purge what it asked for.
+// The path is the key, so that a test can purge a path.
 const options = { stampede, ...cache, key: (/** @type {any} */ request) => request.originalUrl }
 
 /** @param {string} target @param {string} method */

@@ -1,5 +1,6 @@
-// A process that is asked for so many different things that none is asked for twice, and measures what it keeps of them.
-// Run with --expose-gc, KEYS and REQUESTS; prints one line of JSON: MiB kept after each kind of flood, and what is in the maps.
+// A process that gets a flood of requests, no two of them equal, and measures the memory that they
+// leave. Run with --expose-gc, KEYS and REQUESTS. Prints one line of JSON: MiB kept after each kind
+// of flood, and the sizes of all maps.
 // @ts-check
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -13,7 +14,7 @@ const MIB = 1024 * 1024
 const WARM_UP = 250
 const KEYS = Number(process.env.KEYS)
 const REQUESTS = Number(process.env.REQUESTS)
-/** Of every long-lived tier here. */
+/** The memory budget of every long-lived cache here. */
 const BUDGET = 4 * MIB
 
 const stampede = createStampede({
@@ -34,7 +35,12 @@ const server = createServer(app).listen(0, '127.0.0.1')
 await once(server, 'listening')
 const { port } = /** @type {import('node:net').AddressInfo} */ (server.address())
 
-/** Pipelined, a hundred at a time. @param {(i: number) => string} requestOf @param {number} count @param {number} first */
+/**
+ * Sends pipelined requests, a hundred at a time.
+ * @param {(i: number) => string} requestOf
+ * @param {number} count
+ * @param {number} first
+ */
 async function send(requestOf, count, first) {
   const socket = connect(port, '127.0.0.1')
   await once(socket, 'connect')
@@ -54,7 +60,7 @@ async function send(requestOf, count, first) {
     while (answered < end) await once(socket, 'some')
   }
   socket.destroy()
-  // Who is answered is not yet who is stored.
+  // A client has its response before the entry is stored.
   while (stampede.stats().active.flights > 0) await new Promise((resolve) => setImmediate(resolve))
 }
 
@@ -62,7 +68,7 @@ const JUNK = 'j'.repeat(4_000)
 /** @param {string} path @param {string} lang */
 const page = (path, lang) => (/** @type {number} */ i) =>
   `GET ${path}?i=${i}&junk=${JUNK} HTTP/1.1\r\nHost: shop.test\r\nX-Lang: ${lang}\r\n\r\n`
-/** Each page in two languages, one after the other. @param {number} i */
+/** Requests each page in two languages, one after the other. @param {number} i */
 const variant = (i) => page('/varied', i % 2 === 0 ? 'de' : 'fr')(i >> 1)
 /** @param {number} i */
 const unsafe = (i) => `DELETE /ok/${i}/${JUNK} HTTP/1.1\r\nHost: shop.test\r\n\r\n`
@@ -114,7 +120,11 @@ abandonedLocks.attach({
   onLost() {},
   onError() {},
 })
-/** Taken, and forgotten by whoever took them. @param {number} count @param {number} first */
+/**
+ * Takes locks, and drops the leases without a release.
+ * @param {number} count
+ * @param {number} first
+ */
 async function abandoned(count, first) {
   for (let i = first; i < first + count; i++) {
     later += 1_000
@@ -148,7 +158,7 @@ const floods = {
   abandoned: (count, first) => abandoned(count * 20, first),
 }
 
-// Code is compiled, and the tiers are full.
+// By now the code is compiled, and the caches are full.
 for (const flood of Object.values(floods)) await flood(WARM_UP, 0)
 await keys(20_000, WARM_UP)
 /** @type {Record<string, number>} */

@@ -1,5 +1,5 @@
 // A count of everything alive in this process: objects by class, contents of Maps and Sets,
-// listeners, memory. Private fields are counted too: the inspector finds them on the heap.
+// listeners, memory. Private fields are counted too, because the inspector finds them on the heap.
 // @ts-check
 import { Session } from 'node:inspector'
 import { setFlagsFromString } from 'node:v8'
@@ -11,7 +11,7 @@ const gc = runInNewContext('gc')
 
 const GROUP = 'census'
 
-/** Runs in the inspector, on all objects that there are: once, since to find them takes long. */
+/** Runs once in the inspector, on all objects, because finding them takes long. */
 const COUNT = `function () {
   const kinds = {}
   const tables = []
@@ -30,7 +30,10 @@ const COUNT = `function () {
   return { kinds, entries, largest: largest.map(show) }
 }`
 
-/** @param {ReadonlyArray<import('node:events').EventEmitter>} emitters whose listeners are counted, each by itself */
+/**
+ * Counts everything that is alive now.
+ * @param {ReadonlyArray<import('node:events').EventEmitter>} emitters their listeners are counted
+ */
 export function census(emitters) {
   const session = new Session()
   session.connect()
@@ -46,7 +49,10 @@ export function census(emitters) {
   }
 }
 
-/** Objects by the name of their class, what all Maps and Sets have in them, and the largest of these. @param {Session} session */
+/**
+ * Counts objects by class, the entries of all Maps and Sets, and the largest of these.
+ * @param {Session} session
+ */
 function count(session) {
   const evaluate = { expression: 'Object.prototype', objectGroup: GROUP }
   const prototypeObjectId = post(session, 'Runtime.evaluate', evaluate).result.objectId
@@ -58,7 +64,12 @@ function count(session) {
   return value
 }
 
-/** In the same thread the reply is there at once. @param {Session} session @param {string} method @param {object} params */
+/**
+ * In the same thread, the reply is there at once.
+ * @param {Session} session
+ * @param {string} method
+ * @param {object} params
+ */
 function post(session, method, params) {
   /** @type {any} */
   let reply

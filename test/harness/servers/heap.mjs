@@ -1,5 +1,5 @@
-// What each structure that holds bytes counts, and what it really takes. Bodies have 20 B, 2 kB and
-// 200 kB, made as an application or a socket makes them. Run with --expose-gc: it prints one line
+// Compares the bytes that each structure counts with the memory it takes. Bodies have 20 B, 2 kB
+// and 200 kB, made as an application or a socket makes them. Run with --expose-gc. Prints one line
 // of JSON.
 // @ts-check
 import { createStampede, memoryStore } from '@stampede/core'
@@ -11,22 +11,22 @@ import { MemoryIdempotency } from '../../../packages/core/dist/memory/memory-ide
 import { systemClock } from '../../../packages/core/dist/ports/clock.js'
 import { idempotencyOf } from '../../../packages/core/dist/stampede.js'
 
-/** Enough of each that it is more than what the rest of the process takes meanwhile. */
+/** Enough of each structure to exceed what the rest of the process takes meanwhile. */
 const AT_LEAST = 6 * 1024 * 1024
 const ignore = () => {}
 
-/** Text that nothing else holds. @param {number} length */
+/** Text that no other string contains. @param {number} length */
 function text(length) {
   let made = ''
   while (made.length < length) made += Math.random().toString(36).slice(2)
   return Buffer.from(made.slice(0, length), 'latin1').toString('latin1')
 }
 
-/** A part of a longer text holds the whole of it. @param {number} length */
+/** A slice of a longer text keeps all of it in memory. @param {number} length */
 const part = (length) => text(length + 2_000).slice(1_000, 1_000 + length)
 const hash = () => text(43)
 
-/** Small ones are views of a buffer of 8 KiB. @param {number} size */
+/** Small buffers are views of a buffer of 8 KiB. @param {number} size */
 const body = (size) => Buffer.from(text(size))
 
 /** @param {number} size */
@@ -60,7 +60,7 @@ const STRUCTURES = {
     }
     const stampede = createStampede({ store })
     const { unstored } = idempotencyOf(stampede)
-    // The memory store has a record of each, too, which is counted there.
+    // The memory store has a record of each entry, too, which is counted there.
     const records = /** @type {MemoryIdempotency} */ (idempotency)
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
@@ -76,7 +76,7 @@ const STRUCTURES = {
     const records = /** @type {MemoryIdempotency} */ (store.idempotency)
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
-      // The results are those of the records.
+      // The results are those of the records, so only the entries of the map are added.
       bytes: () => records.size.bytes + replays.size.entries * 300,
       close: () => stampede.close(),
     }
@@ -124,7 +124,7 @@ const STRUCTURES = {
         const request = { token: hash(), fingerprints: prints, wait: false, ...rules }
         const reply = await store.begin(key, { ...request, onLeaseExpired: 'takeover' })
         if (reply.status !== 'begun') throw new Error(reply.status)
-        // What is sealed is small, and made from a buffer that others share.
+        // A small buffer that shares its memory with others, as a seal makes it.
         await store.keepStep(reply.grant, 'charge', seal.seal(key, body(20)))
         const frame = seal.seal(key, body(size))
         await store.finish(reply.grant, { as: 'completed', frame, keepMs: 60_000 }, prints)
@@ -134,10 +134,12 @@ const STRUCTURES = {
   },
 }
 
-/** The least of several readings, each just after a collection: what timers do in between is garbage. */
+/**
+ * The smallest of several readings after a collection, because timers produce garbage in between.
+ */
 async function used() {
   let least = Number.POSITIVE_INFINITY
-  // V8 frees buffers on another thread, which may come late on a busy machine.
+  // V8 frees buffers on another thread, which may be slow on a busy machine.
   for (let sameFor = 0, i = 0; sameFor < 8 && i < 200; i++) {
     globalThis.gc?.()
     const { heapUsed, external } = process.memoryUsage()

@@ -1,7 +1,7 @@
-// A fleet member whose every POST asks the origin of the test, behind an idempotency key of the
+// A fleet member whose every POST goes to the origin of the test, behind an idempotency key of the
 // user in `x-user`. It runs Express or Koa. Its environment: FRAMEWORK, REDIS_URL, ORIGIN_URL,
-// IDEMPOTENCY (options, as JSON), STAMPEDE, STORE, and CLOCKS_MS (how far off each member's clock
-// is). A list for STAMPEDE has an entry for each member.
+// IDEMPOTENCY (options, as JSON), STAMPEDE, STORE, and CLOCKS_MS (the error of each member's
+// clock). A list for STAMPEDE has an entry for each member.
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'

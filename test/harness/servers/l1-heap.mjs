@@ -1,5 +1,5 @@
-// A process that fills ten times as much as its memory tier may hold, through Redis, and measures what it really takes.
-// Run with --expose-gc and REDIS_URL; prints one line of JSON.
+// A process that fills ten times as much as its memory cache may hold, through Redis, and measures
+// the memory used. Run with --expose-gc and REDIS_URL. Prints one line of JSON.
 // @ts-check
 import { once } from 'node:events'
 import { createServer, get } from 'node:http'
@@ -23,7 +23,11 @@ const stampede = createStampede({
 const tiers = []
 stampede.on('entry.hit', ({ tier }) => tiers.push(tier))
 
-/** Other text for each number, and nothing that is shared. @param {number} seed @param {number} length */
+/**
+ * Different text for each number, without shared memory.
+ * @param {number} seed
+ * @param {number} length
+ */
 function text(seed, length) {
   let state = seed + 1
   let made = ''
@@ -67,7 +71,7 @@ async function value(kind, n, make) {
 /** @param {number} n */
 const row = (n) => ({ id: n, name: text(n, 12), price: n / 3, wide: '√'.repeat(n % 20) })
 
-/** One of everything; answers how much it was. @param {number} n */
+/** Requests one entry of each kind, and returns their size. @param {number} n */
 async function wave(n) {
   let bytes = 0
   for (let i = 0; i < 400; i++) bytes += await value('tiny', n * 400 + i, () => row(n + i))
@@ -95,7 +99,7 @@ async function used() {
 /** @param {() => Promise<unknown>} ask */
 async function tiersOf(ask) {
   await ask()
-  // The client has its answer before the store has.
+  // The client has its response before the store has the entry.
   while (stampede.stats().active.flights > 0) await new Promise((resolve) => setImmediate(resolve))
   tiers.length = 0
   await ask()
@@ -103,12 +107,12 @@ async function tiersOf(ask) {
   return tiers.splice(0)
 }
 
-// Code is compiled and connections are there; so is a little in memory already.
+// By now the code is compiled and the connections are open. A few entries are in memory already.
 await wave(0)
 const before = { used: await used(), bytes: stampede.stats().l1.bytes }
 let filled = 0
 for (let n = 1; n <= WAVES; n++) {
-  // Asked for twice: what was read is held, if anything is held.
+  // Requested twice, so that parsed values are kept, if any are kept.
   filled += await wave(n)
   await wave(n)
   tiers.length = 0

@@ -1,5 +1,6 @@
-// A process that uses everything: values, pages through Express and Koa, locks, idempotent jobs and orders, purges; with two Stampedes,
-// so that each waits for the other. Each number is a key that was never used before. REDIS_URL.
+// A process that uses everything: values, pages through Express and Koa, locks, idempotent jobs and
+// orders, purges. It has two Stampedes, so that each waits for the other. Each number is a key that
+// was never used before. Environment: REDIS_URL.
 // @ts-check
 import { getEventListeners, once } from 'node:events'
 import { Agent, createServer, request } from 'node:http'
@@ -39,14 +40,14 @@ const [one, two] = /** @type {[typeof processes[0], typeof processes[0]]} */ (pr
 /** @param {number} n */
 const either = (n) => (n % 2 === 0 ? one : two)
 
-/** Some fail, and some are slow. @param {number} n */
+/** A value: some factories fail, and some are slow. @param {number} n */
 async function origin(n) {
   if (n % 499 === 0) throw new Error('the origin failed')
   if (n % 29 === 0) await sleep(10)
   return { n, text: 'x'.repeat(100) }
 }
 
-/** Some never come to an end. @param {number} n */
+/** A page: some handlers never end. @param {number} n */
 const cachedOrigin = (n) => (n % 997 === 0 ? new Promise(() => {}) : origin(n))
 
 const pages = { ...TIMES, tags: ['pages'] }
@@ -64,7 +65,7 @@ app.post('/orders/:n', async (/** @type {any} */ req, /** @type {any} */ res) =>
 })
 const koa = new Koa()
 koa.silent = true
-// A purge of each order's own address would be remembered.
+// Without this, a purge of each order's own URL would be remembered.
 koa.use(koaCache({ ...pages, stampede: two.stampede, invalidateOn: 'never' }))
 koa.use(koaIdempotency({ stampede: two.stampede, scope: () => 'ada', ...KEPT }))
 koa.use(async (ctx) => {
@@ -80,7 +81,12 @@ const ports = [expressServer, koaServer].map((server) => {
 
 let agent = new Agent({ keepAlive: true })
 
-/** Every 37th client goes away, and so does who is not answered. @param {number} n @param {string} method @param {string} path */
+/**
+ * Every 37th client leaves, and so does a client without a response.
+ * @param {number} n
+ * @param {string} method
+ * @param {string} path
+ */
 async function fetchStatus(n, method, path) {
   const headers = method === 'POST' ? { 'idempotency-key': `order-${n}` } : {}
   const req = request({ port: ports[n % 2], method, path, headers, agent, host: '127.0.0.1' })
@@ -92,7 +98,7 @@ async function fetchStatus(n, method, path) {
   return `HTTP ${res.statusCode}`
 }
 
-/** One that lives as long as the process. */
+/** A signal that lives as long as the process. */
 const lasting = new AbortController()
 
 /** @type {Record<string, (n: number) => Promise<unknown>>} */
@@ -115,14 +121,19 @@ const USES = {
   purge: (n) =>
     either(n).stampede.purge(n % 2 === 0 ? { tag: `t${n % 50}` } : { key: `p${n % 50}` }),
 }
-/** How many of a hundred. */
+/** How many of a hundred uses are of each kind. */
 const SHARES = { value: 70, 'shared value': 5, page: 8, order: 3, job: 6, lock: 6, purge: 2 }
 const uses = Object.entries(SHARES).flatMap(([name, share]) => Array(share).fill(name))
 
-/** Under way, by name. @type {Set<string>} */
+/** Uses under way, by name. @type {Set<string>} */
 const pending = new Set()
 
-/** What came of each; all of one use, if that is given. @param {number} from @param {number} to @param {string} [only] */
+/**
+ * Counts the outcomes of each use. `only` restricts them to one use.
+ * @param {number} from
+ * @param {number} to
+ * @param {string} [only]
+ */
 async function work(from, to, only) {
   /** @type {Record<string, number>} */
   const tally = {}
@@ -133,7 +144,7 @@ async function work(from, to, only) {
   const worker = async () => {
     while (next < to) {
       const n = next++
-      // Not in the order of the list, so that all kinds are under way at any time.
+      // Shuffled, so that all kinds are under way at any time.
       const name = only ?? uses[(n * 37) % 100] ?? ''
       pending.add(`${name} ${n}`)
       await USES[name]?.(n).then(

@@ -1,5 +1,6 @@
-// A fleet member that takes locks as the test says, and writes into the witness who is inside.
-// REDIS_URL, WITNESS_URL, IOREDIS, LOCKS (options of createLocks, as JSON) and STORE (of redisStore).
+// A fleet member that takes locks as the test commands, and reports to the witness who holds them.
+// Environment: REDIS_URL, WITNESS_URL, IOREDIS, LOCKS (options of createLocks, as JSON) and STORE
+// (of redisStore).
 // @ts-check
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
@@ -13,7 +14,8 @@ const store = redisStore(redis, JSON.parse(process.env.STORE ?? '{}'))
 const locks = createLocks({ store, ...JSON.parse(process.env.LOCKS ?? '{}') })
 
 /** @typedef {{ fence: string, askedAt: number, hadAt: number }} Had */
-/** @type {Map<string, { lease: Promise<import('@stampede/locks').Lease>, had: Promise<Had>, abort: AbortController }>} */
+/** @typedef {Promise<import('@stampede/locks').Lease>} PendingLease */
+/** @type {Map<string, { lease: PendingLease, had: Promise<Had>, abort: AbortController }>} */
 const named = new Map()
 
 const clock = () => performance.timeOrigin + performance.now()
@@ -24,7 +26,7 @@ function begin({ as, key, options = {} }) {
   const askedAt = clock()
   const lease = locks.acquire(key, { ...options, signal: abort.signal })
   const had = lease.then(({ fence }) => ({ fence: String(fence), askedAt, hadAt: clock() }))
-  // Whoever asks for the outcome is told of the failure.
+  // A later command that asks for the outcome gets the failure.
   had.catch(() => {})
   named.set(as, { lease, had, abort })
 }
@@ -36,7 +38,7 @@ function find(as) {
   return found
 }
 
-/** One waiter of a crowd: inside, it says so to the witness, whose order is that of the grants. */
+/** One waiter of many: as the holder it calls the witness, whose order is that of the grants. */
 async function enter(/** @type {any} */ { key, options = {}, holdMs = 0 }) {
   const askedAt = clock()
   const lease = await locks.acquire(key, options)
@@ -52,7 +54,7 @@ let crowd
 
 /** @type {Record<string, (message: any) => unknown>} */
 const answers = {
-  /** Begins to wait, and says so at once. */
+  /** Begins to wait, and replies at once. */
   begin,
   async had({ as }) {
     return find(as).had
@@ -65,7 +67,7 @@ const answers = {
   async release({ as }) {
     return (await find(as).lease).release()
   },
-  /** `fence` and what the holder knows of its lease at this moment. */
+  /** `fence`, and what the holder knows of its lease at this moment. */
   async holds({ as }) {
     const lease = await find(as).lease
     return { remainingMs: lease.remainingMs(), aborted: lease.signal.aborted }
@@ -75,7 +77,7 @@ const answers = {
     crowd.catch(() => {})
   },
   crowded: () => crowd,
-  /** Locks and frees keys of its own one after another for that long; the errors it met. */
+  /** Locks and frees keys of its own one after another for this time. Returns the errors. */
   async toil({ ms, key }) {
     /** @type {string[]} */
     const errors = []

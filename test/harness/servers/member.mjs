@@ -39,7 +39,7 @@ export async function runMember({ listener, answer, close, keepAliveMs }) {
     await close?.()
     if (process.connected) process.disconnect()
   })
-  // The test process is gone: nobody will stop this one.
+  // The test process has ended, so nothing else will stop this member.
   process.on('disconnect', () => {
     if (!isStopping) process.exit(1)
   })

@@ -1,5 +1,6 @@
-// A member whose build is another: some text of our files is another, before they run. APP: the script of the member. EDITS, as JSON:
-// [file, from, to], where each has to be found. EDITED: which members, with commas; default all.
+// A member that runs a changed build: some text of our files is replaced before they run. APP: the
+// script of the member. EDITS, as JSON: [file, from, to], where each text must be found. EDITED:
+// the members to change, with commas; default all.
 // @ts-check
 import { register } from 'node:module'
 

@@ -1,5 +1,5 @@
-// The smallest member: hands every request to ORIGIN_URL, with no cache. The harness's own tests use
-// it; a fleet of real applications differs only in its listener.
+// The smallest member: hands every request to ORIGIN_URL, without a cache. The harness's own tests
+// use it. A fleet of real applications differs only in its listener.
 // @ts-check
 import { runMember } from './member.mjs'
 

@@ -34,7 +34,11 @@ stampede.on('*', ({ type }) => {
   counts[type] = (counts[type] ?? 0) + 1
 })
 
-/** @param {string} target @param {string} method @param {import('@stampede/core').Attempt} [attempt] */
+/**
+ * @param {string} target
+ * @param {string} method
+ * @param {import('@stampede/core').Attempt} [attempt]
+ */
 async function askOrigin(target, method, attempt) {
   const { isRecovery, fence } = attempt ?? {}
   const headers = { 'x-attempt': `${index} ${attempt?.number} ${isRecovery} ${fence}` }
@@ -43,7 +47,7 @@ async function askOrigin(target, method, attempt) {
   return { status: response.status, tags, body: await response.text() }
 }
 
-/** Pages by GET, orders by POST. */
+/** GET for pages, POST for orders. */
 function expressApp() {
   const app = express()
   app.get(
@@ -81,7 +85,7 @@ function koaApp() {
   return app.callback()
 }
 
-/** Bytes after a full collection. */
+/** Heap bytes after a full collection. */
 function memory() {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()

@@ -1,4 +1,4 @@
-// Compares the model with the real code, on a small fleet that asks for keys after Zipf on the
+// Compares the model with the real code, on a small fleet with Zipf-distributed keys on the
 // simulated network.
 
 import { randomFrom } from '../../fuzz/leaks/random.ts'
@@ -13,7 +13,7 @@ export interface Checked {
   readonly seen: Pick<Expected, 'originCalls' | 'lookups' | 'commits' | 'wakeUps'>
 }
 
-/** More keys than a process of the simulation has room for (`member.ts`). */
+/** More keys than one process of the simulation can store (`member.ts`). */
 const LOAD: Load = {
   processes: 20,
   keys: 3_000,
@@ -26,7 +26,7 @@ const LOAD: Load = {
 const WARM_UP_MS = 30_000
 const FOR_MS = 60_000
 
-/** Synchronous: call it from a macrotask (`inMacrotask`). */
+/** Synchronous. Call it from a macrotask (`inMacrotask`). */
 export function crossCheck(): Checked {
   return withSimulatedTimers(() => {
     const fleet = new LargeFleet(LOAD.processes)
@@ -70,7 +70,7 @@ function askAtRandom(fleet: LargeFleet, onOrigin: () => void): void {
   kernel.after(0, next)
 }
 
-/** From 0 up to 1 to a place, as the shares say. */
+/** Maps a number from 0 up to 1 to a key, by the shares. */
 function drawFrom(shares: Float64Array): (at: number) => number {
   const ends = new Float64Array(shares.length)
   let sum = 0

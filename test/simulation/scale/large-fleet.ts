@@ -1,4 +1,4 @@
-// A large fleet of the real code on the simulated network, and what it costs the server in commands
+// A large fleet of the real code on the simulated network, and its cost for the server in commands
 // and messages. The only faults are those that the caller makes.
 
 import { Figures } from '../figures.ts'
@@ -37,7 +37,7 @@ export class LargeFleet {
     for (let i = 0; i < processes; i++) this.world.start()
   }
 
-  /** What happens from now on, for so long or until `isOver`. */
+  /** The cost from now on, for this time or until `isOver`. */
   pass(forMs: number, isOver = () => false): Cost {
     const { kernel, server, judge } = this.world
     const end = kernel.now + forMs
@@ -56,7 +56,7 @@ export class LargeFleet {
     return cost
   }
 
-  /** Every process asks for the key at this moment; resolves on the simulated clock. */
+  /** Every process asks for the key now. Resolves on the simulated clock. */
   askAll(key: string, originMs: number, ttlMs = 60_000): Asked {
     const { world } = this
     const { kernel } = world
@@ -75,7 +75,7 @@ export class LargeFleet {
         asked.left -= 1
         asked.lastMs = kernel.now - askedAt
       }
-      // A step of its own: each process is a machine of its own.
+      // A step of its own, because each process is a machine of its own.
       kernel.after(0, () =>
         member.time.receive(() => {
           member.stampede.getOrSet(key, factory, options).then(end, () => {
@@ -88,7 +88,10 @@ export class LargeFleet {
     return asked
   }
 
-  /** From now on a command takes the server so long, and the others wait for it: else it has done everything at once. */
+  /**
+   * From now on each command takes the server this time, and the others wait. Before, it executes
+   * at once.
+   */
   keepServerBusy(ms: (command: string) => number): void {
     const { server, kernel } = this.world
     const receive = server.receive.bind(server)
@@ -113,7 +116,7 @@ export class LargeFleet {
 export interface Asked {
   left: number
   origins: number
-  /** When the last one was answered. */
+  /** When the last process got its value. */
   lastMs: number
   failed: number
 }
@@ -124,7 +127,7 @@ export interface Costs {
   readonly burst: Cost & { readonly asked: Asked }
   readonly purge: Cost
   readonly restart: Cost
-  /** Of this process, for each process of the fleet: the heap that it holds. */
+  /** Heap of this process, divided by the number of processes of the fleet. */
   readonly heapKb: number
 }
 
@@ -134,11 +137,14 @@ export interface BusyBurst {
   readonly cost: Cost
 }
 
-/** Of one command beside many who wait, as was measured; of one that wakes, for each who is woken. */
+/** Measured times: of a command beside many waiters, and of a wake-up for each waiter. */
 const COMMAND_MS = 0.03
 const WAKE_MS = 0.006
 
-/** All ask for one cold key at one moment, of a server that takes its time. Synchronous: call it from a macrotask (`inMacrotask`). */
+/**
+ * All processes ask for one cold key at one moment, and the server needs time for each command.
+ * Synchronous. Call it from a macrotask (`inMacrotask`).
+ */
 export function busyBurst(processes: number): BusyBurst {
   return withSimulatedTimers(() => {
     const fleet = new LargeFleet(processes)
@@ -153,7 +159,7 @@ export function busyBurst(processes: number): BusyBurst {
 const IDLE_MS = 10_000
 const ORIGIN_MS = 200
 
-/** Synchronous: call it from a macrotask (`inMacrotask`). */
+/** Synchronous. Call it from a macrotask (`inMacrotask`). */
 export function costsOf(processes: number): Costs {
   return withSimulatedTimers(() => {
     const before = process.memoryUsage().heapUsed

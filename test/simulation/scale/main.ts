@@ -1,4 +1,4 @@
-// `npm run scale`: what a large fleet costs, simulated with the real code, measured on a real server, and computed; writes
+// `npm run scale`: simulates, measures and computes the costs of a large fleet, and writes
 // docs/scale.md.
 
 import { parseArgs } from 'node:util'
@@ -15,9 +15,9 @@ export async function main(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      /** The largest fleet; ten thousand take some minutes and 4 GB. */
+      /** The largest fleet. Ten thousand processes take some minutes and 4 GB. */
       processes: { type: 'string', default: '10000' },
-      /** One of the five. */
+      /** Runs only one of the five parts. */
       only: { type: 'string', default: '' },
     },
   })

@@ -11,17 +11,17 @@ import { type RedisServer, startRedis } from '../../harness/redis-server.ts'
 
 export interface Measured {
   readonly processes: number
-  /** Microseconds of the server, the median of some. */
+  /** The median time on the server, in microseconds. */
   readonly commitMicros: number
   readonly purgeOfRecordMicros: number
   readonly handOverMicros: number
   readonly announceMicros: number
   readonly lookupMicros: number
-  /** Of one record in which everybody waits. */
+  /** The size of one record in which all processes wait. */
   readonly recordBytes: number
-  /** Of the server, for each subscriber. */
+  /** The server's memory for each subscriber. */
   readonly subscriberBytes: number
-  /** Until all had connected, subscribed and been answered. */
+  /** The time until all had connected, subscribed and got a reply. */
   readonly connectMs: number
 }
 
@@ -77,13 +77,13 @@ async function subscribeAll({ host, port }: RedisServer, count: number, sockets:
       `SUBSCRIBE ${PREFIX}wake:p${i} ${PREFIX}grant:p${i} ${PREFIX}settled ${PREFIX}log\r\n`,
     )
     await once(socket, 'data')
-    // What comes from now on is read and forgotten.
+    // Later input is read and dropped.
     socket.resume()
   })
   await Promise.all(connected)
 }
 
-/** The median of the server's own times, of one command each. */
+/** The median of the server's own times for one command. */
 async function timed(
   bench: Bench,
   once: (bench: Bench, name: string) => Promise<void>,
@@ -102,7 +102,7 @@ async function usedBytes(redis: Redis): Promise<number> {
   return Number(/used_memory:(\d+)/.exec(await redis.info('memory'))?.[1])
 }
 
-/** A record that one fills and all the others wait for. */
+/** One process fills a record, and all others wait for it. */
 async function plantWaiters({ redis, processes }: Bench, name: string): Promise<number> {
   const key = `${PREFIX}{=d:=${name}}`
   await redis.hset(key, { token: 't', fence: '5', until: FUTURE_MS })
@@ -130,7 +130,7 @@ async function purgeOnce(bench: Bench, name: string): Promise<void> {
   await run(bench, scripts.purge, [`${PREFIX}{=d:=${name}}`], ['0', name, `${PREFIX}wake:`])
 }
 
-/** Everybody queues for one lock, and its holder lets go. */
+/** All processes queue for one lock, and its holder releases it. */
 async function handOverOnce(bench: Bench, name: string): Promise<void> {
   const key = `${PREFIX}{=l:${name}}`
   const queue = bench.redis.pipeline()
@@ -143,7 +143,7 @@ async function handOverOnce(bench: Bench, name: string): Promise<void> {
   await run(bench, scripts.releaseLock, [key], args)
 }
 
-/** A purge by tag: heard by everybody. */
+/** A purge by tag reaches all processes. */
 async function announceOnce(bench: Bench, name: string): Promise<void> {
   const keys = [`${PREFIX}{purges}:meta`, `${PREFIX}{purges}:log`, `${PREFIX}{purges}:marks`]
   await run(bench, scripts.appendPurge, keys, [
@@ -157,7 +157,7 @@ async function announceOnce(bench: Bench, name: string): Promise<void> {
   ])
 }
 
-/** One that has to wait, beside all who do. */
+/** The lookup of one more process that has to wait. */
 async function lookupOnce(bench: Bench, name: string): Promise<void> {
   await plantWaiters(bench, name)
   const key = `${PREFIX}{=d:=${name}}`
@@ -170,6 +170,6 @@ async function run(
   keys: readonly string[],
   args: ReadonlyArray<string | number>,
 ): Promise<void> {
-  // EVAL of a known text: its digest is looked up, nothing is compiled anew.
+  // EVAL of a known text: its digest is looked up, and nothing is compiled again.
   await redis.eval(source, keys.length, ...keys, ...args)
 }

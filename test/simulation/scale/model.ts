@@ -1,30 +1,30 @@
-// A fleet as rates: keys asked for after Zipf, copies that end with the entry, memory tiers that
-// keep recent keys. It gives the expected figures per second, summed over every key, with nothing
-// random.
+// A model of a fleet as rates: Zipf-distributed keys, copies that end with the entry, memory caches
+// that keep recent keys. It gives the expected figures per second, summed over every key, without
+// random numbers.
 
 export interface Load {
   readonly processes: number
   readonly keys: number
   /** Zipf's exponent. */
   readonly skew: number
-  /** Of the whole fleet. */
+  /** Requests per second of the whole fleet. */
   readonly requestsPerSecond: number
   readonly ttlS: number
   readonly fillS: number
-  /** That one process has room for in memory. */
+  /** The number of keys that one process can keep in memory. */
   readonly entries: number
 }
 
-/** Per second, of the whole fleet. */
+/** Per second, for the whole fleet. */
 export interface Expected {
   readonly originCalls: number
   readonly lookups: number
   readonly commits: number
-  /** Processes that are told to wait, and woken. */
+  /** Processes that wait for a fill, and get a wake-up. */
   readonly wakeUps: number
-  /** Share of the requests answered from the process's own memory. */
+  /** Share of the requests served from the process's own memory. */
   readonly fromMemory: number
-  /** Of one process. */
+  /** Per process. */
   readonly entriesHeld: number
 }
 
@@ -36,14 +36,14 @@ export function expect({ processes, ...load }: Load): Expected {
   let [originCalls, lookups, wakeUps, entriesHeld] = [0, 0, 0, 0]
   for (const share of shares) {
     const rate = perProcess * share
-    // Fresh for `ttlS`, then nobody asks for a while, then it is filled.
+    // A cycle: fresh for `ttlS`, then a time without requests, then the fill.
     const cycles = 1 / (ttlS + fillS + 1 / (requestsPerSecond * share))
-    // Whoever asks while it is filled is told to wait, and then what was made.
+    // Processes that ask during the fill wait, and then get the entry.
     const waits = processes * (1 - Math.exp(-rate * fillS))
     const knows = 1 - Math.exp(-rate * stayS)
     const misses = processes * (knows + rate * (ttlS - stayS) * (1 - knows))
     originCalls += cycles
-    // Those who waited have it.
+    // Waiters have a copy afterwards.
     lookups += cycles * (1 + Math.max(misses, waits))
     wakeUps += cycles * waits
     entriesHeld += knows * Math.min(1, cycles * ttlS)
@@ -60,7 +60,10 @@ export function zipf(keys: number, skew: number): Float64Array {
   return shares
 }
 
-/** How long what was asked for once stays in memory (Che, Tung, Wang 2002): as long as the others take to fill it. */
+/**
+ * How long an entry stays in memory after its last use (Che, Tung, Wang 2002): until other entries
+ * have filled it.
+ */
 function stayFor(shares: Float64Array, perSecond: number, entries: number): number {
   if (entries >= shares.length) return Number.POSITIVE_INFINITY
   const heldAfter = (seconds: number): number => {

@@ -1,11 +1,11 @@
-// What two apps may live through alike: options, layers, answers, requests, time.
+// Random events for both apps: options, layers, responses, requests, time.
 
 import fc from 'fast-check'
 import type { Outside, Says, Seen } from '../../harness/apps.ts'
 
 const TEXT = 'one line as the other\n'.repeat(100)
 
-/** What the app may say, in each of its versions. */
+/** Responses of the app, in each of its versions. */
 export const PAGES: ReadonlyArray<(version: number) => (seen: Seen) => Says> = [
   (v) => () => ({
     body: `${v} ${TEXT}`,
@@ -115,7 +115,7 @@ const LINES: Readonly<Record<string, readonly string[]>> = {
   te: ['trailers'],
 }
 
-/** Each of `names` in every second request, or so. */
+/** Each of `names` in about every second request. */
 function headersOf(names: readonly string[]): fc.Arbitrary<readonly string[]> {
   const lines = names.map((name) =>
     fc.constantFrom('', ...(LINES[name] ?? []).map((value) => `${name}: ${value}`)),
@@ -129,7 +129,7 @@ export type Step =
   | { type: 'advance'; ms: number }
   | { type: 'purge'; what: number; soft: boolean }
   | { type: 'page'; index: number }
-  /** Whether the store is certain that it tells of every purge. */
+  /** Whether the store is certain to report every purge. */
   | { type: 'hear'; well: boolean }
   | { type: 'close' }
 
@@ -169,7 +169,7 @@ function stepOf(names: readonly string[], pages: readonly number[]): fc.Arbitrar
   )
 }
 
-/** With few kinds of pages and fields, so that they meet. */
+/** Few kinds of pages and fields, so that they meet. */
 export const anySteps: fc.Arbitrary<readonly Step[]> = fc
   .tuple(
     fc.subarray(Object.keys(LINES), { minLength: 1, maxLength: 3 }),

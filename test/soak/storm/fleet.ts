@@ -1,4 +1,5 @@
-// What the storm is about: four processes by Sentinels, the first of them behind a proxy to each server, and their shop.
+// The subjects of the storm: four processes on Sentinels, the first behind a proxy to each server,
+// and their shop.
 
 import { type FleetMember, startFleet } from '../../harness/fleet.ts'
 import { type SentinelBench, startSentinels } from '../../harness/redis-sentinel.ts'
@@ -9,7 +10,7 @@ import { NEVER_MS } from './weather.ts'
 
 type Options = NonNullable<Parameters<typeof startSentinels>[0]>
 
-/** What was acknowledged is on disk, for who is killed; and a replica is served at once. */
+/** Acknowledged writes are on disk when a server is killed, and a replica is in sync at once. */
 const DURABLE = [
   '--appendonly',
   'yes',
@@ -67,7 +68,7 @@ export async function startStormFleet(
   }
 }
 
-/** One to each server; `nat` has who is told it take them for the servers. */
+/** One proxy for each server. `nat` makes clients take the proxies for the servers. */
 async function proxiesTo(bench: SentinelBench, keep: (proxy: TcpProxy) => TcpProxy) {
   const proxies: TcpProxy[] = []
   const nat: Record<string, { host: string; port: number }> = {}

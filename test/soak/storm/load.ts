@@ -1,5 +1,5 @@
 // The clients of the storm: readers of pages, editors who change and purge them, and buyers. A
-// buyer repeats an order until it gets a response, and then once more elsewhere.
+// buyer repeats an order until it gets a response, and then once more at another process.
 
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,14 +14,14 @@ const BUYERS = 8
 const pathOf = (page: number): string => `/pages/${page}`
 
 export interface Load {
-  /** Answers to readers that were no 200. */
+  /** Responses to readers with a status other than 200. */
   readonly refused: readonly string[]
   readonly reads: number
   readonly hits: number
   readonly slowest: { readonly ms: number; readonly url: string; readonly at: number }
-  /** Purges that Redis could not be told of, and were tried again. */
+  /** Purges that failed and were repeated. */
   readonly purgesTriedAgain: number
-  /** No more requests; resolves when all are answered. */
+  /** Sends no more requests. Resolves when all have a response. */
   stop(): Promise<void>
 }
 
@@ -35,7 +35,7 @@ interface State {
 }
 
 export function startLoad(members: readonly FleetMember[], pages: Pages, orders: Orders): Load {
-  // In turn, so that no connection rests for long.
+  // Clients take turns, so that no connection is idle for long.
   const agent = new Agent({ keepAlive: true, scheduling: 'fifo' })
   const state: State = {
     stopped: false,
@@ -94,7 +94,7 @@ async function edit(state: State, members: readonly FleetMember[], pages: Pages)
   }
 }
 
-/** Tried again until it resolves, by whichever member: before that nothing is promised. */
+/** Repeats the purge by any member until it resolves. Nothing is promised before that. */
 async function purge(
   state: State,
   members: readonly FleetMember[],
@@ -123,7 +123,7 @@ async function buy(
 ): Promise<void> {
   while (!state.stopped) {
     const order = orders.begin()
-    // Every third is sent twice at once, to two processes.
+    // Every third order is sent twice at once, to two processes.
     const first = Math.floor(Math.random() * members.length)
     const twice = Math.random() < 1 / 3
     const sent = [insist(members, first, order, agent)]
@@ -133,7 +133,10 @@ async function buy(
   }
 }
 
-/** Until it is answered, also when the storm is over; and the answer is asked for once more, of the next process. */
+/**
+ * Repeats until there is a response, also after the storm. Then repeats once more at the next
+ * process.
+ */
 async function insist(
   members: readonly FleetMember[],
   first: number,
@@ -166,7 +169,7 @@ function send(member: FleetMember, order: Order, agent: Agent): Promise<Answer> 
 const oneOf = (members: readonly FleetMember[]): FleetMember =>
   members[Math.floor(Math.random() * members.length)] as FleetMember
 
-/** Page n is asked for in proportion to 1/(n + 1). */
+/** The share of requests for page n is proportional to 1/(n + 1). */
 function zipf(): number {
   let left = Math.random() * TOTAL
   for (let page = 0; page < PAGES; page++) {

@@ -1,4 +1,4 @@
-// The origin of the storm, in the test process: pages with versions, and orders that are carried out.
+// The origin of the storm, in the test process: pages with versions, and orders that run.
 
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -8,7 +8,7 @@ import { at, type Orders, type Pages } from './truth.ts'
 
 export const TAGS = 40
 
-/** The tag of a page: every page of the same remainder has it. */
+/** The tag of a page. All pages with the same remainder have it. */
 export const tagOf = (page: number): string => `t${page % TAGS}`
 
 export interface Shop extends AsyncDisposable {
@@ -17,7 +17,7 @@ export interface Shop extends AsyncDisposable {
   runs(path: string): number
 }
 
-/** Pages take 5 to 24 ms, orders 20 to 210: long enough for faults to come in the middle. */
+/** Pages take 5 to 24 ms, orders 20 to 210 ms: long enough for faults in the middle. */
 export async function openShop(pages: Pages, orders: Orders): Promise<Shop> {
   const runs = new Map<string, number>()
   const server = createServer(async ({ method, url = '', headers }, res) => {
@@ -36,7 +36,8 @@ export async function openShop(pages: Pages, orders: Orders): Promise<Shop> {
     await sleep(5 + (n % 20))
     res.writeHead(200, { 'cache-tag': tagOf(n) }).end(body)
   })
-  // Longer than any pause of a member: else a request may meet a connection that is being closed.
+  // Longer than any pause of a member. Otherwise a request may meet a connection that is being
+  // closed.
   server.keepAliveTimeout = 120_000
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,9 +1,10 @@
-// The truth of the storm: versions of pages, acknowledged purges, orders and their effects.
+// The facts behind the checks of the storm: versions of pages, acknowledged purges, orders and
+// their effects.
 
-/** As promised: how long what was purged may be answered, after the purge resolved. */
+/** The documented bound: how long a purged entry may be served after the purge resolved. */
 export const BOUND_MS = 5_000
 
-/** Now, as the weather report says it. */
+/** The fault of the moment, as weather.ts reports it. */
 export const at = (): number => Math.round(performance.now())
 
 interface Purged {
@@ -14,16 +15,16 @@ interface Purged {
 export interface Late {
   readonly path: string
   readonly version: number
-  /** Since the purge of a newer one had resolved. */
+  /** Time since the purge of a newer version had resolved. */
   readonly afterMs: number
 }
 
-/** Pages have versions; each answer names the one that it was made of. */
+/** Versions of pages. Each response names its version. */
 export class Pages {
   readonly #versions = new Map<string, number>()
   /** Oldest first. */
   readonly #purges = new Map<string, Purged[]>()
-  /** The longest that an answer outlived a purge. */
+  /** The longest time for which a response outlived a purge. */
   longestOldMs = 0
   readonly late: Late[] = []
   purged = 0
@@ -36,7 +37,10 @@ export class Pages {
     for (const path of paths) this.#versions.set(path, this.version(path) + 1)
   }
 
-  /** What is true of these now; to be noted once a purge that began after this has resolved. */
+  /**
+   * The current versions of these pages. Pass them back once a purge that began after this has
+   * resolved.
+   */
   now(paths: readonly string[]): () => void {
     const versions = paths.map((path) => [path, this.version(path)] as const)
     return () => {
@@ -50,7 +54,7 @@ export class Pages {
     }
   }
 
-  /** An answer to a request that was sent at this moment. */
+  /** Checks the response to a request that was sent at this moment. */
   heard(path: string, version: number, sentAt: number): void {
     for (const purge of this.#purges.get(path) ?? []) {
       const afterMs = sentAt - purge.resolvedAt
@@ -66,20 +70,20 @@ export interface Order {
   readonly path: string
   readonly key: string
   readonly begunAt: number
-  /** When the last answer to it came: until then Redis may have been asked. */
+  /** When the last response to it came. Until then Redis may have been used for it. */
   endedAt: number
   answeredAt: number | undefined
   effects: number
   readonly bodies: Set<string>
   readonly statuses: Map<number, number>
-  /** What happened to it, for whoever wants to know how a rule was broken. */
+  /** The history of the order, for the report of a broken rule. */
   readonly story: string[]
 }
 
-/** Orders are carried out by the origin; how often is what matters. */
+/** Orders run at the origin. The number of runs is what counts. */
 export class Orders {
   readonly all = new Map<string, Order>()
-  /** Moments in which Redis lost what it had acknowledged. */
+  /** Moments at which Redis lost acknowledged writes. */
   readonly #losses: Array<{ readonly from: number; readonly until: number }> = []
 
   begin(): Order {
@@ -107,7 +111,7 @@ export class Orders {
     this.#losses.push({ from, until })
   }
 
-  /** Of these nothing is promised: they were under way when Redis lost records that it had acknowledged. */
+  /** Nothing is promised for these: they were under way when Redis lost acknowledged records. */
   isExcluded({ begunAt, endedAt }: Order): boolean {
     return this.#losses.some(({ from, until }) => begunAt < until && endedAt > from)
   }

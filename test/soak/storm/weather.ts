@@ -1,5 +1,6 @@
-// The faults of the storm, one after another. Two fail-overs come when the replica has all that was acknowledged, so that what is
-// promised of idempotency keys holds for all of them; where data may be lost, who counts orders is told.
+// The faults of the storm, one after another. Two fail-overs come when the replica has all
+// acknowledged writes, so the promises of idempotency keys hold for all of them. Where data may be
+// lost, the order checks exclude it.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SentinelBench } from '../../harness/redis-sentinel.ts'
@@ -14,7 +15,7 @@ const SILENT_MS = 700
 
 export interface Sky {
   readonly bench: SentinelBench
-  /** Between the first member and each of the two servers. */
+  /** The proxies between the first member and each of the two servers. */
   readonly proxies: readonly TcpProxy[]
   readonly orders: Orders
 }
@@ -30,7 +31,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       await sleep(150)
     }
     for (const proxy of proxies) proxy.stall()
-    // Longer than anything that was purged may be answered.
+    // Longer than a purged entry may be served.
     await sleep(BOUND_MS + 4_000)
     for (const proxy of proxies) proxy.flow()
     await sleep(1_500)
@@ -114,7 +115,7 @@ export async function restoreRoles(sky: Sky): Promise<void> {
   await sleep(1_000)
 }
 
-/** Writes are held until the replica has them all; then it happens. */
+/** Holds writes until the replica has them all, and then starts the fail-over. */
 async function takeOver(
   { bench }: Sky,
   old: RedisServer,

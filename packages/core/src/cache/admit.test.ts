@@ -21,8 +21,8 @@ const judge = (request: RequestView, options: Options = {}, native: unknown = {}
 const reason = (headers: RequestView['headers'], options?: Options) =>
   judge(view(headers), options)?.reason
 
-describe('who takes part', () => {
-  it.each(['GET', 'HEAD'])('%s does', (method) => {
+describe('admit() with an ordinary request', () => {
+  it.each(['GET', 'HEAD'])('admits %s', (method) => {
     expect(judge(view({}, { method }))).toBeUndefined()
   })
 
@@ -38,17 +38,17 @@ describe('who takes part', () => {
     { 'content-length': '0' },
     { cookie: '' },
     { cookie: ' ' },
-  ])('a GET with %j does', (headers) => expect(reason(headers)).toBeUndefined())
+  ])('admits a GET with %j', (headers) => expect(reason(headers)).toBeUndefined())
 
-  it('a target that looks like an authority does, as the path it is', () => {
+  it('admits a target that looks like an authority, as the path it is', () => {
     expect(judge(view({}, { target: '//evil/x' }))).toBeUndefined()
   })
 })
 
-describe('credentials in fields of other names', () => {
+describe('admit() with a credential in another field', () => {
   const names = ['x-api-key', 'x-auth-token', 'proxy-authorization', 'x-forwarded-user']
 
-  it.each(names)('%s: does not, as with Authorization', (name) => {
+  it.each(names)('bypasses for %s, as for Authorization', (name) => {
     expect(reason({ [name]: 'k' })).toBe('authorization')
     expect(reason({ [name]: 'k' }, { cookies: 'ignore', vary: ['x-other'] })).toBe('authorization')
     expect(reason({ [name]: 'k' }, { authorization: { ignore: ['x-other'] } })).toBe(
@@ -56,14 +56,14 @@ describe('credentials in fields of other names', () => {
     )
   })
 
-  it.each(names)('%s: does when the options say how', (name) => {
+  it.each(names)('admits %s if the options allow it', (name) => {
     expect(reason({ [name]: 'k' }, { authorization: 'ignore' })).toBeUndefined()
     expect(reason({ [name]: 'k' }, { authorization: { ignore: [name] } })).toBeUndefined()
     expect(reason({ [name]: 'k' }, { identity: () => 'k' })).toBeUndefined()
     expect(reason({ [name]: 'k' }, { vary: [name] })).toBeUndefined()
   })
 
-  it('are found whatever field names came before, however long a name is', () => {
+  it('finds the field after any other names, however long a name is', () => {
     const long = `${'x-'.repeat(4_000)}token`
     for (const _again of [1, 2]) expect(reason({ [long]: 'k' })).toBe('authorization')
     for (let i = 0; i < 3_000; i++) expect(reason({ [`x-made-up-${i}`]: 'k' })).toBeUndefined()
@@ -71,7 +71,7 @@ describe('credentials in fields of other names', () => {
     expect(reason({ 'user-agent': 'k', 'x-method-override': undefined })).toBeUndefined()
   })
 
-  it('Authorization: lets requests take part only if the ignored names include their fields', () => {
+  it('ignores Authorization only if the ignored names include its fields', () => {
     const options: Options = { authorization: { ignore: ['Authorization'] } }
     expect(reason({ authorization: 'Bearer x' }, options)).toBeUndefined()
     expect(reason({ authorization: 'Bearer x', 'x-api-key': 'k' }, options)).toBe('authorization')
@@ -79,12 +79,12 @@ describe('credentials in fields of other names', () => {
   })
 })
 
-describe('a client certificate or a login of the connection', () => {
+describe('admit() with a client certificate or a login of the connection', () => {
   const of = (rest: Partial<RequestView>, options: Options = {}) =>
     judge(view({}, rest), options)?.reason
   const both = { hasClientCertificate: true, hasLogin: true }
 
-  it('keeps requests with a client certificate out', () => {
+  it('bypasses for a client certificate', () => {
     expect(of({ hasClientCertificate: true })).toBe('client-certificate')
     expect(of({ hasClientCertificate: true }, { authorization: 'ignore' })).toBe(
       'client-certificate',
@@ -92,16 +92,16 @@ describe('a client certificate or a login of the connection', () => {
     expect(of({ hasClientCertificate: false, hasLogin: false })).toBeUndefined()
   })
 
-  it('keeps requests behind a login of the connection out', () => {
+  it('bypasses for a login of the connection', () => {
     expect(of({ hasLogin: true })).toBe('connection-auth')
     expect(of({ hasLogin: true }, { cookies: 'ignore' })).toBe('connection-auth')
   })
 
-  it('keeps no request out if identity puts the caller in the key', () => {
+  it('admits both if identity puts the caller in the key', () => {
     expect(of(both, { identity: () => 'me' })).toBeUndefined()
   })
 
-  it('is ignored only if authorization names it', () => {
+  it('ignores both only if authorization names them', () => {
     const ignore = (...names: string[]): Options => ({ authorization: { ignore: names } })
     expect(of(both, ignore('client-certificate', 'authorization'))).toBeUndefined()
     expect(of(both, ignore('client-certificate'))).toBe('connection-auth')
@@ -110,14 +110,14 @@ describe('a client certificate or a login of the connection', () => {
   })
 })
 
-describe('who does not', () => {
+describe('admit() with a request that bypasses', () => {
   it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'QUERY', 'PURGE', 'get', ''])(
-    'the method %s',
+    'bypasses for the method %s',
     (method) => expect(judge(view({}, { method }))).toEqual({ reason: 'method', fwd: 'method' }),
   )
 
   it.each(['*', 'http://evil/x', 'example.com:443', '', '?a=1', '/a#b?c=1', '/a?c=1#b'])(
-    'the target %s',
+    'bypasses for the target %s',
     (target) => expect(judge(view({}, { target }))).toEqual({ reason: 'target', fwd: 'bypass' }),
   )
 
@@ -132,12 +132,12 @@ describe('who does not', () => {
     ['authorization', { authorization: 'Bearer x' }],
     ['authorization', { authorization: '' }],
     ['cookie', { cookie: 'a=1' }],
-  ])('for %s: %j', (expected, headers: RequestView['headers']) => {
+  ])('bypasses for %s: %j', (expected, headers: RequestView['headers']) => {
     expect(judge(view(headers))).toEqual({ reason: expected, fwd: 'bypass' })
   })
 })
 
-it('a body without Content-Length keeps a request out, also if the caller is in the key', () => {
+it('admit() bypasses for a body without Content-Length, even with the caller in the key', () => {
   const refused = { reason: 'request-body', fwd: 'bypass' }
   expect(judge(view({}, { hasBody: true }))).toEqual(refused)
   expect(judge(view({}, { hasBody: true }), { identity: () => 'me' })).toEqual(refused)
@@ -145,21 +145,21 @@ it('a body without Content-Length keeps a request out, also if the caller is in 
   expect(judge(view({ 'content-length': '1' }, { hasBody: false }))).toEqual(refused)
 })
 
-describe('credentials', () => {
+describe('admit() with credentials', () => {
   const both = { authorization: 'Bearer x', cookie: 'a=1' }
 
-  it('are ignored where the options say so, each by its own', () => {
+  it('ignores each kind of credentials if its option says so', () => {
     expect(reason(both, { authorization: 'ignore' })).toBe('cookie')
     expect(reason(both, { cookies: 'ignore' })).toBe('authorization')
     expect(reason(both, { cookies: 'ignore', authorization: 'ignore' })).toBeUndefined()
     expect(reason({ cookie: 'a=1' }, { cookies: { key: ['a'] } })).toBeUndefined()
   })
 
-  it('take part when the caller is in the key', () => {
+  it('admits credentials if the caller is in the key', () => {
     expect(reason(both, { identity: () => 'me' })).toBeUndefined()
   })
 
-  it('do not open the door to bodies', () => {
+  it('still bypasses for a body', () => {
     expect(reason({ ...both, 'content-length': '3' }, { identity: () => 'me' })).toBe(
       'request-body',
     )
@@ -167,7 +167,7 @@ describe('credentials', () => {
 })
 
 describe('the bypass option', () => {
-  it('is asked last, with the native request', () => {
+  it('is called last, with the native request', () => {
     const seen: unknown[] = []
     const bypass = (native: unknown) => seen.push(native) === 1
     expect(judge(view({ cookie: 'a=1' }), { bypass }, 'native')?.reason).toBe('cookie')
@@ -176,7 +176,7 @@ describe('the bypass option', () => {
     expect(seen).toEqual(['native', 'native'])
   })
 
-  it('fails the request when it throws or returns a promise', () => {
+  it('fails the request if it throws or returns a promise', () => {
     const cause = new Error('boom')
     const throwing = () => {
       throw cause

@@ -1,9 +1,9 @@
-// Stage: who takes part. Everybody else goes to the app, neither looked up nor stored, with a reason.
+// Stage: decides which requests use the cache. Any other request bypasses it, with a reason.
 // `BYPASS_DETAILS` lists the reasons.
 //
-// A HEAD takes part in the look-up only. `no-cache`, `no-store` and `only-if-cached` of a request are
-// advice (RFC 9111 §5.2.1) that would let any client reach the origin at will: they are not read here, and
-// after the look-up only where the options say so (`requestDirectives`).
+// A HEAD request is looked up but never fills. `no-cache`, `no-store` and `only-if-cached` of a
+// request are advice (RFC 9111 §5.2.1) that would let any client reach the origin at will. This
+// stage ignores them. Later stages respect them only with `requestDirectives: 'respect'`.
 
 import { callbackError } from '../errors.ts'
 import type { BypassDetail } from '../http/cache-status-details.ts'
@@ -13,13 +13,16 @@ import { Recent } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { saysWho } from './credential-fields.ts'
 
-/** Why a request does not take part, and the `fwd` it gets in Cache-Status. */
+/** Why a request bypasses the cache, and its `fwd` in Cache-Status. */
 export interface Bypass {
   readonly reason: BypassDetail | 'method'
   readonly fwd: 'bypass' | 'method'
 }
 
-/** `undefined`: the request takes part. Throws when the `bypass` option does. */
+/**
+ * Returns `undefined` if the request may use the cache. Throws if the `bypass` option throws or
+ * returns a promise.
+ */
 export function admit<Native>(
   request: RequestView,
   native: Native,
@@ -38,33 +41,38 @@ export function admit<Native>(
 
 /**
  * Whether any field is a credential or a method override. Hardly any request has one, so this one
- * pass spares the checks that follow.
+ * loop saves the checks that follow.
  */
 function hasNotableField(headers: RequestView['headers']): boolean {
   for (const name in headers) if (isNotableName(name)) return true
   return false
 }
 
-/** Verdict per field name. Made-up names may evict others, which are then only judged again. */
+/**
+ * Recently seen field names, and whether each is notable. A client that sends many names can evict
+ * others. An evicted name is only checked again.
+ */
 const judged = new Recent<boolean>(1_024)
 const LONGEST_JUDGED = 64
 
 function isNotableName(name: string): boolean {
   const known = judged.get(name)
   if (known !== undefined) return known
-  const is = OVERRIDES.includes(name) || saysWho(name)
-  if (name.length <= LONGEST_JUDGED) judged.set(name, is)
-  return is
+  const isNotable = OVERRIDES.includes(name) || saysWho(name)
+  if (name.length <= LONGEST_JUDGED) judged.set(name, isNotable)
+  return isNotable
 }
 
 const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
 
-/** RFC 9111 §4: what the key cannot stand for. */
+/**
+ * Returns a reason if the key cannot describe the request, for example its body (RFC 9111 §4).
+ */
 function shapeReason(
   { target, headers, hasBody }: RequestView,
   isNotable: boolean,
 ): BypassDetail | undefined {
-  // RFC 9112 §3.2.1: no client sends a fragment, and behind one a `?` starts no query.
+  // A fragment is invalid here (RFC 9112 §3.2.1), and a `?` inside a fragment begins no query.
   if (!target.startsWith('/') || target.includes('#')) return 'target'
   if (headers.upgrade !== undefined) return 'upgrade'
   if (isNotable && OVERRIDES.some((name) => headers[name] !== undefined)) return 'method-override'
@@ -74,7 +82,7 @@ function shapeReason(
   return undefined
 }
 
-/** RFC 9112 §6.3: a request over HTTP/1 has a body if it frames one. */
+/** Whether the header declares a body, as it must in HTTP/1 (RFC 9112 §6.3). */
 function framesBody(headers: RequestView['headers']): boolean {
   if (headers['transfer-encoding'] !== undefined) return true
   const length = requestField(headers, 'content-length')
@@ -82,7 +90,8 @@ function framesBody(headers: RequestView['headers']): boolean {
 }
 
 /**
- * RFC 9111 §3.5, and by the same reasoning for cookies: credentials make a response one caller's.
+ * Returns a reason if the request has credentials or cookies. Its response may be meant for this
+ * caller only (RFC 9111 §3.5).
  */
 function credentialReason<Native>(
   request: RequestView,
@@ -96,8 +105,9 @@ function credentialReason<Native>(
 }
 
 /**
- * `authorization: 'ignore'` covers header fields. It does not cover a client certificate: that has
- * to be named, as `client-certificate`.
+ * Returns a reason if the request identifies its caller, by a field or its connection. The option
+ * `authorization: 'ignore'` does not cover a client certificate. A list has to name it, as
+ * `client-certificate`.
  */
 function callerReason<Native>(
   { headers, hasClientCertificate, hasLogin }: RequestView,
@@ -127,14 +137,14 @@ function optionReason<Native>(
   config: CacheConfig<Native>,
 ): BypassDetail | undefined {
   if (config.bypass === undefined) return undefined
-  let answer: unknown
+  let result: unknown
   try {
-    answer = config.bypass(native)
+    result = config.bypass(native)
   } catch (cause) {
     throw callbackError('bypass', 'the function threw', cause)
   }
-  // An async function would bypass everything, and nobody would notice.
-  if (answer instanceof Promise)
+  // A promise is truthy, so an async function would make all requests bypass the cache unnoticed.
+  if (result instanceof Promise)
     throw callbackError('bypass', 'the function returned a promise; return a boolean')
-  return answer ? 'option' : undefined
+  return result ? 'option' : undefined
 }

@@ -1,5 +1,6 @@
-// For development: what a handler read of its request and the key does not cover. Two requests that differ there get
-// one answer, which is right only if it did not matter.
+// The option `audit`: warnings for parts of a request that its handler read but the key lacks. Two
+// requests that differ only in such a part get the same response, which may be wrong for one of
+// them.
 
 import { messageOf } from '../errors.ts'
 import { varyNames } from '../http/vary.ts'
@@ -7,7 +8,10 @@ import type { CapturedHead, Exchange, OriginObserver, ReadLog } from '../ports/e
 import type { CacheConfig } from './cache-config.ts'
 import { CLAIMS } from './key.ts'
 
-/** In the key, hidden from the handler, or of the connection and its framing. */
+/**
+ * Fields that need no warning. They are in the key, hidden from the handler, or concern only the
+ * connection, a request body or caches.
+ */
 const COVERED: ReadonlySet<string> = new Set([
   ...['host', ':authority', ':scheme', ':path', ':method', ...CLAIMS],
   ...['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range'],
@@ -15,7 +19,7 @@ const COVERED: ReadonlySet<string> = new Set([
   ...['content-type', 'cache-control', 'pragma'],
 ])
 
-/** What was read and is not in the key, each with what to do about it. */
+/** Describes each part that the handler read and the key lacks, with the option that adds it. */
 export function unkeyedReads(
   reads: ReadLog,
   config: CacheConfig<never>,
@@ -27,7 +31,7 @@ export function unkeyedReads(
   const keyedCookies = typeof config.cookies === 'object' ? config.cookies.key : []
   const headers = [...reads.headers].filter((name) => {
     if (COVERED.has(name) || inVary(name)) return false
-    // Cookies are told one by one, where somebody has taken them apart.
+    // The Cookie field is left out if single cookies were read (they are listed below) or keyed.
     return name !== 'cookie' || (reads.cookies.size === 0 && keyedCookies.length === 0)
   })
   const cookies = [...reads.cookies].filter((name) => !keyedCookies.includes(name))
@@ -49,24 +53,24 @@ function wayOf(name: string): string {
 }
 
 function unkeyedParameters(reads: ReadLog, { key, query }: CacheConfig<never>): readonly string[] {
-  // What the `key` option makes of the query is its own business.
+  // With a `key` option, the app decides which parameters are in the key.
   if (key !== undefined) return []
   return [...reads.query].filter((name) =>
     'only' in query ? !query.only.includes(name) : query.ignore.includes(name),
   )
 }
 
-/** Things and paths that are told of, each once. */
-const TOLD_AT_MOST = 1_000
-const told = new Set<string>()
+/** Texts of the warnings that this process has emitted, so that it emits each once. */
+const warned = new Set<string>()
+const MOST_WARNINGS = 1_000
 
 /** Never throws. */
-function tell(path: string, reads: ReadLog, config: CacheConfig<never>, head: CapturedHead): void {
+function warn(path: string, reads: ReadLog, config: CacheConfig<never>, head: CapturedHead): void {
   try {
     for (const read of unkeyedReads(reads, config, head)) {
       const text = `GET ${path}: the handler read ${read}`
-      if (told.has(text) || told.size >= TOLD_AT_MOST) continue
-      told.add(text)
+      if (warned.has(text) || warned.size >= MOST_WARNINGS) continue
+      warned.add(text)
       process.emitWarning(text, { type: 'StampedeAuditWarning', code: 'STAMPEDE_AUDIT' })
     }
   } catch (error) {
@@ -74,7 +78,10 @@ function tell(path: string, reads: ReadLog, config: CacheConfig<never>, head: Ca
   }
 }
 
-/** The observer of a run whose reads are watched. What is not shared is nobody's concern. */
+/**
+ * Wraps the observer of a run, to warn if the handler reads parts of the request that the key
+ * lacks. A response that is not stored reaches one client only, so it needs no warning.
+ */
 export function audited<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
@@ -88,8 +95,8 @@ export function audited<Native>(
     onHead(head, ...rest) {
       const decision = observer.onHead(head, ...rest)
       const isShared = decision.action === 'send' && decision.capture
-      // What makes the body is often read after the head has left.
-      if (isShared) setImmediate(() => tell(path, reads, config, head))
+      // Delayed, because a handler often reads more of the request after it has set the head.
+      if (isShared) setImmediate(() => warn(path, reads, config, head))
       return decision
     },
   }

@@ -1,4 +1,4 @@
-// The options of stampedeCache, checked and complete, as every stage reads them.
+// The type of the checked and complete options of stampedeCache, which every stage uses.
 
 import type { Compression } from '../compress/compression.ts'
 import type { TagsRule } from '../tags.ts'
@@ -39,10 +39,10 @@ export interface CacheConfig<Native = unknown> {
   readonly revalidate: 'background' | 'foreground'
   readonly earlyRefresh: number
   readonly invalidateOn: 'unsafe' | 'never'
-  /** What an unsafe request makes obsolete besides. */
+  /** Tags that an unsafe request purges in addition to its URL. */
   readonly invalidatedTags: TagsRule
   readonly bypass: ((request: Native) => boolean) | undefined
-  /** The cache's name in `Cache-Status`; undefined: no field. */
+  /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
   readonly cacheName: string | undefined
   readonly audit: boolean
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { LONGEST_MS } from '../options.ts'
 import { readCacheOptions } from './cache-options.ts'
 
-/** The options are whatever a caller without types may pass. */
+/** Options as a caller without types may pass them. */
 const read = (options?: unknown) => readCacheOptions(options as undefined)
 
 function refusal(options: unknown): string {
@@ -37,11 +37,11 @@ const DURATIONS = [
   ['originTimeoutMs', 1],
 ] as const
 
-/** Of the configuration, and no options. */
+/** A default of the configuration that is not an option. */
 const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
 
 describe('defaults', () => {
-  it('are these, complete and frozen', () => {
+  it('are complete, frozen, and equal to this list', () => {
     const config = read()
     expect(config).toEqual({
       ttlMs: undefined,
@@ -79,7 +79,7 @@ describe('defaults', () => {
     expect(Object.isFrozen(config)).toBe(true)
   })
 
-  it('hold for options that are there and undefined', () => {
+  it('apply to options that are undefined', () => {
     const names = Object.keys(read()).filter((name) => !DERIVED.includes(name))
     const unset = Object.fromEntries([...names, 'stampede', 'cacheStatus'].map((name) => [name]))
     expect(read(unset)).toEqual(read())
@@ -101,17 +101,17 @@ describe('an unknown option', () => {
     ['status', 'statuses'],
     ['cacheStatuss', 'cacheStatus'],
     ['stampde', 'stampede'],
-  ])('named %s is answered with %s', (name, near) => {
+  ])('is rejected with a hint: %s, did you mean %s?', (name, near) => {
     expect(refusal({ [name]: 5 })).toBe(
       `stampedeCache.${name}: received 5; there is no such option; did you mean ${near}?`,
     )
   })
 
-  it('like nothing there is gets the list', () => {
+  it('is rejected with the list of options if no name is similar', () => {
     expect(refusal({ prewarm: true })).toContain('known options: stampede, ttlMs, ')
   })
 
-  it.each([null, 5, 'ttlMs', [], () => {}])('cannot hide in %o', (options) => {
+  it.each([null, 5, 'ttlMs', [], () => {}])('cannot be hidden in %o', (options) => {
     expect(refusal(options)).toContain('stampedeCache: received')
   })
 })
@@ -132,7 +132,7 @@ describe.each(DURATIONS)('%s', (name, least) => {
 })
 
 describe('afterWait', () => {
-  it('is origin, or unavailable', () => {
+  it('is origin or unavailable', () => {
     expect(read({ waitMs: 10 })).toMatchObject({ waitMs: 10, afterWait: 'origin' })
     expect(read({ afterWait: 'unavailable' })).toMatchObject({
       waitMs: 30_000,
@@ -143,7 +143,7 @@ describe('afterWait', () => {
     )
   })
 
-  it('is named when waitMs is an object', () => {
+  it('is suggested if waitMs is an object', () => {
     expect(refusal({ waitMs: { ms: 10, fallback: 'unavailable' } })).toBe(
       "stampedeCache.waitMs: received an object (Object); use { waitMs: 30_000, afterWait: 'unavailable' }",
     )
@@ -151,7 +151,7 @@ describe('afterWait', () => {
 })
 
 describe('mintEtag', () => {
-  it('may be switched off', () => expect(read({ mintEtag: false }).mintEtag).toBe(false))
+  it('may be false', () => expect(read({ mintEtag: false }).mintEtag).toBe(false))
 
   it.each(['weak', 0, null])('may not be %j', (mintEtag) =>
     expect(refusal({ mintEtag })).toContain('stampedeCache.mintEtag: received'),
@@ -159,7 +159,7 @@ describe('mintEtag', () => {
 })
 
 describe('requestDirectives', () => {
-  it('may be respected', () =>
+  it('may be respect', () =>
     expect(read({ requestDirectives: 'respect' }).requestDirectives).toBe('respect'))
 
   it.each([true, 'honor'])('may not be %j', (requestDirectives) =>
@@ -168,7 +168,7 @@ describe('requestDirectives', () => {
 })
 
 describe('targetedFields', () => {
-  it('are lower-case, in order, once each, and ours is the first', () => {
+  it('are lower-case, in order, once each, and Stampede-Cache-Control comes first', () => {
     const targetedFields = ['X-CDN-Control', 'CDN-Cache-Control', 'cdn-cache-control']
     expect(read({ targetedFields }).targetedFields).toEqual([
       'stampede-cache-control',
@@ -236,12 +236,12 @@ describe('overrideHeaders', () => {
 })
 
 describe('query', () => {
-  it('may be the parameters that count, also none', () => {
+  it('may be the list of parameters in the key, even an empty one', () => {
     expect(read({ query: ['page', 'sort'] }).query).toEqual({ only: ['page', 'sort'] })
     expect(read({ query: [] }).query).toEqual({ only: [] })
   })
 
-  it('may be the parameters that do not count', () => {
+  it('may be the list of parameters that the key leaves out', () => {
     expect(read({ query: { ignore: ['utm_source'] } }).query).toEqual({ ignore: ['utm_source'] })
   })
 
@@ -272,7 +272,7 @@ describe('authorization', () => {
     expect(read({ authorization })).toMatchObject({ authorization })
   })
 
-  it('keeps the names of ignored fields in lower case, sorted, without repeats', () => {
+  it('keeps the names of ignored fields in lower case, sorted, without duplicates', () => {
     const ignore = ['X-Tenant-Id', 'x-org', 'x-tenant-id']
     expect(read({ authorization: { ignore } }).authorization).toEqual({
       ignore: ['x-org', 'x-tenant-id'],
@@ -305,7 +305,7 @@ describe('cookies', () => {
     expect(read({ cookies })).toMatchObject({ cookies })
   })
 
-  it('may name those in the key, sorted', () => {
+  it('may name the cookies in the key, which are sorted', () => {
     const key = ['theme', 'currency']
     expect(read({ cookies: { key } }).cookies).toEqual({ key: ['currency', 'theme'] })
     expect(key).toEqual(['theme', 'currency'])
@@ -321,13 +321,13 @@ describe('cookies', () => {
     [{ keys: ['theme'] }, 'stampedeCache.cookies.keys: received an array of 1; there is no such'],
   ])('may not be %j', (cookies, message) => expect(refusal({ cookies })).toContain(message))
 
-  it('in the key may not be none: that would be to ignore them without saying so', () => {
+  it('may not be an empty key, which would ignore all cookies silently', () => {
     expect(refusal({ cookies: { key: [] } })).toContain('stampedeCache.cookies.key')
   })
 })
 
 describe('statuses', () => {
-  it('may be any that a handler answers with', () => {
+  it('may be any status that a handler sends', () => {
     expect(read({ statuses: [200, 302, 404] }).statuses).toEqual(new Set([200, 302, 404]))
     expect(read({ statuses: [] }).statuses).toEqual(new Set())
   })
@@ -345,7 +345,7 @@ describe('statuses', () => {
     [200.5, '200.5'],
     [Number.NaN, 'NaN'],
     [null, 'null'],
-  ])('may not be one such as %o, which is named', (status, shown) => {
+  ])('may not contain %o, which the error names', (status, shown) => {
     expect(refusal({ statuses: [200, status] })).toBe(
       `stampedeCache.statuses[1]: received ${shown}; use an array of statuses from 200 to 499`,
     )
@@ -359,7 +359,7 @@ describe('statuses', () => {
 })
 
 describe('maxBodyBytes', () => {
-  it('may be nothing', () => expect(read({ maxBodyBytes: 0 }).maxBodyBytes).toBe(0))
+  it('may be 0', () => expect(read({ maxBodyBytes: 0 }).maxBodyBytes).toBe(0))
 
   it.each([-1, 1.5, '1mb', Number.POSITIVE_INFINITY, null])('may not be %o', (maxBodyBytes) => {
     expect(refusal({ maxBodyBytes })).toMatch(
@@ -391,7 +391,7 @@ describe('invalidateOn', () => {
 describe('invalidateOn with tags', () => {
   const tags = () => ['a']
 
-  it('is an unsafe request that purges them too', () => {
+  it('is an unsafe request that also purges these tags', () => {
     expect(read({ invalidateOn: { tags } })).toMatchObject({
       invalidateOn: 'unsafe',
       invalidatedTags: tags,
@@ -406,7 +406,7 @@ describe('invalidateOn with tags', () => {
 })
 
 describe('tags', () => {
-  it('may be names, or a function', () => {
+  it('may be names or a function', () => {
     const tags = () => ['a']
     expect(read({ tags: ['a', 'b'] })).toMatchObject({ tags: ['a', 'b'] })
     expect(read({ tags })).toMatchObject({ tags })
@@ -433,7 +433,7 @@ describe('cacheStatus', () => {
     [false, undefined],
     ['shop', 'shop'],
     ['shop/1:a', 'shop/1:a'],
-  ])('of %o is the name %s', (cacheStatus, name) => {
+  ])('names the cache %o as %s', (cacheStatus, name) => {
     expect(read({ cacheStatus }).cacheName).toBe(name)
   })
 

@@ -1,5 +1,5 @@
-// The options of stampedeCache: their types, defaults and checks. The result is frozen and complete,
-// so that no stage has to ask what was meant.
+// The options of stampedeCache: their types, defaults and checks. The result is frozen and has all
+// defaults, so no other file needs them.
 
 import { readCompression } from '../compress/read-compression.ts'
 import { optionError } from '../errors.ts'
@@ -35,124 +35,201 @@ import {
 } from './read-options.ts'
 
 /**
- * Options of `stampedeCache`, but for which Stampede to use. Durations are milliseconds. `Native` is what callbacks receive: an Express
- * request, a Koa context, an IncomingMessage; `NativeResponse` what some receive besides.
+ * Options of `stampedeCache`, except `stampede`. All durations are whole milliseconds, up to 366
+ * days. A wrong value throws `ERR_STAMPEDE_OPTION` when the middleware is created.
+ *
+ * Callbacks receive a `Native`: an Express request, a Koa context or an `IncomingMessage`. Some
+ * also receive a `NativeResponse`: an Express, Koa or Node response.
  */
 export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
-   * Lifetime of a response that says nothing itself; explicit freshness in the response shortens it.
-   * Without it, only responses with explicit freshness (RFC 9111 §4.2.1) are stored.
+   * Lifetime of a response without explicit freshness, such as `max-age` (RFC 9111 §4.2.1).
+   * Explicit freshness can only shorten it, unless `overrideHeaders` is set. It is at least 1.
+   * Default: none, so only responses with explicit freshness are stored.
    */
   ttlMs?: number
-  /** Lets `ttlMs` win over max-age, s-maxage and Expires. Never over no-store, private, no-cache. Default false. */
+  /**
+   * True: `ttlMs` wins over `max-age`, `s-maxage` and `Expires`. It never wins over `no-store`,
+   * `private`, `no-cache` or `Set-Cookie`. Default false.
+   */
   overrideHeaders?: boolean
-  /** How long after going stale an entry is served while one process refreshes it (RFC 5861). Default 0. */
+  /**
+   * How long a stale entry is served while one process refreshes it (RFC 5861 §3).
+   * `stale-while-revalidate` in the response wins. Default 0.
+   */
   staleWhileRevalidateMs?: number
-  /** How long after going stale an entry is served when the origin fails (RFC 5861). Default 0. */
+  /**
+   * How long a stale entry is served if the handler fails (RFC 5861 §4). `stale-if-error` in the
+   * response wins. Default 0.
+   */
   staleIfErrorMs?: number
   /**
-   * How long after going stale an entry with an ETag or Last-Modified is kept, not to be served, but to ask the app whether it is still
-   * so (304). Default 60 000; 0: not at all.
+   * How long a stale entry is kept for revalidation (RFC 9111 §4.3): the handler gets its `ETag` or
+   * `Last-Modified` as a condition and may respond 304. 0: no revalidation. Default 60 000.
    */
   keepMs?: number
-  /** Lifetime of 404 and 410. Default: they are not stored. */
+  /**
+   * Lifetime of 404 and 410, in place of `ttlMs`. Explicit freshness can only shorten it. It is at
+   * least 1. Default: without explicit freshness they are not stored, unless `statuses` lists them.
+   */
   negativeTtlMs?: number
-  /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
+  /**
+   * Shortens each lifetime by a random part, up to this fraction of it, so that entries do not
+   * expire together. 0 to 0.5. Default 0.1.
+   */
   jitter?: number
-  /** Replaces method, host, path and query in the key. */
+  /**
+   * Returns a string that replaces method, scheme, host, path and query in the key. If it throws or
+   * returns something else, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
+   */
   key?: (request: Native) => string
-  /** Query parameters in the key: only these, or all but these. Default: all. */
+  /**
+   * Query parameters in the key. `['page']`: only these. `{ ignore: ['utm_source'] }`: all except
+   * these. Default: all.
+   */
   query?: readonly string[] | { ignore: readonly string[] }
-  /** Request headers always in the key. `Vary` in responses counts whether listed here or not. */
+  /**
+   * Request headers that are always in the key, such as `['accept-language']`. `Vary` in a response
+   * counts also without it. Default: none.
+   */
   vary?: readonly string[]
-  /** Puts the caller in the key, and so makes requests with credentials cacheable. */
+  /**
+   * Returns the id of the caller, which becomes part of the key. Requests with credentials or
+   * cookies then use the cache, with entries for each caller. Errors as for `key`. Default: none.
+   */
   identity?: (request: Native) => string
   /**
    * Requests with a credential field: `Authorization`, or another field whose name identifies the
-   * caller (`X-Api-Key`, `X-User-Id`, ...). Default `bypass`: they bypass the cache. `ignore`: the
-   * cache disregards all these fields. A list: it disregards the named ones. A TLS client
-   * certificate is disregarded only if the list has `client-certificate`.
+   * caller (`X-Api-Key`, `X-User-Id`, ...). `'bypass'`, the default: they bypass the cache.
+   * `'ignore'`: responses do not depend on any of these fields. `{ ignore: ['x-tenant-id'] }`: they
+   * do not depend on the named ones. A TLS client certificate is ignored only if the list has
+   * `client-certificate`.
    */
   authorization?: 'bypass' | 'ignore' | { ignore: readonly string[] }
-  /** Requests with `Cookie`: `bypass` (default), `ignore` them, or put the named ones in the key. */
+  /**
+   * Requests with `Cookie`. `'bypass'`, the default: they bypass the cache. `'ignore'`: responses
+   * do not depend on cookies. `{ key: ['lang'] }`: they depend only on these, which are in the key.
+   */
   cookies?: 'bypass' | 'ignore' | { key: readonly string[] }
   /**
-   * Response fields with directives for this cache (RFC 9213), such as `CDN-Cache-Control`: the first that is valid takes
-   * the place of Cache-Control and Expires. `Stampede-Cache-Control` is always the first, and no client gets it.
+   * Response fields with directives for this cache (RFC 9213 §2.2), such as `CDN-Cache-Control`.
+   * The first valid one replaces `Cache-Control` and `Expires`. `Stampede-Cache-Control` always
+   * comes first, and clients never get it. Default: no other field.
    */
   targetedFields?: readonly string[]
   /**
-   * Names under which what is stored can be purged, together with others: `purge({ tag })`. A function is asked when the head of a
-   * response that is to be stored is known. `Surrogate-Key`, `Cache-Tag` and `Cache-Groups` of the response count too. Default: none.
+   * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
+   * called when the head of a response that may be stored is known. If it throws, that response is
+   * not stored. An entry has at most 256 names, including those in its `Surrogate-Key`,
+   * `Cache-Tag` and `Cache-Groups` fields. Default: none.
    */
   tags?: Tags<Native, NativeResponse>
-  /** Statuses stored when the response gives no explicit freshness. Default 200, 203, 300, 301, 308. */
+  /**
+   * Statuses that are stored without explicit freshness, from 200 to 499. Statuses that are never
+   * stored, such as 206 or 401, are refused. Default 200, 203, 300, 301, 308.
+   */
   statuses?: readonly number[]
   /**
-   * Gives a stored 200 that came without ETag and Last-Modified a weak ETag. Default true. An
-   * Express app whose `etag` setting is off gets none.
+   * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`. An Express app whose
+   * `etag` setting is off gets none. Default true.
    */
   mintEtag?: boolean
   /**
-   * Cache-Control and Pragma of a request (RFC 9111 §5.2.1): `ignore` them (default), or `respect` them, which lets any client
-   * reach the origin at will.
+   * `Cache-Control` and `Pragma` of a request (RFC 9111 §5.2.1). `'ignore'`, the default, or
+   * `'respect'`, with which any client can reach the handler at will.
    */
   requestDirectives?: 'ignore' | 'respect'
   /**
-   * Sends stored answers of text and the like compressed to clients that take it: `br`, `zstd` (from Node 22.15) or `gzip`, made once for
-   * each entry in memory, behind the first hit that could have used it. Default false.
+   * Sends stored text compressed, as `br`, `zstd` (from Node 22.15) or `gzip`, to clients that
+   * accept it. Each process compresses an entry once per coding, in the background after the first
+   * hit that could use it. Default false.
    */
   compress?: boolean | CompressionOptions
-  /** Largest body stored. Default 1 MiB. */
+  /**
+   * Bytes of the largest body that is stored. Larger ones only reach their client. Default 1 MiB.
+   */
   maxBodyBytes?: number
-  /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
+  /**
+   * How long other processes wait for a process that fills but no longer renews its lease. A living
+   * process renews it. It is at least 100. Default 5 000.
+   */
   leaseMs?: number
-  /** How long a request waits for another's fill, or for a concurrency slot. Default 30 000. */
+  /**
+   * How long a request waits for the fill of another request, or for a concurrency slot (see
+   * `originConcurrency` of `createStampede`). Default 30 000.
+   */
   waitMs?: number
-  /** What a request gets after `waitMs`: its own run of the `origin` (default), or 503: `unavailable`. */
+  /**
+   * Response after `waitMs`. `'origin'`, the default: the request runs the handler itself.
+   * `'unavailable'`: 503.
+   */
   afterWait?: 'origin' | 'unavailable'
   /**
-   * Whether requests of one process for the same response `wait` for the whole of it (default), or get it as it comes: a `stream`.
+   * Requests of one process for the same response. `'wait'`, the default: they get it when it is
+   * complete. `'stream'`: they get it while it arrives.
    */
   collapse?: 'wait' | 'stream'
-  /** When a fill is given up: its client goes on waiting, everybody else is told it failed. Default 30 000. */
+  /**
+   * How long a fill may take. Then its own client goes on waiting, and the fill counts as failed
+   * for all other requests. It is at least 1. Default 30 000.
+   */
   originTimeoutMs?: number
   /**
-   * When a fill is late: everybody who waits is answered with what is stale or kept for errors, if there is something, and the fill goes
-   * on behind. Default: never.
+   * How long requests wait for a fill before they get a stale entry, if there is one. The fill goes
+   * on. It is at least 1. Default: no such limit.
    */
   softTimeoutMs?: number
-  /** Who refreshes a stale entry: `background` (default), or in the `foreground` the client that got the lease. */
+  /**
+   * How a stale entry is refreshed. `'background'`, the default: all clients get the stale entry.
+   * `'foreground'`: the client whose request got the lease waits for the new response.
+   */
   revalidate?: 'background' | 'foreground'
   /**
-   * Refreshes fresh entries before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower
-   * the handler, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
+   * Random early refresh: entries are refreshed in the background shortly before they expire, once
+   * in the fleet. The published factor (XFetch) is 1. Larger factors refresh earlier. 0 to 100.
+   * Default 0: off.
    */
   earlyRefresh?: number
   /**
-   * What makes stored answers obsolete: an `unsafe` request (POST, PUT, ...) that was answered 2xx or 3xx, for its URL and those in
-   * `Location` and `Content-Location` (default, RFC 9111 §4.4), and the groups in `Cache-Group-Invalidation` (RFC 9875); such a request
-   * with `tags` of its own, which are purged as well; or `never`: time and purges alone.
+   * Purges by unsafe requests (`POST`, `PUT`, ...) with a 2xx or 3xx response. `'unsafe'`, the
+   * default: the URL of the request, its `Location` and `Content-Location` (RFC 9111 §4.4), and the
+   * cache groups in `Cache-Group-Invalidation` (RFC 9875 §3). `{ tags }`: also these tags.
+   * `'never'`: nothing.
    */
   invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> }
-  /** Requests for which it returns true go to the app, neither looked up nor stored. */
+  /**
+   * Requests for which it returns true go to the handler, and their responses are not stored. If it
+   * throws or returns a promise, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
+   */
   bypass?: (request: Native) => boolean
-  /** The `Cache-Status` field (RFC 9211): on (default) or off, or another name for the cache. */
+  /**
+   * The response field `Cache-Status` (RFC 9211). False: no such field. A string: the name of the
+   * cache in it. Default true, with the name `Stampede`.
+   */
   cacheStatus?: boolean | string
-  /** For development: warns when the handler reads a header, cookie or query parameter that is not in the key. Default false. */
+  /**
+   * For development: warns if the handler reads a header, cookie or query parameter that is not in
+   * the key. Default false.
+   */
   audit?: boolean
 }
 
 export interface CompressionOptions {
-  /** The smallest body that is worth it. Default 1024. */
+  /** Bytes of the smallest body that is compressed. Default 1024. */
   minBytes?: number
-  /** Media types; `*` stands for any part: `text/*`, `application/*+json`. Default: text, JSON, XML, JavaScript, SVG, Wasm, fonts. */
+  /**
+   * Media types that are compressed. `*` stands for any part: `text/*`, `application/*+json`.
+   * Default: text, JSON, XML, JavaScript, SVG, YAML, Wasm, uncompressed fonts and images.
+   */
   types?: readonly string[]
-  /** In the order of preference. Default: all there are. */
+  /**
+   * Codings in the order of preference. Default: `br`, `zstd`, `gzip`. Before Node 22.15, `zstd` is
+   * left out of a list with other codings, and refused as the only one.
+   */
   codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'>
 }
 
-/** Names, or what makes them of a request and the response to it. */
+/** Tags, or a function that returns the tags for a request and its response. */
 type Tags<Native, NativeResponse> =
   | readonly string[]
   | ((request: Native, response: NativeResponse) => readonly string[])
@@ -201,7 +278,9 @@ export function readCacheOptions<Native, NativeResponse>(
   return Object.freeze({ ...read, ...invalidateOn, cacheName: cacheStatus }) as CacheConfig<Native>
 }
 
-/** The object with `ms` and `fallback` that was accepted before 0.1 is refused with the new names. */
+/**
+ * Refuses the object `{ ms, fallback }` of versions before 0.1, with the new names in the error.
+ */
 function readWaitMs(where: string, value: unknown): number {
   if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
   throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { saysWho } from './credential-fields.ts'
 
-describe('a field says who is asking', () => {
+describe('request fields that name the caller', () => {
   it.each([
     // Keys and tokens.
     ...['proxy-authorization', 'x-authorization', 'x-serverless-authorization', 'dpop', 'sudo'],
@@ -79,20 +79,22 @@ describe('a field says who is asking', () => {
     ],
     ...['ssl_client_s_dn', 'ssl-client-subject-dn', 'x-ssl-client-serial', 'x-client-dn'],
     ...['x-amzn-mtls-clientcert', 'x-amzn-mtls-clientcert-subject'],
-    // Names of the data's owner.
+    // Names of the owner of the data.
     ...['x-user-id', 'x-user', 'user', 'userid', 'x-customer-id', 'x-account-id', 'x-member-id'],
     ...['x-tenant-id', 'x-tenant', 'tenant', 'x-org-id', 'x-scope-orgid', 'openai-organization'],
     ...['x-organisation', 'x-workspace-id', 'x-merchant-id', 'x-roles', 'x-on-behalf-of'],
-  ])('in %s', (name) => expect(saysWho(name)).toBe(true))
+  ])('include %s', (name) => expect(saysWho(name)).toBe(true))
 
-  it('also after the name of a program or an address', () => {
+  it('include such names after the name of a program or an address', () => {
     expect(saysWho('x-user-agent-token')).toBe(true)
     expect(saysWho('x-user-id-and-user-agent')).toBe(true)
     expect(saysWho('x-user-ipsum')).toBe(true)
   })
 })
 
-/** Fields that each sends with a GET, besides Cookie and Authorization. */
+/**
+ * Fields that each client or platform sends with a GET, in addition to Cookie and Authorization.
+ */
 const ORDINARY: Readonly<Record<string, readonly string[]>> = {
   'HTTP/2': [':method', ':scheme', ':authority', ':path', 'te', 'priority'],
   Chrome: [
@@ -270,8 +272,8 @@ const ORDINARY: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-describe('fields of ordinary clients and platforms name no caller', () => {
-  it.each(Object.entries(ORDINARY))('%s', (_who, names) => {
+describe('request fields of ordinary clients and platforms', () => {
+  it.each(Object.entries(ORDINARY))('do not name the caller: %s', (_who, names) => {
     expect(names.filter(saysWho)).toEqual([])
   })
 })

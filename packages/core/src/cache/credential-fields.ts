@@ -2,7 +2,7 @@
 // that a proxy names. The words in a field's name decide, because a list of full names is never
 // complete.
 
-const SAYS_WHO: readonly RegExp[] = [
+const CALLER_WORDS: readonly RegExp[] = [
   // Words that count anywhere in a name: `x-vault-token`, `accesstoken`.
   /token|jwt|session|sessid|secret|passw|passphrase|passcode|credential|principal|bearer/,
   /authori[sz]|authenti|oauth|oidc|saml|identit|assertion|signature|impersonat|behalf/,
@@ -17,20 +17,22 @@ const SAYS_WHO: readonly RegExp[] = [
 ]
 
 /**
- * The program and the address of a user, not the user: `x-amz-user-agent`, `x-appengine-user-ip`.
+ * Parts of a name that identify the program or the address of a user, not the user, as in
+ * `x-amz-user-agent` and `x-appengine-user-ip`.
  */
-const NOT_A_CALLER = /user-?(agent|ip)(?![a-z])/g
+const AGENT_OR_ADDRESS = /user-?(agent|ip)(?![a-z])/g
 
 /**
- * Fields that ordinary clients, proxies and platforms send with any GET, and that name no caller.
+ * Fields that match, but identify no caller. Ordinary clients, proxies and platforms send them with
+ * any GET.
  */
 const EXCEPTIONS: ReadonlySet<string> = new Set([
-  // The option `cookies` decides.
+  // The option `cookies` decides about this one.
   'cookie',
   // Browsers and media players.
   ...['sec-fetch-user', 'sec-websocket-key', 'sec-websocket-key1', 'sec-websocket-key2'],
   ...['x-playback-session-id', 'cmcd-session', 'x-forms_based_auth_accepted'],
-  // CSRF tokens, which axios and Rails send with each GET: they prove which page sent it, not who.
+  // CSRF tokens, which axios and Rails send with each GET. They identify a page, not a caller.
   ...['x-csrf-token', 'x-xsrf-token', 'csrf-token', 'xsrf-token', 'x-csrftoken'],
   ...['idempotency-key', 'x-idempotency-key', 'accept-signature'],
   // npm and kubectl: ids of one run of the command.
@@ -43,6 +45,6 @@ const EXCEPTIONS: ReadonlySet<string> = new Set([
 /** Whether a field of this lower-case name identifies the caller. */
 export function saysWho(name: string): boolean {
   if (EXCEPTIONS.has(name)) return false
-  const said = name.replace(NOT_A_CALLER, '')
-  return SAYS_WHO.some((words) => words.test(said))
+  const rest = name.replace(AGENT_OR_ADDRESS, '')
+  return CALLER_WORDS.some((words) => words.test(rest))
 }

@@ -1,5 +1,5 @@
-// Fast path: a fresh L1 hit for a plain GET. It takes no promise and one array. Any other request goes on
-// in the journey, which decides everything again.
+// Fast path: a fresh L1 hit for a plain GET. It creates no promise. For any other request it
+// returns undefined, and handle-cached.ts starts with the L1 lookup again.
 
 import type { Runtime } from '../flight/runtime.ts'
 import { sameSelection } from '../http/vary.ts'
@@ -32,7 +32,7 @@ export function freshHit<Native>(
   return readyFrom(request, config, held, entry, facts, now)
 }
 
-/** Whether the request asks for the whole response, and its own directives do not count. */
+/** Whether the request is a GET of the whole response, and the cache ignores its directives. */
 export function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
   if (method !== 'GET' || config.requestDirectives === 'respect') return false
   return asksForWhole(headers)

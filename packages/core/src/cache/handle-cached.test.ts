@@ -1,4 +1,5 @@
-// The journey of a request, over an exchange without a server: what the client gets, and what the app sees.
+// The journey of a request, over an exchange without a server: the response to the client, and the
+// request to the app.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -14,7 +15,10 @@ import type {
 import { ManualClock, settled } from '../testing/index.ts'
 import { FaultyStore, refuse } from '../testing/store-doubles.ts'
 
-/** What one client got. `by`: the cache itself, the app for this cache, or the app as if there were none. */
+/**
+ * The response to one client. `by`: the cache itself, the app for this cache, or the app in a
+ * bypass.
+ */
 interface Got {
   by?: 'cache' | 'app' | 'bypass'
   status?: number
@@ -28,20 +32,20 @@ interface Answer {
   status?: number
   headers?: Record<string, string>
   body?: string
-  /** The body is at hand when the head is judged. */
+  /** The body is known when the head is judged. */
   whole?: boolean
 }
 
-/** One run of the app for the cache: for a client, or behind. */
+/** One run of the app for the cache: for a client, or in the background. */
 interface Run {
   readonly request: RequestView
   readonly behind: boolean
   answer(answer?: Answer): void
-  /** The head leaves; the body comes with `finish`. */
+  /** Sends the head. The body comes with `finish`. */
   head(answer?: Answer): void
   finish(): void
   end(end: OriginEnd): void
-  /** The whole response has left, which may be after `end`. */
+  /** The whole response has been sent, which may be after `end`. */
   close(): void
 }
 
@@ -150,7 +154,7 @@ const field = (got: Got, name: string) =>
   got.headers.filter(([key]) => key === name).map(([, value]) => value)
 const status = (got: Got) => field(got, 'cache-status')[0]
 
-/** Asks, lets the app answer, and waits for the end. */
+/** Sends a request, lets the app respond, and waits for the end. */
 async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers = {}, rest = {}) {
   const got = ask(cache, headers, rest)
   await settled()
@@ -161,7 +165,7 @@ async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers 
 }
 
 describe('a miss', () => {
-  it('hands the app the request of the one who leads', async () => {
+  it("passes the leader's request to the app", async () => {
     const got = ask(cacheWith(), { accept: 'x' })
     await settled()
     expect(runs[0]?.request).toMatchObject({
@@ -175,7 +179,7 @@ describe('a miss', () => {
 })
 
 describe('a hit', () => {
-  it('says its age and what is left of it, and runs nothing', async () => {
+  it('has its age and remaining ttl, and runs nothing', async () => {
     const cache = cacheWith({ mintEtag: false })
     await fill(cache, { headers: { 'content-type': 'text/plain' }, body: 'hello' })
     await clock.advance(2_500)
@@ -189,7 +193,7 @@ describe('a hit', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('is as old as it was when it came, and what it waited here', async () => {
+  it('has the upstream age of its response plus the time in the cache', async () => {
     const cache = cacheWith()
     await fill(cache, { headers: { age: '100', 'cache-control': 'max-age=200' } })
     await clock.advance(3_000)
@@ -198,7 +202,7 @@ describe('a hit', () => {
     expect(status(got)).toBe('Stampede; hit; ttl=7')
   })
 
-  it('is a part to one who waited for another, and asked for a part', async () => {
+  it('is a part for a waiter that requested a range', async () => {
     const cache = cacheWith()
     const [leader, follower] = [ask(cache), ask(cache, { range: 'bytes=-2' })]
     await settled()
@@ -208,7 +212,7 @@ describe('a hit', () => {
     expect(follower).toMatchObject({ status: 206, body: '89' })
   })
 
-  it('is no part to HEAD, of another status, or where another condition comes first', async () => {
+  it('is no part for HEAD, for another status, or if another condition comes first', async () => {
     const cache = cacheWith()
     const range = { range: 'bytes=0-1' }
     await fill(cache, { headers: { etag: '"e"' }, body: '0123456789' })
@@ -222,7 +226,7 @@ describe('a hit', () => {
     expect(other).toMatchObject({ status: 203, body: '0123456789' })
   })
 
-  it('bears no fields of one connection, one caller or one request', async () => {
+  it('has no fields of one connection, one caller or one request', async () => {
     const cache = cacheWith({ mintEtag: false })
     await fill(cache, {
       headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
@@ -232,11 +236,11 @@ describe('a hit', () => {
   })
 })
 
-describe('a minted entity tag', () => {
+describe('a minted ETag', () => {
   const etag = (got: Got) => field(got, 'etag')[0]
 
   it.each([true, false])(
-    'is the same for who fills, who waits and who comes later (whole: %s)',
+    'is the same for the leader, waiters and later requests (whole: %s)',
     async (whole) => {
       const cache = cacheWith()
       const [leader, follower] = [ask(cache), ask(cache)]
@@ -252,7 +256,7 @@ describe('a minted entity tag', () => {
     },
   )
 
-  it('is not given to what is not stored', async () => {
+  it('is not added to a response that is not stored', async () => {
     const answers: Array<[CacheOptions<RequestView>, Answer]> = [
       [{}, { headers: { 'cache-control': 'no-store' } }],
       [{}, { status: 404 }],
@@ -269,7 +273,7 @@ describe('a minted entity tag', () => {
     ).toBeUndefined()
   })
 
-  it('is not given to what has a validator of its own', async () => {
+  it('is not added to a response with a validator of its own', async () => {
     const cache = cacheWith()
     expect(field(await fill(cache, { headers: { etag: '"own"' } }), 'etag')).toEqual(['"own"'])
     const modified = { 'last-modified': 'Sun, 06 Nov 1994 08:49:37 GMT' }
@@ -278,13 +282,13 @@ describe('a minted entity tag', () => {
 })
 
 describe('Cache-Status', () => {
-  it('has the name that the options gave it', async () => {
+  it('has the name from the options', async () => {
     const cache = cacheWith({ cacheStatus: 'shop' })
     expect(status(await fill(cache))).toMatch(/^shop; fwd=uri-miss/)
     expect(status(ask(cache))).toBe('shop; hit; ttl=10')
   })
 
-  it('is nowhere when it is switched off; Age is', async () => {
+  it('is absent when switched off, while Age is present', async () => {
     const cache = cacheWith({ cacheStatus: false })
     const all = [await fill(cache), ask(cache), ask(cache, {}, { method: 'POST' })]
     expect(all.flatMap((got) => field(got, 'cache-status'))).toEqual([])
@@ -302,7 +306,7 @@ describe('a bypass', () => {
     ['Stampede; fwd=bypass; detail=precondition', { 'if-match': '"1"' }, {}],
     ['Stampede; fwd=bypass; detail=target', {}, { target: '*' }],
     ['Stampede; fwd=bypass; detail=option', {}, { target: '/never' }],
-  ])('says %s, and touches nothing', (text, headers, rest) => {
+  ])('sends %s, and changes nothing else', (text, headers, rest) => {
     const cache = cacheWith({ bypass: ({ target }) => target === '/never' })
     const got = ask(cache, headers, rest)
     expect(got.by).toBe('bypass')
@@ -310,7 +314,7 @@ describe('a bypass', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('is what every request gets once the Stampede is closed', async () => {
+  it('is the response to every request once the Stampede is closed', async () => {
     const cache = cacheWith()
     await fill(cache)
     await stampede.close()
@@ -320,7 +324,7 @@ describe('a bypass', () => {
   })
 
   it.each(['key', 'identity', 'bypass'] as const)(
-    'does not hide what the option %s throws',
+    'passes on the error that the option %s throws',
     async (name) => {
       const thrown = () => {
         throw new Error('mine')
@@ -335,7 +339,7 @@ describe('a bypass', () => {
 describe('HEAD', () => {
   const HEAD = { method: 'HEAD' }
 
-  it('is answered stale within the window, and leaves the refresh to a GET', async () => {
+  it('gets a stale response within the window, and leaves the refresh to a GET', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
     await fill(cache)
     await clock.advance(12_000)
@@ -350,7 +354,7 @@ describe('HEAD', () => {
     await settled()
   })
 
-  it('does not end the back-off of a refresh that failed', async () => {
+  it('does not end the back-off of a failed refresh', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
     await fill(cache)
     await clock.advance(12_000)
@@ -379,7 +383,7 @@ describe('HEAD', () => {
     ])
   })
 
-  it('goes to the app while the store is away', async () => {
+  it('goes to the app while the store is unavailable', async () => {
     store.always = refuse
     const got = ask(cacheWith(), {}, HEAD)
     await got.done
@@ -392,7 +396,7 @@ describe('Vary', () => {
   const french = { 'accept-language': 'fr' }
   const varying = (body: string): Answer => ({ headers: { vary: 'Accept-Language' }, body })
 
-  it('never hands an answer to those who waited for it and asked for another', async () => {
+  it('keeps a response from waiters of another selection', async () => {
     const cache = cacheWith()
     const all = [ask(cache, german), ask(cache, french), ask(cache, french), ask(cache, german)]
     await settled()
@@ -417,7 +421,7 @@ describe('Vary', () => {
       'set-cookie',
     ],
     ['fails', { status: 502 }, 'origin-failed'],
-  ])('is a vary-miss also where another response %s', async (_, answer, detail) => {
+  ])('is a vary-miss also if another response %s', async (_, answer, detail) => {
     const cache = cacheWith()
     await fill(cache, varying('guten Tag'), german)
     await fill(cache, varying('bonjour'), french)
@@ -446,10 +450,10 @@ describe('Vary', () => {
   )
 })
 
-describe('what may not be shared', () => {
+describe('a hit-for-miss marker', () => {
   const COOKIE: Answer = { headers: { 'set-cookie': 'a=1' }, body: 'mine' }
 
-  it('is remembered for passMs: one run at a time may be stored, and no request waits for it', async () => {
+  it('lasts for passMs: one run at a time may be stored, and no request waits for it', async () => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     await clock.advance(9_999)
@@ -463,7 +467,7 @@ describe('what may not be shared', () => {
     runs[1]?.answer(COOKIE)
     await observed.done
     expect(status(observed)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie')
-    // That renewed the mark, which ends without another such run.
+    // That run renewed the marker, which ends without another such run.
     await clock.advance(10_000)
     const waiting = [ask(cache), ask(cache)]
     await settled()
@@ -476,7 +480,7 @@ describe('what may not be shared', () => {
   it.each([
     ['401', { status: 401 }],
     ['503', { status: 503 }],
-  ])('stays remembered after %s for one client', async (_, answer) => {
+  ])('remains after %s for one client', async (_, answer) => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     await fill(cache, answer)
@@ -491,11 +495,11 @@ describe('what may not be shared', () => {
     ['If-None-Match', { 'if-none-match': '"1"' }],
     ['If-Modified-Since', { 'if-modified-since': 'Thu, 01 Jan 2026 00:00:00 GMT' }],
     ['Range', { range: 'bytes=0-1' }],
-  ])('shows the handler the %s of a client', async (_, headers) => {
+  ])('lets the handler see the %s of a client', async (_, headers) => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     expect(ask(cache, headers).by).toBe('bypass')
-    // Also where the store says it first.
+    // The same if the marker comes from the store first.
     start({ l1: { maxBytes: 0 } })
     const second = cacheWith()
     await fill(second, COOKIE)
@@ -511,7 +515,7 @@ describe('what may not be shared', () => {
     ['private', {}, { headers: { 'cache-control': 'private' } }],
     ['status', {}, { status: 404 }],
     ['vary-star', {}, { headers: { vary: '*' } }],
-  ])('includes %s', async (_, options, answer: Answer) => {
+  ])('is set after %s', async (_, options, answer: Answer) => {
     const cache = cacheWith(options)
     await fill(cache, answer)
     const observed = ask(cache)
@@ -521,14 +525,14 @@ describe('what may not be shared', () => {
     await observed.done
   })
 
-  it('does not include what broke off: nothing is remembered of that', async () => {
+  it('is not set after a response that broke off', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
     runs[0]?.head({ body: 'half' })
     runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })
     await settled()
-    // The next one tries, and is answered whole.
+    // The next request runs the handler, and gets a whole response.
     expect(runs).toHaveLength(2)
     runs[1]?.answer({ body: 'whole' })
     await Promise.all(all.map(({ done }) => done))
@@ -537,11 +541,11 @@ describe('what may not be shared', () => {
   })
 })
 
-describe('an origin that fails', () => {
+describe('a failing origin', () => {
   const SIE: CacheOptions<RequestView> = { staleIfErrorMs: 60_000 }
 
   it.each([500, 502, 503, 504])(
-    'with %d is covered by an older answer, for all who wait',
+    'is covered for a %d by a stale entry, for all waiters',
     async (failed) => {
       const cache = cacheWith(SIE)
       await fill(cache, { body: 'old' })
@@ -558,7 +562,7 @@ describe('an origin that fails', () => {
     },
   )
 
-  it('with 501 is covered for nobody: RFC 5861 does not name it', async () => {
+  it('is not covered for a 501, which RFC 5861 does not name', async () => {
     const cache = cacheWith(SIE)
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -569,7 +573,7 @@ describe('an origin that fails', () => {
     expect(all.map((got) => got.status)).toEqual([501, 501])
   })
 
-  it('is not covered by what is too old, or was for another client', async () => {
+  it('is not covered by an entry that is too old, or of another selection', async () => {
     const cache = cacheWith({ staleIfErrorMs: 5_000 })
     await fill(cache, { headers: { vary: 'x-a' }, body: 'old' }, { 'x-a': '1' })
     await clock.advance(12_000)
@@ -578,7 +582,7 @@ describe('an origin that fails', () => {
     expect(await fill(cache, { status: 503 }, { 'x-a': '1' })).toMatchObject({ status: 503 })
   })
 
-  it('is told to all who waited, with its status and without its body, and to who comes soon', async () => {
+  it('sends all waiters and soon later requests its status without its body', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -599,7 +603,7 @@ describe('an origin that fails', () => {
     }
   })
 
-  it('is called by an unlike request within the back-off, and by no like one', async () => {
+  it('is called within the back-off by an unlike request, and by no like one', async () => {
     const cache = cacheWith()
     const odd = { 'accept-language': 'x_x' }
     const all = [ask(cache, odd), ask(cache, odd)]
@@ -619,7 +623,7 @@ describe('an origin that fails', () => {
     expect(unlike.map(({ body }) => body)).toEqual(['well', 'well'])
   })
 
-  it('is called by an unlike request, also while the store is away', async () => {
+  it('is called by an unlike request, also while the store is unavailable', async () => {
     store.always = refuse
     const cache = cacheWith()
     const all = [ask(cache, { 'accept-language': 'x_x' }), ask(cache), ask(cache)]
@@ -631,7 +635,7 @@ describe('an origin that fails', () => {
     expect(all.map(({ body }) => body)).toEqual(['', 'well', 'well'])
   })
 
-  it('is not called again and again if the store does not know like requests', async () => {
+  it('is called once if the store does not support like requests', async () => {
     const cache = cacheWith()
     const lookup = store.lookup.bind(store)
     store.lookup = (key, { like: _, ...request }) => lookup(key, request)
@@ -643,7 +647,7 @@ describe('an origin that fails', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('is shown as the app shows it to one who comes alone, again and again', async () => {
+  it('sends its own response each time to a request without waiters', async () => {
     const cache = cacheWith()
     for (let run = 1; run <= 3; run++) {
       const got = await fill(cache, { status: 502, body: `page ${run}` })
@@ -652,7 +656,7 @@ describe('an origin that fails', () => {
     }
   })
 
-  it('for all but one stays away for the back-off, and is then tried again', async () => {
+  it('is not called by waiters during the back-off, and is called afterwards', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -663,7 +667,7 @@ describe('an origin that fails', () => {
     expect(await fill(cache, { body: 'well again' })).toMatchObject({ body: 'well again' })
   })
 
-  it('by throwing is shared as the status that the framework makes of it', async () => {
+  it('shares the status that the framework makes of a thrown error', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -678,7 +682,7 @@ describe('an origin that fails', () => {
     ['answers 503', () => runs[0]?.answer({ status: 503 })],
     ['is cut off', () => runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })],
   ])(
-    'is not one whose handler %s after its own client left: the next waiter leads',
+    'does not fail the waiters if its handler %s after its own client left: the next waiter leads',
     async (_, fail) => {
       const cache = cacheWith()
       const client = { gone: false }
@@ -698,7 +702,7 @@ describe('an origin that fails', () => {
     },
   )
 
-  it('gives waiters a 504 when it is too late, also if its own client left', async () => {
+  it('causes a 504 for waiters after originTimeoutMs, also if its own client left', async () => {
     const cache = cacheWith({ originTimeoutMs: 3_000 })
     const client = { gone: false }
     ask(cache, {}, {}, client)
@@ -710,7 +714,7 @@ describe('an origin that fails', () => {
     runs[0]?.answer({ body: 'late' })
   })
 
-  it('by throwing what is meant as 404 is not a failure of the origin', async () => {
+  it('has not failed if it throws an error with status 404', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -719,7 +723,7 @@ describe('an origin that fails', () => {
     expect(all[1]?.by).toBe('bypass')
   })
 
-  it('to end is 504 for those who wait; its own client goes on waiting', async () => {
+  it('causes a 504 for waiters if it does not end, while its own client keeps waiting', async () => {
     const cache = cacheWith({ originTimeoutMs: 3_000 })
     const all = [ask(cache), ask(cache)]
     await clock.advance(3_000)
@@ -731,12 +735,12 @@ describe('an origin that fails', () => {
   })
 })
 
-describe('directives of a request', () => {
+describe('Cache-Control of a request', () => {
   const respectful = (options: CacheOptions<RequestView> = {}) =>
     cacheWith({ requestDirectives: 'respect', ...options })
   const says = (cacheControl: string) => ({ 'cache-control': cacheControl })
 
-  it('mean nothing unless the options say so', async () => {
+  it('is ignored unless the options obey it', async () => {
     const cache = cacheWith()
     await fill(cache)
     const all = 'no-cache, no-store, max-age=0, min-fresh=99, only-if-cached'
@@ -749,7 +753,7 @@ describe('directives of a request', () => {
   })
 
   it.each([says('no-cache'), says('max-age=1'), says('min-fresh=9'), { pragma: 'no-cache' }])(
-    'send %j to the app, and leave what is stored as it is',
+    'sends %j to the app, and keeps the entry',
     async (headers) => {
       const cache = respectful()
       await fill(cache, { body: 'stored' })
@@ -765,7 +769,7 @@ describe('directives of a request', () => {
     },
   )
 
-  it('are all the same on a miss, which fills', async () => {
+  it('has no effect on a miss, which fills', async () => {
     const cache = respectful()
     const [leader, follower] = [ask(cache, says('no-cache')), ask(cache, says('no-cache'))]
     await settled()
@@ -776,7 +780,7 @@ describe('directives of a request', () => {
     expect(ask(cache)).toMatchObject({ by: 'cache', body: 'new' })
   })
 
-  it('decide how stale an answer may be', async () => {
+  it('limits how stale a response may be', async () => {
     const cache = respectful({ staleWhileRevalidateMs: 60_000 })
     await fill(cache)
     await clock.advance(15_000)
@@ -790,7 +794,7 @@ describe('directives of a request', () => {
     runs.at(-1)?.answer()
   })
 
-  it('decide what may stand in for an error', async () => {
+  it('limits which stale entry replaces an error', async () => {
     const cache = respectful({ staleIfErrorMs: 60_000 })
     await fill(cache, { body: 'old' })
     await clock.advance(15_000)
@@ -804,7 +808,7 @@ describe('directives of a request', () => {
     expect(covered).toMatchObject({ status: 200, body: 'old' })
   })
 
-  it('can ask for no more than what is stored', async () => {
+  it('gets an entry or 504 with only-if-cached', async () => {
     const cache = respectful()
     const none = ask(cache, says('only-if-cached'))
     await none.done
@@ -825,7 +829,7 @@ describe('directives of a request', () => {
     expect(runs).toHaveLength(2)
   })
 
-  it('keep what must not be stored out, and give what is', async () => {
+  it('prevents storing with no-store, and allows a hit', async () => {
     const cache = respectful()
     const first = ask(cache, says('no-store'))
     await first.done
@@ -845,7 +849,7 @@ describe('waitMs', () => {
     ['origin', 'bypass', undefined, 'Stampede; fwd=uri-miss; detail=wait-timeout'],
     ['unavailable', 'cache', 503, 'Stampede; fwd=uri-miss; collapsed=?0; detail=wait-timeout'],
   ] as const)(
-    'spent ends as %s, for who waits and not for who leads',
+    'ends the wait of a waiter with %s, and not that of the leader',
     async (afterWait, by, code, text) => {
       const cache = cacheWith({ waitMs: 500, afterWait })
       const all = [ask(cache), ask(cache)]
@@ -864,8 +868,8 @@ describe('waitMs', () => {
   )
 })
 
-describe('a stale answer', () => {
-  it('is the answer too when the refresh in the foreground fails', async () => {
+describe('a stale response', () => {
+  it('is also sent when the foreground refresh fails', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -873,7 +877,7 @@ describe('a stale answer', () => {
     expect(got).toMatchObject({ by: 'cache', status: 200, body: 'old' })
   })
 
-  it('is none for must-revalidate', async () => {
+  it('is never sent with must-revalidate', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
     await fill(cache, { headers: { 'cache-control': 'max-age=10, must-revalidate' }, body: 'old' })
     await clock.advance(12_000)
@@ -881,8 +885,8 @@ describe('a stale answer', () => {
   })
 })
 
-describe('without the store', () => {
-  it('the app answers, once for all who ask, and says that it was not stored', async () => {
+describe('a cache without the store', () => {
+  it('runs the app once for all requests, and reports that the response was not stored', async () => {
     store.always = refuse
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
@@ -896,7 +900,7 @@ describe('without the store', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('an older answer still covers a failure', async () => {
+  it('serves an older entry for a failure', async () => {
     const cache = cacheWith({ staleIfErrorMs: 60_000 })
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -905,9 +909,9 @@ describe('without the store', () => {
   })
 })
 
-describe('beyond originConcurrency, without the store,', () => {
+describe('requests beyond originConcurrency without the store', () => {
   const target = (name: string) => ({ target: `/${name}` })
-  /** One key has the only place. */
+  /** A request of another key has the only slot. */
   async function crowded(options: CacheOptions<RequestView> = {}) {
     start({ originConcurrency: 1 })
     store.always = refuse
@@ -917,7 +921,7 @@ describe('beyond originConcurrency, without the store,', () => {
     return { cache, first }
   }
 
-  it('a request waits for a place, and then goes as waitMs says', async () => {
+  it('wait for a slot, and then follow afterWait', async () => {
     const { cache } = await crowded({ waitMs: 500 })
     const got = ask(cache, {}, target('second'))
     await clock.advance(499)
@@ -930,7 +934,7 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('does not run for a client that has left meanwhile, and counts nothing', async () => {
+  it('do not run if their client has left meanwhile, and take no slot', async () => {
     const { cache } = await crowded({ waitMs: 500 })
     const client = { gone: false }
     const got = ask(cache, {}, target('second'), client)
@@ -941,7 +945,7 @@ describe('beyond originConcurrency, without the store,', () => {
     await clock.advance(30_000)
   })
 
-  it('a run counts until its response ends, also if its head says that it cannot be shared', async () => {
+  it('keep their slot until the response ends, also if its head says that it is not shareable', async () => {
     const { cache, first } = await crowded()
     const second = ask(cache, {}, target('second'))
     await settled()
@@ -958,7 +962,7 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(stampede.stats().unleased).toEqual({ running: 0, queued: 0 })
   })
 
-  it('a response that does not end counts for originTimeoutMs', async () => {
+  it('keep their slot for originTimeoutMs if the response does not end', async () => {
     const { first } = await crowded({ originTimeoutMs: 5_000 })
     runs[0]?.head({ headers: { 'set-cookie': 'a=b' } })
     await first.done
@@ -968,7 +972,7 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('its own run counts until its response ends, and not only until its head', async () => {
+  it('keep the slot of a run after waitMs until its response ends, not only its head', async () => {
     const { cache, first } = await crowded({ waitMs: 500 })
     const got = ask(cache, {}, target('second'))
     await clock.advance(500)
@@ -980,7 +984,7 @@ describe('beyond originConcurrency, without the store,', () => {
     await first.done
   })
 
-  it('or is answered 503, and told when to come again', async () => {
+  it('get 503 with Retry-After if afterWait says so', async () => {
     const { cache } = await crowded({ waitMs: 500, afterWait: 'unavailable' })
     const got = ask(cache, {}, target('second'))
     await clock.advance(500)
@@ -989,7 +993,7 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(JSON.parse(got.body ?? '')).toMatchObject({ status: 503, code: 'wait-timeout' })
   })
 
-  it('a client that left while it waited is not run for', async () => {
+  it('do not run if their client left while they waited', async () => {
     const { cache, first } = await crowded()
     const client = { gone: false }
     ask(cache, {}, target('second'), client)
@@ -1005,7 +1009,7 @@ describe('beyond originConcurrency, without the store,', () => {
     expect(third.body).toBe('three')
   })
 
-  it('what is not shareable is run for everybody at once', async () => {
+  it('run all at once if the response is not shareable', async () => {
     start({ originConcurrency: 1 })
     store.always = refuse
     const cache = cacheWith()
@@ -1027,7 +1031,7 @@ describe('softTimeoutMs', () => {
     return cache
   }
 
-  it('answers everybody with what is kept for errors, and stores what comes late', async () => {
+  it('serves a stale-if-error entry to all, and stores the late response', async () => {
     const cache = await expired()
     const all = [ask(cache), ask(cache)]
     await clock.advance(300)
@@ -1041,7 +1045,7 @@ describe('softTimeoutMs', () => {
     expect(ask(cache)).toMatchObject({ by: 'cache', body: 'new' })
   })
 
-  it('gives the new answer to everybody if it comes in time', async () => {
+  it('sends the new response to all if it comes in time', async () => {
     const cache = await expired()
     const all = [ask(cache), ask(cache)]
     await clock.advance(200)
@@ -1051,7 +1055,7 @@ describe('softTimeoutMs', () => {
     expect(all.map(({ body }) => body)).toEqual(['new', 'new'])
   })
 
-  it('lets each run its own, if what comes is not to be shared', async () => {
+  it('lets each request run the handler if the late response is not shareable', async () => {
     const cache = await expired()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -1060,7 +1064,7 @@ describe('softTimeoutMs', () => {
     expect(all.map(({ by }) => by)).toEqual(['bypass', 'bypass'])
   })
 
-  it('also for the one client that waits for a refresh in the foreground', async () => {
+  it('applies also to the one client that waits for a foreground refresh', async () => {
     const cache = await expired({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     const got = ask(cache)
     await settled()
@@ -1075,7 +1079,7 @@ describe('softTimeoutMs', () => {
     expect(ask(cache)).toMatchObject({ body: 'new' })
   })
 
-  it('a client that wants nothing stale runs the handler for its own answer, and waits for it', async () => {
+  it('runs the handler for a client that accepts nothing stale, and makes it wait', async () => {
     const cache = await expired({ requestDirectives: 'respect' })
     const got = ask(cache, { 'cache-control': 'max-age=5' })
     await clock.advance(5_000)
@@ -1088,21 +1092,21 @@ describe('softTimeoutMs', () => {
 })
 
 describe('two caches', () => {
-  it('on one Stampede share what has the same key', async () => {
+  it('share entries with equal keys on one Stampede', async () => {
     await fill(cacheWith(), { body: 'v' })
     expect(ask(cacheWith())).toMatchObject({ by: 'cache', body: 'v' })
   })
 
-  it.each([null, {}, 'stampede'])('cannot be made on %o', (wrong) => {
+  it.each([null, {}, 'stampede'])('cannot be created on %o', (wrong) => {
     const options = { stampede: wrong } as unknown as CacheOptions
     expect(() => createHttpCache(options)).toThrow('stampedeCache.stampede')
   })
 
-  it('cannot be made of a Stampede alone', () => {
+  it('cannot be created from a Stampede alone', () => {
     expect(() => createHttpCache(stampede as CacheOptions)).toThrow('among the options: { stampede')
   })
 
-  it('without a Stampede have one each', async () => {
+  it('have separate Stampedes by default', async () => {
     const [one, two] = [createHttpCache<RequestView>({ ttlMs: 1 }), createHttpCache<RequestView>()]
     expect(ask(one, {}, { method: 'POST' }).by).toBe('bypass')
     expect(ask(two, {}, { method: 'POST' }).by).toBe('bypass')

@@ -1,16 +1,16 @@
-// The journey of a cached request, in call order.
+// All stages of a cached request, in the order of their calls.
 //
-// | stage    | where                       | what happens                                            |
-// |----------|-----------------------------|---------------------------------------------------------|
-// | admit    | admit.ts                    | other requests go to the handler, with a reason         |
-// | key      | key.ts                      | decides which requests share a response                 |
-// | L1       | fresh-hit.ts, ../flight     | a fresh entry in memory is the response                 |
-// | coalesce | ../flight/resolve.ts        | requests of this process for one key wait together      |
-// | lookup   | ../flight/lookup-or-lease.ts| one round trip: the entry, or the lease to make it      |
-// | fill     | run-origin.ts               | the leader runs the handler                             |
-// | storable | storable.ts                 | decides on the head whether and how long it is kept     |
-// | commit   | ../flight/commit.ts         | writes the entry under its fence, settles the waiters   |
-// | respond  | respond.ts                  | an entry becomes a response: Age, 304, 206, stale       |
+// | stage    | file                         | what happens                                     |
+// |----------|------------------------------|--------------------------------------------------|
+// | admit    | admit.ts                     | decides whether the request uses the cache       |
+// | key      | key.ts, vary-index.ts        | decides which requests share a response          |
+// | L1       | fresh-hit.ts, ../flight      | serves a fresh entry from memory                 |
+// | coalesce | ../flight/resolve.ts         | joins the flight of the key in this process      |
+// | lookup   | ../flight/lookup-or-lease.ts | gets the entry or the lease in one round trip    |
+// | fill     | run-origin.ts                | runs the handler, if this request leads          |
+// | storable | storable.ts                  | decides whether to store, and for how long       |
+// | commit   | ../flight/commit.ts          | writes the entry with its fence, ends the wait   |
+// | respond  | respond.ts                   | makes the response: Age, Cache-Status, 304, 206  |
 
 import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
 import { peek } from '../flight/lookup-or-lease.ts'
@@ -48,7 +48,9 @@ import type { VaryIndex } from './vary-index.ts'
 
 const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 
-/** Never rejects by itself. Throws what the user's `key`, `identity` or `bypass` threw. */
+/**
+ * Throws or rejects only with errors of the options `key`, `identity` and `bypass`, or of the app.
+ */
 export function handleCached<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
@@ -64,10 +66,10 @@ export function handleCached<Native>(
     if (ready !== undefined) return exchange.sendReady(ready)
   }
   exchange.prepare?.()
-  return lookUp(new Journey(rt, config, index, exchange, plainKey))
+  return lookUp(new RequestState(rt, config, index, exchange, plainKey))
 }
 
-/** The request takes no part. An unsafe one still makes stored responses obsolete. */
+/** Sends the request to the handler. An unsafe request still purges stored responses. */
 function bypass<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
@@ -78,57 +80,58 @@ function bypass<Native>(
   return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }
 
-/** One lookup under the key as far as it is known. */
-function lookUp<Native>(journey: Journey<Native>): void | Promise<void> {
-  const { rt, config, index, exchange, plainKey, wish } = journey
+/** Looks up the request under the key with all `Vary` fields that are known so far. */
+function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
+  const { rt, config, index, exchange, plainKey, wish } = state
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  journey.names = names
-  journey.key = key
+  state.names = names
+  state.key = key
   const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
-  if (fillsNothing) return respondStored(journey)
-  const resolution = fromL1(rt, key, config, journey) ?? coalesce(rt, key, config, journey)
-  if (!(resolution instanceof Promise)) return respond(journey, resolution)
-  return resolution.then((later) => respond(journey, later))
+  if (fillsNothing) return respondStored(state)
+  const resolution = fromL1(rt, key, config, state) ?? coalesce(rt, key, config, state)
+  if (!(resolution instanceof Promise)) return respond(state, resolution)
+  return resolution.then((later) => respond(state, later))
 }
 
+/** After this many entries of other variants, the request bypasses the cache. */
 const MOST_MISMATCHES = 3
 
-/** The entry is for other requests. It names fields that the key needs, for another lookup. */
+/** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
 function lookUpVariant<Native>(
-  journey: Journey<Native>,
+  state: RequestState<Native>,
   entry: StoredResponse,
 ): void | Promise<void> {
-  const { index, plainKey, names, exchange, config } = journey
+  const { index, plainKey, names, exchange, config } = state
   index.learn(plainKey, names, entry)
-  journey.mismatches += 1
-  if (journey.mismatches < MOST_MISMATCHES) return lookUp(journey)
+  state.mismatches += 1
+  if (state.mismatches < MOST_MISMATCHES) return lookUp(state)
   return forward(exchange, config, 'bypass', 'too-many-variants')
 }
 
-/** `fwd` of a miss (RFC 9211 §2.2). */
-function missOf<Native>({ names }: Journey<Native>): 'uri-miss' | 'vary-miss' {
+/** The parameter `fwd` of a miss (RFC 9211 §2.2). */
+function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'vary-miss' {
   return names.length === 0 ? 'uri-miss' : 'vary-miss'
 }
 
-/** One request on its way. As a caller of `flight/`, it runs the handler if it has to lead. */
-class Journey<Native> implements Caller {
-  /** Request fields in the key of the last lookup, as earlier responses named them. */
+/** The state of one request. `flight/` calls its methods, such as `lead` to run the handler. */
+class RequestState<Native> implements Caller {
+  /** Request fields that the last lookup had in its key because of earlier `Vary` fields. */
   names: readonly string[] = []
   /** The key of the last lookup. */
   key: string
-  /** Entries for other requests that lookups have found. */
+  /** Number of lookups that found an entry of another variant. */
   mismatches = 0
-  /** Responses that were cut before this client got the first byte. */
+  /** Number of live responses that were cut before this client got the first byte. */
   cuts = 0
-  /** The end of this client's own run of the handler, if it led. */
+  /** Settles when the handler has ended, if this request is the leader. */
   running: Promise<unknown> | undefined
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
   readonly exchange: Exchange<Native>
-  /** The key without what earlier responses named. */
+  /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
   readonly wish: RequestDirectives | undefined
 
@@ -203,26 +206,28 @@ class Journey<Native> implements Caller {
 }
 
 /**
- * Whether the client's departure may have caused this result: handlers often abort their work then.
- * Such a result says nothing about the origin, so the next waiter runs the handler.
+ * Handlers often abort if the client leaves. Such a result does not count: the next waiter leads.
  */
 function mayComeFromDeparture(result: FillResult): boolean {
   if (result.type === 'pass') return !result.remember
   return result.type === 'failure' || result.type === 'abandoned'
 }
 
-function respond<Native>(journey: Journey<Native>, resolution: Resolution): void | Promise<void> {
-  const { rt, config, exchange } = journey
-  const miss = missOf(journey)
+function respond<Native>(
+  state: RequestState<Native>,
+  resolution: Resolution,
+): void | Promise<void> {
+  const { rt, config, exchange } = state
+  const miss = missOf(state)
   switch (resolution.type) {
     case 'hit':
-      return respondHit(journey, resolution)
+      return respondHit(state, resolution)
     case 'live':
-      return respondLive(journey, resolution)
+      return respondLive(state, resolution)
     case 'led':
-      return journey.running?.then(() => undefined)
+      return state.running?.then(() => undefined)
     case 'pass':
-      return forward(exchange, config, miss, resolution.reason, { onInner: inside(journey) })
+      return forward(exchange, config, miss, resolution.reason, { onInner: skipInner(state) })
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
@@ -234,11 +239,11 @@ function respond<Native>(journey: Journey<Native>, resolution: Resolution): void
       return exchange.send(stale ?? waitedTooLong(config, miss))
     }
     case 'timed-out': {
-      // The end of a response whose client left meanwhile would not be seen.
+      // If the client has left, its response has closed already, and no event would free the slot.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
       if (isFinal) return exchange.send(waitedTooLong(config, miss))
       const onEnd = rt.places.force(rt.clock, config.originTimeoutMs)
-      const watch = { onEnd, onInner: inside(journey) }
+      const watch = { onEnd, onInner: skipInner(state) }
       return forward(exchange, config, miss, 'wait-timeout', watch)
     }
     case 'gone':
@@ -247,17 +252,17 @@ function respond<Native>(journey: Journey<Native>, resolution: Resolution): void
 }
 
 function respondHit<Native>(
-  journey: Journey<Native>,
+  state: RequestState<Native>,
   { held, stale, from }: Extract<Resolution, { type: 'hit' }>,
 ): void | Promise<void> {
-  const { rt, config, exchange } = journey
+  const { rt, config, exchange } = state
   const { entry } = held
   if (entry.type !== 'response') return forward(exchange, config, 'bypass', 'not-a-response')
-  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(journey, entry)
-  config.compress?.prepare(rt.l1, journey.key, entry, exchange.request.headers)
+  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
+  config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
-  // An entry that was just made is as new as a run of its own would give this client.
-  if (from !== 'fill' && !isWelcome(journey.wish, offerOf(held, entry, now))) {
+  // An entry from a fill that just ended is as new as one from a run for this client.
+  if (from !== 'fill' && !isWelcome(state.wish, offerOf(held, entry, now))) {
     return forward(exchange, config, stale ? 'stale' : 'request')
   }
   const ttlS = (held.staleAt - now) / 1000
@@ -265,7 +270,7 @@ function respondHit<Native>(
     from === 'fill'
       ? ({
           type: 'forward',
-          reason: missOf(journey),
+          reason: missOf(state),
           status: entry.status,
           ttlS,
           collapsed: true,
@@ -278,52 +283,54 @@ function respondHit<Native>(
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
-/** After this many responses that were cut, the client's request runs the handler by itself. */
+/** After this many live responses that were cut, the request runs the handler itself. */
 const MOST_CUTS = 3
 
-/** If the response does not fit this client, or ended too soon, it looks up again: nothing was sent. */
+/**
+ * Looks up again if the response is of another variant or was cut: the client has got nothing yet.
+ */
 function respondLive<Native>(
-  journey: Journey<Native>,
+  state: RequestState<Native>,
   live: Extract<Resolution, { type: 'live' }>,
 ): void | Promise<void> {
-  const { rt, config, exchange } = journey
+  const { rt, config, exchange } = state
   const { entry } = live.held
   if (!sameSelection(entry.vary, exchange.request.headers)) {
     live.chunks.return()
-    return lookUpVariant(journey, entry)
+    return lookUpVariant(state, entry)
   }
-  if (!live.chunks.isCut) return sendLive(rt, exchange, config, missOf(journey), live)
+  if (!live.chunks.isCut) return sendLive(rt, exchange, config, missOf(state), live)
   live.chunks.return()
-  journey.cuts += 1
-  if (journey.cuts < MOST_CUTS) return lookUp(journey)
-  return forward(exchange, config, missOf(journey), 'abandoned', { onInner: inside(journey) })
+  state.cuts += 1
+  if (state.cuts < MOST_CUTS) return lookUp(state)
+  return forward(exchange, config, missOf(state), 'abandoned', { onInner: skipInner(state) })
 }
 
-/** RFC 9110 §9.3.2: a HEAD gets the head of what a GET stored. Otherwise nothing is stored. */
-async function respondStored<Native>(journey: Journey<Native>): Promise<void> {
-  const { rt, config, exchange, wish } = journey
-  const held = await peek(rt, journey.key).catch(() => undefined)
+/** Responds without a fill: to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
+async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
+  const { rt, config, exchange, wish } = state
+  const held = await peek(rt, state.key).catch(() => undefined)
   const now = rt.clock.now()
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
-  if (held === undefined || entry?.type !== 'response') return unanswered(journey, missOf(journey))
-  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(journey, entry)
+  if (held === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
+  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
   if (!isWelcome(wish, offerOf(held, entry, now))) {
-    return unanswered(journey, freshness === 'stale' ? 'stale' : 'request')
+    return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
   return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
 }
 
-function unanswered<Native>(
-  { exchange, config, wish }: Journey<Native>,
+function respondMissing<Native>(
+  { exchange, config, wish }: RequestState<Native>,
   reason: ForwardReason,
 ): void | Promise<void> {
   if (wish?.onlyIfCached) return exchange.send(notCached())
   return forward(exchange, config, reason, wish?.noStore ? 'request-no-store' : undefined)
 }
 
-/** Runs the handler, and says why in Cache-Status. */
+/** Sends the request to the handler, with the reason in Cache-Status. */
 function forward<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
@@ -335,7 +342,7 @@ function forward<Native>(
   return exchange.bypass(status, watch)
 }
 
-/** A cache further in would only ask, and wait, for the same key again. */
-function inside<Native>({ exchange, plainKey }: Journey<Native>): OnInner {
+/** Makes an inner cache with the same key let the request pass: it would repeat lookup and wait. */
+function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
   return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

@@ -1,6 +1,7 @@
-// Two caches on the way of one request. They would wait for each other under one key, so the inner
-// cache lets the request pass, and the outer one stores by its rules. If the inner cache has another
-// key, it stores the response, and the outer one keeps nothing (docs/decisions/0022).
+// Rules for two caches that one request passes. With the same key they would wait for each other.
+// So the inner cache lets the request pass, and the outer one stores by the inner one's rules. With
+// another key, the inner cache stores the response, and the outer one does not
+// (docs/decisions/0022).
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
@@ -10,17 +11,21 @@ import type { NotStorable } from './storable.ts'
 
 export const LEFT_TO_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
 
-/** That of no cache. */
+/** A key that no cache has. */
 const NO_KEY = ''
 
-/** The cache of `config`, as another one further out meets it. Undefined: it takes no part. Throws what its callbacks throw. */
+/**
+ * Describes the cache of `config` to an outer cache. Returns undefined if the request bypasses this
+ * cache. Throws the errors of its callbacks.
+ */
 export function innerCache<Native>(
   { request, native }: Pick<Exchange<Native>, 'request' | 'native'>,
   natives: Natives,
   config: CacheConfig<Native>,
 ): InnerCache | undefined {
   const refused = admit(request, native, config)
-  // The outer one was told that these may be shared; nobody told it of `bypass`.
+  // For other reasons, the options of the outer cache decide. They do not replace the inner
+  // `bypass`: the key that never matches makes the outer cache not store the response.
   if (refused !== undefined && refused.reason !== 'option') return undefined
   const { rewritten } = request
   return {
@@ -31,7 +36,9 @@ export function innerCache<Native>(
   }
 }
 
-/** How long a response is kept, as the inner cache has it; everything else as the outer one has it. */
+/**
+ * The options of the outer cache, except those about storage and lifetimes: they are the inner's.
+ */
 export function withRulesOf<Native>(
   outer: CacheConfig<Native>,
   { config }: InnerCache,

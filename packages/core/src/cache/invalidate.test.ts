@@ -1,4 +1,4 @@
-// What unsafe requests make obsolete, over an exchange without a server.
+// Purges by unsafe requests, over an exchange without a server.
 
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
@@ -42,7 +42,7 @@ const viewOf = (rest: Partial<RequestView>): RequestView => ({
   ...rest,
 })
 
-/** A GET; the app answers it with a body of its own each time. */
+/** A GET. The app sends a different body each time. */
 async function get(
   cache: HttpCache<RequestView>,
   rest: Partial<RequestView> = {},
@@ -72,7 +72,10 @@ async function get(
   return from
 }
 
-/** An unsafe request that the app answers with this head. Returns what core wanted to see of it. */
+/**
+ * An unsafe request, to which the app responds with this head. Returns the fields that core
+ * requested.
+ */
 function send(
   cache: HttpCache<RequestView>,
   method: string,
@@ -102,7 +105,7 @@ const KEY_A = 'http:GET 4:http9:shop.test2:/a0:'
 
 describe('an unsafe request', () => {
   it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH', 'get', 'WHATEVER'])(
-    'by %s makes its URL obsolete',
+    'purges its URL by %s',
     async (method) => {
       const cache = cacheWith()
       expect([await get(cache), await get(cache)]).toEqual(['app', 'cache'])
@@ -112,14 +115,17 @@ describe('an unsafe request', () => {
     },
   )
 
-  it.each([200, 201, 204, 299, 301, 303, 304, 399])('that was answered %d does', async (status) => {
-    const cache = cacheWith()
-    await get(cache)
-    send(cache, 'POST', { status })
-    expect(await get(cache)).toBe('app')
-  })
+  it.each([200, 201, 204, 299, 301, 303, 304, 399])(
+    'purges after a response of %d',
+    async (status) => {
+      const cache = cacheWith()
+      await get(cache)
+      send(cache, 'POST', { status })
+      expect(await get(cache)).toBe('app')
+    },
+  )
 
-  it.each([400, 404, 409, 500, 503])('that was answered %d does not', async (status) => {
+  it.each([400, 404, 409, 500, 503])('purges nothing after a response of %d', async (status) => {
     const cache = cacheWith()
     await get(cache)
     send(cache, 'POST', { status, headers: [['location', '/a']] })
@@ -127,7 +133,7 @@ describe('an unsafe request', () => {
     expect(purged).toEqual([])
   })
 
-  it('makes every variant obsolete, of selections and of callers', async () => {
+  it('purges every variant, of selections and of callers', async () => {
     const cache = cacheWith({ identity: ({ headers }) => String(headers['x-user']) })
     const all = ['de', 'fr'].flatMap((lang) =>
       ['ann', 'bob'].map((user) => ({ headers: { 'x-lang': lang, 'x-user': user } })),
@@ -138,7 +144,7 @@ describe('an unsafe request', () => {
     for (const each of all) expect(await get(cache, each)).toBe('app')
   })
 
-  it('goes by the query rule of its middleware', async () => {
+  it('applies the query option of its middleware', async () => {
     const cache = cacheWith({ query: ['page'] })
     await get(cache, { target: '/a?page=1' })
     await get(cache, { target: '/a?page=2' })
@@ -147,7 +153,7 @@ describe('an unsafe request', () => {
     expect(await get(cache, { target: '/a?page=2' })).toBe('cache')
   })
 
-  it('tells hosts and schemes apart', async () => {
+  it('distinguishes hosts and schemes', async () => {
     const cache = cacheWith()
     await get(cache)
     send(cache, 'POST', {}, { host: 'other.test' })
@@ -157,7 +163,7 @@ describe('an unsafe request', () => {
     expect(await get(cache)).toBe('app')
   })
 
-  it('voids a fill in flight: what it read is the past', async () => {
+  it('refuses the commit of a fill in flight, whose data is outdated', async () => {
     const cache = cacheWith()
     let answer = () => {}
     const request = viewOf({})
@@ -185,7 +191,7 @@ describe('an unsafe request', () => {
     expect(await get(cache)).toBe('app')
   })
 
-  it('may name its target in full, or as no path at all', async () => {
+  it('may name its target as a full URL, or as no path at all', async () => {
     const cache = cacheWith()
     await get(cache)
     send(cache, 'POST', {}, { target: '*' })
@@ -195,7 +201,7 @@ describe('an unsafe request', () => {
   })
 })
 
-describe('the answer to an unsafe request', () => {
+describe('the response to an unsafe request', () => {
   it.each([
     ['location', '/b/c?x=1'],
     ['location', 'c?x=1'],
@@ -204,7 +210,7 @@ describe('the answer to an unsafe request', () => {
     ['location', '//shop.test/b/c?x=1'],
     ['content-location', '/b/c?x=1'],
     ['content-location', './c?x=1'],
-  ])('makes obsolete what its %s names: %s', async (name, reference) => {
+  ])('purges the URL in its %s: %s', async (name, reference) => {
     const cache = cacheWith()
     const named = { target: '/b/c?x=1' }
     await get(cache, named)
@@ -225,7 +231,7 @@ describe('the answer to an unsafe request', () => {
     'http://',
     '\0',
     '',
-  ])('does nothing to what is elsewhere, or nowhere: %j', async (reference) => {
+  ])('purges nothing for a URL elsewhere, or an invalid one: %j', async (reference) => {
     const cache = cacheWith()
     await get(cache, { target: '/b' })
     const headers = ['location', 'content-location'].map((name) => [name, reference] as const)
@@ -234,7 +240,7 @@ describe('the answer to an unsafe request', () => {
     expect(purged).toEqual([KEY_A])
   })
 
-  it('of one host says nothing of another, whatever the scheme is', async () => {
+  it('purges nothing of another host, with any scheme', async () => {
     const cache = cacheWith()
     const here = { scheme: 'proxied', target: '/b' }
     await get(cache, here)
@@ -243,7 +249,7 @@ describe('the answer to an unsafe request', () => {
     expect(await get(cache, here)).toBe('cache')
   })
 
-  it('is never a reason to throw', () => {
+  it('never causes an error', () => {
     const cache = cacheWith()
     const text = fc.string()
     fc.assert(
@@ -255,8 +261,8 @@ describe('the answer to an unsafe request', () => {
   })
 })
 
-describe('a key option', () => {
-  it('names what an unsafe request makes obsolete; the answer then names nothing', async () => {
+describe('the key option of an unsafe request', () => {
+  it('names the purged key, and Location then names nothing', async () => {
     const cache = cacheWith({ key: ({ target }) => target.slice(0, 2) })
     await get(cache, { target: '/a1' })
     await get(cache, { target: '/b1' })
@@ -265,7 +271,7 @@ describe('a key option', () => {
     expect(await get(cache, { target: '/b1' })).toBe('cache')
   })
 
-  it('is asked before the app has the request', async () => {
+  it('is called before the app has the request', async () => {
     const asked: string[] = []
     const cache = cacheWith({ key: ({ method }) => `${asked.push(method)}` })
     send(cache, 'POST', { status: 500 })
@@ -281,25 +287,25 @@ describe('a key option', () => {
     ],
     ['returns no string', () => undefined as never],
     ['returns a promise', (async () => 'x') as never],
-  ])('that %s makes nothing obsolete, and hurts nobody', (_, key) => {
+  ])('purges nothing and causes no failure if it %s', (_, key) => {
     send(cacheWith({ key }), 'POST')
     expect(purged).toEqual([])
   })
 })
 
-describe('nothing is made obsolete', () => {
-  it.each(['OPTIONS', 'TRACE'])('by %s', (method) => {
+describe('an unsafe request without a purge', () => {
+  it.each(['OPTIONS', 'TRACE'])('is one with %s', (method) => {
     expect(send(cacheWith(), method)).toBe('unwatched')
   })
 
-  it("by anything with invalidateOn: 'never'", async () => {
+  it('is any with invalidateOn set to never', async () => {
     const cache = cacheWith({ invalidateOn: 'never' })
     await get(cache)
     expect(send(cache, 'DELETE')).toBe('unwatched')
     expect(await get(cache)).toBe('cache')
   })
 
-  it('by a request that came after close()', async () => {
+  it('is one after close()', async () => {
     const cache = cacheWith()
     await stampede.close()
     expect(send(cache, 'POST')).toBe('unwatched')
@@ -307,7 +313,7 @@ describe('nothing is made obsolete', () => {
 })
 
 describe('the store', () => {
-  it('is told before the head leaves', async () => {
+  it('gets the purge before the head is sent', async () => {
     const cache = cacheWith()
     await get(cache)
     store.calls.length = 0
@@ -315,7 +321,7 @@ describe('the store', () => {
     expect(store.calls).toEqual([`purge ${KEY_A}`])
   })
 
-  it('may be away: an event says so, and no copy is kept here', async () => {
+  it('may be unavailable: an event reports it, and this process drops its copy', async () => {
     const cache = cacheWith()
     await get(cache)
     const failed: string[] = []
@@ -328,11 +334,11 @@ describe('the store', () => {
   })
 })
 
-describe('an unsafe request', () => {
+describe('an unsafe request with invalidateOn.tags', () => {
   const tagged = { tags: () => ['list'] }
   const INVALIDATES: HeaderList = [['cache-group-invalidation', '"b", "list"']]
 
-  it('purges the tags that the option names for it', async () => {
+  it('purges the tags that the option names', async () => {
     const asked: unknown[] = []
     const tags = (...given: unknown[]) => {
       asked.push(given)
@@ -348,7 +354,7 @@ describe('an unsafe request', () => {
     expect(purged).toEqual([KEY_A, 't=list'])
   })
 
-  it('still makes its URL obsolete when that callback fails, and warns once', async () => {
+  it('still purges its URL if the callback fails, and warns once', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockReturnValue()
     const cache = cacheWith({
       invalidateOn: {
@@ -368,7 +374,7 @@ describe('an unsafe request', () => {
     warn.mockRestore()
   })
 
-  it('forgets at once what its tags name, before the store knows; and what was being made of it', async () => {
+  it('purges its tags in this process at once, before the store has them, including fills', async () => {
     const gate = new Gate()
     const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
     await get(cache, { target: '/list' })
@@ -384,7 +390,7 @@ describe('an unsafe request', () => {
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })
 
-  it('tells by an event that the store could not be told of a tag', async () => {
+  it('reports by an event if the store could not get the purge of a tag', async () => {
     const failed: unknown[] = []
     stampede.on('store.failed', ({ key, operation }) => failed.push([key, operation]))
     const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
@@ -393,14 +399,14 @@ describe('an unsafe request', () => {
     send(cache, 'PUT')
     await settled()
     expect(failed).toEqual([['list', 'purge']])
-    // The entry lives on in the store, as that of a URL does.
+    // The entry stays in the store, as after a failed purge of a URL.
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })
 
   it.each<[string, Options]>([
     ['an ordinary cache', {}],
-    ['one whose key option cannot name it', { key: ({ target }) => target || (0 as never) }],
-  ])('purges the groups of its origin that its answer names, in %s', async (_, options) => {
+    ['a cache whose key option cannot name it', { key: ({ target }) => target || (0 as never) }],
+  ])('purges the cache groups of its origin that the response names, in %s', async (_, options) => {
     const grouped: HeaderList = [['cache-groups', '"a", "list"']]
     const cache = cacheWith(options)
     await get(cache, { target: '/list' }, grouped)
@@ -414,7 +420,7 @@ describe('an unsafe request', () => {
     expect(await get(cache, { target: '/list' }, grouped)).toBe('app')
   })
 
-  it('leaves what shares a group with its URL, which does not spread (RFC 9875 §2.2.1)', async () => {
+  it('keeps entries that only share a group with its URL (RFC 9875 §2.2.1)', async () => {
     const grouped: HeaderList = [['cache-groups', '"a"']]
     const cache = cacheWith()
     for (const target of ['/a', '/b']) await get(cache, { target }, grouped)
@@ -423,7 +429,7 @@ describe('an unsafe request', () => {
     expect(await get(cache, { target: '/a' })).toBe('app')
   })
 
-  it("purges nothing by any name with invalidateOn: 'never'", async () => {
+  it('purges no tags or groups if invalidateOn is never', async () => {
     const cache = cacheWith({ invalidateOn: 'never' })
     await get(cache, {}, [['cache-groups', '"list"']])
     expect(send(cache, 'POST', { headers: INVALIDATES })).toBe('unwatched')

@@ -1,7 +1,7 @@
-// Stage: purges the responses that an unsafe request made obsolete (RFC 9111 §4.4). These are its
-// own URL, the URLs of the same origin and the groups (RFC 9875 §3) that its response names, and
-// the tags of the option. It starts when the head of that response is seen, before it leaves. So a
-// later request to this process asks a store that has the purge.
+// Stage: purges by unsafe requests (RFC 9111 §4.4). Each purges its own URL, the URLs of the same
+// origin and the cache groups (RFC 9875 §3) that its response names, and the tags of the option.
+// The purges are sent when the head of the response is known, before it leaves. So the lookup of a
+// later request to this process follows them.
 
 import { forget, purgeKey } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -13,10 +13,13 @@ import type { CacheConfig } from './cache-config.ts'
 import { customKey, urlKey } from './key.ts'
 import { askForTags, originOf } from './subjects.ts'
 
-/** RFC 9110 §9.2.1. Of any other method it is not known, and that counts as unsafe. */
+/** Safe methods (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
-/** What to do with the head of the answer; nothing, where no answer can make anything obsolete. Neither ever throws. */
+/**
+ * Returns the function to call with the head of the response. Undefined: no response to this
+ * request purges. Neither function throws.
+ */
 export function invalidation<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
@@ -24,7 +27,7 @@ export function invalidation<Native>(
 ): HeadWatch | undefined {
   const { invalidateOn, key, query } = config
   if (invalidateOn === 'never' || SAFE.has(request.method)) return undefined
-  // Asked now: routers change what it reads.
+  // The option is called now, because routers change the parts of the request that it reads.
   const own = key === undefined ? [] : ownKey(key, native)
   return (head, natives) => {
     if (head.status < 200 || head.status > 399) return
@@ -34,8 +37,8 @@ export function invalidation<Native>(
 }
 
 /**
- * What shares a group with what the URL had stored stays (RFC 9875 §2.2.1 leaves that to the cache): it would have to be read first, with
- * all its variants.
+ * The cache groups and tags to purge. The groups of the stored response itself are not purged. RFC
+ * 9875 §2.2.1 allows that, and the cache would have to read that entry and all its variants first.
  */
 function subjects<Native>(
   config: CacheConfig<Native>,
@@ -51,17 +54,20 @@ function subjects<Native>(
   ])
 }
 
-/** A `key` option is made for GET: what it cannot name for this request is not purged. */
+/** The key that the `key` option returns. It is written for GET and may fail for other requests. */
 function ownKey<Native>(key: (request: Native) => string, native: Native): readonly string[] {
   try {
-    const answer: unknown = key(native)
-    return typeof answer === 'string' ? [customKey(answer)] : []
+    const text: unknown = key(native)
+    return typeof text === 'string' ? [customKey(text)] : []
   } catch {
     return []
   }
 }
 
-/** The keys of the target as received, and of what `Location` and `Content-Location` name on the same origin. */
+/**
+ * The keys of the target as received, and of the URLs on the same origin in `Location` and
+ * `Content-Location`.
+ */
 function urlKeys(
   request: RequestView,
   query: CacheConfig['query'],
@@ -76,7 +82,7 @@ function urlKeys(
   const named = ['location', 'content-location'].map((name) => headerValue(head.headers, name))
   for (const reference of isPath ? named : [target, ...named]) {
     const url = reference === undefined ? undefined : parse(reference, base)
-    // Not `origin`: that is the same `null` for all schemes that are not of the web.
+    // `origin` cannot be compared: it is `null` for every scheme except those of the web.
     if (url === undefined || url.protocol !== base.protocol || url.host !== base.host) continue
     keys.add(urlKey({ ...request, target: url.pathname + url.search }, query))
   }
@@ -91,7 +97,7 @@ function parse(text: string, base?: URL): URL | undefined {
   }
 }
 
-/** In this process at once, and in the store by the next command that is sent to it. */
+/** Purges a key in this process at once, and in the store with the next command. */
 async function purge(rt: Runtime, key: string): Promise<void> {
   forget(rt, key)
   try {
@@ -101,14 +107,17 @@ async function purge(rt: Runtime, key: string): Promise<void> {
   }
 }
 
-/** The same for everything under a subject: judged as purged here, before the store says since when it is. */
+/**
+ * Purges a subject in the store. Until the store replies with the position of the purge, all
+ * entries of the subject count as purged in this process.
+ */
 async function purgeSubject(rt: Runtime, subject: string): Promise<void> {
-  const known = rt.marks.expect(subject)
+  const settled = rt.marks.expect(subject)
   try {
     await rt.store.mark(subject, { soft: false })
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key: subject, operation: 'purge', error })
   } finally {
-    known()
+    settled()
   }
 }

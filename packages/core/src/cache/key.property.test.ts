@@ -25,13 +25,13 @@ const keyOf = (
 const textOf = (pieces: readonly string[], maxLength: number) =>
   fc.array(fc.constantFrom(...pieces), { maxLength }).map((all) => all.join(''))
 
-/** Little to choose from, and much of it looks like a part of a key: so two texts are often nearly the same. */
+/** Few values, many of which look like parts of a key, so two texts are often nearly equal. */
 const confusing = textOf(['a', '1:', '2:a', ':', '-', 'v', '\t', 'é', ';', '=', ' '], 4)
 
-/** The same for texts of the user's code, in which anything may be. */
+/** The same for texts of the user's code, which may contain anything. */
 const anything = textOf(['a', '\0', '\ud800', '\udc00', '�', '=', 'j"a"', '#', '1:', '{}'], 3)
 
-describe('two requests', () => {
+describe('the keys of two requests', () => {
   const VARIED = ['accept-language', 'x-a'] as const
   const request = fc.record({
     scheme: fc.constantFrom('http', 'https'),
@@ -49,7 +49,7 @@ describe('two requests', () => {
     identity: ({ who }) => who,
   }
 
-  /** All that tells them apart, without any encoding of ours. */
+  /** Everything that distinguishes them, without our encoding. */
   const described = ({ scheme, host, target, headers, rewritten }: RequestView, who: string) => {
     const { cookie = '', ...others } = headers
     const pairs = String(cookie)
@@ -58,7 +58,7 @@ describe('two requests', () => {
     const keyed = (name: string) => pairs.filter((pair) => pair.split('=')[0]?.trim() === name)
     const fields = Object.entries(others).map(([name, value]) => [
       name,
-      // Absent from the key: space around what is said about a language has no meaning.
+      // Not in the key, because space in Accept-Language has no meaning.
       name === 'accept-language' ? String(value).split(';').map(ows).join(';') : value,
     ])
     return JSON.stringify([
@@ -69,7 +69,7 @@ describe('two requests', () => {
   }
   const ows = (part: string) => part.replace(/^[ \t]+|[ \t]+$/g, '')
 
-  it('have one key if and only if everything that counts is the same', () => {
+  it('are equal if and only if all covered parts are equal', () => {
     const pair = fc.tuple(request, anything)
     fc.assert(
       fc.property(pair, pair, fc.boolean(), ([one, whoOne], [other, whoOther], isSame) => {
@@ -87,7 +87,7 @@ describe('two requests', () => {
     )
   })
 
-  it('have one key as UTF-8 if and only if they have one', () => {
+  it('are equal as UTF-8 if and only if they are equal', () => {
     fc.assert(
       fc.property(anything, anything, (one, other) => {
         const bytes = (who: string) => Buffer.from(keyOf({}, rules, who)).toString('hex')
@@ -101,8 +101,8 @@ describe('two requests', () => {
   })
 })
 
-describe('the key of data', () => {
-  it('is of data, of its own text alone, and no variant of anything', () => {
+describe('the key of a getOrSet value', () => {
+  it('is a key of data, with its own text only, and no variant', () => {
     fc.assert(
       fc.property(anything, anything, confusing, (one, other, target) => {
         const [a, b] = [dataKey(one), dataKey(other)]
@@ -128,7 +128,7 @@ describe('two queries with one key', () => {
     .map((pieces) => pieces.join(''))
   const query = fc.array(parameter, { maxLength: 5 })
 
-  /** What apps make of a query: Express 4, Express 5 and Koa, and the standard of browsers. */
+  /** Query parsers of apps: Express 4, Express 5, Koa, and the browser standard. */
   const READERS: Readonly<Record<string, (text: string) => Record<string, unknown>>> = {
     'qs, as Express 4 calls it': (text) => qs.parse(text, { allowPrototypes: true }),
     'qs with dots': (text) => qs.parse(text, { allowDots: true, plainObjects: true }),
@@ -147,8 +147,8 @@ describe('two queries with one key', () => {
         : value,
     )
 
-  describe.each(Object.entries(READERS))('read by %s', (_, read) => {
-    it('say the same', () => {
+  describe.each(Object.entries(READERS))('parsed by %s', (_, read) => {
+    it('mean the same', () => {
       fc.assert(
         fc.property(query, fc.integer(), (parts, seed) => {
           const [one, other] = [parts.join('&'), shuffled(parts, seed).join('&')]
@@ -159,7 +159,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('say the same of the names that count, where others are left out', () => {
+    it('mean the same for the named parameters, if the others are left out', () => {
       const rules: CacheRules<Native> = { query: ['page', 'a[x]'] }
       const counted = (parsed: Record<string, unknown>) => {
         const { page, a, 'a[x]': flat } = parsed
@@ -176,7 +176,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('say the same of all names but those that are ignored', () => {
+    it('mean the same except for the ignored names', () => {
       const rules: CacheRules<Native> = { query: { ignore: ['page'] } }
       fc.assert(
         fc.property(query, query, (mine, more) => {
@@ -192,7 +192,7 @@ describe('two queries with one key', () => {
     })
   })
 
-  it('are the same parameters in any order, as long as no two have one name', () => {
+  it('have the same parameters in any order, if no two have the same name', () => {
     const names = fc.uniqueArray(fc.stringMatching(/^[a-z]{1,4}$/), { maxLength: 8 })
     fc.assert(
       fc.property(names, fc.integer(), (each, seed) => {
@@ -204,7 +204,7 @@ describe('two queries with one key', () => {
     )
   })
 
-  it('are made in linear time, also of ten thousand parameters', () => {
+  it('are computed in linear time, also for ten thousand parameters', () => {
     for (const piece of HOSTILE_PIECES) {
       const target = `/?${`${piece}&`.repeat(10_000)}`
       const startedAt = performance.now()

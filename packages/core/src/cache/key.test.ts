@@ -29,13 +29,13 @@ const withHeaders = (
   learned: string[] = [],
 ) => keyOf(view('/', { headers }), options, learned)
 
-describe('the URL', () => {
+describe('the key of a URL', () => {
   it('is readable in the key, each part after its length', () => {
     expect(key('/a')).toBe('http:GET 4:http11:example.com2:/a0:')
     expect(key('/a?b=1')).toBe('http:GET 4:http11:example.com2:/a3:b=1')
   })
 
-  it('is shared by GET and HEAD, and by every case of the host', () => {
+  it('is shared by GET and HEAD, and by every letter case of the host', () => {
     expect(keyOf(view('/a', { method: 'HEAD', host: 'EXAMPLE.com' }))).toBe(key('/a'))
   })
 
@@ -59,8 +59,8 @@ describe('the URL', () => {
   })
 })
 
-describe('a URL that was asked for of late', () => {
-  it('has the key of its own host, scheme and rule, whoever asked last', () => {
+describe('the key of a recently used URL', () => {
+  it('has its own host, scheme and rule, in any order of requests', () => {
     const [all, some] = [readCacheOptions({}), readCacheOptions({ query: ['a'] })]
     const target = '/late?a=1&b=2'
     const asked = [
@@ -74,7 +74,7 @@ describe('a URL that was asked for of late', () => {
   })
 })
 
-it('follows the rule as it was at creation, whether or not the URL was asked for before', () => {
+it('the key of a URL follows the query rule from creation, whether or not the URL was used before', () => {
   const names = ['a']
   const rules = [readCacheOptions({ query: names }), readCacheOptions({ query: { ignore: names } })]
   const keys = () => {
@@ -89,16 +89,16 @@ it('follows the rule as it was at creation, whether or not the URL was asked for
   expect(ignore).toBe('http:GET 4:http11:example.com6:/later3:b=2')
 })
 
-describe('the query', () => {
+describe('the query in the key', () => {
   const same = (a: string, b: string, options?: Options) =>
     key(`/?${a}`, options) === key(`/?${b}`, options)
 
-  it('does not differ by the order of different names', () => {
+  it('is equal for another order of different names', () => {
     expect(same('a=1&b=2&a=3', 'b=2&a=1&a=3')).toBe(true)
     expect(same('b=2&%61=1', '%61=1&b=2')).toBe(true)
   })
 
-  it('is none when nothing is behind the mark', () => {
+  it('is absent if nothing follows the question mark', () => {
     expect(key('/?')).toBe(key('/'))
     expect(key('/?&')).not.toBe(key('/'))
   })
@@ -118,9 +118,9 @@ describe('the query', () => {
     ['a=1', '%61=1'],
     ['a', 'a='],
     ['a=1&', 'a=1'],
-  ])('tells %s from %s', (a, b) => expect(same(a, b)).toBe(false))
+  ])('differs for %s and %s', (a, b) => expect(same(a, b)).toBe(false))
 
-  it('is left alone beyond a number of parameters', () => {
+  it('is unchanged beyond a number of parameters', () => {
     const flood = 'utm=1&'.repeat(1000)
     const options = { query: { ignore: ['utm'] } }
     expect(same(`${flood}a=1`, 'a=1', options)).toBe(false)
@@ -137,7 +137,7 @@ describe('the query', () => {
     ['?a=1&b=2', 'b=2&?a=1'],
     ['?a=1&a=2', 'a=2&?a=1'],
     ['b=2&a=1?', 'a=1?&b=2'],
-  ])('tells %s from %s: a second ? begins a query to some parsers', (a, b, options) =>
+  ])('differs for %s and %s, because some parsers start a query at a second ?', (a, b, options) =>
     expect(same(a, b, options)).toBe(false),
   )
 
@@ -150,13 +150,13 @@ describe('the query', () => {
     expect(same('%ff=1', '', options)).toBe(false)
   })
 
-  it('keeps only the named names, decoded', () => {
+  it('keeps only the listed names, decoded', () => {
     const options = { query: ['a', 'b[]'] }
     expect(same('a=1&c=2&%ff=3', '%61=1', options)).toBe(false)
     expect(same('a=1&c=2&%ff=3', 'a=1', options)).toBe(true)
     expect(same('a[x]=1', '', options)).toBe(false)
     expect(same('b[]=1', '', options)).toBe(false)
-    // For some parsers it is `b` that all of these land in.
+    // Some parsers read all of these as `b`.
     expect(same('b=1', '', options)).toBe(false)
     expect(same('b[x]=1', '', options)).toBe(false)
     expect(same('c[b]=1', '', options)).toBe(true)
@@ -166,7 +166,7 @@ describe('the query', () => {
     expect(same('c=1', '', { query: [] })).toBe(true)
   })
 
-  it('has one key only for queries that a parser reads alike', () => {
+  it('is equal only for queries that a parser reads as equal', () => {
     const name = fc.constantFrom(
       'a',
       '%61',
@@ -199,8 +199,8 @@ describe('the query', () => {
   })
 })
 
-describe('headers', () => {
-  it('count by their meaning, declared or learned', () => {
+describe('header fields in the key', () => {
+  it('are equal by meaning, whether declared or learned', () => {
     const gzip = { 'accept-encoding': 'gzip, br' }
     const brotli = { 'accept-encoding': 'br;q=1, gzip' }
     const learned = ['accept-encoding']
@@ -210,7 +210,7 @@ describe('headers', () => {
     expect(withHeaders({}, {}, learned)).not.toBe(withHeaders(gzip, {}, learned))
   })
 
-  it('tell absent, empty and a dash apart', () => {
+  it('distinguish absent, empty and a dash', () => {
     const keys = [{}, { 'x-a': '' }, { 'x-a': '-' }].map((h) => withHeaders(h, { vary: ['x-a'] }))
     expect(new Set(keys).size).toBe(3)
     expect(withHeaders({})).not.toBe(withHeaders({}, { vary: ['x-a'] }))
@@ -224,11 +224,11 @@ describe('headers', () => {
   })
 })
 
-describe('cookies', () => {
+describe('cookies in the key', () => {
   const options: Options = { cookies: { key: ['lang', 'tier'] } }
   const cookie = (value: string) => withHeaders({ cookie: value }, options)
 
-  it('count by the named ones only', () => {
+  it('are only the named ones', () => {
     expect(cookie('_ga=1; lang=de')).toBe(cookie('lang=de; _ga=2'))
     expect(cookie('_ga=1')).toBe(withHeaders({}, options))
     expect(cookie('lang=de')).not.toBe(cookie('lang=en'))
@@ -245,21 +245,22 @@ describe('cookies', () => {
     ['lang=de', 'tier=de'],
     ['lang=a=b', 'lang=a'],
     ['lang="de"', 'lang=de'],
-    // What one parser strips is part of a name or a value to another, and a client may send any of it.
+    // Some parsers strip characters that others read as part of a name or value, and a client may
+    // send any of them.
     ['\u00a0lang=de', 'lang=de'],
     ['\u00a0lang=de', ''],
     ['a=1;\tlang=de', 'a=1; lang=de'],
     ['lang=de ; a=1', 'lang=de; a=1'],
     ['lang=de\u00a0', 'lang=de'],
-  ])('tell %s from %s', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
+  ])('differ for %s and %s', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
 })
 
-describe('the spelling of the host in a request', () => {
+describe('the spelling of the host in the key', () => {
   const spelt = (known: string, headers: RequestView['headers'], servername?: string) =>
     keyOf(view('/a', { host: known, headers, servername }))
   const plain = key('/a')
 
-  it('is not in the key if it is the known host in lower case', () => {
+  it('is absent if it is the known host in lower case', () => {
     expect(spelt('example.com', { host: 'example.com' })).toBe(plain)
     expect(spelt('example.com', { ':authority': 'example.com' }, 'example.com')).toBe(plain)
     expect(spelt('example.com:81', { host: 'example.com:81' }, 'example.com')).toBe(
@@ -270,17 +271,17 @@ describe('the spelling of the host in a request', () => {
   it.each([
     ['another case', 'EXAMPLE.com', { host: 'EXAMPLE.com' }],
     ['another case over HTTP/2', 'Example.com', { ':authority': 'Example.com' }],
-    ['what Koa takes a host out of', 'example.com', { host: 'evil.test:80@example.com' }],
+    ['a text from which Koa takes a host', 'example.com', { host: 'evil.test:80@example.com' }],
     ['a list', 'example.com', { host: 'example.com, evil.test' }],
     ['the host of a proxy', 'example.com', { host: 'internal', 'x-forwarded-host': 'example.com' }],
     ['an empty one', 'example.com', { host: '' }],
     ['a Host beside :authority', 'example.com', { ':authority': 'example.com', host: 'b.test' }],
-  ] as const)('is a variant of its URL: %s', (_what, known, headers) => {
+  ] as const)('makes a variant of the URL: %s', (_what, known, headers) => {
     expect(spelt(known, headers)).not.toBe(plain)
     expect(groupOf(spelt(known, headers))).toBe(plain)
   })
 
-  it('is in the key letter by letter', () => {
+  it('is kept letter by letter', () => {
     const asked = [
       ...['EVIL', 'evil', 'Evil'].map((host) => spelt('example.com', { host })),
       ...['OTHER', 'other', 'Other'].map((host) =>
@@ -294,7 +295,7 @@ describe('the spelling of the host in a request', () => {
     expect(new Set(asked).size).toBe(asked.length)
   })
 
-  it('includes the TLS server name, if that differs from the host', () => {
+  it('includes the TLS server name if it differs from the host', () => {
     const names = ['', 'evil.test', 'example.co', 'com', 'EXAMPLE.com', 'example.com']
     const keys = names.map((name) => spelt('example.com', { host: 'example.com' }, name))
     expect(new Set(keys).size).toBe(names.length)
@@ -303,7 +304,7 @@ describe('the spelling of the host in a request', () => {
   })
 })
 
-describe('what a client claims of the URL', () => {
+describe('fields in which a client claims a URL', () => {
   const claim = (headers: Record<string, string>, rest: Partial<RequestView> = {}) =>
     keyOf(view('/a', { headers, ...rest }))
 
@@ -312,13 +313,13 @@ describe('what a client claims of the URL', () => {
     ['x-forwarded-proto', 'http'],
     ['x-forwarded-proto', 'https'],
     ['x-original-url', '/admin'],
-  ])('is in the key: %s: %s', (name, value) => {
+  ])('are in the key: %s: %s', (name, value) => {
     expect(claim({ [name]: value })).not.toBe(key('/a'))
     expect(claim({ [name]: value })).not.toBe(claim({ [name]: 'other' }))
     expect(groupOf(claim({ [name]: value }))).toBe(key('/a'))
   })
 
-  it('is not where it is what is believed anyway', () => {
+  it('are not in the key if they only repeat the trusted value', () => {
     const https = { scheme: 'https', host: 'Example.com' }
     const headers = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'example.com' }
     expect(claim(headers, https)).toBe(claim({}, https))
@@ -336,26 +337,26 @@ describe('what a client claims of the URL', () => {
     ['cf-visitor', '{"scheme":"http"}'],
     ['cloudfront-forwarded-proto', 'http'],
     ['x-arr-ssl', '2048|256|CN=evil'],
-  ])('is in the key, whole, for %s too', (name, value) => {
+  ])('are in the key with their whole value: %s', (name, value) => {
     expect(claim({ [name]: value })).toBe(
       `${key('/a')}\u0000f${name.length}:${name}${value.length}:${value}`,
     )
   })
 
-  it('counts as the path does where middlewares have sent it elsewhere', () => {
+  it('count like the path after a middleware has rewritten it', () => {
     const sent = (rewritten?: string) => keyOf(view('/a', { rewritten }))
     expect(new Set([sent(), sent('/de/a'), sent('/en/a')]).size).toBe(3)
     expect(groupOf(sent('/de/a'))).toBe(key('/a'))
   })
 
-  it('is nothing to a key option', () => {
+  it('have no effect with a key option', () => {
     const options: Options = { key: () => 'k' }
     expect(withHeaders({ 'x-forwarded-host': 'evil.test' }, options)).toBe(withHeaders({}, options))
   })
 })
 
-describe('callbacks', () => {
-  it('are given the native request; key replaces the URL, and nothing else', () => {
+describe('callbacks for the key', () => {
+  it('get the native request; key replaces the URL, and nothing else', () => {
     const options: Options = { key: (native) => `k${native}`, vary: ['x-a'], identity: () => 'me' }
     const one = keyOf(view('/a', { headers: { 'x-a': '1' } }), options, [], 7)
     expect(one).toBe('http:key 3:=k7\u0000v3:x-a1:1i3:=me')
@@ -363,16 +364,16 @@ describe('callbacks', () => {
     expect(keyOf(elsewhere, options, [], 7)).toBe(one)
   })
 
-  it('give a key that can be made again without a request', () => {
+  it('give a key that can be rebuilt without a request', () => {
     expect(customKey('a:b')).toBe(key('/', { key: () => 'a:b' }))
   })
 
-  it('cannot imitate a URL', () => {
+  it('cannot produce the key of a URL', () => {
     const imitation = key('/a').slice('http:'.length)
     expect(key('/', { key: () => imitation })).not.toBe(key('/a'))
   })
 
-  it('tell callers apart, and nobody from everybody', () => {
+  it('distinguish callers, and a caller from none', () => {
     const identities = ['', 'a', 'b', '\ud800', '\ud801', '"\\ud800"', '\ufffd']
     const keys = identities.map((identity) => key('/', { identity: () => identity }))
     const asStored = [...keys, key('/')].map((text) => Buffer.from(text, 'utf8').toString('hex'))
@@ -394,7 +395,7 @@ describe('callbacks', () => {
     },
   )
 
-  it('fail the request when they throw, and say why', () => {
+  it('fail the request when they throw, with the reason', () => {
     const cause = new Error('no user')
     const identity = () => {
       throw cause
@@ -403,8 +404,8 @@ describe('callbacks', () => {
   })
 })
 
-describe('every key', () => {
-  // Characters of the key's own syntax, and few others, so that near misses are frequent.
+describe('the key of any request', () => {
+  // Characters of the key's own syntax and few others, so that near misses are frequent.
   const text = fc.oneof(
     fc.string({ maxLength: 8 }),
     fc
@@ -419,7 +420,7 @@ describe('every key', () => {
     host: text.map((host) => host.toLowerCase()),
     path: text.filter((path) => !path.includes('?')),
     query: text.filter((query) => !query.includes('&')),
-    // Commas and quotes are what normalisation looks at; it has tests of its own.
+    // Without commas and quotes, which normalisation changes. It has its own tests.
     headers: fc.dictionary(
       fieldName,
       text.filter((value) => !value.includes(',')),
@@ -455,7 +456,7 @@ describe('every key', () => {
       rest.learned.map((name) => [name, headers[name] ?? null]),
     ])
 
-  it('stands for one tuple only', () => {
+  it('stands for exactly one tuple', () => {
     fc.assert(
       fc.property(tuple, tuple, (a, b) => {
         expect(keyOfTuple(a) === keyOfTuple(b)).toBe(meaning(a) === meaning(b))
@@ -464,7 +465,7 @@ describe('every key', () => {
     )
   })
 
-  it('changes with any one part of the tuple', () => {
+  it('changes with each part of the tuple', () => {
     fc.assert(
       fc.property(tuple, tuple, (a, b) => {
         for (const part of Object.keys(a) as Array<keyof Tuple>) {
@@ -475,7 +476,7 @@ describe('every key', () => {
     )
   })
 
-  it('is made of any request without throwing', () => {
+  it('is computed for any request without an error', () => {
     const options: Options = { query: { ignore: ['a'] }, vary: ['x-a'], cookies: { key: ['k'] } }
     fc.assert(
       fc.property(fc.string(), fc.string(), (target, value) => {

@@ -1,5 +1,6 @@
-// Stage: the key, under which two requests share an answer. Whatever a handler may tell apart must
-// be apart here. Every part carries its length, so that no part can run into the next one.
+// Stage: the key of a request. Requests with equal keys share a response. So two requests that a
+// handler may treat differently must have different keys. Every part begins with its length, so
+// that different parts never join to equal keys.
 
 import { callbackError, show } from '../errors.ts'
 import { requestField, someField } from '../http/headers.ts'
@@ -8,13 +9,13 @@ import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_MARK } from '../ports/key.ts'
 import type { CacheConfig } from './cache-config.ts'
 
-/** Begins every key of an HTTP response; keys of data begin otherwise. */
+/** Prefix of the keys of HTTP responses. Keys of data have another one. */
 export const HTTP_KEY_PREFIX = 'http:'
 
 /**
- * RFC 9111 §2 and §4.1. `learnedVary` are the request headers earlier responses named, as
- * varyNames gives them.
- * Throws `ERR_STAMPEDE_OPTION` when `key` or `identity` throws or returns no string.
+ * The cache key (RFC 9111 §2 and §4.1). `learnedVary` are the request headers in the `Vary` fields
+ * of earlier responses, in the form that varyNames returns. Throws `ERR_STAMPEDE_OPTION` if `key`
+ * or `identity` throws or returns no string.
  */
 export function cacheKey<Native>(
   request: RequestView,
@@ -25,7 +26,7 @@ export function cacheKey<Native>(
   const group =
     config.key === undefined
       ? urlKey(request, config.query)
-      : customKey(ask('key', config.key, native))
+      : customKey(callOption('key', config.key, native))
   let variant =
     config.key === undefined ? hostPart(request) + claimsPart(request) + rewrittenPart(request) : ''
   if (learnedVary.length > 0 || config.vary.length > 0) {
@@ -33,7 +34,7 @@ export function cacheKey<Native>(
   }
   if (typeof config.cookies === 'object') variant += cookiePart(config.cookies.key, request.headers)
   if (config.identity !== undefined) {
-    variant += `i${callerField(ask('identity', config.identity, native))}`
+    variant += `i${callerField(callOption('identity', config.identity, native))}`
   }
   return variant === '' ? group : group + VARIANT_MARK + variant
 }
@@ -41,8 +42,8 @@ export function cacheKey<Native>(
 type Url = Pick<RequestView, 'scheme' | 'host' | 'target'>
 
 /**
- * The key of a URL when nothing else is in it: the group of all its variants. HEAD is answered from
- * the entry of GET, so both have its key.
+ * The key of a URL without variant parts. It is also the name of the vary group. HEAD requests are
+ * served from the entry of GET, so both have the same key.
  */
 export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']): string {
   const mark = target.indexOf('?')
@@ -52,8 +53,8 @@ export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']
 }
 
 /**
- * What frameworks, apps and the libraries they use read in the place of the host, the scheme or the path, whether or not a
- * trusted proxy said it.
+ * Request fields that frameworks, apps and their libraries read in place of the host, the scheme or
+ * the path. Some read them even if no trusted proxy has set them.
  */
 export const CLAIMS: ReadonlySet<string> = new Set([
   ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
@@ -67,31 +68,35 @@ export const CLAIMS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The request's own `Host`, `:authority` and TLS server name, where they are not exactly the known
- * host in lower case. They differ behind a trusted proxy, and if a client spells the host in its
- * own way. Handlers may read either, so both are in the key.
+ * The `Host`, `:authority` and TLS server name of the request, if they differ from the known host
+ * in lower case. They differ behind a trusted proxy, and if the client uses capitals. A handler may
+ * read any of them, so all are in the key.
  */
 function hostPart({ host, headers, servername }: RequestView): string {
   const known = host.toLowerCase()
-  const { ':authority': authority, host: said } = headers
+  const { ':authority': authority, host: own } = headers
   let part = ''
-  if (authority !== undefined && authority !== known) part += saidPart(':authority', authority)
-  if (said !== undefined && said !== known) part += saidPart('host', said)
-  if (servername !== undefined && !isNameIn(known, servername))
-    part += saidPart('servername', servername)
+  if (authority !== undefined && authority !== known) part += headerPart(':authority', authority)
+  if (own !== undefined && own !== known) part += headerPart('host', own)
+  if (servername !== undefined && !isNameOf(known, servername))
+    part += headerPart('servername', servername)
   return part
 }
 
-/** `known` may have a port, `name` has none. */
-function isNameIn(known: string, name: string): boolean {
+/** Whether `known`, which may have a port, is this host name. */
+function isNameOf(known: string, name: string): boolean {
   return known === name || (known[name.length] === ':' && known.startsWith(name))
 }
 
-function saidPart(name: string, value: string | string[]): string {
+function headerPart(name: string, value: string | string[]): string {
   return `f${field(name)}${field(String(value))}`
 }
 
-/** Without these, one client could have links and redirects to anywhere stored for all. Behind one proxy they are always the same. */
+/**
+ * The `CLAIMS` of the request, if they differ from its host and scheme. Without them in the key,
+ * one client could make the handler write links and redirects to another host, which all clients
+ * would get. A proxy sends the same values with every request, so they cost no extra entries.
+ */
 function claimsPart({ scheme, host, headers }: RequestView): string {
   if (!someField(headers, CLAIMS)) return ''
   let part = ''
@@ -100,12 +105,12 @@ function claimsPart({ scheme, host, headers }: RequestView): string {
     if (value === undefined) continue
     const isHost = name === 'x-forwarded-host' && value === host.toLowerCase()
     const isScheme = name === 'x-forwarded-proto' && value === 'https' && scheme === value
-    if (!isHost && !isScheme) part += saidPart(name, value)
+    if (!isHost && !isScheme) part += headerPart(name, value)
   }
   return part
 }
 
-/** SPA fallbacks, language prefixes: what the app will see, where it is not what the client sent. */
+/** The URL that the handler sees, if the app rewrote it: an SPA fallback or a language prefix. */
 function rewrittenPart({ rewritten }: RequestView): string {
   return rewritten === undefined ? '' : `r${field(rewritten)}`
 }
@@ -114,7 +119,7 @@ function field(text: string): string {
   return `${text.length}:${text}`
 }
 
-/** A string of the user's code: kept apart from every other, also as UTF-8 and beside NUL. */
+/** A string that the app returned. It is escaped, because it may have NUL or lone surrogates. */
 function callerField(text: string): string {
   return field(escapeKey(text))
 }
@@ -134,8 +139,9 @@ function union(configured: readonly string[], learned: readonly string[]): reado
 }
 
 /**
- * RFC 6265 §4.2: every pair that some parser may read a keyed name in, as sent: parsers differ in which of two they take,
- * and in what they strip. Only the spaces in front are nothing to all of them.
+ * Every pair of the Cookie field (RFC 6265 §4.2) that some parser takes for a keyed cookie, as
+ * sent. Parsers differ in which of two equal names they use, and in the characters that they trim.
+ * All of them trim leading spaces.
  */
 function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
   const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((p) => p.replace(/^ +/, ''))
@@ -147,14 +153,19 @@ function cookiePart(names: readonly string[], headers: RequestView['headers']): 
   return part
 }
 
-/** Handlers stop reading at some number of parameters; what is beyond is neither sorted nor dropped. */
+/**
+ * A longer query is neither sorted nor filtered. Parsers ignore parameters after some number, so
+ * the order decides which ones a handler sees.
+ */
 const MOST_PARAMETERS = 100
 
 /**
- * The query as received, with parameters sorted by the name a parser reads; those of one name stay
- * in order, because `a=1&%61=2` and `%61=2&a=1` are two different lists. Unsorted where parsers
- * disagree about names: `;` separates in some, and bad escapes fall together in others. Unsorted
- * too if it has another `?`: some parsers skip a leading `?`, others begin after the last one.
+ * The query, with its parameters sorted by decoded name. Parameters of one name keep their order,
+ * because `a=1&%61=2` and `%61=2&a=1` are two different lists.
+ *
+ * A query stays unsorted if parsers disagree about its names. For some, `;` separates parameters.
+ * Some decode different invalid escapes to one name. With a second `?`, some skip a leading one and
+ * others begin after the last one.
  */
 function queryPart(raw: string, rule: CacheConfig['query']): string {
   const dropsNothing = 'ignore' in rule && rule.ignore.length === 0
@@ -167,7 +178,7 @@ function queryPart(raw: string, rule: CacheConfig['query']): string {
   let last = ''
   for (const text of kept) {
     const name = text.includes(';') ? undefined : decodedName(text)
-    // Where a name begins with a bracket, parsers find one of their own: `[]` and `[][a]` are parts of one list.
+    // Parsers disagree about names that begin with a bracket: `[]` and `[][a]` may form one list.
     if (name === undefined || /^[[\].=]/.test(name)) return kept.join('&')
     const base = baseName(name)
     if (base < last) inOrder = false
@@ -179,19 +190,22 @@ function queryPart(raw: string, rule: CacheConfig['query']): string {
   return named.map(({ text }) => text).join('&')
 }
 
-/** A parameter is dropped only if no parser could read one in it that counts. */
+/** Whether the text has no parameter that belongs to the key, for any parser. */
 function isDropped(text: string, rule: CacheConfig['query']): boolean {
   if ('ignore' in rule) {
     return text.split(';').every((piece) => rule.ignore.includes(decodedName(piece) ?? ''))
   }
   return !text.split(';').some((piece) => {
     const base = baseName(decodedName(piece) ?? asciiDecoded(piece))
-    // Where `a[b]` counts, `a` and `a[b][c]` do: for some parsers they are one.
+    // If `a[b]` is in the key, so are `a` and `a[b][c]`: for some parsers they are one parameter.
     return rule.only.some((name) => baseName(name) === base)
   })
 }
 
-/** What no decoder takes as a whole is taken as it stands by some (`a[%ZZ]` by qs), and lands in `a` all the same. */
+/**
+ * Decodes only the ASCII escapes of a text with invalid ones. Some parsers use such a name
+ * undecoded: qs assigns `a[%ZZ]` to `a`.
+ */
 function asciiDecoded(text: string): string {
   return text
     .replaceAll('+', ' ')
@@ -209,30 +223,33 @@ function decodedName(text: string): string | undefined {
   }
 }
 
-/** `a[]`, `a[b]`, `[a]`, `a.b`: all of them may land in `a`, and then their order counts. */
+/**
+ * Returns `a` for `a`, `a[]`, `a[b]`, `[a]` and `a.b`. Parsers may assign all of these parameters
+ * to `a`, so their order matters.
+ */
 function baseName(name: string): string {
   return /[^[\].=]+/.exec(name)?.[0] ?? ''
 }
 
-function ask<Native>(
+function callOption<Native>(
   option: 'key' | 'identity',
   callback: (request: Native) => string,
   native: Native,
 ): string {
-  let answer: unknown
+  let text: unknown
   try {
-    answer = callback(native)
+    text = callback(native)
   } catch (cause) {
     throw callbackError(option, 'the function threw', cause)
   }
-  if (typeof answer === 'string') return answer
+  if (typeof text === 'string') return text
   throw callbackError(
     option,
-    `the function returned ${show(answer)}; return a string for every request`,
+    `the function returned ${show(text)}; return a string for every request`,
   )
 }
 
-/** The key of a route whose `key` option returned `text`, when nothing else is in its key. */
+/** The key for a `text` that the `key` option returned, without variant parts. */
 export function customKey(text: string): string {
   return `${HTTP_KEY_PREFIX}key ${callerField(text)}`
 }

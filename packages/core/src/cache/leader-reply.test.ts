@@ -18,25 +18,25 @@ function reply(range: string, headers: HeaderList, more: Partial<LeaderHead> = {
 
 const length = (value: string): HeaderList => [['content-length', value]]
 
-describe('the reply to the client whose request fills', () => {
+describe("the response to the leader's client", () => {
   it('is a part only if the length is a number', () => {
     expect(reply('bytes=0-1', length('10'))).toMatchObject({ status: 206, start: 0, end: 2 })
     for (const value of ['', '+10', '1e1', '0x10', '10, 10', ' 10', '-10', '10.0', 'ten'])
       expect(reply('bytes=0-1', length(value)), value).toBeUndefined()
   })
 
-  it('is the whole if Content-Length is not the length of the body', () => {
+  it('is full if Content-Length is not the length of the body', () => {
     const whole = new Uint8Array(9)
     expect(reply('bytes=0-1', length('10'), { whole })).toBeUndefined()
     expect(reply('bytes=0-1', [], { whole })).toMatchObject({ end: 2 })
   })
 
-  it('is the whole if the handler frames the body itself, or sends a part itself', () => {
+  it('is full if the handler frames the body itself, or sends a part itself', () => {
     expect(reply('bytes=0-1', [...length('10'), ['transfer-encoding', 'chunked']])).toBeUndefined()
     expect(reply('bytes=0-1', [...length('10'), ['content-range', 'bytes 0-9/99']])).toBeUndefined()
   })
 
-  it('is a part of a response that is not stored only if that offers ranges', () => {
+  it('is a part of an unstored response only if that offers ranges', () => {
     const offers = (value: string): HeaderList => [...length('10'), ['accept-ranges', value]]
     const own = { store: false }
     for (const value of ['none', '', 'kilobytes', 'x-bytes-x'])

@@ -1,6 +1,6 @@
-// The reply to the client whose request runs the handler. The handler does not see the conditions
-// and the range of that client, so the cache answers them: 304, 206 or 416 in place of the
-// handler's 200.
+// The reply to the client whose request runs the handler. The conditions and the range of that
+// client are hidden from the handler. So the cache applies them, and sends 304, 206 or 416 in place
+// of the handler's 200.
 
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
@@ -23,15 +23,15 @@ export interface LeaderHead extends CapturedHead {
   readonly store: boolean
   /** Fields that the cache adds: a minted ETag, Vary, Cache-Status. */
   readonly added: HeaderList
-  /** The Cache-Status among `added`. */
+  /** Only the Cache-Status of `added`. */
   readonly cacheStatus: HeaderList
   /** The body, if the handler gave all of it at once. */
   readonly whole: Uint8Array | undefined
-  /** Unix time in ms; stands in for a missing `Date`. */
+  /** Unix time in ms. It replaces a missing `Date`. */
   readonly wallNow: number
 }
 
-/** Undefined: the client gets the 200. */
+/** Returns the reply in place of the 200. Undefined: the client gets the 200. */
 export function leaderReply(
   request: RequestView,
   head: LeaderHead,
@@ -51,8 +51,8 @@ function unchanged(
     if (!notModified(request.headers, whole, status)) return undefined
     return { status: 304, headers: headersOf304(whole, 'cache-status'), body: undefined }
   }
-  // `notModified` falls back to Date, as caches do. A handler's own check does not: Date is left
-  // out.
+  // `notModified` would fall back to `Date`, as caches do. The handler's own check would not, so
+  // `Date` is left out.
   const validators = headers.filter(([name]) => name === 'etag' || name === 'last-modified')
   if (!notModified(request.headers, validators, status)) return undefined
   // The response is for this client alone, so the 304 keeps its cookies and other fields.
@@ -70,8 +70,8 @@ const NOT_IN_304: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The 206 or 416 (RFC 9110 §14.2). A response that is not stored is cut only if its handler sends
- * `Accept-Ranges: bytes`, as file servers do: it would have answered the range itself.
+ * The 206 or 416 (RFC 9110 §14.2). A response that is not stored becomes one only if it has
+ * `Accept-Ranges: bytes`, as from file servers. Its handler would have sent the part itself.
  */
 function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | undefined {
   const { headers, store, added, whole, wallNow } = head

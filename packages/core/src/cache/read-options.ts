@@ -1,5 +1,5 @@
-// Checks the options of stampedeCache that are more than a number, a choice or a function. It also
-// turns them into the values that the stages work with.
+// Checks of the options of stampedeCache that are more than a number, a choice or a function. Each
+// check also returns the value that the stages use.
 
 import { optionError } from '../errors.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
@@ -8,10 +8,10 @@ import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags } from '../tags.ts'
 import type { CacheConfig } from './cache-config.ts'
 
-/** RFC 9110 §5.1. */
+/** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
-/** Copies: keys are remembered by the rule, which must stay as it was then. */
+/** Returns copies, so that the app cannot change the rule later: entries already have its keys. */
 export function readQuery(where: string, value: unknown): CacheConfig['query'] {
   if (value === undefined) return { ignore: [] }
   if (Array.isArray(value))
@@ -75,18 +75,18 @@ export function readStatuses(where: string, value: unknown): ReadonlySet<number>
   return new Set(value)
 }
 
-/** In the order given, ours before them. */
+/** Returns the names in the given order, with `OWN_FIELD` as the first. */
 export function readTargetedFields(where: string, value: unknown): readonly string[] {
   const names = value === undefined ? [] : readStrings(where, value)
   for (const name of names) {
-    if (FIELD_NAME.test(name) && !UNTARGETED.has(name.toLowerCase())) continue
+    if (FIELD_NAME.test(name) && !REPLACED_FIELDS.has(name.toLowerCase())) continue
     throw optionError(where, name, "name response fields: ['CDN-Cache-Control']")
   }
   return [...new Set([OWN_FIELD, ...names.map((name) => name.toLowerCase())])]
 }
 
-/** What targeted fields take the place of. */
-const UNTARGETED: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
+/** Fields that a targeted field replaces. */
+const REPLACED_FIELDS: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
 
 export function readInvalidation(
   where: string,
@@ -101,7 +101,7 @@ export function readInvalidation(
   throw optionError(where, value, "use 'unsafe', 'never', or { tags: (req, res) => ['products'] }")
 }
 
-/** The name goes into a header: an RFC 8941 token. */
+/** The name becomes part of a header, so it must be a token (RFC 8941 §3.3.4). */
 export function readCacheName(where: string, value: unknown): string | undefined {
   if (value === false) return undefined
   if (value === undefined || value === true) return 'Stampede'

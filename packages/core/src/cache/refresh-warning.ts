@@ -8,13 +8,14 @@ import { ownText } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { LEFT_TO_INNER } from './inner-cache.ts'
 
-/** One fault of a handler on `/products/:id` fails on thousands of paths. */
+/** A limit, because one fault in the handler of `/products/:id` fails thousands of paths. */
 const MOST_PATHS_PER_CACHE = 10
+/** Paths with a warning, by the options of their cache. */
 const warned = new WeakMap<object, Set<string>>()
 
 type Start = (observer: OriginObserver) => Promise<OriginEnd>
 
-/** Runs a refresh of `exchange`. Warns once per path if the entry is not renewed. */
+/** Runs a refresh, and warns once per path if it does not renew the entry. */
 export function watchRefresh<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
@@ -32,10 +33,10 @@ export function watchRefresh<Native>(
     return end
   }
   const why = `it did not finish within originTimeoutMs (${config.originTimeoutMs})`
-  const late = () => warn(exchange, config, { why, dropped: false })
-  signal.addEventListener('abort', late, { once: true })
+  const onTimeout = () => warn(exchange, config, { why, dropped: false })
+  signal.addEventListener('abort', onTimeout, { once: true })
   return run(start).then((result) => {
-    signal.removeEventListener('abort', late)
+    signal.removeEventListener('abort', onTimeout)
     const failed = signal.aborted ? undefined : failureOf(result, head, end)
     if (failed !== undefined) warn(exchange, config, failed)
     return result
@@ -44,7 +45,7 @@ export function watchRefresh<Native>(
 
 interface FailedRefresh {
   readonly why: string
-  /** The stale entry was dropped: the new response says that it may not be shared. */
+  /** The stale entry was dropped, because the new response may not be shared. */
   readonly dropped: boolean
   readonly error?: unknown
 }
@@ -80,7 +81,7 @@ function warn<Native>(
   config: CacheConfig<Native>,
   { why, dropped, error }: FailedRefresh,
 ): void {
-  // Without the query, which may hold secrets.
+  // The query may have secrets, so the warning has none.
   const [path = ''] = request.target.split('?', 1)
   const paths = warned.get(config) ?? new Set()
   warned.set(config, paths)

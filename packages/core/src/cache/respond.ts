@@ -1,4 +1,5 @@
-// Stage: an entry becomes an answer: Age, Cache-Status, 304 where the client has it already, 206 where it wants a part.
+// Stage: makes a response from an entry: Age, Cache-Status, and 304 or 206 if the request asks for
+// it. Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
 
 import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
@@ -23,13 +24,13 @@ import { trusted } from '../l1/validity.ts'
 import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 
-/** The Cache-Status field as headers to add; none when it is switched off. */
+/** The Cache-Status field as a header list. It is empty if the option switches the field off. */
 export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {
   if (config.cacheName === undefined) return []
   return [['cache-status', cacheStatus(config.cacheName, facts)]]
 }
 
-/** What the client itself says about stored answers, where the options let it. */
+/** The cache directives of the request, if the option `requestDirectives` respects them. */
 export function wishOf(
   config: CacheConfig<never>,
   request: RequestView,
@@ -37,13 +38,15 @@ export function wishOf(
   return config.requestDirectives === 'respect' ? requestDirectives(request.headers) : undefined
 }
 
-/** A held answer, as it would be given at `now`. */
+/** The age and the remaining freshness that a stored response has at `now`. */
 export function offerOf(held: HeldEntry, { initialAgeMs }: StoredResponse, now: number): Offer {
   const ageMs = initialAgeMs + Math.max(0, now - held.bornAt)
   return { ageMs, freshForMs: held.staleAt - now }
 }
 
-/** RFC 9111 §4: the stored answer, with its Age. `now` is on the clock of `held`. */
+/**
+ * The reply from a stored response, with its Age (RFC 9111 §4). `now` is on the clock of `held`.
+ */
 export function replyFrom(
   request: RequestView,
   config: CacheConfig<never>,
@@ -56,7 +59,7 @@ export function replyFrom(
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
   const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
   const headers = toHeaders(fields)
-  // A client may have another form of it than it would get now.
+  // The client may have another compressed form than the one that it would get now.
   const others = config.compress?.fieldsOf(stored, request.headers).map(toHeaders) ?? []
   const same = [headers, ...others].find((form) =>
     notModified(request.headers, form, stored.status),
@@ -70,7 +73,7 @@ export function replyFrom(
     : whole
 }
 
-/** The whole of a stored answer, with its Age, for a client that asks for it as it is. */
+/** The full stored response, with its Age, for a request without condition and range. */
 export function readyFrom(
   request: RequestView,
   config: CacheConfig<never>,
@@ -103,7 +106,7 @@ function readyFields(
   return ready
 }
 
-/** The fields of a hit. They stay the same for a second. */
+/** The complete fields of a hit. They stay the same for a second, as Age and ttl do. */
 interface HitFields {
   readonly ready: Fields
   readonly cacheName: string | undefined
@@ -113,8 +116,8 @@ interface HitFields {
 }
 
 /**
- * Fields of the hits of this second, by the stored fields. Node checks and joins new strings at a
- * cost of 1 µs for each response. Weak: memory of dropped entries is free at once.
+ * The fields of hits in this second, by the stored fields. New strings would cost 1 µs for each
+ * response, because Node checks and joins them. Weak: the list goes with its entry.
  */
 let hitsOfSecond = new WeakMap<Fields, HitFields>()
 let hitCount = 0
@@ -142,14 +145,14 @@ function hitFields(
     if (known.cacheName === cacheName && known.length === length) return known.ready
   }
   const ready = readyFields(config, fields, ageS, facts, length)
-  // With more entries than that, to replace one for each hit would cost more than it saves.
+  // With more entries, each hit would replace one, which costs more than it saves.
   if (known === undefined && hitCount >= MOST_HITS) return ready
   if (known === undefined) hitCount += 1
   hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
   return ready
 }
 
-/** RFC 9110 §15.3.7 and §15.5.17: what a Range makes of a stored 200. */
+/** The part of a stored 200 that the Range field selects (RFC 9110 §15.3.7 and §15.5.17). */
 function partOf(
   whole: Reply & { body: Uint8Array },
   request: RequestView,
@@ -168,7 +171,7 @@ function partOf(
   }
 }
 
-/** RFC 9110 §15.5.17. */
+/** The 416 for a range outside of the body (RFC 9110 §15.5.17). */
 export function unsatisfiable(length: number, added: HeaderList): Reply {
   const detail = `The response has ${length} bytes, and none of them is in the requested range.`
   return problem(416, 'range-not-satisfiable', 'Range Not Satisfiable', detail, [
@@ -177,7 +180,9 @@ export function unsatisfiable(length: number, added: HeaderList): Reply {
   ])
 }
 
-/** Another request ran the origin and it failed: the same status, without repeating the attempt. */
+/**
+ * The reply if the run of another request has failed. It has the same status, without a new run.
+ */
 export function sharedFailure(
   config: CacheConfig<never>,
   reason: ForwardReason,
@@ -197,13 +202,18 @@ export function sharedFailure(
   )
 }
 
-/** RFC 9111 §5.2.1.7. No Cache-Status: it is neither a hit nor was it forwarded. */
+/**
+ * The 504 for `only-if-cached` without a stored response (RFC 9111 §5.2.1.7). It has no
+ * Cache-Status, because the request was neither a hit nor forwarded.
+ */
 export function notCached(): Reply {
   const detail = 'No suitable response is stored, and the request has only-if-cached.'
   return problem(504, 'only-if-cached', titleOf(504), detail)
 }
 
-/** `waitMs` is spent and the options say `unavailable`. */
+/**
+ * The 503 if the response is not ready in time, as after `waitMs` with `afterWait: 'unavailable'`.
+ */
 export function waitedTooLong(config: CacheConfig<never>, reason: ForwardReason): Reply {
   const facts = { type: 'forward', reason, collapsed: false } as const
   return problem(503, 'wait-timeout', titleOf(503), 'The response is not ready yet. Retry later.', [
@@ -216,7 +226,10 @@ function retryAfterS(ms: number): string {
   return String(Math.max(1, Math.ceil(ms / 1000)))
 }
 
-/** RFC 5861 §4: what to answer with instead of an error (a status) or what is late, if there is something. */
+/**
+ * The stale reply in place of an error or of a response that is late (RFC 5861 §4). `why` is the
+ * status of the error, or the reason for the delay. Undefined: no entry may be served.
+ */
 export function staleReply(
   rt: Runtime,
   request: RequestView,
@@ -226,7 +239,7 @@ export function staleReply(
 ): Reply | undefined {
   const now = rt.clock.now()
   if (typeof why === 'number' && !COVERED.has(why)) return undefined
-  // It may have been purged while the origin was at work.
+  // The entry may have been purged during the run.
   const held = previous && trusted(rt, previous)
   if (held === undefined || !mayCover(held, now)) return undefined
   const { entry } = held
@@ -238,7 +251,7 @@ export function staleReply(
   return replyFrom(request, config, held, entry, facts, now)
 }
 
-/** What needs the whole body before its head is known: a condition may become 304, a range a part. */
+/** Fields that need the complete body first: a condition may lead to 304, a range to a part. */
 const NEED_THE_WHOLE = ['range', 'if-none-match', 'if-modified-since', 'if-range', 'if-match']
 
 export function takesLive<Native>(
@@ -250,7 +263,7 @@ export function takesLive<Native>(
   return NEED_THE_WHOLE.every((name) => request.headers[name] === undefined)
 }
 
-/** As one who waited for the whole is answered, but for the body. */
+/** Sends a response while it arrives, with the head that it would have after it is stored. */
 export function sendLive<Native>(
   rt: Runtime,
   exchange: Exchange<Native>,

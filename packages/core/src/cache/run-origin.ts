@@ -1,5 +1,5 @@
-// Stage: runs the handler for one request and judges the head of its response before it leaves.
-// Waiters are released as soon as the head says that the response is not for them.
+// Stage: runs the handler for one request and judges the head of its response before it leaves. If
+// the response cannot be shared, the fill ends with the head, so that waiters need not wait longer.
 
 import type { StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
@@ -38,7 +38,7 @@ import { ask, conditionsOf, MISMATCH, meantBy, replyUnchanged } from './validate
 
 export interface OriginOrder {
   readonly request: RequestView
-  /** The key without what varies. */
+  /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
   readonly config: CacheConfig<never>
   readonly lead: Lead
@@ -48,7 +48,7 @@ export interface OriginOrder {
   readonly forClient: boolean
   /** Whether the app's own settings allow an ETag that its handler did not set. */
   readonly allowsEtag: (natives: Natives | undefined) => boolean
-  /** How to run it: on the client's own response, or on a detached one. */
+  /** Runs the handler, on the response of the client or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
 
@@ -60,7 +60,10 @@ export function runOrigin(rt: Runtime, order: OriginOrder): Promise<FillResult> 
   })
 }
 
-/** One run of the handler. An adapter calls it with the head; wrappers copy it with `{ ...run, onHead }`. */
+/**
+ * One run of the handler. An adapter calls its functions. They are fields, not methods, because
+ * wrappers copy the object with `{ ...run, onHead }`.
+ */
 class OriginRun implements OriginObserver {
   readonly conditions: HeaderList | undefined
   readonly maxBodyBytes: number
@@ -69,12 +72,13 @@ class OriginRun implements OriginObserver {
   readonly #rt: Runtime
   readonly #order: OriginOrder
   readonly #resolve: (result: FillResult) => void
+  /** The revalidation in this run, if there is one. */
   readonly #asked: Asked | undefined
   /** The options, with the rules of an inner cache if there is one. */
   #config: CacheConfig<never>
   #inner: InnerCache | undefined
   #verdict: Storable | NotStorable | undefined
-  /** The entity tag that the response gets here and in the store, if it has none. */
+  /** The ETag that the cache adds to the response and to its entry, as a header list. */
   #minted: HeaderList = NONE
   /** Time of the head. Age and lifetimes count from here. */
   #headAt = 0
@@ -97,11 +101,11 @@ class OriginRun implements OriginObserver {
     this.live = config.collapse === 'stream' ? this.#liveSink() : undefined
   }
 
-  readonly onInner = (met: InnerCache): HeaderList | undefined => {
+  readonly onInner = (inner: InnerCache): HeaderList | undefined => {
     const { request, plainKey, reason } = this.#order
-    if (met.keyOf(request) === plainKey) {
-      this.#inner = met
-      this.#config = withRulesOf(this.#config, met)
+    if (inner.keyOf(request) === plainKey) {
+      this.#inner = inner
+      this.#config = withRulesOf(this.#config, inner)
       return undefined
     }
     this.#resolve(refused(LEFT_TO_INNER, 200))
@@ -116,7 +120,8 @@ class OriginRun implements OriginObserver {
     const meant = about === undefined ? head : meantBy(about, head, wallNow)
     let verdict = meant ? judgeHead(meant, request, this.#config, wallNow) : MISMATCH
     if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
-    if (meant && verdict.store && !lead.isLate) verdict = this.#named(verdict, meant, natives)
+    if (meant && verdict.store && !lead.isLate)
+      verdict = this.#withSubjects(verdict, meant, natives)
     this.#verdict = verdict
     if (!verdict.store) this.#resolve(refused(verdict, head.status))
     if (about !== undefined) {
@@ -132,26 +137,31 @@ class OriginRun implements OriginObserver {
 
   readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
 
-  /** With the tags that either of two caches gives it, so a purge need not know which of them keeps it. */
-  #named(
+  /**
+   * Adds the subjects of the response: the tags by the options of this cache and of an inner one.
+   * So a purge by a tag of either cache reaches the response.
+   */
+  #withSubjects(
     verdict: Storable,
     head: CapturedHead,
     natives: Natives | undefined,
   ): Storable | NotStorable {
     const { request } = this.#order
-    const named = withSubjects(verdict, head, request, this.#config, natives)
+    const tagged = withSubjects(verdict, head, request, this.#config, natives)
     const inner = this.#inner
-    if (inner === undefined || !named.store) return named
-    return withSubjects(named, head, request, inner.config as CacheConfig<never>, inner.natives)
+    if (inner === undefined || !tagged.store) return tagged
+    return withSubjects(tagged, head, request, inner.config as CacheConfig<never>, inner.natives)
   }
 
-  /** After originTimeoutMs the fill was given up. What comes then is for this client only. */
+  /**
+   * Whether the response is stored. After `originTimeoutMs` it is not, because the fill has failed.
+   */
   #isStored(verdict: Storable | NotStorable): boolean {
     const { lead } = this.#order
     return verdict.store && lead.fence !== '' && !lead.isLate
   }
 
-  /** Why the response is not stored, if it is not. */
+  /** The reason in Cache-Status if the response is not stored. */
   #detail(verdict: Storable | NotStorable): Detail | undefined {
     if (!verdict.store) return verdict.reason
     if (this.#isStored(verdict)) return undefined
@@ -172,7 +182,7 @@ class OriginRun implements OriginObserver {
     return etag === undefined ? NONE : [['etag', etag]]
   }
 
-  /** Where the body goes while it arrives, for clients that read along (`collapse: 'stream'`). */
+  /** The receiver of the body while it arrives, for waiting clients (`collapse: 'stream'`). */
   #liveSink(): LiveSink | undefined {
     return liveSink(this.#order.lead, this.#config.maxBodyBytes, (head) => {
       const verdict = this.#verdict
@@ -218,7 +228,7 @@ class OriginRun implements OriginObserver {
     if (end.type === 'failed') return failedRun(end)
     if (end.type === 'not-captured') {
       if (end.reason === 'incomplete') return { type: 'abandoned' }
-      // An adapter declines a response that became one client's own: mostly a cookie was set with the head.
+      // An adapter declines a response that became personal after `onHead`, mostly by a cookie.
       const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
       return { type: 'pass', reason, remember: true }
     }
@@ -230,7 +240,7 @@ class OriginRun implements OriginObserver {
     return { type: 'store', entry, lifetimes, bornAt: this.#headAt }
   }
 
-  /** The stored body, with the fields that the 304 updates. */
+  /** The result of a 304: the stored body, with the fields that the 304 updates. */
   #unchanged(verdict: Storable, head: CapturedHead): FillResult {
     const asked = this.#asked
     const meant = asked && meantBy(asked, head, this.#rt.clock.wallNow())
@@ -286,14 +296,18 @@ class OriginRun implements OriginObserver {
 const NONE: HeaderList = []
 const VARY: HeaderList = [['vary', 'Accept-Encoding']]
 
-/** Each 304 may name more; beyond this the whole is asked for, which says all of them anew. */
+/**
+ * Most subjects of an entry after 304s, which may each add some. With more, the entry is dropped.
+ * The next fill then gets a full response with its current subjects.
+ */
 const MOST_SUBJECTS = 512
 
 const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
 
 /**
- * An answer without a body in the place of a page is more often a mistake than meant, however long it says it is fresh; RFC 9111 §3
- * lets a cache leave it. Its client gets it, and so does everybody else once the page is forgotten, if it was meant.
+ * Whether a 204 or 205 would replace an entry with a body. That is more often an error of the
+ * handler than intended, so it is not stored (RFC 9111 §3 allows that). Its client gets it. Once
+ * the older entry is gone, a 204 or 205 is stored like any other response.
  */
 function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
   return (

@@ -1,4 +1,5 @@
-// The concurrency slot of a run without a lease, while the handler goes on after its result.
+// The concurrency slot of a run without a lease, for the time in which its handler goes on after
+// the result of the fill.
 
 import type { Leave } from '../flight/origin-slots.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
@@ -19,7 +20,9 @@ export class RunSlot {
     this.#leave?.()
   }
 
-  /** Keeps the slot before `settle` ends the fill, which gives its own slot back. */
+  /**
+   * Wraps `settle`. A slot for the rest of the run is taken before `settle` frees that of the fill.
+   */
   before(settle: (result: FillResult) => void): (result: FillResult) => void {
     return (result) => {
       this.#keep(result)
@@ -29,7 +32,7 @@ export class RunSlot {
 
   #keep(result: FillResult): void {
     const { type } = result
-    // An inner cache counts its run itself, and would wait for this slot.
+    // The inner cache takes a slot for its own run. It could wait for this one forever.
     if (type === 'pass' && result.reason === LEFT_TO_INNER.reason) this.#isOver = true
     const hasEnded = this.#isOver || type === 'store' || type === 'not-modified'
     if (!hasEnded && !this.#lead.isLate) this.#leave ??= this.#lead.keepSlot?.()

@@ -30,8 +30,8 @@ const freshMs = (headers: HeaderList, options?: Options, status?: number) => {
 }
 const cc = (value: string): HeaderList => [['cache-control', value]]
 
-describe('the lifetime', () => {
-  it('is ttlMs for a response that says nothing', () => {
+describe('the lifetime of a response', () => {
+  it('is ttlMs for a response without freshness', () => {
     expect(judge([])).toEqual({
       store: true,
       freshMs: 10_000,
@@ -43,14 +43,14 @@ describe('the lifetime', () => {
     })
   })
 
-  it('is shortened by the response, never lengthened', () => {
+  it('can be shorter by the response, and never longer', () => {
     expect(freshMs(cc('max-age=5'))).toBe(5_000)
     expect(freshMs(cc('max-age=60'))).toBe(10_000)
     expect(freshMs(cc('max-age=60, s-maxage=5'))).toBe(5_000)
     expect(freshMs([['expires', new Date(NOW + 3_000).toUTCString()]])).toBe(3_000)
   })
 
-  it('is what the response says without ttlMs', () => {
+  it('is that of the response without ttlMs', () => {
     expect(freshMs(cc('max-age=60'), {})).toBe(60_000)
     expect(freshMs(cc('max-age=0, s-maxage=60'), {})).toBe(60_000)
     expect(freshMs([], {})).toBe('no-freshness')
@@ -63,7 +63,7 @@ describe('the lifetime', () => {
     cc('max-age=60, s-maxage=0'),
     cc('max-age=x'),
     [['expires', '0'] as const],
-  ])('is none for %j, with ttlMs or without', (...headers: HeaderList) => {
+  ])('is 0 for %j, with or without ttlMs', (...headers: HeaderList) => {
     expect(reason(headers)).toBe('expired')
     expect(reason(headers, {})).toBe('expired')
   })
@@ -87,7 +87,7 @@ describe('the lifetime', () => {
     expect(freshMs(aged('max-age=60', 'x'), {})).toBe(60_000)
   })
 
-  it('is what a targeted field says, whatever Cache-Control and Expires do', () => {
+  it('is that of a targeted field, in spite of Cache-Control and Expires', () => {
     const own = (value: string): HeaderList => [['stampede-cache-control', value]]
     const others: HeaderList = [...cc('no-store, private, max-age=1'), ['expires', '0']]
     expect(freshMs([...own('max-age=5'), ...others])).toBe(5_000)
@@ -100,20 +100,20 @@ describe('the lifetime', () => {
     expect(freshMs([...own('max-age=5'), ['age', '2'], ['pragma', 'no-cache']])).toBe(3_000)
   })
 
-  it('is what a field says that the options name, and no other one', () => {
+  it('is that of a field named by the options, and of no other field', () => {
     const headers: HeaderList = [['cdn-cache-control', 'max-age=5'], ...cc('max-age=9')]
     expect(freshMs(headers)).toBe(9_000)
     expect(freshMs(headers, { ...TTL, targetedFields: ['CDN-Cache-Control'] })).toBe(5_000)
   })
 
-  it('is none for a cookie or Vary: *, whatever a targeted field says', () => {
+  it('is 0 for a cookie or Vary: *, in spite of a targeted field', () => {
     const own = ['stampede-cache-control', 'max-age=60, public'] as const
     expect(reason([own, ['set-cookie', 'a=1']])).toBe('set-cookie')
     expect(reason([own, ['vary', '*']])).toBe('vary-star')
     expect(reason([own], TTL, 500)).toBe('server-error')
   })
 
-  it('is ttlMs from now on for an aged response that says nothing', () => {
+  it('is ttlMs from now for an aged response without freshness', () => {
     expect(judge([['age', '50']])).toMatchObject({ freshMs: 10_000, initialAgeMs: 50_000 })
   })
 
@@ -122,9 +122,9 @@ describe('the lifetime', () => {
   })
 })
 
-describe('statuses', () => {
+describe('the status of a response', () => {
   it.each([500, 501, 502, 503, 504, 599])(
-    '%d is a failure of the origin, and not stored',
+    'makes %d a failure of the origin, which is not stored',
     (status) => {
       const expected = { store: false, reason: 'server-error', failure: true }
       expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)
@@ -132,19 +132,19 @@ describe('statuses', () => {
   )
 
   it.each([100, 103, 206, 304, 401, 403, 407, 408, 421, 425, 429])(
-    '%d is never stored',
+    'keeps %d from being stored',
     (status) => {
       const expected = { store: false, reason: 'status', failure: false }
       expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)
     },
   )
 
-  it.each([200, 203, 300, 301, 308])('%d is stored for ttlMs', (status) => {
+  it.each([200, 203, 300, 301, 308])('lets %d be stored for ttlMs', (status) => {
     expect(freshMs([], TTL, status)).toBe(10_000)
   })
 
   it.each([201, 202, 204, 302, 303, 307])(
-    '%d is stored with explicit freshness, or when listed',
+    'lets %d be stored with explicit freshness, or if listed',
     (status) => {
       expect(reason([], TTL, status)).toBe('status')
       expect(freshMs(cc('max-age=5'), TTL, status)).toBe(5_000)
@@ -152,12 +152,12 @@ describe('statuses', () => {
     },
   )
 
-  it.each([400, 405, 406, 409, 413, 414, 431])('%d is stored only when listed', (status) => {
+  it.each([400, 405, 406, 409, 413, 414, 431])('lets %d be stored only if listed', (status) => {
     expect(reason(cc('max-age=5'), TTL, status)).toBe('status')
     expect(freshMs(cc('max-age=5'), { ...TTL, statuses: [status] }, status)).toBe(5_000)
   })
 
-  it.each([404, 410])('%d has a lifetime of its own', (status) => {
+  it.each([404, 410])('gives %d a lifetime of its own', (status) => {
     const negative = { ...TTL, negativeTtlMs: 2_000 }
     expect(reason([], TTL, status)).toBe('status')
     expect(freshMs([], negative, status)).toBe(2_000)
@@ -172,7 +172,7 @@ describe('statuses', () => {
   })
 })
 
-describe('what forbids storing', () => {
+describe('a response that is not storable', () => {
   const always: Options = { ttlMs: 10_000, overrideHeaders: true, identity: () => 'me' }
 
   it.each([
@@ -184,63 +184,60 @@ describe('what forbids storing', () => {
     ['no-cache', 'no-cache, max-age=60'],
     ['no-cache', 'no-cache="set-cookie"'],
     ['no-store', 'public; no-store'],
-  ])('%s, in: %s', (expected, value) => {
+  ])('has %s, in: %s', (expected, value) => {
     expect(reason(cc(value))).toBe(expected)
     expect(reason(cc(value), always)).toBe(expected)
   })
 
-  it('a directive on a second line', () => {
+  it('has a directive on a second line', () => {
     expect(reason([...cc('public, max-age=60'), ...cc('private')])).toBe('private')
   })
 
-  it('Set-Cookie, even of a public response', () => {
+  it('has Set-Cookie, even if it is public', () => {
     const headers: HeaderList = [...cc('public, max-age=60'), ['set-cookie', 'a=1']]
     expect(reason(headers)).toBe('set-cookie')
     expect(reason(headers, always)).toBe('set-cookie')
     expect(reason([['set-cookie2', '']])).toBe('set-cookie')
   })
 
-  it.each([...CREDENTIALS])(
-    '%s, even of a public response or with the caller in the key',
-    (name) => {
-      const headers: HeaderList = [...cc('public, max-age=60'), [name, 'x']]
-      expect(reason(headers)).toBe('credentials')
-      expect(reason(headers, always)).toBe('credentials')
-    },
-  )
+  it.each([...CREDENTIALS])('has %s, even if it is public or the caller is in the key', (name) => {
+    const headers: HeaderList = [...cc('public, max-age=60'), [name, 'x']]
+    expect(reason(headers)).toBe('credentials')
+    expect(reason(headers, always)).toBe('credentials')
+  })
 
   it.each([
     ...['cf-ray', 'x-amz-cf-id', 'x-amz-request-id', 'x-akamai-session-info', 'x-cache', 'nel'],
     ...['x-served-by', 'x-azure-ref', 'x-vercel-id', 'fly-request-id', 'x-goog-hash', 'report-to'],
-  ])('nothing in %s, which a CDN puts into every response', (name) => {
+  ])('is not one with %s, which a CDN adds to every response', (name) => {
     expect(reason([[name, 'x']])).toBe('stored')
   })
 
-  it('Content-Range', () => {
+  it('has Content-Range', () => {
     expect(reason([['content-range', 'bytes 0-1/2']])).toBe('content-range')
   })
 
-  it('Pragma: no-cache, unless there is Cache-Control', () => {
+  it('has Pragma: no-cache without Cache-Control', () => {
     expect(reason([['pragma', 'No-Cache']])).toBe('no-cache')
     expect(reason([['pragma', 'no-cache'], ...cc('max-age=60')])).toBe('stored')
     expect(reason([['pragma', 'x']])).toBe('stored')
   })
 
-  it('being the answer to a HEAD', () => {
+  it('answers a HEAD', () => {
     const head = judge(cc('max-age=60'), TTL, 200, { ...REQUEST, method: 'HEAD' })
     expect(head).toEqual({ store: false, reason: 'method', failure: false })
   })
 })
 
-describe('Vary', () => {
-  it('gives the names to select by', () => {
+describe('Vary of a response', () => {
+  it('names the fields to select by', () => {
     expect(judge([['vary', 'Accept-Encoding, X-A']])).toMatchObject({
       store: true,
       varyNames: ['accept-encoding', 'x-a'],
     })
   })
 
-  it('forbids storing as *', () => {
+  it('forbids storing with *', () => {
     expect(
       reason([
         ['vary', 'a'],
@@ -249,7 +246,7 @@ describe('Vary', () => {
     ).toBe('vary-star')
   })
 
-  it('forbids storing by Cookie, unless the key has it', () => {
+  it('forbids storing with Cookie, unless the key has it', () => {
     const headers: HeaderList = [['vary', 'Cookie']]
     expect(reason(headers)).toBe('vary-cookie')
     expect(reason(headers, { ...TTL, cookies: 'ignore' })).toBe('vary-cookie')
@@ -258,7 +255,7 @@ describe('Vary', () => {
     expect(reason(headers, { ...TTL, identity: () => 'me' })).toBe('stored')
   })
 
-  it('forbids storing by Authorization, unless the key has it', () => {
+  it('forbids storing with Authorization, unless the key has it', () => {
     const headers: HeaderList = [['vary', 'Authorization']]
     expect(reason(headers)).toBe('vary-authorization')
     expect(reason(headers, { ...TTL, authorization: 'ignore' })).toBe('vary-authorization')
@@ -268,7 +265,7 @@ describe('Vary', () => {
 })
 
 describe('Authorization in the request', () => {
-  it('is no obstacle where the option says to ignore it', () => {
+  it('does not forbid storing if the option ignores it', () => {
     const request = { ...REQUEST, headers: { authorization: 'Bearer x' } }
     expect(judge([], { ...TTL, authorization: 'ignore' }, 200, request).store).toBe(true)
   })
@@ -277,26 +274,26 @@ describe('Authorization in the request', () => {
 describe('Access-Control-Allow-Origin', () => {
   const echoed: HeaderList = [['access-control-allow-origin', 'https://a.example']]
 
-  it('forbids storing when it names an origin that is not in the key', () => {
+  it('forbids storing if it names an origin that is not in the key', () => {
     expect(reason(echoed)).toBe('cors-origin')
     expect(reason([['access-control-allow-origin', 'null']])).toBe('cors-origin')
   })
 
-  it('is harmless as *, or with the origin in the key', () => {
+  it('allows storing as *, or with the origin in the key', () => {
     expect(reason([['access-control-allow-origin', '*']])).toBe('stored')
     expect(reason([...echoed, ['vary', 'Accept, Origin']])).toBe('stored')
     expect(reason(echoed, { ...TTL, vary: ['Origin'] })).toBe('stored')
   })
 })
 
-describe('stale windows', () => {
+describe('the stale windows', () => {
   const options = { ...TTL, staleWhileRevalidateMs: 1_000, staleIfErrorMs: 2_000 }
   const windows = (value: string) => {
     const verdict = judge(cc(value), options)
     return verdict.store && [verdict.staleWhileRevalidateMs, verdict.staleIfErrorMs]
   }
 
-  it('are the configured ones, unless the response has its own', () => {
+  it('are those of the options, unless the response has its own', () => {
     expect(windows('max-age=5')).toEqual([1_000, 2_000])
     expect(windows('max-age=5, stale-while-revalidate=7')).toEqual([7_000, 2_000])
     expect(windows('max-age=5, stale-if-error=0')).toEqual([1_000, 0])
@@ -305,13 +302,13 @@ describe('stale windows', () => {
   })
 
   it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=5', 's-maxage=5, stale-if-error=9'])(
-    'are none with %s',
+    'are 0 with %s',
     (value) => expect(windows(value)).toEqual([0, 0]),
   )
 })
 
 describe('judgeHead', () => {
-  it('never throws, and never stores for no time', () => {
+  it('never throws, and never stores for 0 ms', () => {
     const names = ['cache-control', 'expires', 'age', 'vary', 'date', 'pragma'] as const
     const pair = fc.tuple(fc.constantFrom(...names), fc.string())
     fc.assert(

@@ -1,5 +1,5 @@
-// Stage: may this response be kept for others, and for how long? Decided on its head alone, before the
-// body leaves. What is refused here reaches its own client untouched.
+// Stage: decides whether a response is stored and for how long. It needs only the head, before the
+// body leaves. A response that is not storable reaches its own client unchanged.
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
@@ -13,29 +13,29 @@ import type { CapturedHead, HeaderList, RequestView } from '../ports/exchange.ts
 import type { CacheConfig } from './cache-config.ts'
 import { urlKey } from './key.ts'
 
-/** Why a response is not kept. */
+/** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
 
 export interface Storable {
   readonly store: true
   readonly freshMs: number
-  /** Both windows begin when freshness ends. */
+  /** Both stale windows begin when freshness ends. */
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
   readonly initialAgeMs: number
   readonly varyNames: readonly string[]
-  /** Its tags and groups, once they were asked for. */
+  /** Tags and cache groups. Empty until withSubjects() adds them. */
   readonly subjects: readonly string[]
 }
 
 export interface NotStorable {
   readonly store: false
   readonly reason: NotStorableReason
-  /** The origin failed, so an older entry may stand in. */
+  /** The origin failed, so an older entry may be served instead (stale-if-error). */
   readonly failure: boolean
 }
 
-/** RFC 9111 §3. `wallNow` is Unix time in ms. */
+/** Judges a response by its head (RFC 9111 §3). `wallNow` is Unix time in ms. */
 export function judgeHead<Native>(
   head: CapturedHead,
   request: RequestView,
@@ -43,13 +43,14 @@ export function judgeHead<Native>(
   wallNow: number,
 ): Storable | NotStorable {
   if (head.status >= 500) return { store: false, reason: 'server-error', failure: true }
-  const said = responseDirectives(head.headers, config.targetedFields)
+  const directives = responseDirectives(head.headers, config.targetedFields)
+  const { cc } = directives
   const vary = varyNames(head.headers)
-  const explicit = explicitLifetimeMs(said, head.headers, wallNow)
+  const explicit = explicitLifetimeMs(directives, head.headers, wallNow)
   const refused =
     (request.method === 'GET' ? undefined : 'method') ??
     statusReason(head.status, explicit !== undefined, config) ??
-    headerReason(head.headers, said.cc) ??
+    headerReason(head.headers, cc) ??
     sizeReason(head.headers, config.maxBodyBytes) ??
     sharingReason(head.headers, vary, config) ??
     (redirectsToItself(head, request, config.query) ? 'self-redirect' : undefined)
@@ -59,8 +60,8 @@ export function judgeHead<Native>(
   const freshMs = lifetimeMs(head.status, explicit, ageMs, config)
   if (freshMs === undefined) return refuse('no-freshness')
   if (freshMs <= 0) return refuse('expired')
-  const { staleWhileRevalidateS, staleIfErrorS } = said.cc
-  const mayBeStale = staleWindowsAllowed(said.cc)
+  const { staleWhileRevalidateS, staleIfErrorS } = cc
+  const mayBeStale = staleWindowsAllowed(cc)
   return {
     store: true,
     freshMs,
@@ -69,7 +70,7 @@ export function judgeHead<Native>(
       : 0,
     staleIfErrorMs: mayBeStale ? windowMs(staleIfErrorS, config.staleIfErrorMs) : 0,
     initialAgeMs: ageMs,
-    varyNames: chosenBy(head.headers, vary),
+    varyNames: withCoding(head.headers, vary),
     subjects: NO_SUBJECTS,
   }
 }
@@ -78,7 +79,10 @@ function refuse(reason: NotStorableReason): NotStorable {
   return { store: false, reason, failure: false }
 }
 
-/** RFC 9110 §15.1, narrowed to statuses that say something about the resource. */
+/**
+ * Returns a reason if the status is not storable. RFC 9110 §15.1 lists more cacheable statuses, but
+ * some, such as 405 and 414, are about the request.
+ */
 function statusReason<Native>(
   status: number,
   explicit: boolean,
@@ -87,8 +91,8 @@ function statusReason<Native>(
   if (status < 200 || NEVER_STORED.has(status)) return 'status'
   if (config.statuses.has(status)) return undefined
   if (isNegative(status) && config.negativeTtlMs !== undefined) return undefined
-  // Other 4xx blame the request, often a header that is in no key. Express keeps the Cache-Control that
-  // the handler had set before it threw, so explicit freshness says nothing about them.
+  // Other 4xx are about the request, often about a header that is not in the key. Their explicit
+  // freshness means nothing: Express keeps the Cache-Control that a handler sets before it throws.
   const mayBeExplicit = status < 400 || isNegative(status)
   return explicit && mayBeExplicit ? undefined : 'status'
 }
@@ -97,10 +101,13 @@ function isNegative(status: number): boolean {
   return status === 404 || status === 410
 }
 
-/** Those who wait for its end would wait for ever. */
+/** Types of responses without an end. Waiters would wait for that end until `waitMs`. */
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
-/** RFC 9111 §3 and §5.4. Set-Cookie is allowed by §7.3, and refused by every careful cache. */
+/**
+ * Returns a reason if a field forbids storage (RFC 9111 §3 and §5.4). RFC 9111 §7.3 allows
+ * Set-Cookie, but then clients would share cookies.
+ */
 function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason | undefined {
   if (cc.noStore) return 'no-store'
   if (cc.private) return 'private'
@@ -113,13 +120,15 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
 }
 
-/** What is said to be too large need not be collected to be found so. */
+/** Returns a reason if Content-Length is too large, so that such a body is not even collected. */
 function sizeReason(headers: HeaderList, maxBodyBytes: number): NotStorableReason | undefined {
   const length = Number(headerValue(headers, 'content-length') ?? 0)
   return length > maxBodyBytes ? 'too-large' : undefined
 }
 
-/** RFC 9111 §4.1: a response chosen by who asked is kept only where the key tells callers apart. */
+/**
+ * Returns a reason if the response depends on its caller (RFC 9111 §4.1) but the key does not.
+ */
 function sharingReason<Native>(
   headers: HeaderList,
   vary: readonly string[] | '*',
@@ -130,14 +139,17 @@ function sharingReason<Native>(
   const cookiesInKey = typeof config.cookies === 'object' || inKey('cookie')
   if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'
   if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'
-  // Fetch §3.3.6: an echoed origin, given to another origin, is refused by the browser.
+  // A browser refuses a response with the origin of another site in this field (Fetch §3.3.6).
   const varies = vary.includes('origin') || config.vary.includes('origin')
   const origins = headerValues(headers, 'access-control-allow-origin')
   return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'
 }
 
-/** RFC 9110 §12.5.3: a coding was chosen for one client, also where Vary was forgotten; another may not be able to read it. */
-function chosenBy(headers: HeaderList, vary: readonly string[]): readonly string[] {
+/**
+ * Adds Accept-Encoding to the `Vary` fields of a response with a coding, if the handler forgot it.
+ * Other clients may not be able to decode the body (RFC 9110 §12.5.3).
+ */
+function withCoding(headers: HeaderList, vary: readonly string[]): readonly string[] {
   const coding = trimOws(headerValue(headers, 'content-encoding') ?? '').toLowerCase()
   const isPlain = coding === '' || coding === 'identity'
   if (isPlain || vary.includes('accept-encoding')) return vary
@@ -145,7 +157,7 @@ function chosenBy(headers: HeaderList, vary: readonly string[]): readonly string
 }
 
 /**
- * RFC 9111 §4.2: freshness lifetime from this head on. A configured lifetime begins here. An
+ * The freshness lifetime from this head on (RFC 9111 §4.2). A configured lifetime begins here. An
  * explicit one began at the first origin, so the Age is subtracted.
  */
 function lifetimeMs<Native>(
@@ -159,27 +171,27 @@ function lifetimeMs<Native>(
   const overrides = config.overrideHeaders && negativeMs === undefined
   if (configured !== undefined && (explicit === undefined || overrides)) return configured
   if (explicit === undefined) return undefined
-  // Nothing is kept longer than any option may say.
+  // No response is fresh for longer than the largest value of an option.
   return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
 }
 
-/** A stale window: RFC 5861 §3 and §4 before the option. RFC 9111 §4.2.4 comes before both. */
+/** A stale window. A directive (RFC 5861 §3 and §4) wins over the option. */
 function windowMs(seconds: number | undefined, configured: number): number {
   return seconds === undefined ? configured : Math.min(seconds * 1000, LONGEST_MS)
 }
 
 const NO_SUBJECTS: readonly string[] = []
 
-/** Placeholder for the request's own host, which may not be valid in a URL. */
+/** Replaces the host of the request in URLs, because that host may not be valid in one. */
 const OWN_HOST = 'own.invalid'
 
 /**
- * Redirects from one spelling of a URL to another under the same key. Apps redirect a host in
- * capitals, reordered parameters or a bare `?` to the canonical URL. The key does not tell these
- * spellings apart: a stored redirect would answer the canonical URL too, and clients would loop.
+ * Whether `Location` (RFC 9110 §10.2.2) leads to a URL with the same key as the request.
  *
- * Whether `Location` (RFC 9110 §10.2.2) leads to the URL key of the request itself. The scheme does
- * not count: behind a proxy that ends TLS, both requests may arrive as `http`.
+ * Apps redirect other spellings of a URL to the canonical one: a host in capitals, reordered
+ * parameters, a bare `?`. All spellings have one key. A stored redirect would be served for the
+ * canonical URL too, and clients would loop. The scheme is not compared, because both requests may
+ * arrive as `http` behind a proxy that ends TLS.
  */
 export function redirectsToItself(
   { status, headers }: CapturedHead,

@@ -1,4 +1,4 @@
-// What is stored is named by tags, and purged by them: over an exchange without a server.
+// Tags of stored responses and purges by tag, over an exchange without a server.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -29,7 +29,7 @@ afterEach(() => vi.restoreAllMocks())
 const cacheWith = (options: Options = {}) =>
   createHttpCache<RequestView, Response>({ stampede, ttlMs: 10_000, ...options })
 
-/** A GET, and who answered it: `hit`, or the number of the run with what Cache-Status says of it. */
+/** A GET and its source: `hit`, or the number of the run with its Cache-Status. */
 async function get(
   cache: HttpCache<RequestView>,
   fields: HeaderList = [],
@@ -69,7 +69,7 @@ async function get(
 }
 
 describe('the tags option', () => {
-  it('names everything that a cache stores', async () => {
+  it('tags every response that a cache stores', async () => {
     const cache = cacheWith({ tags: ['shop', 'a'] })
     expect([await get(cache), await get(cache)]).toEqual(['run 1 stored', 'hit'])
     await stampede.purge({ tag: 'other' })
@@ -78,7 +78,7 @@ describe('the tags option', () => {
     expect([await get(cache), await get(cache)]).toEqual(['run 2 stored', 'hit'])
   })
 
-  it('is asked once for each run whose answer is stored, with the request and response of that run', async () => {
+  it('is called once for each stored run, with its request and response', async () => {
     const asked: string[] = []
     const tags: Tags = (req, { locals }) => {
       asked.push(`${req.target}: ${locals}`)
@@ -100,7 +100,7 @@ describe('the tags option', () => {
     expect(await get(cache)).toMatch(/^run 6/)
   })
 
-  it('names what is missing, too', async () => {
+  it('tags a stored 404, too', async () => {
     const cache = cacheWith({ tags: ['a'], negativeTtlMs: 5_000 })
     await get(cache, [], { status: 404 })
     expect(await get(cache)).toBe('hit')
@@ -118,8 +118,12 @@ describe('the tags option', () => {
     ],
     ['returns no tags', () => 'a' as never, /^stampedeCache\.tags: received "a"; return up to 256/],
     ['returns nothing', () => undefined as never, /^stampedeCache\.tags: received undefined/],
-    ['returns an empty name', () => ['a', ''], /received an array of 2; .+; \[1\] is ""; the/],
-    ['returns what is no name', () => [undefined] as never, /; \[0\] is undefined; the/],
+    ['returns an empty string', () => ['a', ''], /received an array of 2; .+; \[1\] is ""; the/],
+    [
+      'returns a value that is not a string',
+      () => [undefined] as never,
+      /; \[0\] is undefined; the/,
+    ],
     ['is async', (async () => ['a']) as never, /^stampedeCache\.tags: received .+; return up to/],
     [
       'is async and fails',
@@ -128,17 +132,20 @@ describe('the tags option', () => {
       }) as never,
       /^stampedeCache\.tags: received .+; return up to/,
     ],
-  ])('that %s keeps nothing, warns once, and does not turn the key off', async (_, tags, text) => {
-    const cache = cacheWith({ tags })
-    expect(await get(cache)).toBe('run 1 detail=tags')
-    expect(await get(cache)).toBe('run 2 detail=tags')
-    expect(await get(cache, [], { target: '/b' })).toBe('run 3 detail=tags')
-    expect(warned).toEqual([expect.stringMatching(text)])
-    await get(cacheWith({ tags }))
-    expect(warned).toHaveLength(2)
-  })
+  ])(
+    'stores nothing and warns once if it %s, and sets no hit-for-miss marker',
+    async (_, tags, text) => {
+      const cache = cacheWith({ tags })
+      expect(await get(cache)).toBe('run 1 detail=tags')
+      expect(await get(cache)).toBe('run 2 detail=tags')
+      expect(await get(cache, [], { target: '/b' })).toBe('run 3 detail=tags')
+      expect(warned).toEqual([expect.stringMatching(text)])
+      await get(cacheWith({ tags }))
+      expect(warned).toHaveLength(2)
+    },
+  )
 
-  it('may be too many together with those of the response', async () => {
+  it('may give too many tags together with those of the response', async () => {
     const names = (n: number) => Array.from({ length: n }, (_, i) => `${i}`)
     const cache = cacheWith({ tags: names(200) })
     const tagged = (n: number): HeaderList => [['cache-tag', names(n).join(',')]]
@@ -157,14 +164,14 @@ describe('the tags option', () => {
   })
 })
 
-describe('a response names itself', () => {
+describe('tags in a response', () => {
   const LONG = 'x'.repeat(5_000)
 
   it.each<[string, string, PurgeTarget]>([
     ['surrogate-key', 'a product:42 b', { tag: 'product:42' }],
     ['cache-tag', 'a, product 42 ,b', { tag: 'product 42' }],
     ['surrogate-key', LONG, { tag: LONG }],
-  ])('by %s: %.20s', async (name, value, target) => {
+  ])('are taken from %s: %.20s', async (name, value, target) => {
     const cache = cacheWith()
     await get(cache, [[name, value]])
     await stampede.purge({ tag: 'a b' })
@@ -174,7 +181,7 @@ describe('a response names itself', () => {
     expect(await get(cache)).toBe('run 2 stored')
   })
 
-  it('and groups are no tags', async () => {
+  it('are not cache groups', async () => {
     const cache = cacheWith()
     await get(cache, [['cache-groups', '"a"']])
     await stampede.purge({ tag: 'a' })
@@ -182,7 +189,7 @@ describe('a response names itself', () => {
     expect(await get(cache)).toBe('hit')
   })
 
-  it('to this cache: what is stored, and what is sent, is without it', async () => {
+  it('are neither stored nor sent, and Stampede-Cache-Control is not either', async () => {
     const cache = cacheWith()
     const removed: unknown[] = []
     const sent: HeaderList[] = []

@@ -1,6 +1,6 @@
-// Tags by which a response can be purged, from the `tags` option and from the response itself. They
-// are read once, for a head that is to be stored. A response that cannot be named cannot be purged,
-// so it is not stored.
+// The subjects of a response: its tags and cache groups, from the `tags` option and from its header
+// fields. They are determined once, for a head that may be stored. If the option fails, no purge
+// could reach the response, so it is not stored.
 
 import { callbackError, StampedeError } from '../errors.ts'
 import { cacheGroups, responseTags } from '../http/response-tags.ts'
@@ -11,7 +11,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { WHERE } from './cache-config.ts'
 import type { NotStorable, Storable } from './storable.ts'
 
-/** The same verdict with the subjects in it, beside those it has, or why not. Never throws. */
+/** Adds the subjects of the response to a verdict. Never throws. */
 export function withSubjects(
   verdict: Storable,
   head: CapturedHead,
@@ -19,13 +19,13 @@ export function withSubjects(
   config: CacheConfig<never>,
   natives: Natives | undefined,
 ): Storable | NotStorable {
-  const named = responseTags(head.headers)
+  const fieldTags = responseTags(head.headers)
   const groups = cacheGroups(head.headers)
   const tags = askForTags(config, 'tags', natives)
   if (tags === undefined) return { store: false, reason: 'tags', failure: false }
-  if (named.length + groups.length + tags.length === 0) return verdict
+  if (fieldTags.length + groups.length + tags.length === 0) return verdict
   const subjects = new Set(verdict.subjects)
-  for (const tag of named) subjects.add(tagSubject(tag))
+  for (const tag of fieldTags) subjects.add(tagSubject(tag))
   for (const group of groups) subjects.add(groupSubject(originOf(request), group))
   for (const tag of tags) subjects.add(tagSubject(tag))
   return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects] }
@@ -33,17 +33,22 @@ export function withSubjects(
 
 const TOO_MANY: NotStorable = { store: false, reason: 'too-many-tags', failure: false }
 
-/** RFC 9875 §2.1: groups belong to one origin. */
+/** The scheme and host to which cache groups belong (RFC 9875 §2.1). */
 export function originOf({ scheme, host }: RequestView): string {
   return `${scheme}://${host.toLowerCase()}`
 }
 
-/** Told of once per cache and callback: it fails for each request alike. */
-const told = { tags: new WeakSet<object>(), invalidatedTags: new WeakSet<object>() }
+/**
+ * Caches that have emitted a warning, by option. One is enough: a broken callback fails each time.
+ */
+const warned = { tags: new WeakSet<object>(), invalidatedTags: new WeakSet<object>() }
 const NAMES = { tags: 'tags', invalidatedTags: 'invalidateOn.tags' } as const
 const OUTCOMES = { tags: 'the response was not stored', invalidatedTags: 'no tag was purged' }
 
-/** What a callback of the user names; undefined, and a warning, when it threw or returned what is no tags. */
+/**
+ * Returns the tags of one of the two options. If its callback throws or returns no tags, it emits a
+ * warning and returns undefined.
+ */
 export function askForTags<Native>(
   config: CacheConfig<Native>,
   option: 'tags' | 'invalidatedTags',
@@ -53,8 +58,8 @@ export function askForTags<Native>(
   try {
     return tagsOf(where, config[option], ...(natives ?? []))
   } catch (cause) {
-    if (told[option].has(config)) return undefined
-    told[option].add(config)
+    if (warned[option].has(config)) return undefined
+    warned[option].add(config)
     const error =
       cause instanceof StampedeError ? cause : callbackError(where, 'the function threw', cause)
     process.emitWarning(`${error.message}; ${OUTCOMES[option]}`, {

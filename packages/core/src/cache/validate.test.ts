@@ -1,4 +1,4 @@
-// A stored answer that the app finds unchanged: who is asked what, what the client gets, and what is written.
+// Revalidation: the conditional request to the app, the response to the client, and the commit.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -36,7 +36,7 @@ let stores: { a: FaultyStore; b: FaultyStore }
 let stampede: Stampede
 let peer: Stampede
 let events: string[]
-/** The conditions that each run saw. */
+/** The conditions of each run. */
 let asked: Conditions[]
 let answers: Answer[]
 let cache: HttpCache<RequestView>
@@ -64,7 +64,7 @@ afterEach(async () => {
 const cacheWith = (options: CacheOptions<RequestView> = {}) =>
   createHttpCache<RequestView>({ stampede, ttlMs: 10_000, cookies: 'ignore', ...options })
 
-/** The app gives the next of `answers`. */
+/** The app sends the next of `answers`. */
 async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache): Promise<Got> {
   let got: Got | undefined
   const take = (reply: { status: number; headers: HeaderList; body?: Uint8Array | undefined }) => {
@@ -110,7 +110,7 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
 const statusOf = ({ fields }: Got) => fields['cache-status']
 const written = () => stores.a.calls.filter((call) => !call.startsWith('lookup'))
 
-/** `first` is stored, and gone stale; the next run gives `next`. */
+/** `first` is stored and has become stale. The next run sends `next`. */
 async function stale(first: Answer, next: Answer, waitMs = 11_000): Promise<void> {
   answers = [first, next]
   await ask()
@@ -119,8 +119,8 @@ async function stale(first: Answer, next: Answer, waitMs = 11_000): Promise<void
   events.length = 0
 }
 
-describe('what has a validator and has gone stale', () => {
-  it('is answered whole when the app finds it unchanged, and is committed once with its new fields', async () => {
+describe('a stale entry with a validator', () => {
+  it('is sent in full after a 304, and committed once with its new fields', async () => {
     await stale(TAGGED, UNCHANGED)
     const got = await ask()
     expect(asked).toEqual([{}, { 'if-none-match': '"1"' }])
@@ -134,7 +134,7 @@ describe('what has a validator and has gone stale', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('is found unchanged behind a stale answer too', async () => {
+  it('is revalidated in the background behind a stale response, too', async () => {
     cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
     await stale(TAGGED, UNCHANGED)
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=-1')
@@ -143,13 +143,13 @@ describe('what has a validator and has gone stale', () => {
     expect((await ask()).fields).toMatchObject({ 'x-run': '2', etag: '"1"' })
   })
 
-  it('is asked about by its date as well', async () => {
+  it('is also revalidated by its date', async () => {
     await stale({ headers: { 'last-modified': T1, etag: 'W/"1"' }, body: 'a' }, { status: 304 })
     expect((await ask()).body).toBe('a')
     expect(asked[1]).toEqual({ 'if-none-match': 'W/"1"', 'if-modified-since': T1 })
   })
 
-  it('is replaced by what the app has by now', async () => {
+  it('is replaced by a full response', async () => {
     await stale(TAGGED, { headers: { etag: '"2"' }, body: 'changed' })
     const got = await ask()
     expect([got.body, statusOf(got)]).toEqual([
@@ -159,7 +159,7 @@ describe('what has a validator and has gone stale', () => {
     expect((await ask()).body).toBe('changed')
   })
 
-  it('lives on, and is asked about again, however often it is found unchanged', async () => {
+  it('stays, and is revalidated again after any number of 304s', async () => {
     await stale(TAGGED, UNCHANGED)
     for (let n = 0; n < 3; n++) {
       answers = [UNCHANGED]
@@ -169,13 +169,13 @@ describe('what has a validator and has gone stale', () => {
     expect(asked.slice(1)).toEqual(Array(3).fill({ 'if-none-match': '"1"' }))
   })
 
-  it('is neither served nor asked about when keepMs is over', async () => {
+  it('is neither served nor revalidated after keepMs', async () => {
     await stale(TAGGED, { body: 'new' }, 70_001)
     expect((await ask()).body).toBe('new')
     expect(asked[1]).toEqual({})
   })
 
-  it('does not stand in for an error past its window', async () => {
+  it('does not replace an error after its window', async () => {
     cache = cacheWith({ staleIfErrorMs: 5_000 })
     await stale(TAGGED, { status: 503 }, 16_000)
     expect((await ask()).status).toBe(503)
@@ -184,23 +184,23 @@ describe('what has a validator and has gone stale', () => {
 
   it.each([
     ['with keepMs: 0', { keepMs: 0 }, TAGGED],
-    ['with a tag of ours', {}, { body: 'untagged' }],
-    ['with another status than 200', {}, { status: 203, headers: { etag: '"1"' } }],
-  ])('is not asked about %s', async (_, options, first) => {
+    ['with a minted ETag', {}, { body: 'untagged' }],
+    ['with a status other than 200', {}, { status: 203, headers: { etag: '"1"' } }],
+  ])('is not revalidated %s', async (_, options, first) => {
     cache = cacheWith(options)
     await stale(first, { body: 'new' })
     expect((await ask()).body).toBe('new')
     expect(asked[1]).toEqual({})
   })
 
-  it('is not asked about by a request that it is not for', async () => {
+  it('is not revalidated by a request that it does not fit', async () => {
     const first = { headers: { etag: '"1"', vary: 'accept' }, body: 'for all' }
     await stale(first, { headers: { etag: '"2"' }, body: 'html' })
     expect((await ask({ accept: 'text/html' })).body).toBe('html')
     expect(asked[1]).toEqual({})
   })
 
-  it('stays with those it is for when the 304 names another field in Vary', async () => {
+  it('keeps its selection when the 304 names another field in Vary', async () => {
     const first = { headers: { etag: '"1"', vary: 'accept' }, body: 'of a' }
     const unchanged = { status: 304, headers: { etag: '"1"', vary: 'origin' } }
     answers = [first, unchanged, { headers: { vary: 'accept' }, body: 'of b' }]
@@ -211,7 +211,7 @@ describe('what has a validator and has gone stale', () => {
     expect((await ask({ accept: 'a' })).body).toBe('of a')
   })
 
-  it('is not asked about once it was purged', async () => {
+  it('is not revalidated after a purge', async () => {
     await stale(TAGGED, { body: 'new' })
     await stampede.purge({ all: true })
     expect((await ask()).body).toBe('new')
@@ -220,14 +220,14 @@ describe('what has a validator and has gone stale', () => {
 })
 
 describe('a client with a condition of its own', () => {
-  it('gets the whole if it has another version', async () => {
+  it('gets the full response if it has another version', async () => {
     await stale(TAGGED, UNCHANGED)
     const got = await ask({ 'if-none-match': '"0"' })
     expect([got.status, got.body]).toEqual([200, 'the whole'])
     expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
   })
 
-  it('gets 304 if it has this one, and what the app said to it', async () => {
+  it("gets 304 if it has this version, with the app's new fields", async () => {
     await stale(TAGGED, { ...UNCHANGED, headers: { ...UNCHANGED.headers, 'set-cookie': 'a=1' } })
     const got = await ask({ 'if-none-match': '"1"' })
     expect([got.status, got.body]).toEqual([304, ''])
@@ -242,7 +242,7 @@ describe('a 304', () => {
     ['private', { 'cache-control': 'private' }],
     ['no-store', { 'cache-control': 'no-store' }],
     ['expired', { expires: T1 }],
-  ])('that says %s is its own client’s, and nothing is kept', async (reason, headers) => {
+  ])('goes to its own client only, and stores nothing, if it has %s', async (reason, headers) => {
     await stale(TAGGED, { status: 304, headers })
     const got = await ask()
     expect([got.status, got.body]).toEqual([200, 'the whole'])
@@ -253,7 +253,7 @@ describe('a 304', () => {
     expect(statusOf(next)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
   })
 
-  it('about another version updates nothing: its client gets what it was asked about, and the next fill asks for the whole', async () => {
+  it('updates nothing if it names another version: the client gets the old entry, and the next fill is unconditional', async () => {
     await stale(TAGGED, { status: 304, headers: { etag: '"2"', 'x-run': '2' } })
     const got = await ask()
     expect([got.status, got.body]).toEqual([200, 'the whole'])
@@ -265,7 +265,7 @@ describe('a 304', () => {
     expect(asked[2]).toEqual({})
   })
 
-  it('that nobody asked for is nothing to store', async () => {
+  it('is not stored if it was not requested', async () => {
     answers = [{ status: 304 }]
     const got = await ask()
     expect([got.status, statusOf(got)]).toEqual([
@@ -274,13 +274,13 @@ describe('a 304', () => {
     ])
   })
 
-  it('brings a lifetime of its own', async () => {
+  it('can bring a lifetime of its own', async () => {
     await stale(TAGGED, { status: 304, headers: { 'cache-control': 'max-age=3' } })
     await ask()
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=3')
   })
 
-  it.each(['first', 'second'])('leaves the %s name of an entry for purges', async (tag) => {
+  it.each(['first', 'second'])('keeps the %s tag of an entry for purges', async (tag) => {
     const named = (name: string) => ({ etag: '"1"', 'surrogate-key': name })
     await stale({ headers: named('first'), body: 'a' }, { status: 304, headers: named('second') })
     await ask()
@@ -291,14 +291,14 @@ describe('a 304', () => {
     expect(asked[2]).toEqual({})
   })
 
-  it('without a word on caching leaves what was said to this cache alone', async () => {
+  it('keeps Stampede-Cache-Control if it has no field about caching', async () => {
     const headers = { etag: '"1"', 'stampede-cache-control': 'max-age=4' }
     await stale({ headers, body: 'a' }, { status: 304 })
     expect((await ask()).fields).not.toHaveProperty('stampede-cache-control')
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=4')
   })
 
-  it('is no longer than its date allows: what Expires says is counted from now', async () => {
+  it('lives only as long as its date allows, because Expires counts from now', async () => {
     const wall = (ms: number) => new Date(clock.wallNow() + ms).toUTCString()
     const first = { headers: { etag: '"1"', date: wall(0), expires: wall(5_000) } }
     await stale(first, {})
@@ -308,8 +308,8 @@ describe('a 304', () => {
   })
 })
 
-describe('the store', () => {
-  it('that has lost the entry refuses the commit; its own client gets the copy of this process', async () => {
+describe('the store during a revalidation', () => {
+  it("refuses the commit if it lost the entry, and the client gets this process's copy", async () => {
     await stale(TAGGED, UNCHANGED)
     stores.a.next('commit', async () => 'fenced')
     expect((await ask()).body).toBe('the whole')
@@ -317,7 +317,7 @@ describe('the store', () => {
     expect(events).toContain('fill.fenced')
   })
 
-  it('that was told of a purge meanwhile refuses the commit, and keeps nothing', async () => {
+  it('refuses the commit after a purge, and stores nothing', async () => {
     cache = cacheWith({ key: () => 'page' })
     await stale(TAGGED, UNCHANGED)
     stores.a.next('commit', async (work) => {
@@ -331,7 +331,7 @@ describe('the store', () => {
     expect(asked[2]).toEqual({})
   })
 
-  it('whose reply is lost is asked again', async () => {
+  it('gets the commit again after a lost reply', async () => {
     await stale(TAGGED, UNCHANGED)
     stores.a.next('commit', loseReply)
     await ask()
@@ -340,7 +340,7 @@ describe('the store', () => {
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
   })
 
-  it('that is away costs no body either: this process goes on with what it has', async () => {
+  it('may be unavailable: this process uses its own entry again', async () => {
     await stale(TAGGED, UNCHANGED)
     stores.a.always = refuse
     expect(statusOf(await ask())).toBe(
@@ -351,8 +351,8 @@ describe('the store', () => {
   })
 })
 
-describe('another process', () => {
-  it('with a stale copy reads it from the store once, and is then served from memory', async () => {
+describe('another process after a revalidation', () => {
+  it('reads the entry from the store once if its copy is stale, and then serves it from memory', async () => {
     const other = createHttpCache<RequestView>({ stampede: peer, ttlMs: 10_000 })
     answers = [TAGGED, UNCHANGED]
     await ask()
@@ -371,7 +371,7 @@ describe('another process', () => {
     expect(stores.b.calls).toEqual([expect.stringMatching(/^lookup /)])
   })
 
-  it('without one reads it from the store, with the new head', async () => {
+  it('reads the entry from the store if it has no copy, with the new head', async () => {
     await stale(TAGGED, UNCHANGED)
     await ask()
     const hit = await ask({}, createHttpCache<RequestView>({ stampede: peer, ttlMs: 10_000 }))

@@ -1,9 +1,10 @@
-// Stage: a fill that has an older response asks the handler whether it is still current (RFC 9111
-// §4.3). The conditions of that response replace the client's own. A 304 is never the client's: the
-// client gets the full response that the 304 stands for.
+// Stage: revalidation (RFC 9111 §4.3). A fill with an older entry sends the handler the conditions
+// of that entry, in place of the client's own. If the handler responds 304, the client gets the
+// full response that the 304 confirms, or a 304 to its own conditions.
 //
-// A 304 that names another response than the one it was asked about cannot be used to update anything, and there is no body but the
-// one it says is good. So its own client gets that, nothing is kept, and the next fill asks for the whole.
+// A 304 with other validators cannot update the entry, and no other body is at hand. So the client
+// of the fill gets the stored response, the entry is dropped, and the next fill gets a full
+// response.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import type { Lead } from '../flight/resolution.ts'
@@ -25,14 +26,17 @@ import type { CacheConfig } from './cache-config.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 
-/** What the app is asked about. */
+/** A revalidation: the older entry, and the conditions that the handler gets. */
 export interface Asked {
   readonly previous: HeldEntry
   readonly stored: StoredResponse
   readonly conditions: HeaderList
 }
 
-/** Conditions on a validator of the app's own; only 200 becomes 304 (RFC 9110 §15.4.5). */
+/**
+ * The conditions for an entry. None if the cache minted its ETag, which the handler does not know,
+ * or if the status is not 200 (RFC 9110 §15.4.5).
+ */
 export function conditionsOf({ status, fields, minted }: StoredResponse): HeaderList {
   return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
 }
@@ -45,7 +49,7 @@ export function ask({ previous: held }: Lead, request: RequestView): Asked | und
   return { previous: held, stored: entry, conditions }
 }
 
-/** The head of the whole that a 304 stands for. Undefined: it is about something else. */
+/** The stored head as a 304 updates it. Undefined: the 304 is about another response. */
 export function meantBy(
   { stored }: Asked,
   head: CapturedHead,
@@ -58,10 +62,13 @@ export function meantBy(
   return { status: stored.status, headers: freshen(before, head, wallNow) }
 }
 
-/** A 304 that is about something else. */
+/** The verdict for a 304 about another response. */
 export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch', failure: false }
 
-/** What the client gets whose request the 304 answered: `meant`, or what is stored as it is. */
+/**
+ * The reply to the client of the fill after a 304. `meant` is the updated head. Without it, the
+ * client gets the stored response unchanged.
+ */
 export function replyUnchanged(
   rt: Runtime,
   { request, config }: { readonly request: RequestView; readonly config: CacheConfig<never> },
@@ -73,18 +80,21 @@ export function replyUnchanged(
   const now = rt.clock.now()
   const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
   if (meant === undefined) return replyFrom(request, config, previous, stored, facts, now)
-  const fields = toFields(meant.headers.filter(([name]) => !MADE_ANEW.has(name)))
+  const fields = toFields(meant.headers.filter(([name]) => !PER_REPLY.has(name)))
   const entry = { ...stored, fields, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
   const reply = replyFrom(request, config, { ...previous, bornAt: now }, entry, facts, now)
   return reply.status === 304 ? withOwnFields(reply, head) : reply
 }
 
-/** Made for each answer, or for us alone. */
-const MADE_ANEW: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FIELDS])
+/** Fields that the cache sets for each reply, or that are for this cache only. */
+const PER_REPLY: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FIELDS])
 
-/** The client is answered 304 too, so it gets the app's own, cookies and all; but Vary as `freshen` made it. */
+/**
+ * Adds the fields of the handler's 304, including cookies, to the 304 for its client. `Vary` stays
+ * as `freshen` has merged it.
+ */
 function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
-  const own = headers.filter(([name]) => !MADE_ANEW.has(name) && name !== 'vary')
+  const own = headers.filter(([name]) => !PER_REPLY.has(name) && name !== 'vary')
   const names = new Set(own.map(([name]) => name))
   return { ...reply, headers: [...reply.headers.filter(([name]) => !names.has(name)), ...own] }
 }

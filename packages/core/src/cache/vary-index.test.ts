@@ -14,13 +14,13 @@ const found = (vary: StoredResponse['vary']): StoredResponse => ({
 
 const GERMAN = found([['accept-language', 'de']])
 
-describe('what varies', () => {
-  it('is nothing as long as nobody found an answer for others', () => {
+describe('the learned Vary of a URL', () => {
+  it('is empty until a response for another selection is found', () => {
     const index = new VaryIndex()
     expect(index.namesFor('k', { 'accept-language': 'de' })).toEqual([])
   })
 
-  it('is in the key of every request but those that the first answer is for', () => {
+  it('is in the key of every request, except those that fit the first response', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     expect(index.namesFor('k', { 'accept-language': 'de' })).toEqual([])
@@ -29,20 +29,20 @@ describe('what varies', () => {
     expect(index.namesFor('other', { 'accept-language': 'fr' })).toEqual([])
   })
 
-  it('is compared in one spelling', () => {
+  it('is compared in normalised form', () => {
     const index = new VaryIndex()
     index.learn('k', [], found([['accept-encoding', 'br, gzip']]))
     expect(index.namesFor('k', { 'accept-encoding': 'gzip,br' })).toEqual([])
   })
 
-  it('tells an absent header from an empty one', () => {
+  it('distinguishes an absent header from an empty one', () => {
     const index = new VaryIndex()
     index.learn('k', [], found([['x-a', null]]))
     expect(index.namesFor('k', {})).toEqual([])
     expect(index.namesFor('k', { 'x-a': '' })).toEqual(['x-a'])
   })
 
-  it('grows when an answer found under some names varies by others too', () => {
+  it('grows if a response found by some names varies by others, too', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     index.learn('k', ['accept-language'], found([['x-theme', 'dark']]))
@@ -50,7 +50,7 @@ describe('what varies', () => {
     expect(names).toEqual(['accept-language', 'x-theme'])
   })
 
-  it('follows the first answer when that was replaced by another', () => {
+  it('follows the first response after that was replaced', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     index.learn('k', [], found([['accept-language', 'fr']]))
@@ -60,7 +60,7 @@ describe('what varies', () => {
 })
 
 describe('the number of variants', () => {
-  it('is not limited: made-up values evict no other', () => {
+  it('has no limit, so made-up values evict no other variant', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     for (let i = 0; i < 1_000; i++) {
@@ -71,7 +71,7 @@ describe('the number of variants', () => {
 })
 
 describe('the number of URLs', () => {
-  it('is capped; one forgotten is learned again', () => {
+  it('has a limit, and a forgotten URL is learned again', () => {
     const index = new VaryIndex()
     for (let i = 0; i <= 10_000; i++) index.learn(`k${i}`, [], GERMAN)
     expect(index.namesFor('k0', {})).toEqual([])
@@ -79,11 +79,11 @@ describe('the number of URLs', () => {
   })
 })
 
-describe('what is remembered', () => {
+describe('the memory of a URL', () => {
   const chosen = (index: VaryIndex, url: string, language: string) =>
     index.namesFor(url, { 'accept-language': language })
 
-  it('of a long URL is as of a short one', () => {
+  it('is the same for long and short URLs', () => {
     const index = new VaryIndex()
     const long = 'k'.repeat(16_000)
     index.learn(long, [], GERMAN)

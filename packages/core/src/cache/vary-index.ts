@@ -1,7 +1,7 @@
-// Which request headers choose among the answers of a URL, as earlier answers said (RFC 9111 §4.1).
-// The first answer lives under the plain key and names them; requests that it does not match go to a
-// key of their own. A process learns the names once, by finding an answer that is not for it, and from
-// then on goes to the right key directly: one look-up, also for what varies.
+// The `Vary` fields of URLs, as learned from earlier responses (RFC 9111 §4.1). The first response
+// is stored under the plain key. A request that does not match its `Vary` fields uses a key with
+// the values of these fields. A process learns them when it finds an entry that does not match.
+// From then on it needs one lookup for each variant.
 
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -9,45 +9,46 @@ import type { StoredResponse } from '../entry/entry.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 
-/** URLs whose names are remembered. Forgetting one costs one extra look-up. */
+/** Most URLs in the index. A URL that was evicted costs one more lookup. */
 const MOST_URLS = 10_000
-/** Longer URLs are hashed. */
+/** Longer keys are hashed. */
 const LONGEST_PLAIN = 200
 
 interface Learned {
+  /** Names of the `Vary` fields. */
   readonly names: readonly string[]
-  /** The selection whose answer is under the plain key. */
-  readonly home: string
+  /** Digest of the names and values to which the response under the plain key belongs. */
+  readonly plain: string
 }
 
 export class VaryIndex {
   readonly #learned = new LRUCache<string, Learned>({ max: MOST_URLS })
 
-  /** Names of the header fields to add to the key of this request. */
+  /** The names of the request headers to add to the plain key for this request. */
   namesFor(plainKey: string, headers: RequestView['headers']): readonly string[] {
     if (this.#learned.size === 0) return NONE
-    const learned = this.#learned.get(short(plainKey))
+    const learned = this.#learned.get(indexKey(plainKey))
     if (learned === undefined) return NONE
-    return selectionOf(learned.names, headers) === learned.home ? NONE : learned.names
+    return selectionOf(learned.names, headers) === learned.plain ? NONE : learned.names
   }
 
-  /** An answer was found that is for other requests. `names` are what was in the key that found it. */
+  /** Learns from an entry for other requests. `names` were in the key under which it was found. */
   learn(plainKey: string, names: readonly string[], found: StoredResponse): void {
-    const url = short(plainKey)
+    const url = indexKey(plainKey)
     const foundNames = found.vary.map(([name]) => name)
     const before = this.#learned.get(url)
     if (names.length > 0 && before !== undefined) {
       const all = [...new Set([...before.names, ...foundNames])].sort()
-      this.#learned.set(url, { names: all, home: before.home })
+      this.#learned.set(url, { names: all, plain: before.plain })
     } else {
-      this.#learned.set(url, { names: foundNames, home: digest(found.vary) })
+      this.#learned.set(url, { names: foundNames, plain: digest(found.vary) })
     }
   }
 }
 
 const NONE: readonly string[] = []
 
-/** Hashed: header values are as long as a client likes. */
+/** A digest of the values of these headers. It bounds the memory: values may be long. */
 function selectionOf(names: readonly string[], headers: RequestView['headers']): string {
   return digest(selectFields(names, headers))
 }
@@ -56,7 +57,7 @@ function digest(selection: StoredResponse['vary']): string {
   return sha256(JSON.stringify(selection))
 }
 
-function short(key: string): string {
+function indexKey(key: string): string {
   return key.length <= LONGEST_PLAIN ? key : `#${sha256(key)}`
 }
 

@@ -1,5 +1,5 @@
-// Compressed forms of bodies that are kept in memory. Each is made once, by zlib's threads, after a
-// response and never before one. It lives as long as its body.
+// Compressed forms of bodies in memory. Each form is compressed once, on a thread of zlib and after
+// a response was sent, so that no request waits for it. It is freed together with its body.
 
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
@@ -8,13 +8,13 @@ import type { Coding } from '../http/content-coding.ts'
 
 type Code = (body: Uint8Array) => Promise<Uint8Array>
 
-/** Levels at which a second core gains more than a network does: kept once, sent often. */
+/** Compression levels. They are rather high, because a body is compressed once and sent often. */
 const BROTLI_QUALITY = 6
 const GZIP_LEVEL = 7
 
 const brotli = promisify(zlib.brotliCompress)
 const gzip = promisify(zlib.gzip)
-/** From Node 22.15 on. */
+/** Undefined before Node 22.15. */
 const zstd = (zlib as { zstdCompress?: (body: Uint8Array, done: () => void) => void }).zstdCompress
 
 const CODERS: ReadonlyMap<Coding, Code> = new Map<Coding, Code>([
@@ -26,18 +26,18 @@ const CODERS: ReadonlyMap<Coding, Code> = new Map<Coding, Code>([
   ['gzip', (body) => gzip(body, { level: GZIP_LEVEL })],
 ])
 
-/** What this Node can make, the smallest first. */
+/** The codings that this version of Node supports. The one with the smallest result comes first. */
 export const CODINGS: readonly Coding[] = [...CODERS.keys()]
 
-/** The threads are four, and file systems and DNS have no others. */
+/** Most simultaneous compressions. Node has four threads, which file system and DNS calls share. */
 const MOST_AT_ONCE = 2
-/** Less is not worth another form. */
+/** A form is kept only if it is at most this part of its body. */
 const LARGEST_PART = 0.9
 
-/** Its buffer, its place here, and its fields beside those of the form as it is: as measured on Node 20. */
+/** Memory of a form without its bytes: buffer object, map entry and fields. Measured on Node 20. */
 const FORM_BYTES = 1_300
 
-/** `undefined`: being made, or not worth it. */
+/** The forms of each body. `undefined`: the compression runs, or its result was not kept. */
 const forms = new WeakMap<Uint8Array, Map<Coding, Uint8Array | undefined>>()
 let running = 0
 
@@ -53,16 +53,19 @@ export function codedBytes(body: Uint8Array): number {
   return bytes
 }
 
-/** For good: it would take more room than there is. */
+/** Drops a form permanently, because L1 has no room for it. */
 export function dropCoded(body: Uint8Array, coding: Coding): void {
   forms.get(body)?.set(coding, undefined)
 }
 
-/** Makes it unless that was tried; when there is too much to do, a later hit asks again. `made` is called if there is a form now. */
+/**
+ * Compresses a body in the background, unless that was tried before. Does nothing while too many
+ * compressions run: a later hit tries again. Calls `onForm` if there is a new form.
+ */
 export async function codeBehind(
   body: Uint8Array,
   coding: Coding,
-  made: () => void,
+  onForm: () => void,
 ): Promise<void> {
   const code = CODERS.get(coding)
   const known = forms.get(body) ?? new Map<Coding, Uint8Array | undefined>()
@@ -72,11 +75,11 @@ export async function codeBehind(
   try {
     const form = await code(body)
     if (form.byteLength > body.byteLength * LARGEST_PART) return
-    // What zlib returns is a view of a larger buffer.
+    // zlib returns a view of a larger buffer.
     known.set(coding, ownBytes(form))
-    made()
+    onForm()
   } catch {
-    // Out of memory: what there is goes on being sent as it is.
+    // Out of memory. The uncompressed body is sent as before.
   } finally {
     running -= 1
   }

@@ -14,7 +14,7 @@ function page(text: string, type = 'text/plain'): StoredResponse {
     type: 'response',
     status: 200,
     fields: ['content-type', type],
-    // As L1 keeps it: of its own memory.
+    // An entry as L1 keeps it, in its own memory.
     body: new Uint8Array(Buffer.from(text)),
     initialAgeMs: 0,
     vary: [],
@@ -29,7 +29,7 @@ function held(l1: L1, key: string, entry: StoredResponse): StoredResponse {
   return slot?.type === 'hold' && slot.held.entry.type === 'response' ? slot.held.entry : entry
 }
 
-/** Another one, of ten times the work: what was begun before it is done then. */
+/** Waits for a compression of ten times the work, so that earlier ones have ended. */
 async function made(compression: Compression | undefined): Promise<void> {
   const l1 = create()
   const other = held(l1, 'other', page('c'.repeat(50_000)))
@@ -47,7 +47,7 @@ const noise = (bytes: number) =>
 const create = (maxEntryBytes = 1e6) => new L1({ maxBytes: 1e7, maxEntries: 100, maxEntryBytes })
 
 describe('a compressed form', () => {
-  it('is made for the next one, counted, and given to who takes it', async () => {
+  it('is made after a request, counted, and used for later clients that accept it', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
@@ -62,7 +62,7 @@ describe('a compressed form', () => {
     expect(compression?.formOf(entry, { ...GZIP, range: 'bytes=0-1' }).body).toBe(entry.body)
   })
 
-  it('is not made of what memory does not keep', async () => {
+  it('is not made of an entry that memory does not keep', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const [kept, loose] = [held(l1, 'k', page('a'.repeat(5_000))), page('b'.repeat(5_000))]
@@ -72,7 +72,7 @@ describe('a compressed form', () => {
     expect(codedBytes(loose.body)).toBe(0)
   })
 
-  it('goes again where the entry is too large with it, and is not tried a second time', async () => {
+  it('is dropped if the entry becomes too large with it, and not tried again', async () => {
     const compression = readCompression('stampedeCache.compress', { codings: ['gzip'] })
     const l1 = create(3_500)
     const entry = held(l1, 'k', page(`${Math.random()} `.repeat(100).slice(0, 2_000)))
@@ -85,7 +85,7 @@ describe('a compressed form', () => {
     expect(compression?.formOf(entry, GZIP).body).toBe(entry.body)
   })
 
-  it('keeps no larger buffer alive, and is counted as no more, however small it is', async () => {
+  it('keeps no larger buffer in memory, and counts no more, even if it is small', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
@@ -97,7 +97,7 @@ describe('a compressed form', () => {
     expect(codedBytes(entry.body)).toBeLessThan(2_000)
   })
 
-  it('that is too large takes no other one with it', async () => {
+  it('is dropped if it is too large, without effect on others', async () => {
     const compression = readCompression('stampedeCache.compress', {
       codings: ['br', 'gzip'],
       minBytes: 0,
@@ -117,7 +117,7 @@ describe('a compressed form', () => {
     expect(l1.size.bytes).toBe(bytes)
   })
 
-  it('of bytes that get no smaller is not kept', async () => {
+  it('is dropped if the bytes do not become smaller', async () => {
     const compression = readCompression('stampedeCache.compress', { types: ['*/*'] })
     const l1 = create()
     const entry = { ...page('', 'image/png'), body: crypto.getRandomValues(new Uint8Array(2_000)) }
@@ -140,11 +140,11 @@ describe('a compressed form', () => {
     [['br'], "stampedeCache.compress: received an array of 1; use true, or { codings: ['br'] }"],
     [{ codings: ['br', 'brotli'] }, 'stampedeCache.compress.codings[1]: received "brotli"; use'],
     [{ codings: ['br', 'gzip', 'br'] }, 'codings[2]: received "br"; this coding is listed twice'],
-  ])('of %j is refused when the cache is created', (option, said) => {
+  ])('is refused at creation for %j', (option, said) => {
     expect(() => readCompression('stampedeCache.compress', option)).toThrow(said)
   })
 
-  it('may name zstd alone only where this Node has it; beside others it is left out', () => {
+  it('may be zstd alone only if this Node has it; beside others it is left out', () => {
     const old = ['br', 'gzip'] as const
     expect(() => readCompression('stampedeCache.compress', { codings: ['zstd'] }, old)).toThrow(
       'stampedeCache.compress.codings: received "zstd"; zstd needs Node 22.15',
@@ -166,7 +166,7 @@ describe('a compressed form', () => {
     ['application/zip', false],
     ['application/json5', false],
     ['', false],
-  ])('by default is made of %j: %s', (type, is) => {
+  ])('is made of %j by default: %s', (type, is) => {
     const head = { status: 200, headers: [['content-type', type]] as const }
     expect(readCompression('stampedeCache.compress', true)?.varies(head)).toBe(is)
   })

@@ -1,4 +1,4 @@
-// Which form of a stored answer a client is sent, where `compress` is on.
+// The option `compress`: selects the form of a stored response for a client.
 
 import type { StoredResponse } from '../entry/entry.ts'
 import { acceptedCodings, type Coding, fieldsOfForm, isCodable } from '../http/content-coding.ts'
@@ -11,21 +11,22 @@ import { codeBehind, codedBody } from './coded-bodies.ts'
 export interface CompressionRule {
   readonly minBytes: number
   readonly codings: readonly Coding[]
-  /** Whether a media type, in lower case and without parameters, is worth it. */
+  /** Whether to compress a media type, which is in lower case and without parameters. */
   readonly matches: (type: string) => boolean
 }
 
+/** One representation of a stored response: compressed or not. */
 export interface Form {
   readonly fields: Fields
   readonly body: Uint8Array
-  /** Absent for a compressed body: layers get its bytes. */
+  /** Absent for a compressed body, which middlewares get as bytes. */
   readonly kind?: BodyKind | undefined
 }
 
-/** The fields of each form that was asked for; undefined: it has one form only. */
+/** The fields of each form that was needed so far. Undefined: the response cannot be compressed. */
 type FormFields = Map<Coding | 'identity', Fields> | undefined
 
-/** What clients send is one of few; a client that makes some up forgets them. */
+/** Most parsed Accept-Encoding values. Clients send few different ones. A full cache is cleared. */
 const MOST_ACCEPTS = 100
 
 export class Compression {
@@ -37,12 +38,12 @@ export class Compression {
     this.#rule = rule
   }
 
-  /** Whether an answer with this head has, or will have, coded forms: then it says that it varies. */
+  /** Whether a response with this head can have compressed forms. Then it needs `Vary`. */
   varies({ status, headers }: CapturedHead): boolean {
     return isCodable(status, toFields(headers), this.#rule.matches)
   }
 
-  /** The best form there is for this client. A part is always one of the whole as it is. */
+  /** The best existing form for this client. A range is always a part of the uncompressed body. */
   formOf(stored: StoredResponse, headers: RequestHeaders): Form {
     const { body, kind } = stored
     const forms = this.#formsOf(stored)
@@ -55,22 +56,23 @@ export class Compression {
   }
 
   /**
-   * The fields of every form that this client takes: it may have another one than it would get now. Of no other: a cache on the way
-   * asks about what it has of everybody, and would give this client what is named to it.
+   * The fields of all forms that this client accepts. Its condition is compared with each, since
+   * the client may have another form than it would get now. Other forms are left out. A proxy sends
+   * the ETags of all forms that it has, and it would give this client the form that a 304 confirms.
    */
   fieldsOf(stored: StoredResponse, headers: RequestHeaders): readonly Fields[] {
     const forms = this.#formsOf(stored)
     if (forms === undefined) return []
-    const taken = ['identity', ...this.#taken(headers)] as const
-    return taken.map((form) => fieldsIn(forms, stored, form))
+    const accepted = ['identity', ...this.#acceptedBy(headers)] as const
+    return accepted.map((form) => fieldsIn(forms, stored, form))
   }
 
-  /** After an answer: makes what its client would have liked best, for those who come. */
+  /** Compresses the body into the form that this client prefers, for later requests. */
   prepare(l1: L1, key: string, stored: StoredResponse, headers: RequestHeaders): void {
     const { body } = stored
     if (this.#formsOf(stored) === undefined) return
     const [best] = this.#wanted(stored, headers)
-    // Of what is in Redis alone, each hit has a body of its own.
+    // An entry outside L1 is decoded again for each hit, so its compressed form would be lost.
     if (best !== undefined && codedBody(body, best) === undefined && l1.holds(key, body)) {
       void codeBehind(body, best, () => l1.recount(key, body, best))
     }
@@ -78,10 +80,10 @@ export class Compression {
 
   #wanted({ body }: StoredResponse, headers: RequestHeaders): readonly Coding[] {
     const isWhole = body.byteLength >= this.#rule.minBytes && headers.range === undefined
-    return isWhole ? this.#taken(headers) : []
+    return isWhole ? this.#acceptedBy(headers) : []
   }
 
-  #taken(headers: RequestHeaders): readonly Coding[] {
+  #acceptedBy(headers: RequestHeaders): readonly Coding[] {
     const accept = requestField(headers, 'accept-encoding')
     if (accept === undefined) return []
     const known = this.#accepted.get(accept)
@@ -108,7 +110,7 @@ function fieldsIn(
 ): Fields {
   const known = forms.get(form)
   if (known !== undefined) return known
-  const made = fieldsOfForm(fields, form === 'identity' ? undefined : form)
-  forms.set(form, made)
-  return made
+  const created = fieldsOfForm(fields, form === 'identity' ? undefined : form)
+  forms.set(form, created)
+  return created
 }

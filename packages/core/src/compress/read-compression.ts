@@ -1,4 +1,4 @@
-// The option `compress` of stampedeCache: checked, and turned into a rule.
+// The checks of the option `compress` of stampedeCache.
 
 import { optionError } from '../errors.ts'
 import type { Coding } from '../http/content-coding.ts'
@@ -7,7 +7,7 @@ import { CODINGS } from './coded-bodies.ts'
 import { Compression } from './compression.ts'
 
 const DEFAULT_MIN_BYTES = 1024
-/** What formats that are compressed already do not have. */
+/** Media types whose formats are not compressed already. */
 const DEFAULT_TYPES: readonly string[] = [
   ...['text/*', '*/*+json', '*/*+xml', '*/*+text', 'application/json', 'application/xml'],
   ...['application/javascript', 'application/ecmascript', 'application/x-javascript'],
@@ -39,7 +39,7 @@ function readSome(option: string, value: unknown): readonly string[] {
   throw optionError(option, value, 'name at least one, or leave `compress` out')
 }
 
-/** One that this Node cannot make is left out: the same options serve Node 20 and 22. */
+/** Codings that this version of Node lacks are left out, so Node 20 and 22 can share options. */
 function readCodings(
   where: string,
   value: unknown,
@@ -53,9 +53,9 @@ function readCodings(
     if (names.indexOf(name) < i)
       throw optionError(`${where}[${i}]`, name, 'this coding is listed twice; list it once')
   }
-  const made = available.filter((name) => names.includes(name))
-  if (made.length === 0) throw optionError(where, names.join(), NO_ZSTD)
-  return (names as readonly Coding[]).filter((name) => made.includes(name))
+  const usable = available.filter((name) => names.includes(name))
+  if (usable.length === 0) throw optionError(where, names.join(), NO_ZSTD)
+  return (names as readonly Coding[]).filter((name) => usable.includes(name))
 }
 
 const NO_ZSTD = "zstd needs Node 22.15 or newer; add another coding: ['zstd', 'br']"
@@ -75,7 +75,7 @@ function readTypes(where: string, value: unknown): (type: string) => boolean {
   }
 }
 
-/** `*`, `*+json`, or itself. */
+/** Whether a part of a media type matches `*`, `*+json` or an exact name. */
 function isOf(part: string, pattern: string): boolean {
   if (part === '' || !pattern.startsWith('*')) return part !== '' && part === pattern
   return part.endsWith(pattern.slice(1))

@@ -42,8 +42,8 @@ const optionError = (message: string) =>
     message: expect.stringContaining(message),
   })
 
-describe('a cache', () => {
-  it('keeps its keys apart from those of others, under a name that a purge can give', async () => {
+describe('a data cache', () => {
+  it('keeps its keys apart from those of other caches, under a name that a purge can use', async () => {
     const { stampede, rates } = setUp()
     const other = stampede.cache('other', { ttlMs: 1_000 })
     expect(await rates.getOrSet('eur', () => 1)).toBe(1)
@@ -53,7 +53,7 @@ describe('a cache', () => {
     expect([await rates.get('eur'), await other.get('eur')]).toEqual([undefined, 2])
   })
 
-  it('checks its defaults when it is made, and overrides with each call', async () => {
+  it('checks its defaults at creation, and overrides at each call', async () => {
     const { stampede, rates, clock } = setUp()
     expect(() => stampede.cache('a:b', { ttlMs: 1 })).toThrow(optionError('name: received "a:b"'))
     expect(() => stampede.cache('a', {} as DataCacheOptions)).toThrow(optionError('getOrSet.ttlMs'))
@@ -71,7 +71,7 @@ describe('a cache', () => {
     expect([await rates.get('short'), await rates.get('long')]).toEqual([undefined, 1])
   })
 
-  it('refuses calls after close, and keys that are none', async () => {
+  it('rejects calls after close, and invalid keys', async () => {
     const { stampede, rates } = setUp()
     await expect(rates.get('')).rejects.toThrow(optionError('cache: key'))
     await stampede.close()
@@ -80,7 +80,7 @@ describe('a cache', () => {
 })
 
 describe('get', () => {
-  it('gives what is stored, from memory or the store, and takes no lease', async () => {
+  it('returns a stored value from memory or the store, and takes no lease', async () => {
     const { a, b, clock } = two({ staleWhileRevalidateMs: 1_000 })
     expect(await a.get('k')).toBeUndefined()
     await a.getOrSet('k', () => 'value')
@@ -91,13 +91,13 @@ describe('get', () => {
     expect(await b.get('k')).toBeUndefined()
   })
 
-  it('gives nothing while the store is away', async () => {
+  it('returns undefined while the store is unavailable', async () => {
     const { store, rates } = setUp()
     store.always = refuse
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('of many gives those that are stored', async () => {
+  it('returns the stored ones of many keys', async () => {
     const { rates } = setUp()
     await rates.set('a', 1)
     await rates.set('c', null)
@@ -120,7 +120,7 @@ describe('set and delete', () => {
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('void a fill that began before', async () => {
+  it('refuse the commit of an earlier fill', async () => {
     const { rates } = setUp()
     let finish = (_: string) => {}
     const old = rates.getOrSet('k', () => new Promise<string>((resolve) => (finish = resolve)))
@@ -143,7 +143,7 @@ describe('set and delete', () => {
     expect([await other, await rates.get('other')]).toEqual(['set', 'set'])
   })
 
-  it('store the value although another process begins a fill after the purge', async () => {
+  it('store the value although another process starts a fill after the purge', async () => {
     const { a, b, stores } = two()
     let filled: Promise<unknown> | undefined
     stores.a.next('lookup', async (work) => {
@@ -155,7 +155,7 @@ describe('set and delete', () => {
     expect([await filled, await b.get('k')]).toEqual(['other', 'set'])
   })
 
-  it('give up after `waitMs` while another fills, and say so', async () => {
+  it('give up after waitMs while another process fills, with an error', async () => {
     const { rates, clock } = setUp()
     const stuck = rates.getOrSet('k', () => new Promise<string>(() => {}), { originTimeoutMs: 500 })
     const failed = expect(stuck).rejects.toMatchObject({ code: 'ERR_STAMPEDE_ORIGIN_TIMEOUT' })
@@ -169,7 +169,7 @@ describe('set and delete', () => {
   })
 
   it.each(['lookup', 'commit'] as const)(
-    'reject when the store takes the purge and not the value (%s)',
+    'reject if the store accepts the purge and not the value (%s)',
     async (operation) => {
       const { store, rates } = setUp()
       await rates.set('k', 'old')
@@ -204,7 +204,7 @@ describe('set and delete', () => {
     expect(await set).toBe('new')
   })
 
-  it('reject when the store is away during the commit, and purges may have been missed', async () => {
+  it('reject if the store is unavailable during the commit, and purges may have been missed', async () => {
     const { store, rates } = setUp()
     const missed: Fault = async () => {
       store.hooks.onForget(0)
@@ -216,7 +216,7 @@ describe('set and delete', () => {
     })
   })
 
-  it('resolve when the value is stored, also if another fill left a stale one', async () => {
+  it('resolve when the value is stored, even if another fill left a stale one', async () => {
     const { a, b, stores, clock } = two({ staleWhileRevalidateMs: 60_000 })
     stores.a.next('lookup', async (work) => {
       await b.getOrSet('k', () => 'other')
@@ -244,7 +244,7 @@ describe('set and delete', () => {
     expect(started).toEqual([false])
   })
 
-  it('resolve when a purge makes the value void at once, and store it not again', async () => {
+  it('resolve when a purge makes the value outdated at once, and do not store it again', async () => {
     const { store, stampede, rates } = setUp()
     store.next('commit', async (work) => {
       await stampede.purge({ key: 'rates:k' })
@@ -264,7 +264,7 @@ describe('set and delete', () => {
     expect(await rates.get('k')).toBe('old')
   })
 
-  it('reject when the store cannot be told', async () => {
+  it('reject if the store cannot get the purge', async () => {
     const { store, rates } = setUp()
     store.always = refuse
     await expect(rates.set('k', 1)).rejects.toThrow()
@@ -301,7 +301,7 @@ describe('wrap', () => {
     expect(asked).toEqual(['ab', 'ba'])
   })
 
-  it('checks its options when it is made', () => {
+  it('checks its options at creation', () => {
     const { rates } = setUp()
     const load = (options: object) => () => rates.wrap(() => 1, options as { key: () => string })
     expect(load({})).toThrow(optionError('wrap.key'))
@@ -314,7 +314,7 @@ describe('wrap', () => {
 })
 
 describe('ttlMs as a function', () => {
-  it('is given the value, and says how long it is fresh', async () => {
+  it('gets the value, and returns its lifetime', async () => {
     const { stampede, clock } = setUp()
     const ttlMs = ({ forMs }: { forMs: number }) => forMs
     const tokens = stampede.cache('tokens', { ttlMs })
@@ -339,7 +339,7 @@ describe('a serializer', () => {
     deserialize: (bytes) => new Map(JSON.parse(String(bytes))),
   }
 
-  it('keeps what JSON cannot, a value of its own for each call', async () => {
+  it('stores values that JSON cannot, and each call gets its own', async () => {
     const { stampede } = setUp()
     const cache = stampede.cache('maps', { ttlMs: 1_000, serializer: maps as Serializer })
     const first: Map<string, number> = await cache.getOrSet('k', () => new Map([['a', 1]]))
@@ -348,7 +348,7 @@ describe('a serializer', () => {
     expect(await cache.set('k', new Map([['c', 3]]))).toEqual(new Map([['c', 3]]))
   })
 
-  describe('that cannot read what is stored', () => {
+  describe('a serializer that cannot parse the stored value', () => {
     const versioned = (version: number): Serializer => ({
       serialize: (value) => `${version}${String(value)}`,
       deserialize: (bytes) => {
@@ -358,7 +358,7 @@ describe('a serializer', () => {
     })
     const SWR = { ttlMs: 1_000, staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 }
 
-    /** One process stores version 1. The other one reads version 2. */
+    /** One process stores version 1. The other one parses version 2. */
     async function stored(options: Partial<DataCacheOptions> = {}) {
       const stores = sharedStores()
       const clock = new ManualClock()
@@ -375,7 +375,7 @@ describe('a serializer', () => {
       return { ...present, old: old.cache, clock, errors, store: stores.b }
     }
 
-    it('runs the factory once for all, stores its value, and says so', async () => {
+    it('runs the factory once for all, stores its value, and emits an event', async () => {
       const { cache, errors } = await stored()
       let runs = 0
       const get = () => cache.getOrSet('k', () => `new ${++runs}`)
@@ -385,16 +385,16 @@ describe('a serializer', () => {
       expect(errors).toEqual([new Error('an old version')])
     })
 
-    it('does so for an entry in memory', async () => {
+    it('runs the factory once for an entry in memory', async () => {
       const { cache, stampede, errors } = await stored()
-      // Another cache of this process has read it.
+      // Another cache of this process has parsed it.
       await stampede.cache('n', { ttlMs: 1_000 }).get('k')
       expect(await cache.getOrSet('k', () => 'new')).toBe('new')
       expect(await cache.get('k')).toBe('new')
       expect(errors).toHaveLength(1)
     })
 
-    it('does so for a stale entry, which is refreshed once', async () => {
+    it('runs the factory once for a stale entry, which is refreshed', async () => {
       const { cache, clock } = await stored()
       await clock.advance(1_500)
       let runs = 0
@@ -403,7 +403,7 @@ describe('a serializer', () => {
       expect(await get()).toBe('new 1')
     })
 
-    it('finds nothing with get, nothing as previous, and nothing in place of an error', async () => {
+    it('gives nothing for get, previous and stale-if-error', async () => {
       const { cache, clock, errors } = await stored({ staleWhileRevalidateMs: 0 })
       expect(await cache.get('k')).toBeUndefined()
       await clock.advance(1_500)
@@ -417,7 +417,7 @@ describe('a serializer', () => {
       expect(errors).toHaveLength(3)
     })
 
-    it('runs the factory of each caller if the store cannot be told', async () => {
+    it('runs the factory of each caller if the store is unavailable', async () => {
       const { cache, store } = await stored()
       await cache.get('k')
       store.always = refuse
@@ -425,7 +425,7 @@ describe('a serializer', () => {
     })
   })
 
-  it('fails the call when it writes neither text nor bytes', async () => {
+  it('fails the call if it returns neither text nor bytes', async () => {
     const { stampede } = setUp()
     const serializer = { serialize: () => 5, deserialize: String } as unknown as Serializer
     const cache = stampede.cache('broken', { ttlMs: 1_000, serializer })
@@ -433,8 +433,8 @@ describe('a serializer', () => {
   })
 })
 
-describe('a value', () => {
-  it('that JSON would change is refused with its path', async () => {
+describe('a value without a JSON form', () => {
+  it('is rejected with its path', async () => {
     const { rates } = setUp()
     await expect(rates.getOrSet('k', () => ({ a: [new Map()] }))).rejects.toThrow(
       'getOrSet("rates:k"): value.a[0]: a Map would become {}',

@@ -1,4 +1,5 @@
-// `stampede.cache(name, defaults)`: getOrSet under a name of its own, with options that are checked once.
+// `stampede.cache(name, defaults)`: getOrSet with a key prefix, and with options that are checked
+// once.
 
 import { closedError, optionError } from '../errors.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -11,41 +12,54 @@ import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
 
-/** Options of `stampede.cache`: the defaults of each call, and how values are written. */
+/** Options of `stampede.cache`: the defaults of each call, and the serializer. */
 export interface DataCacheOptions extends GetOrSetOptions<never> {
-  /** Replaces JSON: for Maps, Dates, classes. Every process must use the same one for the same name. */
+  /**
+   * Replaces JSON: for Maps, Dates, classes. All processes must use the same one for a cache name.
+   */
   serializer?: Serializer
 }
 
 type Overrides<T> = Partial<GetOrSetOptions<T>>
 
-/** `T` of a method is what the factory returns; with a serializer callers get exactly that, else what JSON makes of it. */
+/**
+ * A cache of data. For a wrong argument, `wrap` throws `ERR_STAMPEDE_OPTION`, and the other methods
+ * reject with it. `T` is the type that the factory returns. With a serializer callers get that
+ * type, otherwise `Stored<T>`.
+ */
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
-  /** The value of `key`, or what `factory` returns: run once in the fleet. */
+  /**
+   * The stored value of `key`, or the result of `factory`, which runs once in the fleet. Rejects
+   * with the error of the factory, or with a `StampedeError`.
+   */
   getOrSet<T, P = T>(
     key: string,
-    factory: Factory<T, Read<P, S>>,
+    factory: Factory<T, CallerValue<P, S>>,
     overrides?: Overrides<T>,
-  ): Promise<Read<T, S>>
-  /** The stored value, also while it is stale. Undefined if there is none, or if the store is away. */
-  get<T>(key: string): Promise<Read<T, S> | undefined>
-  /** The stored values among `keys`, in their order. */
-  getMany<T>(keys: readonly string[]): Promise<Map<string, Read<T, S>>>
+  ): Promise<CallerValue<T, S>>
   /**
-   * Replaces what is stored, in the whole fleet. Resolves to the value as callers get it, once it is
-   * stored. Rejects if the store does not take it. A promise is awaited first.
+   * The stored value, also within its stale window. Undefined if there is none, or if the store is
+   * unavailable.
    */
-  set<T>(key: string, value: T | Promise<T>, overrides?: Overrides<T>): Promise<Read<T, S>>
-  /** Makes the value void in the whole fleet, with every fill in flight. */
+  get<T>(key: string): Promise<CallerValue<T, S> | undefined>
+  /** The stored values by key, in the order of `keys`. Keys without a value are left out. */
+  getMany<T>(keys: readonly string[]): Promise<Map<string, CallerValue<T, S>>>
+  /**
+   * Replaces the stored value in the whole fleet. If `value` is a promise, it is awaited first.
+   * When the value is stored, resolves to it as callers get it. Rejects if the store does not
+   * accept it.
+   */
+  set<T>(key: string, value: T | Promise<T>, overrides?: Overrides<T>): Promise<CallerValue<T, S>>
+  /** Purges the value in the whole fleet. A fill that has begun cannot store its value any more. */
   delete(key: string): Promise<void>
-  /** `fn` with a cache before it: `key` is given the arguments. */
+  /** Returns `fn` with the cache before it. `key` gets the arguments and returns the key. */
   wrap<A extends readonly unknown[], T>(
     fn: (...args: A) => T | Promise<T>,
     options: { key: (...args: A) => string } & Overrides<T>,
-  ): (...args: A) => Promise<Read<T, S>>
+  ): (...args: A) => Promise<CallerValue<T, S>>
 }
 
-type Read<T, S> = S extends { serializer: Serializer } ? T : Stored<T>
+type CallerValue<T, S> = S extends { serializer: Serializer } ? T : Stored<T>
 
 const WHERE = 'cache'
 
@@ -55,7 +69,7 @@ export function createDataCache<S extends DataCacheOptions>(
   name: string,
   defaults: S,
 ): DataCache<S> {
-  // With a colon, two caches could mean the same key.
+  // With colons in names, two caches could share a record: `a:b` with key `c`, `a` with key `b:c`.
   if (typeof name !== 'string' || !/^[^:]+$/.test(name)) {
     throw optionError(
       `${WHERE}: name`,
@@ -65,10 +79,10 @@ export function createDataCache<S extends DataCacheOptions>(
   }
   const { serializer: given, ...options } = checkNames(WHERE, defaults, [...NAMES, 'serializer'])
   const serializer = readSerializer(given)
-  const bound = readPlan(options as unknown as GetOrSetOptions)
+  const defaultPlan = readPlan(options as unknown as GetOrSetOptions)
   const planFor = (overrides: object | undefined): Plan =>
     overrides === undefined
-      ? bound
+      ? defaultPlan
       : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
   const recent = new RecentKeys(`${name}:`)
   const check = (key: string): void => {
@@ -81,7 +95,7 @@ export function createDataCache<S extends DataCacheOptions>(
     return recent.prefix + key
   }
   const cache: DataCache<S> = {
-    // Not async: a hit in memory makes no promise.
+    // Not async, so that a hit in memory creates no promise of its own.
     getOrSet(key, factory, overrides) {
       try {
         check(key)
@@ -96,10 +110,10 @@ export function createDataCache<S extends DataCacheOptions>(
       if (!Array.isArray(keys))
         throw optionError(`${WHERE}: keys`, keys, 'use an array: getMany([key])')
       const values = await Promise.all(keys.map((key) => cache.get<T>(key)))
-      const found = new Map<string, Read<T, S>>()
+      const found = new Map<string, CallerValue<T, S>>()
       for (const [i, key] of keys.entries()) {
         const value = values[i]
-        if (value !== undefined) found.set(key, value as Read<T, S>)
+        if (value !== undefined) found.set(key, value as CallerValue<T, S>)
       }
       return found
     },
@@ -111,16 +125,20 @@ export function createDataCache<S extends DataCacheOptions>(
       const { key, ...overrides }: typeof options = Object(options)
       if (typeof key !== 'function')
         throw optionError('wrap.key', key, 'use a function of the arguments')
-      const isBound = Object.keys(overrides).length === 0
-      if (!isBound) planFor(overrides)
+      const hasNoOverrides = Object.keys(overrides).length === 0
+      if (!hasNoOverrides) planFor(overrides)
       return async (...args) =>
-        cache.getOrSet(key(...args), () => fn(...args), isBound ? undefined : (overrides as object))
+        cache.getOrSet(
+          key(...args),
+          () => fn(...args),
+          hasNoOverrides ? undefined : (overrides as object),
+        )
     },
   }
   return cache
 }
 
-/** An explicit `undefined` leaves the default as it is. */
+/** The overrides without those that are `undefined`, which keep the default. */
 function definedIn(overrides: object): object {
   checkNames(WHERE, overrides, NAMES)
   return Object.fromEntries(Object.entries(overrides).filter(([, value]) => value !== undefined))

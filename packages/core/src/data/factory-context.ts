@@ -1,38 +1,50 @@
-// What a factory is given: its fence and its deadline, what was stored before, and a way to say that this is still so.
+// The context of a factory: fence, deadline, previous value, and `notModified()`.
 
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { nothingBefore, valueError } from '../errors.ts'
 import type { Lead } from '../flight/resolution.ts'
 import { publicFence } from '../ports/grant.ts'
 
-/** What a factory is given. Read its parts by name: a copy by `{ ...context }` has none of them. `T` is unknown where the value's type is only found out from what the factory returns. */
+/**
+ * The context of a factory. Its fields are getters, so `{ ...context }` copies none of them. `T` is
+ * `unknown` if TypeScript infers the type of the value from the factory.
+ */
 export interface FactoryContext<T = unknown> {
-  /** Fencing token of this fill. Undefined if no lease was given, for example because the store is away. */
+  /**
+   * Fencing token of this fill, greater than that of each earlier fill of the key. Undefined
+   * without a lease, for example if the store is unavailable.
+   */
   readonly fence: bigint | undefined
-  /** Aborted when `originTimeoutMs` is over: the result will not be stored. */
+  /** Aborted after `originTimeoutMs`. The result is then not stored. */
   readonly signal: AbortSignal
-  /** What was stored before, fresh or not, where it is at hand (`keepMs`), and how long ago it was made or found unchanged. */
+  /**
+   * The value from before this fill, if this process has it (see `keepMs`). `ageMs` is the time
+   * since the value was computed or confirmed with `notModified()`.
+   */
   readonly previous: { readonly value: T; readonly ageMs: number } | undefined
-  /** Return what this returns to say that `previous` is still so: its lifetimes begin anew, and nothing is written. */
+  /**
+   * A factory returns `notModified()` if `previous` is still current. The lifetimes of `previous`
+   * then begin again. Throws if there is no `previous`.
+   */
   notModified(): never
 }
 
 export type Factory<T, P = T> = (context: FactoryContext<P>) => T | Promise<T>
 
-/** What notModified() returns; a value that nobody can have by chance. */
+/** The result of `notModified()`: a symbol, which no factory returns by chance. */
 export const NOT_MODIFIED: unique symbol = Symbol('not modified')
 
-/** The call that runs the factory. */
+/** The parts of a `getOrSet` call that its context needs. */
 interface ContextCall<P> {
-  /** Named in errors. */
+  /** Name of the call in errors. */
   readonly where: string
-  readPrevious(held: HeldEntry): { readonly value: P } | undefined
+  parsePrevious(held: HeldEntry): { readonly value: P } | undefined
 }
 
 /**
- * Each part is made when it is read: hardly any factory reads one, and the signal alone would be a
- * tenth of what a fill costs. A class, since an object literal with getters has a shape of its own
- * each time.
+ * Each field is computed when it is read. Hardly any factory reads one, and the signal alone would
+ * be a tenth of the cost of a fill. A class, because V8 gives each object literal with getters a
+ * hidden class of its own.
  */
 export class FillContext<P> implements FactoryContext<P> {
   readonly #lead: Lead
@@ -57,11 +69,11 @@ export class FillContext<P> implements FactoryContext<P> {
 
   get previous(): { readonly value: P; readonly ageMs: number } | undefined {
     const held = this.#held
-    const read = held && this.#call.readPrevious(held)
-    return read && { value: read.value, ageMs: this.#now - held.bornAt }
+    const parsed = held && this.#call.parsePrevious(held)
+    return parsed && { value: parsed.value, ageMs: this.#now - held.bornAt }
   }
 
-  /** A function of its own, so that it can be taken out of the context. */
+  /** A getter of a function without `this`, so that a factory can destructure it. */
   get notModified(): () => never {
     return () => {
       if (this.#held === undefined) throw nothingBefore(this.#call.where)

@@ -3,44 +3,44 @@ import { type GetOrSetOptions, NAMES, readPlan } from './get-or-set-options.ts'
 
 const options = (): GetOrSetOptions => ({ ttlMs: 1_000, jitter: 0.2, waitMs: 10 })
 
-it('are read once for all who say the same', () => {
+it('options of getOrSet are checked once for equal objects', () => {
   const plan = readPlan(options())
   expect(readPlan(options())).toBe(plan)
   expect(readPlan({ ...options(), waitMs: 20 })).not.toBe(plan)
   expect(readPlan({ ttlMs: 1_000, jitter: 0.2 })).not.toBe(plan)
 })
 
-it.each(NAMES)('are read again when their owner has changed %s', (name) => {
+it.each(NAMES)('options of getOrSet are checked again when their owner has changed %s', (name) => {
   const said = options()
   readPlan(said)
   Reflect.set(said, name, 'wrong')
   expect(() => readPlan(said)).toThrow(`getOrSet.${name}`)
 })
 
-it('are read again when there is one that is unknown', () => {
+it('options of getOrSet are checked again after an unknown one is added', () => {
   readPlan(options())
   expect(() => readPlan({ ...options(), tllMs: 1 } as GetOrSetOptions)).toThrow('tllMs')
 })
 
-it('with a list of tags are always read again', () => {
+it('options of getOrSet with a list of tags are always checked again', () => {
   const tags = ['a']
   readPlan({ ...options(), tags })
   tags.push('b')
   expect(readPlan({ ...options(), tags }).tags).toEqual(['a', 'b'])
 })
 
-it('are read again when an unknown one stands where another was undefined', () => {
+it('options of getOrSet are checked again when an unknown one replaces an undefined one', () => {
   readPlan({ ttlMs: 1_000, waitMs: undefined } as unknown as GetOrSetOptions)
   const mistyped = { ttlMs: 1_000, wiatMs: 10 }
   expect(() => readPlan(mistyped)).toThrow('wiatMs')
 })
 
-it('are remembered as inherited ones are, too', () => {
+it('options of getOrSet are remembered if they are inherited', () => {
   expect(readPlan(Object.create({ ttlMs: 7 })).ttlMs).toBe(7)
   expect(() => readPlan({} as GetOrSetOptions)).toThrow('getOrSet.ttlMs')
 })
 
-it('are compared as they were checked, whatever a getter says next', () => {
+it('options of getOrSet are compared by their checked values, even if a getter changes', () => {
   let ttlMs = 1_000
   const { ttlMs: checked } = readPlan({
     get ttlMs() {

@@ -1,4 +1,4 @@
-// The options of getOrSet: their types, defaults and checks.
+// The options of getOrSet: types, defaults and checks.
 
 import { optionError } from '../errors.ts'
 import type { Policy } from '../flight/policy.ts'
@@ -12,37 +12,57 @@ import {
 import { type Bag, checkNames, durationMs, flag, type Reader, readOptions } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
-/** Options of getOrSet. All durations in milliseconds. `T` is what `tags` is given. */
+/**
+ * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
+ * the call with `ERR_STAMPEDE_OPTION`. `T` is the type of the value.
+ */
 export interface GetOrSetOptions<T = unknown> {
-  /** How long the value is fresh. A function is given the value as callers get it. */
+  /**
+   * Required. How long the value is fresh, at least 1. A function gets the value as callers get it.
+   * If it throws or returns no duration, the call rejects.
+   */
   ttlMs: number | ((value: T) => number)
-  /** How long after that it is still answered with while one process refreshes it. Default 0. */
+  /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
   staleWhileRevalidateMs?: number
-  /** How long after that it is answered with when the factory fails. Default 0. */
+  /** How long after `ttlMs` a stale value is served if the factory fails. Default 0. */
   staleIfErrorMs?: number
-  /** How long after going stale it is kept for the factory to compare with, as `context.previous`. Default 0. */
+  /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
   keepMs?: number
-  /** Names under which the value can be purged, together with others: `purge({ tag })`. A function is given the value. Default: none. */
+  /**
+   * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
+   * gets the value as callers get it. Default: none.
+   */
   tags?: readonly string[] | ((value: T) => readonly string[])
-  /** Shortens each lifetime by a random part of itself, up to this fraction. 0 to 0.5, default 0.1. */
+  /** Shortens each `ttlMs` by a random part of up to this fraction. 0 to 0.5, default 0.1. */
   jitter?: number
-  /** How long a silent filler is trusted before another may try; renewed while it lives. Default 5 000. */
+  /**
+   * Length of the lease of a fill, which its process renews. If that process dies, another one may
+   * run the factory after this time. At least 100, default 5 000.
+   */
   leaseMs?: number
-  /** How long to wait for another's fill, or for a place among `originConcurrency`, before running the factory oneself. Default 30 000. */
+  /**
+   * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
+   * slots. It then runs the factory itself, if a slot is free. Otherwise it gets the stale value,
+   * or rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
+   */
   waitMs?: number
-  /** When a fill is given up: its `signal` is aborted, and everybody who waits gets an error, or what `staleIfErrorMs` allows. Default 30 000. */
+  /**
+   * After this time a fill has failed. Its `signal` is aborted, and callers get the stale value
+   * that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
+   */
   originTimeoutMs?: number
   /**
-   * When a fill is late: everybody who waits is given what is stale or kept for errors, if there is something, and the fill goes on behind.
-   * Default: never.
+   * After this time, waiting callers get the stale value, if there is one. The fill goes on in the
+   * background. At least 1. Default: never.
    */
   softTimeoutMs?: number
   /**
-   * Refreshes fresh values before their time, behind the answer, once in the fleet: the likelier the nearer their end and the slower the
-   * factory, by this factor. 1 is as published (XFetch), more begins earlier. 0 to 100, default 0: off.
+   * Factor of the random early refresh, which refreshes a fresh value in the background, once in
+   * the fleet. It is likelier near the end of `ttlMs` and with a slow factory. 1 is the published
+   * formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
    */
   earlyRefresh?: number
-  /** Purges the key first, in the whole fleet, and runs the factory. Default false. */
+  /** Purges the key in the whole fleet, and then runs the factory. Default false. */
   forceFresh?: boolean
 }
 
@@ -75,47 +95,55 @@ const OPTIONS = {
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)
 
-type Said = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
+type GivenOptions = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
 
-/** Options of late, as they were, with what they came to; the next call mostly says the same. */
-interface Known {
-  readonly said: Said
+/**
+ * Recently used options with their plan. Most calls use equal options, which need no second check.
+ */
+interface Remembered {
+  readonly given: GivenOptions
   readonly count: number
   readonly plan: Plan
 }
 
-const recent: Known[] = []
+const recent: Remembered[] = []
 const MOST_RECENT = 8
 
 export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   if (typeof options === 'object' && options !== null) {
-    for (const known of recent) if (isSaid(options, known)) return known.plan
+    for (const remembered of recent) if (isRemembered(options, remembered)) return remembered.plan
   }
   const bag = checkNames(WHERE, options, NAMES)
-  // Each is read once, be it inherited or a getter: what is compared is what was checked.
-  const said: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const plan: Plan = { ...readOptions(WHERE, said, OPTIONS), revalidate: 'background' }
-  // A list may have other tags the next time.
-  if (Array.isArray(said.tags)) return plan
+  // Reads each option once, also inherited ones and getters. So the remembered value is the checked
+  // one.
+  const given: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
+  const plan: Plan = { ...readOptions(WHERE, given, OPTIONS), revalidate: 'background' }
+  // The owner of an array may change its tags, so such options are not remembered.
+  if (Array.isArray(given.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  recent.unshift({ said, count: countIn(bag), plan })
+  recent.unshift({ given, count: countIn(bag), plan })
   return plan
 }
 
-/** Compared by value: options may be one object for all calls, which its owner changes, or a new one for each. */
-function isSaid(options: Said, { said, count }: Known): boolean {
-  return countIn(options) === count && isSame(options, said)
+/** Compares by value: each call may have a new object, or one object that its owner changes. */
+function isRemembered(options: GivenOptions, { given, count }: Remembered): boolean {
+  return countIn(options) === count && isSame(options, given)
 }
 
-/** Also of names that are unknown. What is `undefined` is left out, or an unknown name could stand in its place. */
+/**
+ * Counts the defined properties, also those with unknown names. If undefined ones counted,
+ * `{ ttlMs, unknown: 1 }` would equal a remembered `{ ttlMs, jitter: undefined }`.
+ */
 function countIn(options: Bag): number {
   let count = 0
   for (const name in options) if (options[name] !== undefined) count += 1
   return count
 }
 
-/** Name by name, as engines are fast at; a test compares them with NAMES. */
-function isSame(a: Said, b: Said): boolean {
+/**
+ * One comparison for each name, which is faster than a loop. A test checks that none is missing.
+ */
+function isSame(a: GivenOptions, b: GivenOptions): boolean {
   return (
     a.ttlMs === b.ttlMs &&
     a.staleWhileRevalidateMs === b.staleWhileRevalidateMs &&
@@ -138,7 +166,9 @@ function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
   throw optionError(where, value, 'pass how long the value is fresh: { ttlMs: 10_000 }')
 }
 
-/** The lifetime of one value. Throws what the function threw, or that it returned no duration. */
+/**
+ * The TTL of one value. Throws the error of the function, or an error if it returned no duration.
+ */
 export function ttlOf(rule: Plan['ttlMs'], value: () => unknown): number {
   if (typeof rule === 'number') return rule
   return lifetimeMs(`${WHERE}.ttlMs()`, rule(value() as never) ?? null)

@@ -26,7 +26,7 @@ function setUp(store: StampedeStore = memoryStore()) {
 }
 
 describe('a miss', () => {
-  it('runs the factory once for everybody who asks meanwhile', async () => {
+  it('runs the factory once for all concurrent callers', async () => {
     const { origin, get, transcript } = setUp()
     const asked = [get(), get(), get()]
     await settled()
@@ -55,7 +55,7 @@ describe('a miss', () => {
 })
 
 describe('tags', () => {
-  it('are asked for with what everybody gets, as the type of what the factory returns', async () => {
+  it('get the value with its type from the factory', async () => {
     const { stampede } = setUp()
     const asked: unknown[] = []
     const options: GetOrSetOptions<{ at: Date; brand: string }> = {
@@ -76,7 +76,7 @@ describe('tags', () => {
 })
 
 describe('a stale value', () => {
-  it('is answered at once while one refresh runs behind', async () => {
+  it('is returned at once, while one refresh runs in the background', async () => {
     const { origin, get, clock, transcript } = setUp()
     const swr = { staleWhileRevalidateMs: 5_000 }
     const first = get(swr)
@@ -104,7 +104,7 @@ describe('a stale value', () => {
     ])
   })
 
-  it('stands in for a failed factory within staleIfErrorMs, and no longer', async () => {
+  it('replaces an error of the factory within staleIfErrorMs, and no longer', async () => {
     const { origin, get, clock } = setUp()
     const sie = { staleIfErrorMs: 5_000 }
     const first = get(sie)
@@ -125,7 +125,7 @@ describe('a stale value', () => {
 })
 
 describe('a failure', () => {
-  it('is shared with everybody who waited, and held for the back-off', async () => {
+  it('is shared with all waiters, and kept for the back-off', async () => {
     const { origin, get, clock, transcript } = setUp()
     const asked = [get(), get(), get()].map((each) => each.catch((error: Error) => error.message))
     await settled()
@@ -152,7 +152,7 @@ describe('a failure', () => {
 })
 
 describe('a purge', () => {
-  it('voids a fill in flight: its caller gets the value, nobody else does', async () => {
+  it('refuses the commit of a fill in flight: only its own caller gets the value', async () => {
     const { origin, get, stampede, transcript } = setUp()
     const early = get()
     await settled()
@@ -168,7 +168,7 @@ describe('a purge', () => {
     expect(transcript.take()).toContain('fill.fenced')
   })
 
-  it('makes those who joined before it look again', async () => {
+  it('makes earlier followers look up again', async () => {
     const { origin, get, stampede } = setUp()
     const leader = get()
     const follower = get()
@@ -181,7 +181,7 @@ describe('a purge', () => {
     expect(await follower).toBe('new')
   })
 
-  it('keeps the value for errors when soft', async () => {
+  it('keeps the value for errors if it is soft', async () => {
     const { origin, get, stampede } = setUp()
     const swr = { staleWhileRevalidateMs: 5_000 }
     const first = get(swr)
@@ -197,9 +197,9 @@ describe('a purge', () => {
   })
 })
 
-describe('a factory that does not end', () => {
+describe('a factory that does not end in time', () => {
   it.each(['ends late', 'fails late'])(
-    'is given up after originTimeoutMs, by its own caller too; what it does when it %s is nothing to anybody',
+    'is given up after originTimeoutMs, also by its own caller, and has no effect when it %s',
     async (how) => {
       const { origin, get, clock } = setUp()
       const code = (error: { code: string; message: string }) => `${error.code} ${error.message}`
@@ -220,7 +220,7 @@ describe('a factory that does not end', () => {
 })
 
 describe('values', () => {
-  it('are what JSON makes of them for the first caller too, and cannot be changed', async () => {
+  it('are what JSON makes of them, also for the first caller, and cannot be changed', async () => {
     const { stampede } = setUp()
     const make = () => ({ at: new Date(0), list: [1] })
     const first = await stampede.getOrSet('v', make, { ttlMs: 1_000 })
@@ -242,7 +242,7 @@ describe('values', () => {
     expect(calls).toBe(1)
   })
 
-  it('may be bytes, and each caller gets their own copy', async () => {
+  it('may be bytes, of which each caller gets a copy', async () => {
     const { stampede } = setUp()
     const make = () => Buffer.from([0, 255])
     const first = await stampede.getOrSet<Buffer>('b', make, { ttlMs: 1_000 })
@@ -252,7 +252,7 @@ describe('values', () => {
     )
   })
 
-  it('that JSON cannot say are refused with the fix', async () => {
+  it('are rejected with the fix if they have no JSON form', async () => {
     const { stampede } = setUp()
     const making = stampede.getOrSet('v', () => undefined, { ttlMs: 1_000 })
     await expect(making).rejects.toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })
@@ -260,10 +260,10 @@ describe('values', () => {
   })
 })
 
-describe('a factory that finds what was there unchanged', () => {
+describe('a factory that finds the stored value unchanged', () => {
   const keep = { keepMs: 60_000 }
 
-  it('says so, and the value is committed again without being made again', async () => {
+  it('commits the previous value again without producing it', async () => {
     const store = new FaultyStore()
     const { clock, stampede } = setUp(store)
     const ages: unknown[] = []
@@ -288,7 +288,7 @@ describe('a factory that finds what was there unchanged', () => {
     expect(ages).toEqual([undefined, 3_000, 1_000])
   })
 
-  it('does so behind a stale value too', async () => {
+  it('does so in a background refresh, too', async () => {
     const store = new FaultyStore()
     const { clock, stampede } = setUp(store)
     const get = () =>
@@ -306,7 +306,7 @@ describe('a factory that finds what was there unchanged', () => {
     expect(store.calls).toHaveLength(lookups)
   })
 
-  it('is given bytes that it may change', async () => {
+  it('gets bytes that it may change', async () => {
     const { clock, stampede } = setUp()
     const get = () =>
       stampede.getOrSet<Uint8Array>(
@@ -322,7 +322,7 @@ describe('a factory that finds what was there unchanged', () => {
     expect([...(await get())]).toEqual([1, 2])
   })
 
-  it('has its tags told of the value again', async () => {
+  it('passes the value to the tags function again', async () => {
     const { clock, stampede } = setUp()
     const tagged: unknown[] = []
     const tags = (value: string) => {
@@ -347,10 +347,10 @@ describe('a factory that finds what was there unchanged', () => {
   })
 
   it.each([
-    ['there is nothing', 0, {}],
-    ['what there was is kept no longer', 2_000, { keepMs: 500 }],
-    ['what there was was purged', 1_500, keep],
-  ])('is told that this cannot be where %s', async (why, waitMs, options) => {
+    ['there is no value', 0, {}],
+    ['the value is past keepMs', 2_000, { keepMs: 500 }],
+    ['the value was purged', 1_500, keep],
+  ])('fails with notModified() if %s', async (why, waitMs, options) => {
     const { clock, stampede } = setUp()
     const get = (factory: Parameters<typeof stampede.getOrSet<string>>[1]) =>
       stampede.getOrSet('k', factory, { ttlMs: 1_000, ...options })
@@ -363,7 +363,7 @@ describe('a factory that finds what was there unchanged', () => {
     })
   })
 
-  it('is taken by its word only while it says it', async () => {
+  it('cannot return the result of notModified() in another call', async () => {
     const { clock, stampede } = setUp()
     let word: unknown
     await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
@@ -378,7 +378,7 @@ describe('a factory that finds what was there unchanged', () => {
     })
   })
 
-  it('that fails is not covered by what is only kept', async () => {
+  it('is not covered by a value that is only kept for revalidation', async () => {
     const { clock, stampede } = setUp()
     await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
     await clock.advance(1_500)

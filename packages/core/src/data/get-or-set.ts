@@ -1,4 +1,4 @@
-// The same journey for data: a key, a factory, and the value for everybody.
+// `getOrSet`: the factory runs once per key in the fleet, and every caller gets its value.
 
 import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
@@ -30,7 +30,7 @@ import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { RecentKeys } from './recent-keys.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
-/** The stored value, fresh or within its stale window; undefined if there is none. Runs nothing and takes no lease. */
+/** The stored value, also within its stale window. Undefined if there is none. Runs no factory. */
 export async function get<T>(
   rt: Runtime,
   key: string,
@@ -39,15 +39,15 @@ export async function get<T>(
   checkKey(key)
   try {
     const held = await peek(rt, dataKey(key))
-    return held && readHeld<T>(rt, key, held, serializer)?.value
+    return held && parseHeld<T>(rt, key, held, serializer)?.value
   } catch (error) {
-    // As for getOrSet: a store that is away is a miss.
+    // An unavailable store counts as a miss, as for getOrSet.
     rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
     return undefined
   }
 }
 
-/** Purges one value, here and in the store. */
+/** Purges one value in the whole fleet. */
 export async function purgeData(rt: Runtime, key: string): Promise<void> {
   checkKey(key)
   await purgeKey(rt, dataKey(key), false)
@@ -55,54 +55,63 @@ export async function purgeData(rt: Runtime, key: string): Promise<void> {
 
 const recentKeys = new RecentKeys('')
 
-/** Not async: callers of a fresh value in memory share one promise. */
+/** Not async, so that all callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
-  given: string,
+  key: string,
   factory: Factory<T, P>,
   plan: Plan,
   serializer?: Serializer,
   recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkCall(given, factory)
-    const known = recent.nameOf(given)
-    const full = known ?? dataKey(recent.prefix + given)
-    const held = plan.forceFresh ? undefined : freshCopy(rt, full, plan, rt.clock.now())
+    checkCall(key, factory)
+    const known = recent.nameOf(key)
+    const internalKey = known ?? dataKey(recent.prefix + key)
+    const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, plan, rt.clock.now())
     if (held !== undefined) {
-      if (known === undefined) recent.remember(given, full)
-      rt.events.hit(full, 'l1', false)
+      if (known === undefined) recent.remember(key, internalKey)
+      rt.events.hit(internalKey, 'l1', false)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         return readPromise(entry) as Promise<T>
       }
     }
-    const call = new Call(rt, recent.prefix + given, factory, plan, serializer)
-    if (held === undefined) return resolved(rt, full, call, plan)
-    const read = call.readHeld(held)
-    if (read !== undefined) return Promise.resolve(read.value)
-    return dropUnreadable(rt, full, held).then(() => resolved(rt, full, call, plan))
+    const call = new Call(rt, recent.prefix + key, factory, plan, serializer)
+    if (held === undefined) return resolveCall(rt, internalKey, call, plan)
+    const parsed = call.parseHeld(held)
+    if (parsed !== undefined) return Promise.resolve(parsed.value)
+    return dropUnreadable(rt, internalKey, held).then(() =>
+      resolveCall(rt, internalKey, call, plan),
+    )
   } catch (error) {
     return Promise.reject(error)
   }
 }
 
-async function resolved<T, P>(rt: Runtime, full: string, call: Call<T, P>, plan: Plan): Promise<T> {
-  // Purged in the store as well, so that no fill which began earlier can answer this call.
-  if (plan.forceFresh) await purgeKey(rt, full, false)
+async function resolveCall<T, P>(
+  rt: Runtime,
+  internalKey: string,
+  call: Call<T, P>,
+  plan: Plan,
+): Promise<T> {
+  // A purge for the whole fleet: without it, this call could get the value of an earlier fill.
+  if (plan.forceFresh) await purgeKey(rt, internalKey, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    const promised = resolve(rt, full, plan, call)
+    const promised = resolve(rt, internalKey, plan, call)
     const resolution = promised instanceof Promise ? await promised : promised
-    if (resolution.type !== 'hit' && resolution.type !== 'late') return call.answer(resolution)
+    if (resolution.type !== 'hit' && resolution.type !== 'late') return call.valueFrom(resolution)
     const held = resolution.type === 'hit' ? resolution.held : resolution.previous
-    const read = call.readHeld(held)
-    if (read !== undefined) return read.value
-    await dropUnreadable(rt, full, held)
+    const parsed = call.parseHeld(held)
+    if (parsed !== undefined) return parsed.value
+    await dropUnreadable(rt, internalKey, held)
   }
   return call.runAlone()
 }
 
-/** Another caller may store what this one cannot read. Then this one runs its own factory. */
+/**
+ * After so many values that the serializer cannot parse, the caller runs the factory for itself.
+ */
 const MOST_ATTEMPTS = 3
 
 function checkCall(key: unknown, factory: unknown): void {
@@ -118,13 +127,16 @@ export function checkKey(key: unknown): void {
   }
 }
 
-/** One call: as a leader it remembers the factory's own error, so that its caller gets exactly that. */
+/**
+ * One call of getOrSet. If it leads and the factory fails, its caller gets the factory's own error.
+ */
 export class Call<T, P> implements Caller {
   readonly #rt: Runtime
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
+  /** The parameters of the last run of the factory for this call. */
   #lead: Lead | undefined
 
   constructor(
@@ -147,8 +159,9 @@ export class Call<T, P> implements Caller {
     try {
       const now = this.#rt.clock.now()
       const context = new FillContext(lead, held, now, this)
-      const made = this.#factory(context)
-      const value: unknown = isThenable(made) ? await beforeDeadline(lead.signal, made) : made
+      const returned = this.#factory(context)
+      const isPromise = isThenable(returned)
+      const value: unknown = isPromise ? await beforeDeadline(lead.signal, returned) : returned
       return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
@@ -166,7 +179,7 @@ export class Call<T, P> implements Caller {
   ): Extract<FillResult, { type: 'store' }> & { readonly entry: StoredValue } {
     const stored = encodeData(this.where, value, this.#serializer)
     const bornAt = this.#rt.clock.now()
-    const entry = this.#made(stored, asOf)
+    const entry = this.#entryOf(stored, asOf)
     return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
@@ -178,34 +191,35 @@ export class Call<T, P> implements Caller {
     return `${WHERE}(${show(this.#key)})`
   }
 
-  readPrevious(held: HeldEntry): { readonly value: P } | undefined {
-    return readHeld<P>(this.#rt, this.#key, held, this.#serializer)
+  parsePrevious(held: HeldEntry): { readonly value: P } | undefined {
+    return parseHeld<P>(this.#rt, this.#key, held, this.#serializer)
   }
 
   #unchanged(previous: HeldEntry | undefined, asOf: Position): FillResult {
     if (previous === undefined) throw nothingBefore(this.where)
-    const entry = this.#made(storedValue(previous), asOf)
+    const entry = this.#entryOf(storedValue(previous), asOf)
     const bornAt = this.#rt.clock.now()
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
-  /** The value of a stored entry; undefined if the serializer cannot read it. */
-  readHeld(held: HeldEntry): { readonly value: T } | undefined {
-    return readHeld<T>(this.#rt, this.#key, held, this.#serializer)
+  /** The value of a stored entry. Undefined if the serializer cannot parse it. */
+  parseHeld(held: HeldEntry): { readonly value: T } | undefined {
+    return parseHeld<T>(this.#rt, this.#key, held, this.#serializer)
   }
 
-  /** For resolutions that serve no entry. */
-  async answer(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
+  /** The value for this caller, from a resolution without an entry. */
+  async valueFrom(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
     switch (resolution.type) {
       case 'led':
-        return this.#own(resolution.result)
+        return this.#ownValue(resolution.result)
       case 'failed': {
         const { previous, error, failure } = resolution
-        return this.#coverOr(previous, error ?? originFailed(this.#key, failure.message))
+        return this.#staleOr(previous, error ?? originFailed(this.#key, failure.message))
       }
       case 'timed-out':
-        return this.#ownAfterWait()
-      // For requests only: values have no head to answer with, and calls no client.
+        return this.#runAfterWait()
+      // `live` and `gone` occur only for HTTP requests. `pass`: runs of other callers were
+      // abandoned.
       case 'live':
       case 'gone':
       case 'pass':
@@ -215,26 +229,29 @@ export class Call<T, P> implements Caller {
 
   /** Runs the factory for this caller only. */
   async runAlone(): Promise<T> {
-    return this.#own(await this.#alone())
+    return this.#ownValue(await this.#runUncoordinated())
   }
 
-  /** If there is a place for it: everybody who waited may come here at once. */
-  async #ownAfterWait(): Promise<T> {
+  /**
+   * Runs the factory after `waitMs`, with a concurrency slot. Without the slot, all waiters would
+   * run it at the same time.
+   */
+  async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan
-    const leave = this.#rt.places.enter()
-    if (leave === undefined) {
+    const freeSlot = this.#rt.places.enter()
+    if (freeSlot === undefined) {
       const previous = previousInL1(this.#rt, dataKey(this.#key))
-      return this.#coverOr(previous?.held, noPlace(this.#key, waitMs))
+      return this.#staleOr(previous?.held, noPlace(this.#key, waitMs))
     }
     try {
-      return this.#own(await this.#alone(), waitTimeout(this.#key, waitMs))
+      return this.#ownValue(await this.#runUncoordinated(), waitTimeout(this.#key, waitMs))
     } finally {
-      leave()
+      freeSlot()
     }
   }
 
-  /** Without a lease, and for this caller only. */
-  async #alone(): Promise<FillResult> {
+  /** One run without a lease. Its value is not stored. */
+  async #runUncoordinated(): Promise<FillResult> {
     const { originTimeoutMs } = this.#plan
     const deadline = new AbortController()
     const timer = this.#rt.clock.setTimer(originTimeoutMs, () =>
@@ -248,44 +265,46 @@ export class Call<T, P> implements Caller {
     }
   }
 
-  #own(result: FillResult, cause?: StampedeError): T {
+  #ownValue(result: FillResult, cause?: StampedeError): T {
     if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
-    if (result.type === 'failure') return this.#coverOr(this.#lead?.previous, result.error)
+    if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error)
     throw originFailed(this.#key, result.type, cause)
   }
 
-  /** RFC 5861 §4: an older value stands in for an error, unless it was purged while the factory was at work. */
-  #coverOr(previous: HeldEntry | undefined, error: unknown): T {
+  /**
+   * RFC 5861 §4: serves the stale value instead of an error, unless the value was purged meanwhile.
+   */
+  #staleOr(previous: HeldEntry | undefined, error: unknown): T {
     const held = previous && trusted(this.#rt, previous)
-    const covers = held !== undefined && mayCover(held, this.#rt.clock.now())
-    const read = covers ? this.readHeld(held) : undefined
-    if (read !== undefined) return read.value
+    const isServable = held !== undefined && mayCover(held, this.#rt.clock.now())
+    const parsed = isServable ? this.parseHeld(held) : undefined
+    if (parsed !== undefined) return parsed.value
     throw error
   }
 
-  /** Its tags are asked for with what everybody gets, not with what the factory returned. */
-  #made(stored: StoredValue, asOf: Position): StoredValue {
+  /** The entry with its tags. A `tags` function gets the value as callers get it, after JSON. */
+  #entryOf(stored: StoredValue, asOf: Position): StoredValue {
     const { tags } = this.#plan
-    const value = typeof tags === 'function' ? this.#read(stored) : undefined
+    const value = typeof tags === 'function' ? this.#parse(stored) : undefined
     const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
     const { encoding, body, parsed } = stored
     return { type: 'value', encoding, body, made: { asOf, tookMs: 0, subjects }, parsed }
   }
 
-  #read(stored: StoredValue): T {
+  #parse(stored: StoredValue): T {
     return decodeData<T>(stored, this.#serializer)
   }
 
   #lifetimes(stored: StoredValue) {
     const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
-    const freshMs = ttlOf(ttlMs, () => this.#read(stored))
+    const freshMs = ttlOf(ttlMs, () => this.#parse(stored))
     const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#rt.random)
   }
 }
 
-/** The value of a stored entry. Undefined, after an event, if the serializer cannot read it. */
-function readHeld<T>(
+/** The value of a stored entry. If the serializer cannot parse it: an event, and undefined. */
+function parseHeld<T>(
   rt: Runtime,
   key: string,
   held: HeldEntry,
@@ -299,14 +318,17 @@ function readHeld<T>(
   }
 }
 
-/** A factory that does not heed its signal is not waited for, by nobody: it would hold up its caller for ever. */
-function beforeDeadline<T>(signal: AbortSignal, made: Promise<T>): Promise<T> {
+/**
+ * Rejects at the deadline. Without this, a factory that ignores its signal could block its caller
+ * for ever.
+ */
+function beforeDeadline<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    made.then(resolve, reject)
+    promise.then(resolve, reject)
   })
 }
 
-function isThenable<T>(made: T | Promise<T>): made is Promise<T> {
-  return typeof (made as { then?: unknown } | null)?.then === 'function'
+function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null)?.then === 'function'
 }

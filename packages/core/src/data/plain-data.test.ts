@@ -9,7 +9,7 @@ class Money {
 const cycle: Record<string, unknown> = {}
 cycle.deep = [{ again: cycle }]
 
-describe('a value is refused, with the path to', () => {
+describe('a rejected value', () => {
   it.each([
     [{ a: [0, new Map()] }, 'value.a[1]: a Map would become {}; use Object.fromEntries(map)'],
     [{ tags: new Set() }, 'value.tags: a Set would become {}; use [...set]'],
@@ -22,7 +22,7 @@ describe('a value is refused, with the path to', () => {
     [cycle, 'value.deep[0].again: JSON cannot represent a cycle'],
     [undefined, 'undefined was returned, which JSON cannot represent'],
     [{ first: new Map(), second: new Set() }, 'value.first: a Map'],
-  ])('what JSON would change: %o', (value, problem) => {
+  ])('is one that JSON would change: %o', (value, problem) => {
     expect(() => checkPlainData('k', value)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_VALUE',
@@ -32,28 +32,28 @@ describe('a value is refused, with the path to', () => {
   })
 })
 
-describe('a value is accepted', () => {
+describe('an accepted value', () => {
   it.each([
     [{ at: new Date(0), nothing: undefined, list: [undefined, null, Number.NaN] }],
     [Object.assign(Object.create(null), { a: 1 })],
     [{ money: { toJSON: () => '1.00', ignored: new Map() } }],
     [Buffer.from('a')],
-  ])('that JSON has a form for: %o', (value) => {
+  ])('is one with a JSON form: %o', (value) => {
     expect(() => checkPlainData('k', value)).not.toThrow()
   })
 
-  it('with one object in two places', () => {
+  it('may have one object in two places', () => {
     const shared = { list: [1, { a: 1 }] }
     expect(() => checkPlainData('k', [shared, { shared }, shared, shared.list])).not.toThrow()
   })
 
-  it('however deep it is nested', () => {
+  it('may be nested to any depth', () => {
     let deep: unknown = 1
     for (let i = 0; i < 100_000; i++) deep = i % 2 === 0 ? [deep] : { deep }
     expect(() => checkPlainData('k', deep)).not.toThrow()
   })
 
-  it('whatever JSON can be parsed into', () => {
+  it('is any value that JSON.parse returns', () => {
     fc.assert(fc.property(fc.jsonValue(), (value) => checkPlainData('k', value)))
   })
 })

@@ -1,23 +1,28 @@
-// Refuses values that JSON would change without a word: a Map becomes {}, a method disappears. The error names the path.
+// Refuses values that JSON would change silently: a Map becomes {}, a method disappears. The error
+// has the path.
 
 import { valueError } from '../errors.ts'
 
-/** A value to look at, with the way to it. */
+/** A value to check, with its path as a list of parents. */
 interface Visit {
   readonly value: unknown
   readonly key: string | number
   readonly parent: Visit | undefined
 }
 
-/** Values nested deeper than this are looked at closely, and so is every cycle. */
+/** The fast check stops at this depth. Deeper values and cycles get the thorough check. */
 const DEEPEST = 32
 
-/** Throws `ERR_STAMPEDE_VALUE`. An object with `toJSON()` decides for itself, and members that are undefined are left out. */
+/**
+ * Throws `ERR_STAMPEDE_VALUE`. Allows any object with `toJSON()`, and members that are undefined.
+ */
 export function checkPlainData(where: string, root: unknown): void {
-  if (root === undefined || !isPlainData(root, DEEPEST)) lookClosely(where, root)
+  if (root === undefined || !isPlainData(root, DEEPEST)) checkThoroughly(where, root)
 }
 
-/** True for most values, at a third of the cost. False if only a closer look can tell. */
+/**
+ * The fast check: true for most values, at a third of the cost. False: the thorough check decides.
+ */
 function isPlainData(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return isPrimitive(value)
   if (depth === 0 || !isPlain(value) || hasToJson(value)) return false
@@ -31,13 +36,14 @@ function isPlainData(value: unknown, depth: number): boolean {
   return true
 }
 
-function lookClosely(where: string, root: unknown): void {
-  const open = new Set<unknown>()
-  // Not recursive: nesting may be deeper than calls may be. A visit that is met again is done with.
+function checkThoroughly(where: string, root: unknown): void {
+  const ancestors = new Set<unknown>()
+  // Not recursive, because deep nesting would overflow the call stack. A container stays on the
+  // list while its members are checked. When it is last again, its visit is over.
   const visits: Visit[] = [{ value: root, key: '', parent: undefined }]
   for (let visit = visits.at(-1); visit !== undefined; visit = visits.at(-1)) {
     const { value } = visit
-    if (open.delete(value)) {
+    if (ancestors.delete(value)) {
       visits.pop()
       continue
     }
@@ -47,14 +53,14 @@ function lookClosely(where: string, root: unknown): void {
       visits.pop()
       continue
     }
-    open.add(value)
-    // Backwards, so that the first problem is met first.
+    ancestors.add(value)
+    // In reverse order, so that the first problem in the value is found first.
     const keys = Array.isArray(value) ? [...value.keys()] : Object.keys(value)
     for (let i = keys.length - 1; i >= 0; i--) {
       const key = keys[i] as keyof typeof value
       const member: unknown = value[key]
       if (isPrimitive(member)) continue
-      if (open.has(member))
+      if (ancestors.has(member))
         throw valueError(
           where,
           `${pathOf({ value: member, key, parent: visit })}JSON cannot represent a cycle; leave it out`,
@@ -95,7 +101,7 @@ function problemOf(value: unknown): string | undefined {
   return undefined
 }
 
-/** Arrays, and objects without a class: also those of another realm. */
+/** Arrays, and objects without a class, also from another realm. */
 function isPlain(value: object): boolean {
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -115,7 +121,7 @@ function hasToJson(value: object | bigint): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }
 
-/** `.list[3].name: `; empty for the value itself. */
+/** The path for an error, such as `value.list[3].name: `. Empty for the value itself. */
 function pathOf({ key, parent }: Visit): string {
   let path = ''
   for (

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { createStampede } from '../index.ts'
 import { RecentKeys } from './recent-keys.ts'
 
-it('remembers the name of a key, and no key that is long', () => {
+it('recent keys are remembered by their name, unless they are long', () => {
   const recent = new RecentKeys('rates:')
   for (const key of ['k', 'k'.repeat(200), 'k'.repeat(201)]) recent.remember(key, `name of ${key}`)
   expect(recent.nameOf('k')).toBe('name of k')
@@ -10,7 +10,7 @@ it('remembers the name of a key, and no key that is long', () => {
   expect(recent.nameOf('k'.repeat(201))).toBeUndefined()
 })
 
-it('keeps the same key of two caches apart, also after hits', async () => {
+it('recent keys of two caches stay apart, also after hits', async () => {
   const stampede = createStampede()
   const options = { ttlMs: 60_000 }
   const [a, b] = [stampede.cache('a', options), stampede.cache('b', options)]

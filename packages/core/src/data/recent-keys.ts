@@ -1,14 +1,14 @@
-// Recently hit keys, with the names of their records. To join and hash a name again takes a third of
-// the time of a hit in memory.
+// Recently hit keys, with the names of their records. Joining and hashing such a name again would
+// take a third of the time of a hit in memory.
 
 import { ownText, Recent } from '../recent.ts'
 
 const MOST_KEYS = 4_096
-/** Bounds the memory: callers choose the length of keys. */
+/** Longer keys are not remembered, because callers choose their length. */
 const LONGEST_KEY = 200
 
 export class RecentKeys {
-  /** What stands before each key: the name of a cache, or nothing. */
+  /** Prefix of each key: the name of the cache and a colon, or empty. */
   readonly prefix: string
   readonly #names = new Recent<string>(MOST_KEYS)
 

@@ -14,9 +14,9 @@ import { decodeData, type Serializer } from './value.ts'
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 
 /**
- * A fill of another caller that began after the purge does not have this value. Then `set` begins
- * again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not
- * take the value.
+ * If another caller fills the key after the purge, its entry does not have this value. `set` then
+ * purges and tries again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if
+ * the store does not accept the value.
  */
 export async function set<T>(
   rt: Runtime,
@@ -27,9 +27,9 @@ export async function set<T>(
 ): Promise<T> {
   checkKey(key)
   const value = await given
-  // What cannot be stored or read purges nothing.
+  // Before the purge: a value that cannot be stored or parsed throws here and purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
-  const read = decodeData<T>(result.entry, serializer)
+  const stored = decodeData<T>(result.entry, serializer)
   let onCommit: (reply: CommitReply | undefined) => void = () => {}
   const committed = new Promise<CommitReply | undefined>((resolve) => {
     onCommit = resolve
@@ -39,7 +39,7 @@ export async function set<T>(
       const entry = { ...result.entry, made: { ...result.entry.made, asOf } }
       return { ...result, entry, bornAt: rt.clock.now(), onCommit }
     },
-    // Another fill left a stale value after the purge, so `set` begins again.
+    // A run in the background means that another fill left a stale value. `set` then tries again.
     refresh: async () => ({ type: 'abandoned' }),
   }
   const until = rt.clock.now() + plan.waitMs
@@ -47,8 +47,9 @@ export async function set<T>(
     await purgeKey(rt, dataKey(key), false)
     const resolution = await resolve(rt, dataKey(key), plan, caller)
     if (resolution.type === 'led') {
-      // What fences the commit came after this value, so the value is not stored again.
-      if ((await committed) !== undefined) return read
+      // `fenced`: a purge or another `set` came after this one and wins, so the value is not
+      // stored.
+      if ((await committed) !== undefined) return stored
       throw storeUnavailable(rt.store.name, 'set', new Error(NOT_STORED))
     }
     if (rt.closed) throw closedError()

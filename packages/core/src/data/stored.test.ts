@@ -1,4 +1,4 @@
-// Checked by the compiler: what callers get of a type.
+// Types that callers get, checked by the compiler.
 
 import { expectTypeOf, it } from 'vitest'
 import type { Serializer, Stampede, Stored } from '../index.ts'
@@ -11,7 +11,7 @@ interface Product {
   note: string | undefined
 }
 
-it('is what JSON and freezing make of a type', () => {
+it('Stored<T> is the type after JSON and freezing', () => {
   expectTypeOf<Stored<string>>().toEqualTypeOf<string>()
   expectTypeOf<Stored<string | null>>().toEqualTypeOf<string | null>()
   expectTypeOf<Stored<Date>>().toEqualTypeOf<string>()
@@ -37,7 +37,7 @@ it('is what JSON and freezing make of a type', () => {
   >()
 })
 
-it('is what a cache gives, and with a serializer the type itself', () => {
+it('Stored<T> is the type of a cache, and with a serializer T itself', () => {
   const calls = (stampede: Stampede, serializer: Serializer) => {
     const plain = stampede.cache('a', { ttlMs: 1 })
     const exact = stampede.cache('b', { ttlMs: 1, serializer })

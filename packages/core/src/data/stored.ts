@@ -1,6 +1,9 @@
-// What callers get of a value of type T: what JSON makes of it, frozen.
+// `Stored<T>`: the type in which callers get a value of type T, after JSON.
 
-/** Dates are strings, members that are undefined are absent, and everything is readonly. What is refused is `never`. */
+/**
+ * The type of a value after JSON. A Date is a string, and everything is readonly. A type that is
+ * refused becomes `never`.
+ */
 export type Stored<T> = unknown extends T
   ? T
   : T extends string | number | boolean | null
@@ -25,10 +28,10 @@ type Refused =
   | ReadonlyMap<unknown, unknown>
   | ReadonlySet<unknown>
 
-/** JSON writes null for a member of an array that is undefined. */
+/** An element of an array. JSON writes `undefined` as null there. */
 type StoredElement<T> = T extends undefined ? null : StoredMember<T>
 
-/** Bytes are kept as bytes only where they are the whole value. */
+/** A member of an object or array. Bytes are allowed only as a whole value, and refused here. */
 type StoredMember<T> = unknown extends T
   ? T
   : T extends Buffer
@@ -37,13 +40,13 @@ type StoredMember<T> = unknown extends T
       ? never
       : Stored<T>
 
-/** What `toJSON()` of a Buffer returns. */
+/** The result of `toJSON()` of a Buffer. */
 interface StoredBuffer {
   readonly type: 'Buffer'
   readonly data: readonly number[]
 }
 
-/** A member that may be undefined may be absent. */
+/** The members of an object. A member that may be undefined becomes optional. */
 type StoredMembers<T> = Flat<
   {
     readonly [K in keyof T as MayBeAbsent<T, K> extends true ? never : Named<K>]: StoredMember<T[K]>

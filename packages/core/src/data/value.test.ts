@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
-describe('a value', () => {
-  it('is read back as JSON makes it', () => {
+describe('a value of getOrSet', () => {
+  it('is parsed as JSON makes it', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const read = decodeValue(encodeValue('k', value))
@@ -13,7 +13,7 @@ describe('a value', () => {
     )
   })
 
-  it('is frozen to its depths, and the same object for everybody', () => {
+  it('is deeply frozen, and the same object for all callers', () => {
     const stored = encodeValue('k', { list: [{ deep: { a: 1 } }] })
     const value = decodeValue<{ list: Array<{ deep: object }> }>(stored)
     expect(decodeValue(stored)).toBe(value)
@@ -27,7 +27,7 @@ describe('a value', () => {
     expect(decodeValue<number[]>(encodeValue('k', long))).toHaveLength(1_000_000)
   })
 
-  it('that another process wrote may be nested deeper than calls may be', () => {
+  it('may be nested deeper than the call stack if another process wrote it', () => {
     const body = Buffer.from(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
     expect(
       Object.isFrozen(decodeValue({ type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN })),
@@ -76,7 +76,7 @@ describe('bytes', () => {
     expect([...decodeValue<Buffer>(stored)]).toEqual([1, 2])
   })
 
-  it('of a view are only what it shows', () => {
+  it('are only the visible part of a view', () => {
     const stored = encodeValue('k', Buffer.from('abcdef').subarray(1, 3))
     expect(String(decodeValue(stored))).toBe('bc')
     expect(stored.body.buffer.byteLength).toBeLessThan(10)

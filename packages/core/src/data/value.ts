@@ -1,13 +1,16 @@
-// Values of getOrSet as bytes, and back. Everybody gets what JSON makes of the value, the first caller
-// included, so that a hit and a miss never differ; parsed once for many and frozen, so that nobody can
-// change what others see.
+// Encoding of getOrSet values as bytes, and decoding. Every caller gets the value after JSON, also
+// the caller of the factory, so that a hit and a miss never differ. Callers share one frozen
+// object.
 
 import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { readOnce, readValue } from '../entry/parsed-value.ts'
 import { show, valueError } from '../errors.ts'
 import { checkPlainData } from './plain-data.ts'
 
-/** `Uint8Array`s are kept as bytes, everything else as JSON. Throws `ERR_STAMPEDE_VALUE`, naming `where`. */
+/**
+ * Stores a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, which
+ * names `where`.
+ */
 export function encodeValue(
   where: string,
   value: unknown,
@@ -24,20 +27,20 @@ export function encodeValue(
     throw valueError(where, `the value cannot be written as JSON (${(cause as Error).message})`)
   }
   if (json === undefined) {
-    throw valueError(where, formless(value))
+    throw valueError(where, jsonProblem(value))
   }
   return { type: 'value', encoding: 'json', body: bytesOf(json), made, parsed: undefined }
 }
 
-/** In memory of its own: a part of Node's pool would be copied before it is kept. */
+/** Not from Node's buffer pool: L1 would copy a part of the pool before it keeps it. */
 function bytesOf(text: string): Buffer {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
   bytes.write(text)
   return bytes
 }
 
-/** What `JSON.stringify` makes nothing of. */
-function formless(value: unknown): string {
+/** The problem with a value for which `JSON.stringify` returns undefined. */
+function jsonProblem(value: unknown): string {
   const none = 'was returned, which JSON cannot represent'
   switch (typeof value) {
     case 'undefined':
@@ -51,13 +54,15 @@ function formless(value: unknown): string {
   }
 }
 
-/** Writes values as bytes and reads them back, in place of JSON. Each hit reads its own value: it is not frozen. */
+/** Encodes values in place of JSON. Each hit gets a value of its own, which is not frozen. */
 export interface Serializer<T = unknown> {
   serialize(value: T): string | Uint8Array
   deserialize(bytes: Buffer): T
 }
 
-/** For `getOrSet`: what JSON would change without a word is refused. */
+/**
+ * Encodes a value of `getOrSet`. Without a serializer, values that JSON would change are refused.
+ */
 export function encodeData(where: string, value: unknown, serializer?: Serializer): StoredValue {
   if (serializer !== undefined) {
     const written: unknown = serializer.serialize(value)
@@ -72,22 +77,25 @@ export function encodeData(where: string, value: unknown, serializer?: Serialize
   return encodeValue(where, value)
 }
 
-/** `read`: what reads JSON. */
+/** `parse`: the function that parses JSON. */
 export function decodeData<T>(
   stored: StoredValue,
   serializer?: Serializer,
-  read: typeof readValue = readValue,
+  parse: typeof readValue = readValue,
 ): T {
-  if (serializer === undefined) return decodeValue(stored, read)
+  if (serializer === undefined) return decodeValue(stored, parse)
   return serializer.deserialize(Buffer.from(stored.body)) as T
 }
 
-/** For the caller that made it: nobody else reads this object. */
+/**
+ * For the caller that led. It alone reads this entry object, so a parsed value is not remembered in
+ * it.
+ */
 export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
   return decodeData(stored, serializer, readOnce)
 }
 
-export function decodeValue<T>(stored: StoredValue, read: typeof readValue = readValue): T {
+export function decodeValue<T>(stored: StoredValue, parse: typeof readValue = readValue): T {
   if (stored.encoding === 'bytes') return Buffer.from(stored.body) as T
-  return read(stored) as T
+  return parse(stored) as T
 }

@@ -22,7 +22,7 @@ function share(remainingMs: number, tookMs: number, beta: number): number {
   return drawn / DRAWS
 }
 
-describe('an early refresh', () => {
+describe('a random early refresh', () => {
   it.each([
     [100, 100, 1],
     [300, 100, 1],
@@ -31,7 +31,7 @@ describe('an early refresh', () => {
     [200, 100, 0.5],
     [1, 100, 1],
   ])(
-    'is drawn %d ms before the end, of a run of %d ms, with β = %d, as published',
+    'has the published probability %d ms before the end, for a run of %d ms and β = %d',
     (remaining, took, beta) => {
       const expected = Math.exp(-remaining / (took * beta))
       // Four standard deviations.
@@ -40,7 +40,7 @@ describe('an early refresh', () => {
     },
   )
 
-  it('is drawn the more often, the nearer the end, the slower the origin and the greater β', () => {
+  it('is more likely near the end, for a slow origin and for a great β', () => {
     const by = (shares: number[]) => shares.map((each, i) => each > (shares[i - 1] ?? -1))
     expect(by([400, 200, 100, 50].map((remaining) => share(remaining, 100, 1)))).not.toContain(
       false,
@@ -49,7 +49,7 @@ describe('an early refresh', () => {
     expect(by([0.5, 1, 2, 4].map((beta) => share(200, 100, beta)))).not.toContain(false)
   })
 
-  it('once drawn would have been drawn by the same chance later, by a slower run and by a greater β', () => {
+  it('keeps its result for the same random number later, with a slower run and with a greater β', () => {
     const ms = fc.double({ min: 0.1, max: 100_000, noNaN: true })
     const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
     const more = fc.double({ min: 1, max: 10, noNaN: true })
@@ -64,7 +64,7 @@ describe('an early refresh', () => {
     )
   })
 
-  it('is not drawn at all of what takes no time, or is off', () => {
+  it('never happens for a run without duration, or if it is off', () => {
     const random = seeded(1)
     for (let i = 0; i < 1_000; i++) {
       expect(drawsEarly(1, 0, 1, random)).toBe(false)
@@ -72,7 +72,7 @@ describe('an early refresh', () => {
     }
   })
 
-  it('is not even drawn for where no number can be small enough', () => {
+  it('uses no random number if none could be small enough', () => {
     const smallest = () => 1 - 2 ** -53
     expect(drawsEarly(3_673, 100, 1, smallest)).toBe(true)
     expect(drawsEarly(3_675, 100, 1, smallest)).toBe(false)

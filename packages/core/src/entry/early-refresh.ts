@@ -1,14 +1,16 @@
-// Early refresh: decides by chance when a fresh entry is refreshed before it expires. The chance
-// grows towards the end, and with a slower origin. So among many requests one begins in time, and
-// hardly ever two.
+// Random early refresh: decides at random whether a hit refreshes an entry that is still fresh. The
+// probability grows towards the expiry and with a slower origin. Among many requests, one starts
+// the refresh in time, and rarely two.
 
-/** No number from 0 to 1 gives more: -ln(2^-53), the least there is above 0. */
+/** Largest value of -ln(rand) for a random number: -ln(2^-53), rounded up. */
 const LATEST = 36.8
 
 /**
- * Whether this hit is the one to refresh: now − δ·β·ln(rand) ≥ expiry, with rand from (0, 1], δ the time a run takes, and β = 1 as
- * the best guess. Over all hits the chance is exp(−remaining / (δ·β)) each. A. Vattani, F. Chierichetti, K. Lowenstein: Optimal
- * Probabilistic Cache Stampede Prevention, PVLDB 8(8), 2015, doi:10.14778/2757807.2757813 (there called XFetch).
+ * Whether this hit starts the refresh, by the formula now − δ·β·ln(rand) ≥ expiry. Here rand is
+ * from (0, 1], and δ is the duration of a run (`tookMs`). The usual value of β is 1. The
+ * probability for one hit is exp(−remaining / (δ·β)). Source: A. Vattani, F. Chierichetti, K.
+ * Lowenstein: Optimal Probabilistic Cache Stampede Prevention, PVLDB 8(8), 2015,
+ * doi:10.14778/2757807.2757813 (called XFetch there).
  */
 export function drawsEarly(
   remainingMs: number,
@@ -17,7 +19,7 @@ export function drawsEarly(
   random: () => number,
 ): boolean {
   const scaleMs = tookMs * beta
-  // Most hits are too far from the end for any draw.
+  // Most hits are so far from the expiry that no random number can start a refresh.
   if (remainingMs > scaleMs * LATEST) return false
   return -scaleMs * Math.log(1 - random()) >= remainingMs
 }

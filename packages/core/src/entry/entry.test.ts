@@ -19,15 +19,15 @@ describe('an entry', () => {
     [150, 'stale-if-error'],
     [199, 'stale-if-error'],
     [200, 'expired'],
-  ] as const)('at %d is %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
+  ] as const)('is at %d: %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
 
-  it('without windows is fresh or expired, and nothing between', () => {
+  it('is either fresh or expired without windows', () => {
     const short = { ...held, revalidateUntil: 100, errorUntil: 100 }
     expect(freshnessAt(short, 99)).toBe('fresh')
     expect(freshnessAt(short, 100)).toBe('expired')
   })
 
-  it('may be longer of use while it is refreshed than when the origin fails', () => {
+  it('may be served longer while it is refreshed than after an error', () => {
     expect(freshnessAt({ ...held, errorUntil: 120 }, 140)).toBe('stale')
   })
 })

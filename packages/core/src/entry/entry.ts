@@ -1,24 +1,28 @@
-// What is kept, and for how long it may be used.
+// Entries: stored responses and values, and how long they may be used.
 
 import type { Fields } from '../http/fields.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 import type { ParsedValue } from './parsed-value.ts'
 
-/** From where an entry comes: what it takes to know whether a purge was about it, and when to refresh it early. */
+/**
+ * Facts about the fill of an entry. They decide whether a purge covers the entry, and when it is
+ * refreshed early.
+ */
 export interface Made {
-  /** Purges up to this one were known to the one who made it, before he began. */
+  /** The newest purge that the process knew when the fill began. */
   readonly asOf: Position
-  /** How long that took, smoothed over refreshes. */
+  /** Duration of the fill, smoothed over refreshes. */
   readonly tookMs: number
-  /** Its tags and groups (`ports/subject.ts`). */
+  /** Subjects of its tags and cache groups (`ports/subject.ts`). */
   readonly subjects: readonly string[]
-  /** Of a response: the path, as canonicalPath gives it, and the authority, in lower case. */
+  /** Path of a response, as `canonicalPath` returns it. */
   readonly path?: string | undefined
+  /** Authority of a response, in lower case. */
   readonly host?: string | undefined
 }
 
-/** Nothing is known of it; a purge of everything is about it. */
+/** The facts of an entry about which nothing is known. A purge of everything covers it. */
 export const UNKNOWN_ORIGIN: Made = { asOf: 0, tookMs: 0, subjects: [] }
 
 /** A response that may be replayed. */
@@ -27,19 +31,22 @@ export interface StoredResponse {
   readonly status: number
   readonly fields: Fields
   readonly body: Uint8Array
-  /** Age the response had when it was written: an upstream `Age`, and the time since its head (RFC 9111 §4.2.3). */
+  /**
+   * Age of the response when it was written: an upstream `Age`, and the time since its head (RFC
+   * 9111 §4.2.3).
+   */
   readonly initialAgeMs: number
-  /** Request header values this response was chosen by; `null` means the header was absent. */
+  /** Request fields that select this response, with their values. `null`: the field was absent. */
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
   readonly made: Made
-  /** Its ETag is of ours: the app does not know it. */
+  /** Whether Stampede generated the ETag, which the handler therefore does not know. */
   readonly minted?: true | undefined
-  /** What it said to this cache alone (OWN_FIELD). */
+  /** Value of `OWN_FIELD` in the response. */
   readonly own?: string | undefined
   readonly kind?: BodyKind | undefined
 }
 
-/** A value of getOrSet, as the JSON it was written in, or raw bytes. */
+/** A value of `getOrSet`, as JSON or as raw bytes. */
 export interface StoredValue {
   readonly type: 'value'
   readonly encoding: 'json' | 'bytes'
@@ -50,7 +57,9 @@ export interface StoredValue {
 
 export type StoredEntry = StoredResponse | StoredValue
 
-/** An entry held in this process; its moments are on this process's monotonic clock. */
+/**
+ * An entry in the memory of this process. Its moments are on the monotonic clock of the process.
+ */
 export interface HeldEntry {
   readonly entry: StoredEntry
   readonly fence: string
@@ -58,11 +67,11 @@ export interface HeldEntry {
   readonly staleAt: number
   readonly revalidateUntil: number
   readonly errorUntil: number
-  /** Until then it may still be compared with what the origin has. */
+  /** Until this moment the entry may be revalidated. */
   readonly keepUntil: number
 }
 
-/** An entry written at this moment, as this process holds it. */
+/** The entry as this process holds it, if it was written at `writtenAt`. */
 export function holdFor(
   entry: StoredEntry,
   fence: string,
@@ -81,7 +90,7 @@ export function holdFor(
   }
 }
 
-/** The entry with every window moved to begin at `at`, if that is earlier. */
+/** The entry with its freshness ended at `at`, and all stale windows moved, if `at` is earlier. */
 export function staleSince(held: HeldEntry, at: number): HeldEntry {
   const earlierMs = held.staleAt - at
   if (earlierMs <= 0) return held
@@ -96,14 +105,16 @@ export function staleSince(held: HeldEntry, at: number): HeldEntry {
 
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
-/** RFC 5861 §4: whether it may stand in for what failed, or is late. */
+/** RFC 5861 §4: whether the entry may be served in place of a fill that failed or is late. */
 export function mayCover(held: HeldEntry, now: number): boolean {
   return now < Math.max(held.errorUntil, held.revalidateUntil)
 }
 
 /**
- * `stale` may be served while one refreshes; `stale-if-error` only when the origin failed; `expired` not at all, though the origin
- * may say that it is still so.
+ * - `fresh`: the entry may be served.
+ * - `stale`: it may be served while a request refreshes it.
+ * - `stale-if-error`: it may be served only if the origin fails.
+ * - `expired`: it may not be served, unless the origin confirms it (304).
  */
 export function freshnessAt(held: HeldEntry, now: number): Freshness {
   if (now < held.staleAt) return 'fresh'

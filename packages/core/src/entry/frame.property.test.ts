@@ -19,7 +19,7 @@ const RESPONSE: StoredResponse = {
 }
 const FRAME = encodeFrame('k', RESPONSE)
 
-/** What an answer can be made of, whoever wrote it. */
+/** Parts of a response from any writer. */
 function expectSound(entry: StoredEntry | undefined): void {
   if (entry === undefined) return
   const { asOf, tookMs, subjects, path = '', host = '' } = entry.made
@@ -60,7 +60,10 @@ const field = fc.oneof(
 const SOUND = { p: '1', d: '1', t: '[]', s: '200', h: '[["x","y"]]', a: '0', v: '[]' }
 const names = [...Object.keys(SOUND), 'u', 'o', 'm', 'w', '__proto__', 'constructor', 'extra']
 
-/** As text: numbers may be such as JSON.stringify does not write, and a name may be there twice. */
+/**
+ * As text, because numbers may be such as JSON.stringify does not write, and a name may occur
+ * twice.
+ */
 const head = fc
   .tuple(fc.array(fc.tuple(fc.constantFrom(...names), field), { maxLength: 4 }), fc.boolean())
   .map(([changes, isWhole]) => {
@@ -68,8 +71,8 @@ const head = fc
     return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
   })
 
-describe('whatever is planted as a frame', () => {
-  it('is sound, or not read: with any head', () => {
+describe('a planted frame', () => {
+  it('is valid or not parsed, with any head', () => {
     let read = 0
     fc.assert(
       fc.property(head, fc.constantFrom(1, 2, 3), (each, kind) => {
@@ -79,11 +82,11 @@ describe('whatever is planted as a frame', () => {
       }),
       runs(4_000),
     )
-    // Not because nothing is read at all.
+    // Some are parsed, so the test is not empty.
     expect(read).toBeGreaterThan(100)
   })
 
-  it('is sound, or not read: with any bit turned, at any length, and with any part twice or elsewhere', () => {
+  it('is valid or not parsed, with any bit turned, at any length, and with any part repeated or moved', () => {
     for (let bit = 0; bit < FRAME.length * 8; bit++) {
       expect(decodeFrame('k', turnBit(FRAME, bit))).toBeUndefined()
       expectSound(decodeFrame('k', withChecksum(turnBit(FRAME, bit))))
@@ -105,7 +108,7 @@ describe('whatever is planted as a frame', () => {
     )
   })
 
-  it('is not read when it says that it is longer than it is, and nothing is set aside for it', () => {
+  it('is not parsed if it claims a greater length, and no memory is reserved for it', () => {
     const before = process.memoryUsage().arrayBuffers
     for (const at of [8, 12]) {
       for (const length of [0xff_ff_ff_ff, 0x7f_ff_ff_ff, 0x80_00_00_00, FRAME.length]) {
@@ -125,7 +128,7 @@ describe('whatever is planted as a frame', () => {
     'te',
     'proxy-x',
     'age',
-  ])('is not read with a %s, which we never store', (name) => {
+  ])('is not parsed with a %s, which is never stored', (name) => {
     const read = (field: string) =>
       decodeFrame('k', forgeFrame(JSON.stringify({ ...JSON.parse(HEAD), h: [[field, '1']] })))
     expect(read('x-fine')).toBeDefined()

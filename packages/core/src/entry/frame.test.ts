@@ -71,7 +71,7 @@ const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
   }),
 )
 
-/** A frame whose head is this JSON, otherwise correct. */
+/** A frame with this JSON as its head, otherwise valid. */
 function frameOf(head: unknown): Buffer {
   return forgeFrame(typeof head === 'string' ? head : JSON.stringify(head), { body: '' })
 }
@@ -79,7 +79,7 @@ function frameOf(head: unknown): Buffer {
 const HEAD = { p: 0, d: 0, t: [], s: 200, h: [], a: 0, v: [] }
 
 describe('a frame', () => {
-  it('is read back as what was written, whatever it was', () => {
+  it('is parsed as it was written, with any content', () => {
     fc.assert(
       fc.property(anyEntry, (entry) => {
         const read = decodeFrame('k', encodeFrame('k', entry))
@@ -108,24 +108,18 @@ describe('a frame', () => {
     )
   })
 
-  it.each(['json', 'string', 'stream'] as const)(
-    'says that its body was of the kind %s',
-    (kind) => {
-      expect(decodeFrame('k', encodeFrame('k', { ...response, kind }))).toMatchObject({ kind })
-      expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('kind')
-    },
-  )
+  it.each(['json', 'string', 'stream'] as const)('contains the kind %s of its body', (kind) => {
+    expect(decodeFrame('k', encodeFrame('k', { ...response, kind }))).toMatchObject({ kind })
+    expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('kind')
+  })
 
-  it.each(['J', '', 'json', 1, null, {}, ['j'], '__proto__'])(
-    'is read without a kind where that is %j',
-    (k) => {
-      const read = decodeFrame('k', frameOf({ ...HEAD, k }))
-      expect(read).toMatchObject({ status: 200 })
-      expect(read).not.toHaveProperty('kind')
-    },
-  )
+  it.each(['J', '', 'json', 1, null, {}, ['j'], '__proto__'])('has no kind if that is %j', (k) => {
+    const read = decodeFrame('k', frameOf({ ...HEAD, k }))
+    expect(read).toMatchObject({ status: 200 })
+    expect(read).not.toHaveProperty('kind')
+  })
 
-  it('says whose tag it has, and what was said to this cache alone', () => {
+  it('contains the source of its ETag, and Stampede-Cache-Control', () => {
     const entry = { ...response, minted: true as const, own: 'max-age=60' }
     expect(decodeFrame('k', encodeFrame('k', entry))).toMatchObject({
       minted: true,
@@ -135,7 +129,7 @@ describe('a frame', () => {
     expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('own')
   })
 
-  it('is not read when any part of its end is missing, or more was added', () => {
+  it('is not parsed if its end is missing, or if bytes were added', () => {
     const frame = encodeFrame('k', response)
     for (let length = 0; length < frame.length; length++) {
       expect(decodeFrame('k', frame.subarray(0, length)), `${length} bytes`).toBeUndefined()
@@ -143,7 +137,7 @@ describe('a frame', () => {
     expect(decodeFrame('k', Buffer.concat([frame, Buffer.alloc(1)]))).toBeUndefined()
   })
 
-  it('is not read in another version, or with another magic or kind', () => {
+  it('is not parsed in another version, or with another magic or kind', () => {
     for (const [at, byte] of [
       [0, 0x52],
       [1, 0],
@@ -166,7 +160,7 @@ describe('a frame', () => {
   it.each([
     ...['content-length', 'transfer-encoding', 'connection', 'age', 'set-cookie'],
     ...['authorization', 'authentication-info', 'x-auth-token', 'x-csrf-token', 'clear-site-data'],
-  ])('is not read with %s: it is never stored, and somebody else put it there', (field) => {
+  ])('is not parsed with %s, which is never stored and must come from another writer', (field) => {
     expect(decodeFrame('k', frameOf({ ...HEAD, h: [['x-a', '1']] }))).toBeDefined()
     expect(
       decodeFrame(
@@ -182,7 +176,7 @@ describe('a frame', () => {
     ).toBeUndefined()
   })
 
-  it('made of random bytes is never read, and never throws', () => {
+  it('made of random bytes is never parsed, and never causes an error', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(decodeFrame('k', bytes)).toBeUndefined()
@@ -191,7 +185,7 @@ describe('a frame', () => {
     )
   })
 
-  it('is not read with any one bit turned, whatever it is of', () => {
+  it('is not parsed with any one bit turned, in any type', () => {
     const frames = fc.property(anyEntry, (entry) => {
       const frame = encodeFrame('k', entry)
       for (let bit = 0; bit < frame.length * 8; bit++) {
@@ -201,7 +195,7 @@ describe('a frame', () => {
     fc.assert(frames, { numRuns: 20 })
   })
 
-  it('is not read with any other byte, or under any other key', () => {
+  it('is not parsed with any other byte, or under any other key', () => {
     const frame = encodeFrame('k', response)
     fc.assert(
       fc.property(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 }), (at, other) => {
@@ -254,15 +248,15 @@ describe('a frame', () => {
     { ...HEAD, m: true },
     { ...HEAD, w: 5 },
     { ...HEAD, w: 'max-age=1\r\n' },
-  ])('with the head %j is not read', (head) => {
+  ])('is not parsed with the head %j', (head) => {
     expect(decodeFrame('k', frameOf(head))).toBeUndefined()
   })
 
-  it('is read with the least head there may be', () => {
+  it('is parsed with the smallest valid head', () => {
     expect(decodeFrame('k', frameOf(HEAD))).toMatchObject({ status: 200, fields: [], vary: [] })
   })
 
-  it('does not keep a large read buffer alive for a small body', () => {
+  it('keeps no large read buffer in memory for a small body', () => {
     const frame = encodeFrame('k', response)
     const socket = Buffer.alloc(64 * 1024)
     frame.copy(socket, 1_000)
@@ -272,7 +266,7 @@ describe('a frame', () => {
     expect(String(read?.body)).toBe('hello')
   })
 
-  it('is read from any view of bytes', () => {
+  it('is parsed from any view of bytes', () => {
     const frame = encodeFrame('k', response)
     const plain = new Uint8Array(frame.length + 3)
     plain.set(frame, 3)
@@ -280,8 +274,8 @@ describe('a frame', () => {
   })
 })
 
-describe('a note', () => {
-  it('is read under its own key, and is no frame', () => {
+describe('a note in the frame format', () => {
+  it('is parsed under its own key, and is not a frame', () => {
     const note = encodeNote('k', HEAD)
     expect(decodeNote('k', note)).toEqual(HEAD)
     expect(decodeNote('other', note)).toBeUndefined()

@@ -1,13 +1,13 @@
-// A stored entry as bytes. A shared store is not trusted, so decoding checks everything and returns
-// `undefined` instead of throwing.
+// Frames: stored entries as bytes. A shared store is not trusted, so decoding checks all parts and
+// returns `undefined` instead of throwing.
 //
 // Layout, by offset: 0 magic; 1 version; 2 CRC-32 of the bytes from 6 on; 6 kind; 7 zero; 8 head
 // length; 12 body length; 16 digest of the key (8 bytes); 24 head (JSON), then body. Lengths and
 // CRC have 4 bytes.
 //
-// The checksum finds changed bytes. The digest finds a frame under another key, as after replies
-// that got out of step. Both are against accidents: a client that can write to the store can also
-// make a valid frame.
+// The checksum detects changed bytes. The digest detects a frame under another key, such as after a
+// client assigned replies to the wrong commands. Both protect against accidents only: a client that
+// can write to the store can also create a valid frame.
 
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -19,7 +19,7 @@ import { ownBytes } from './own-memory.ts'
 import { parsedFrom } from './parsed-value.ts'
 
 const MAGIC = 0x53
-/** Raised whenever the layout changes; a frame of another version is a miss. */
+/** Raised with each change of the layout. A frame of another version is a miss. */
 const VERSION = 3
 const CRC_AT = 2
 const KIND_AT = 6
@@ -30,12 +30,12 @@ const PREFIX_BYTES = 24
 const KIND_RESPONSE = 1
 const KIND_JSON = 2
 const KIND_BYTES = 3
-/** JSON without a body; not an entry. */
+/** A JSON value without a body, which is not an entry. */
 const KIND_NOTE = 4
 
 /**
- * Head of every entry: position of the newest known purge, duration of the fill in ms, subjects,
- * path, host.
+ * Head of an entry: `p` newest known purge position, `d` duration of the fill in ms, `t` subjects,
+ * `u` path, `o` host. The names are short because they are stored with each entry.
  */
 interface Head {
   readonly p: number
@@ -45,15 +45,17 @@ interface Head {
   readonly o?: string | undefined
 }
 
+/** Head of a response: `s` status, `h` header fields, `a` initial age in ms, `v` Vary selection. */
 interface ResponseHead extends Head {
   readonly s: number
   readonly h: HeaderList
   readonly a: number
   readonly v: StoredResponse['vary']
-  /** Minted, and own. */
+  /** Whether the ETag was generated. */
   readonly m?: 1 | undefined
+  /** Value of `OWN_FIELD`. */
   readonly w?: string | undefined
-  /** Kind of the body. Builds that do not know the member, or a value, take the body for bytes. */
+  /** Kind of the body. A version that does not know the kind treats the body as bytes. */
   readonly k?: string | undefined
 }
 
@@ -63,12 +65,12 @@ function kindNamed(letter: unknown): BodyKind | undefined {
   return (Object.keys(KINDS) as BodyKind[]).find((kind) => KINDS[kind] === letter)
 }
 
-/** `key`: the key under which the frame is stored. It can be decoded only under this key. */
+/** Encodes an entry. Only `decodeFrame` with the same key can decode it. */
 export function encodeFrame(key: string, entry: StoredEntry): Buffer {
   return pack(key, kindOf(entry), headOf(entry), entry.body)
 }
 
-/** A small JSON value that is no entry. */
+/** Encodes a small JSON value that is not an entry. */
 export function encodeNote(key: string, note: object): Buffer {
   return pack(key, KIND_NOTE, note)
 }
@@ -81,7 +83,10 @@ export function decodeNote(
   return note?.kind === KIND_NOTE ? note.head : undefined
 }
 
-/** Without `toKeep`, the body may be a view of `bytes`, and then keeps their whole buffer alive. */
+/**
+ * Decodes a frame. Undefined if it is not valid. Without `toKeep`, the body may be a view of
+ * `bytes`, which keeps their whole buffer in memory.
+ */
 export function decodeFrame(
   key: string,
   bytes: Uint8Array,
@@ -134,7 +139,7 @@ function unpack(key: string, bytes: Uint8Array): Unpacked | undefined {
   return head && { kind, head, body: frame.subarray(headEnd) }
 }
 
-/** 8 bytes of the SHA-256 of the key, as hex: the form that `hash` returns fastest. */
+/** The first 8 bytes of the SHA-256 of the key, as hex because `hash` returns hex fastest. */
 function digestOf(key: string): string {
   return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
@@ -154,7 +159,7 @@ function kindOf(entry: StoredEntry): number {
 
 function headOf(entry: StoredEntry): Head | ResponseHead {
   const { asOf, tookMs, subjects, path, host } = entry.made
-  // JSON leaves out what is undefined.
+  // JSON omits properties that are undefined.
   if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
   const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
   return {
@@ -193,7 +198,7 @@ function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
   return { asOf: p, tookMs: d, subjects: t, ...place }
 }
 
-/** JSON can hold 1e999, which is infinite. */
+/** JSON may contain 1e999, which is parsed as Infinity. */
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER
 
@@ -204,7 +209,7 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
   if (!isPairs(h, isFieldValue) || !isPairs(v, isFieldValueOrAbsent)) return undefined
   if ((m !== undefined && m !== 1) || (w !== undefined && !isFieldValue(w))) return undefined
   const { h: headers, v: vary } = head as ResponseHead
-  // A header that this process would not have stored: a cookie or token of one caller, or framing.
+  // The frame has a field that is never stored, such as a cookie or token of one caller.
   if (storableHeaders(headers).length !== headers.length) return undefined
   const kind = k === undefined ? undefined : kindNamed(k)
   return {
@@ -227,11 +232,11 @@ function isPairs(value: unknown, isValid: (part: unknown) => boolean): boolean {
   return Array.isArray(value) && value.every(isPair)
 }
 
-/** RFC 9110 §5.1: a token; stored lower-case. */
+/** RFC 9110 §5.1: a token, in lower case. */
 const isFieldName = (value: unknown): boolean =>
   typeof value === 'string' && /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(value)
 
-/** RFC 9110 §5.5: no CR, LF or NUL, so that no header can be injected; latin1, as Node requires. */
+/** RFC 9110 §5.5: no CR, LF or NUL, which could inject a header. Latin-1, as Node requires. */
 const isFieldValue = (value: unknown): boolean =>
   typeof value === 'string' && !/[^\t\x20-\x7e\x80-\xff]/.test(value)
 

@@ -1,11 +1,11 @@
-// JSON as a value that nobody can change: it is shared by everybody who asks.
+// A JSON parser whose result is frozen, because all callers of a key share one object.
 
-/** Throws what JSON.parse throws. */
+/** Parses JSON and freezes all of it. Throws the error of `JSON.parse`. */
 export function parseFrozen(json: Uint8Array): unknown {
   const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString()
   const root: unknown = JSON.parse(text)
   if (!isObject(root)) return root
-  // With a stack of its own: JSON may be nested deeper, and arrays be longer, than calls can take.
+  // A loop with its own stack, since deeply nested JSON would overflow the call stack.
   const pending = [root]
   for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
     const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)

@@ -5,12 +5,12 @@ import { isSpent, remaining, spread } from './lifetimes.ts'
 
 const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
 
-describe('lifetimes', () => {
-  it('without jitter are what was decided, and a margin', () => {
+describe('the lifetimes of an entry', () => {
+  it('are the decided ones plus a margin without jitter', () => {
     expect(spread(windows, 0, () => 0.9)).toEqual({ ...windows, physicalMs: 16_000 })
   })
 
-  it('are never nothing: what is fresh for 0 ms could not be told from what never was', () => {
+  it('are never 0, because an entry that is fresh for 0 ms would look missing', () => {
     expect(spread({ ...windows, freshMs: 0 }, 0, () => 0).freshMs).toBe(1)
     expect(spread({ ...windows, freshMs: 1 }, 0.9, () => 1).freshMs).toBe(1)
   })
@@ -30,7 +30,7 @@ describe('lifetimes', () => {
     expect(numbers).toEqual([])
   })
 
-  it('are never nothing', () => {
+  it('are never 0', () => {
     const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
     expect(spread(short, 0.5, () => 1).freshMs).toBe(1)
   })
@@ -66,10 +66,10 @@ describe('lifetimes', () => {
   })
 })
 
-describe('remaining', () => {
+describe('remaining()', () => {
   const lifetimes = { ...windows, keepMs: 1_000, physicalMs: 16_000 }
 
-  it('takes time that has passed off the freshness first', () => {
+  it('subtracts past time from the freshness first', () => {
     expect(remaining(lifetimes, 4_000)).toEqual({
       ...lifetimes,
       freshMs: 6_000,
@@ -77,7 +77,7 @@ describe('remaining', () => {
     })
   })
 
-  it('takes what is beyond the freshness off every window after it', () => {
+  it('subtracts the rest from every window after the freshness', () => {
     expect(remaining(lifetimes, 11_500)).toEqual({
       freshMs: 0,
       staleWhileRevalidateMs: 500,
@@ -90,7 +90,7 @@ describe('remaining', () => {
   it.each([
     [14_999, false],
     [15_000, true],
-  ])('is nothing any more when the longest window is over: after %i ms', (elapsedMs, spent) => {
+  ])('returns nothing when the longest window is over: after %i ms', (elapsedMs, spent) => {
     expect(isSpent(remaining(lifetimes, elapsedMs))).toBe(spent)
   })
 })

@@ -1,9 +1,9 @@
-// Lifetimes as they are written, with jitter on both TTLs. Jitter is applied at write and bounded,
-// so that keys filled together do not expire together, and readers never disagree.
+// Lifetimes of a new entry, with jitter on both TTLs, so that keys filled together do not expire
+// together. The jitter is applied once, when the entry is written, so that all processes agree.
 
 import type { Lifetimes } from '../ports/store.ts'
 
-/** The store keeps a record a little longer than it may be used, so that a reader never finds half of it. */
+/** The store keeps a record for this much longer than its entry may be used. */
 const MARGIN_MS = 1_000
 
 export interface Windows {
@@ -13,7 +13,7 @@ export interface Windows {
   readonly keepMs: number
 }
 
-/** What is left of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
+/** The rest of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
 export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
   const overdueMs = Math.max(0, elapsedMs - lifetimes.freshMs)
   const left = (windowMs: number) => Math.max(0, windowMs - overdueMs)
@@ -26,16 +26,19 @@ export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
   }
 }
 
-/** Neither fresh, nor in a window after that: of no use to anybody who comes later. */
+/**
+ * Whether the entry is neither fresh nor in a stale window, so that no later request can use it.
+ */
 export function isSpent(lifetimes: Lifetimes): boolean {
   const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs } = lifetimes
   return Math.max(freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs) <= 0
 }
 
 /**
- * The logical TTL is shortened by up to `jitter` of itself (never lengthened: an explicit max-age is a
- * promise to others). The physical TTL covers the longest stale window and is lengthened by up to
- * `jitter` of the logical TTL, so that what was filled together is not dropped together either.
+ * Lifetimes with jitter. The logical TTL is shortened by up to `jitter` of itself. It is never
+ * lengthened, because caches before this one rely on max-age. The physical TTL covers the longest
+ * stale window. It is lengthened by up to `jitter` of the logical TTL, so that entries filled
+ * together are not deleted together.
  */
 export function spread(windows: Windows, jitter: number, random: () => number): Lifetimes {
   const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))

@@ -3,18 +3,15 @@ import { type StoredEntry, UNKNOWN_ORIGIN } from './entry.ts'
 import { ownBytes, withOwnStrings } from './own-memory.ts'
 import { parsedFrom } from './parsed-value.ts'
 
-describe('bytes', () => {
-  it.each([1, 100, 3_000])(
-    'of which %d are a part of a large buffer are copied out of it',
-    (length) => {
-      const socket = Buffer.alloc(65_536, 'x')
-      const own = ownBytes(socket.subarray(5, 5 + length))
-      expect(own.buffer.byteLength).toBe(length)
-      expect(Buffer.from(own).equals(socket.subarray(5, 5 + length))).toBe(true)
-    },
-  )
+describe('ownBytes', () => {
+  it.each([1, 100, 3_000])('copies %d bytes out of a large buffer', (length) => {
+    const socket = Buffer.alloc(65_536, 'x')
+    const own = ownBytes(socket.subarray(5, 5 + length))
+    expect(own.buffer.byteLength).toBe(length)
+    expect(Buffer.from(own).equals(socket.subarray(5, 5 + length))).toBe(true)
+  })
 
-  it('that are nearly all of their buffer stay where they are', () => {
+  it('does not copy bytes that are nearly all of their buffer', () => {
     const frame = Buffer.alloc(65_536)
     const body = frame.subarray(1_000)
     expect(ownBytes(body)).toBe(body)
@@ -22,8 +19,8 @@ describe('bytes', () => {
   })
 })
 
-describe('strings', () => {
-  it('are the same, character by character', () => {
+describe('ownString', () => {
+  it('returns an equal string, character by character', () => {
     const made = { asOf: 5, tookMs: 1.5, subjects: ['t=√', 't=\ud800'], path: '/ü', host: 'h' }
     const response: StoredEntry = {
       type: 'response',

@@ -1,14 +1,14 @@
-// Copies that keep no other memory alive. A view of bytes holds its whole buffer, and a part of a
-// string may hold the whole string. Long-lived small parts would hold much memory that is not
-// counted.
+// Copies of bytes and strings that do not reference a larger buffer or string. A view of bytes
+// keeps its whole buffer in memory, and a substring may keep its whole parent string. L1 does not
+// count that memory.
 
 import { ownFields, shared } from '../http/fields.ts'
 import { ownText } from '../recent.ts'
 import type { Made, StoredEntry } from './entry.ts'
 
 /**
- * A copy of `view`, or `view` itself if it is nearly its whole buffer. Node allots small buffers
- * from one of 8 KiB, and Redis replies are views of what the socket read.
+ * A copy of `view`, or `view` itself if it covers nearly its whole buffer. Node allocates small
+ * buffers as views of one of 8 KiB, and Redis replies are views of the socket's buffer.
  */
 export function ownBytes(view: Uint8Array): Uint8Array {
   const rest = view.buffer.byteLength - view.byteLength
@@ -19,8 +19,9 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 }
 
 /**
- * The entry with strings of its own: an application's header values, tags, and the path as a part
- * of the URL. `tookMs`: the duration of its fill. JSON values have strings of their own already.
+ * The entry with copies of its strings, which may reference longer ones: header values, tags, and
+ * the path, which is a part of the URL. `tookMs`: the duration of its fill. JSON values need no
+ * copies.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
   const { body, made: given } = entry
@@ -31,7 +32,8 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   const { status, initialAgeMs, minted, own, kind } = entry
   const fields = ownFields(entry.fields)
   const vary = entry.vary.length === 0 ? NONE : copied(entry.vary)
-  // One literal: objects that are spread get hidden classes of their own, and cost ten times more.
+  // One object literal, because spread objects get their own hidden classes and cost ten times
+  // more.
   return { type: 'response', status, fields, body, initialAgeMs, vary, made, minted, own, kind }
 }
 
@@ -47,15 +49,17 @@ function ownMade({ asOf, subjects, path, host }: Made, tookMs: number): Made {
   }
 }
 
-/** A copy whose strings are no parts of others. For plain data. */
+/** A deep copy of JSON data, whose strings do not reference longer ones. */
 export function copied<T>(part: T): T {
   return JSON.parse(JSON.stringify(part)) as T
 }
 
-/** An array of a name and a value, without their text. */
+/** Memory of an array with a name and a value, without their characters. */
 export const PAIR_BYTES = 64
 
-/** What a string takes: one byte a character, or two if one of them is beyond Latin-1, and a header of its own. */
+/**
+ * Memory of a string: one byte per character, or two if it has one outside Latin-1, and a header.
+ */
 export function stringBytes(text: string): number {
   return 24 + (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length
 }

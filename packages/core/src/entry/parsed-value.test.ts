@@ -4,7 +4,7 @@ import { type ParsedValue, parsedFrom, readOnce, readPromise, readValue } from '
 const body = Buffer.from('{"a":1}')
 
 it.each([true, false])(
-  'reads one object for all callers, and nobody can change it (kept: %s)',
+  'a parsed value is one object for all callers, which cannot be changed (kept: %s)',
   (isKept) => {
     const stored = { body, parsed: parsedFrom(body, isKept) }
     const value = readValue(stored)
@@ -14,7 +14,7 @@ it.each([true, false])(
   },
 )
 
-it('reads the text again if the object was collected', () => {
+it('a parsed value is parsed again if it was collected', () => {
   const collected: ParsedValue = { deref: () => undefined }
   const stored = { body, parsed: collected }
   const value = readValue(stored)
@@ -22,7 +22,7 @@ it('reads the text again if the object was collected', () => {
   expect(readValue(stored)).toBe(value)
 })
 
-it('leaves no reference behind when it reads once', () => {
+it('a parsed value leaves no reference after a single read', () => {
   const stored = { body, parsed: undefined }
   expect(readOnce(stored)).toEqual({ a: 1 })
   expect(stored.parsed).toBeUndefined()

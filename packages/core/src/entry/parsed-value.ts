@@ -1,13 +1,13 @@
-// The parsed JSON of a value: one frozen object for all callers. It takes 2 to 30 times the memory of its
-// text, which no limit could count, so it is left to the garbage collector. Parsing for each hit would
-// cost 4 times as much as the hit.
+// The parsed JSON of a value: one frozen object for all callers, behind a weak reference. It takes
+// 2 to 30 times the memory of its text, which L1 cannot count, so the garbage collector may free
+// it. Parsing for each hit would cost 4 times as much as the hit.
 
 import { parseFrozen } from './frozen-json.ts'
 
-/** The value in an object: a weak reference cannot hold a number or a string. */
+/** The value in an object, because a weak reference cannot hold a number or a string. */
 interface Parsed {
   readonly value: unknown
-  /** Resolved to the value, and given to each caller of a hit: a promise each cost half of the hit. */
+  /** One promise for all callers, because a promise per caller would cost half of a hit. */
   promise: Promise<unknown> | undefined
 }
 
@@ -16,15 +16,16 @@ export interface ParsedValue {
 }
 
 /**
- * For a value that came from elsewhere. Throws what JSON.parse throws. A weak reference keeps its
- * object alive until old memory is collected, so what is not kept has none.
+ * The parsed value of an entry from the store. Throws the error of `JSON.parse`. A value that is
+ * not kept has no weak reference, because V8 would then keep the value until the next full garbage
+ * collection.
  */
 export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
   const read: Parsed = { value: parseFrozen(body), promise: undefined }
   return isKept ? new WeakRef(read) : { deref: () => read }
 }
 
-/** The value of an entry that is read once. */
+/** The value of an entry that is used only once. */
 export function readOnce({ body, parsed }: Readable): unknown {
   const known = parsed?.deref()
   return known === undefined ? parseFrozen(body) : known.value
@@ -35,7 +36,7 @@ interface Readable {
   parsed?: ParsedValue | undefined
 }
 
-/** The value of an entry. It is parsed again only if it was collected meanwhile. */
+/** The value of an entry. It is parsed again if the garbage collector freed it. */
 export function readValue(stored: Readable): unknown {
   return parsedOf(stored).value
 }

@@ -1,4 +1,4 @@
-// A commit whose reply is lost, late or a refusal.
+// Commits whose reply is lost, late or a refusal.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'
@@ -26,7 +26,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a commit', () => {
-  it('whose reply was lost still answers those who wait, and the store has the entry', async () => {
+  it('gives waiters the entry after a lost reply, and the store has it', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', loseReply)
     const all = [get({ ttlMs: 5_000 }), get({ ttlMs: 5_000 })]
@@ -63,7 +63,7 @@ describe('a commit', () => {
   })
 
   it.each(['with L1', 'without L1'])(
-    'of an unchanged entry counts from its 304, 600 ms ago, %s',
+    'counts an unchanged entry from its 304, 600 ms ago, %s',
     async (which) => {
       const { rt } = setUp(which === 'with L1' ? {} : NO_L1)
       const { caller, origin, leads } = scripted()
@@ -89,7 +89,7 @@ describe('a commit', () => {
     },
   )
 
-  it('that never arrived answers those who wait, and is kept here for 5 s, not for its ttl', async () => {
+  it('gives waiters the entry if it never arrived, and keeps it in this process for 5 s, not for its ttl', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', refuse).next('commit', refuse)
     const options = { ttlMs: 50_000, leaseMs: 600 }
@@ -108,7 +108,7 @@ describe('a commit', () => {
     expect(late.now).toBe('new')
   })
 
-  it('that never arrived gives its lease back: nobody waits for its end', async () => {
+  it('gives its lease back if it never arrived, so that no process waits for its end', async () => {
     const { get, origin, store } = setUp(NO_L1)
     store.next('commit', refuse).next('commit', refuse)
     const options = { ttlMs: 50_000, leaseMs: 60_000 }
@@ -125,7 +125,7 @@ describe('a commit', () => {
     expect(second.now).toBe('w')
   })
 
-  it('refused makes those who waited look again, and the next of them lead', async () => {
+  it('makes waiters look up again if it is refused, and the next of them leads', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', async () => 'fenced')
     const leader = get()
@@ -149,7 +149,7 @@ describe('a commit', () => {
   })
 
   it.each(['pass', 'fail'] as const)(
-    'of a %s that is lost changes nothing for those who wait',
+    'changes nothing for waiters if the %s is lost',
     async (operation) => {
       const { rt, store } = setUp()
       const { caller, origin } = scripted()

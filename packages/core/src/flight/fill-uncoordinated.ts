@@ -1,14 +1,14 @@
-// Stage: a fill without a lease, because the store is away. There is still one origin call per key
-// and process. At most originConcurrency of them run at a time, and L1 keeps the response for a
-// moment.
+// Stage: a fill without a lease. The store is unavailable, or too many fills of other processes
+// were refused. The origin runs once per key and process, and at most originConcurrency runs at a
+// time.
 
-import { keepToOurselves, quiet } from './commit.ts'
+import { delayRefresh, shareInProcess } from './commit.ts'
 import { chooseRunner, fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
 import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { attributed } from './shared-failure.ts'
+import { withDigest } from './shared-failure.ts'
 import { previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
 
 export async function fillUncoordinated(
@@ -16,12 +16,12 @@ export async function fillUncoordinated(
   flight: Flight,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const leave = rt.places.enter() ?? (await queueForSlot(rt, flight))
-  if (leave === undefined) return 'again'
+  const freeSlot = rt.places.enter() ?? (await queueForSlot(rt, flight))
+  if (freeSlot === undefined) return 'again'
   try {
     return await fillAlone(rt, flight, refresher)
   } finally {
-    leave()
+    freeSlot()
   }
 }
 
@@ -39,32 +39,33 @@ async function fillAlone(
   flight.beginFill(rt)
   const keepSlot = () => rt.places.force(rt.clock, policy.originTimeoutMs)
   const run = () => fill(rt, flight, runner, { fence: '', previous, since, keepSlot })
-  const result = attributed(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
-  return keepToOurselves(rt, flight, result, since, previous)
+  const result = withDigest(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
+  return shareInProcess(rt, flight, result, since, previous)
 }
 
 /**
- * Serves stale entries first. Undefined: no request waits any more, or the store may be back. A refresh
- * that no request waits for does not queue: a later request that is served stale tries it again.
+ * Serves the stale entry to waiters that accept it, and queues for the others. Undefined: no waiter
+ * is left, or the store may be back. A refresh without waiters does not queue: it is tried again
+ * when a later request is served stale.
  */
 function queueForSlot(rt: Runtime, flight: Flight): Promise<Leave | undefined> {
   const { key } = flight
   flight.keepPrevious(previousInL1(rt, key))
   return new Promise((resolve) => {
-    let quit = () => {}
+    let leaveQueue = () => {}
     const stop = () => {
-      quit()
+      leaveQueue()
       resolve(undefined)
     }
     flight.beginQueue(stop)
     serveLate(rt, flight)
     if (flight.waiters.size === 0) {
-      quiet(rt, key)
+      delayRefresh(rt, key)
       stop()
       return
     }
     flight.stayQueued(rt)
     rt.events.emit({ type: 'fill.queued', key })
-    quit = rt.places.queue(resolve)
+    leaveQueue = rt.places.queue(resolve)
   })
 }

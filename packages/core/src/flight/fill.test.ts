@@ -1,4 +1,4 @@
-// What a fill comes to for its own client and for those who wait.
+// The end of a fill, for its own client and for waiters.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'
@@ -29,12 +29,12 @@ afterEach(end)
 describe('a fill', () => {
   const ENDS: Array<[string, FillResult, string, string]> = [
     ['stored', STORE, 'hit', 'fill.committed'],
-    ['passed', PASS, 'pass', 'fill.passed set-cookie'],
+    ['not shareable', PASS, 'pass', 'fill.passed set-cookie'],
     ['failed', FAILURE, 'failed', 'fill.failed'],
   ]
 
   it.each(ENDS)(
-    'that is %s answers all, frees its lease, and leaves nothing behind',
+    'gives all requests its result, frees its lease, and leaves nothing if it is %s',
     async (_, result, type, event) => {
       const { rt, stampede } = setUp()
       const { caller, origin } = scripted()
@@ -49,7 +49,7 @@ describe('a fill', () => {
     },
   )
 
-  it('that is abandoned lets the next one try, and after three everybody runs their own', async () => {
+  it('lets the next waiter try if it is abandoned, and after three tries all run their own', async () => {
     const { rt, stampede } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2, 3, 4, 5].map(() => resolve(rt, 'k', POLICY, caller))
@@ -92,7 +92,7 @@ describe('a fill', () => {
     expect(types).toEqual(['led', 'gone', 'led'])
   })
 
-  it('that is abandoned while the store is away keeps those who wait for one try to say so', async () => {
+  it('keeps waiters for one more try if it is abandoned while the store is unavailable', async () => {
     const { rt, store } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
@@ -106,7 +106,7 @@ describe('a fill', () => {
     expect(types).toEqual(['led', 'led'])
   })
 
-  it.each(ENDS)('that is %s answers a follower who asks again at once', async (_, result) => {
+  it.each(ENDS)('answers a follower that asks again at once if it is %s', async (_, result) => {
     const { rt } = setUp(NO_L1)
     const { caller, origin } = scripted()
     void resolve(rt, 'k', POLICY, caller)
@@ -121,10 +121,10 @@ describe('a fill', () => {
   })
 
   describe.each([
-    ['', false],
-    [' without a store', true],
-  ])('that is%s', (_how, isAway) => {
-    it.each(ENDS)('%s answers whoever asks while it lands', async (_, result) => {
+    ['with the store', false],
+    ['without the store', true],
+  ])('a fill %s', (_how, isAway) => {
+    it.each(ENDS)('answers requests that arrive while it ends as %s', async (_, result) => {
       const { rt, store } = setUp(NO_L1)
       if (isAway) store.always = refuse
       const { caller, origin } = scripted()
@@ -146,7 +146,7 @@ describe('a fill', () => {
     })
   })
 
-  it('found fresh answers whoever asks while it lands', async () => {
+  it('answers requests that arrive while it is committed and fresh', async () => {
     const { rt } = setUp(NO_L1)
     const { caller, origin } = scripted()
     void resolve(rt, KEY, POLICY, caller)
@@ -162,7 +162,7 @@ describe('a fill', () => {
     expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
   })
 
-  it('that is too slow is failed for those who wait; its own caller gets what comes', async () => {
+  it('fails for waiters if it is too slow, and its own caller gets the late result', async () => {
     const { rt, stampede } = setUp()
     const { caller, origin, leads } = scripted()
     const leader = outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller)))
@@ -201,7 +201,7 @@ describe('a fill', () => {
         throw new Error('a broken adapter')
       },
     ],
-  ])('by a caller that %s, which none may, is a failure and nothing worse', async (_, run) => {
+  ])('fails like any other if its caller %s, although a caller must not', async (_, run) => {
     const { rt, stampede } = setUp()
     const broken: Caller = { lead: run, refresh: run }
     const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', POLICY, broken)))
@@ -215,8 +215,8 @@ describe('a fill', () => {
     ['an object without a prototype', Object.create(null)],
     ['an error whose message is no string', Object.assign(new Error(), { message: { code: 5 } })],
     ['a symbol', Symbol('s')],
-    ['nothing', undefined],
-  ])('whose factory throws %s fails with exactly that, for its own caller', async (_, thrown) => {
+    ['undefined', undefined],
+  ])('fails with the same value for its own caller if the factory throws %s', async (_, thrown) => {
     const { get, origin } = setUp()
     const leader = get().catch((error: unknown) => ({ thrown: error }))
     const follower = outcome(get())

@@ -1,5 +1,5 @@
-// Stage: runs the origin under a lease and a deadline. The deadline is for everybody else: the leader's
-// own client goes on waiting for its handler.
+// Stage: runs the origin under a lease and a deadline. The deadline ends the fill for the waiters.
+// The client of the leader still waits for its own handler.
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
@@ -13,33 +13,35 @@ import type { Flight } from './flight.ts'
 import type { Leave } from './origin-slots.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { attributed } from './shared-failure.ts'
-import { previousFrom, staysWaiting, withSoftTimeout } from './soft-timeout.ts'
+import { withDigest } from './shared-failure.ts'
+import { firstWaiterStays, previousFrom, withSoftTimeout } from './soft-timeout.ts'
 import type { Waiter } from './waiters.ts'
 
 export interface Runner {
   readonly caller: Caller
   /**
-   * The waiter that this run answers. It is settled when the run ends, however late. Undefined: the
+   * The waiter that leads. It is settled when the run ends, also after the deadline. Undefined: the
    * run is in the background.
    */
   readonly leader: Waiter | undefined
-  /** Newcomers are served this entry meanwhile. */
-  readonly serves?: HeldEntry
+  /** New requests are served this entry during the fill. */
+  readonly servedMeanwhile?: HeldEntry
 }
 
-/** What a fill knows from its lookup. */
+/** The parts of a fill that come from its lookup. */
 export interface FillTerms {
-  /** Empty when there is no lease. */
+  /** Empty if there is no lease. */
   readonly fence: string
   readonly previous: HeldEntry | undefined
-  /** L1's sequence when that was read. */
+  /** L1's sequence when `previous` was read. */
   readonly since: number
-  /** Only without a lease. */
+  /** Set only without a lease: see `Lead`. */
   readonly keepSlot: (() => Leave) | undefined
 }
 
-/** The first waiter, whose client has not left, or the refresher, as the one that runs the origin. */
+/**
+ * Chooses who runs the origin: the first waiter whose client is still there, else the refresher.
+ */
 export function chooseRunner(
   rt: Runtime,
   flight: Flight,
@@ -47,7 +49,7 @@ export function chooseRunner(
   refresher: Caller | undefined,
 ): Runner | undefined {
   flight.waiters.dropGone(rt)
-  const leader = staysWaiting(flight, previous) ? undefined : flight.waiters.takeLeader()
+  const leader = firstWaiterStays(flight, previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return undefined
   return { caller, leader }
@@ -74,18 +76,18 @@ async function fillThenCommit(
   rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
   const terms = { fence: grant.fence, previous, since, keepSlot: undefined }
   const startedAt = rt.clock.now()
-  flight.beginFill(rt, runner.serves)
+  flight.beginFill(rt, runner.servedMeanwhile)
   const work = new Fill(rt, flight, runner, terms)
   const hold = rt.keeper.hold(grant, policy.leaseMs, work)
-  const result = attributed(flight, runner.caller, await work.run())
-  // From here on the lease is ended by the commit itself.
+  const result = withDigest(flight, runner.caller, await work.run())
+  // From here on the commit ends the lease, so it is no longer renewed.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)
   flight.renewToken()
   return shared
 }
 
-/** Resolves when the result is known. The leader's own client may wait longer for its response. */
+/** Resolves with the result. The leader's own client may wait longer for its response. */
 export function fill(
   rt: Runtime,
   flight: Flight,
@@ -95,7 +97,7 @@ export function fill(
   return new Fill(rt, flight, runner, terms).run()
 }
 
-/** One run of the origin: a deadline around what the caller does. The caller sees it as its `Lead`. */
+/** One run of the origin with a deadline. The caller gets it as its `Lead`. */
 class Fill implements Lead, HoldHooks {
   readonly fence: string
   readonly asOf: Position
@@ -105,7 +107,7 @@ class Fill implements Lead, HoldHooks {
   readonly #runner: Runner
   readonly #terms: FillTerms
   #isLost = false
-  #late: Error | undefined
+  #timeout: Error | undefined
   #abort: AbortController | undefined
 
   constructor(rt: Runtime, flight: Flight, runner: Runner, terms: FillTerms) {
@@ -122,8 +124,8 @@ class Fill implements Lead, HoldHooks {
     const { key, policy } = this.#flight
     const { clock, events } = this.#rt
     const { caller, leader } = this.#runner
-    const behind = leader === undefined
-    events.emit({ type: 'fill.started', key, behind, fence: this.fence })
+    const inBackground = leader === undefined
+    events.emit({ type: 'fill.started', key, behind: inBackground, fence: this.fence })
     return new Promise((resolve) => {
       const timer = clock.setTimer(policy.originTimeoutMs, () => {
         resolve(this.#timedOut(originTimeout(shownKey(key), policy.originTimeoutMs)))
@@ -133,7 +135,7 @@ class Fill implements Lead, HoldHooks {
         resolve(result)
         leader?.settle({ type: 'led', result })
       }
-      callerRun(caller, this, behind).then(ended, (error) => ended(failureOf(error)))
+      runCaller(caller, this, inBackground).then(ended, (error) => ended(failureOf(error)))
     })
   }
 
@@ -143,22 +145,22 @@ class Fill implements Lead, HoldHooks {
   }
 
   get isLate(): boolean {
-    return this.#late !== undefined
+    return this.#timeout !== undefined
   }
 
-  /** Made when it is read: hardly any origin does. */
+  /** Created on first use, because hardly any origin uses it. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
-      if (this.#late !== undefined) this.#abort.abort(this.#late)
+      if (this.#timeout !== undefined) this.#abort.abort(this.#timeout)
     }
     return this.#abort.signal
   }
 
-  /** A background run has no reader to set its pace, so a large body is not shown while it comes. */
+  /** Undefined for a background run: no client limits how fast its body is read into memory. */
   get publish(): Lead['publish'] {
     if (this.#runner.leader === undefined) return undefined
-    // After a loss the commit is refused, and the waiters look up again.
+    // After a lost lease the commit is refused and waiters look up again, so none may get it.
     return (live) => !this.#isLost && publish(this.#rt, this.#flight, live)
   }
 
@@ -168,16 +170,18 @@ class Fill implements Lead, HoldHooks {
   }
 
   #timedOut(error: Error): FillResult {
-    this.#late = error
+    this.#timeout = error
     this.#abort?.abort(error)
     return { type: 'failure', failure: { status: 504, message: error.message }, error }
   }
 }
 
-/** Callers do not throw. One that does has failed, without an effect on the others. */
-function callerRun(caller: Caller, lead: Lead, behind: boolean): Promise<FillResult> {
+/**
+ * Callers never reject. If one does or throws, its run counts as failed and waiters are settled.
+ */
+function runCaller(caller: Caller, lead: Lead, inBackground: boolean): Promise<FillResult> {
   try {
-    return behind ? caller.refresh(lead) : caller.lead(lead)
+    return inBackground ? caller.refresh(lead) : caller.lead(lead)
   } catch (error) {
     return Promise.resolve(failureOf(error))
   }

@@ -7,7 +7,7 @@ import { entry, LIVES, POLICY } from '../testing/resolve-bench.ts'
 import { Flight } from './flight.ts'
 import type { Caller } from './resolution.ts'
 
-/** An origin that says when it is asked, and answers when it is told to. */
+/** An origin that tells the test when it is called, and responds when the test says so. */
 function createGate<T>() {
   let open: (value: T) => void = () => {}
   let reach: () => void = () => {}
@@ -24,8 +24,8 @@ function createGate<T>() {
   return { reached, open, passed }
 }
 
-describe('a crowd that waits for one key', () => {
-  it('is answered in the order in which it came, a hundred in a turn of the event loop', async () => {
+describe('many waiters of one key', () => {
+  it('get responses in their order, a hundred per turn of the event loop', async () => {
     const stampede = createStampede()
     const options = { ttlMs: 60_000 }
     const origin = createGate<string>()
@@ -64,7 +64,7 @@ const CALLER: Caller = {
 }
 const none = () => {}
 
-/** Each state, and how a flight gets there. */
+/** Each state, and the transitions into it. */
 const STATES = {
   'looking-up': () => new Flight('k', POLICY),
   waiting: () => after((flight) => flight.beginWait(rt, none)),
@@ -121,7 +121,7 @@ const TRANSITIONS: Readonly<Record<string, Transition>> = {
 
 describe('the states of a flight', () => {
   for (const [name, { act, from, to }] of Object.entries(TRANSITIONS)) {
-    it.each(NAMES)(`allow ${name} in these only: ${from.join(', ')} (%s)`, (state) => {
+    it.each(NAMES)(`allow ${name} only in: ${from.join(', ')} (%s)`, (state) => {
       const flight = STATES[state]()
       if (!from.includes(state)) {
         expect(() => act(flight)).toThrow(`it is ${state}`)
@@ -133,7 +133,7 @@ describe('the states of a flight', () => {
     })
   }
 
-  it('have only the data that is legal in them', () => {
+  it('have only the data that is valid in them', () => {
     const flight = STATES.refreshing()
     expect(flight.servedMeanwhile).toBe(PREVIOUS)
     flight.becomeLate('soft-timeout')
@@ -147,7 +147,7 @@ describe('the states of a flight', () => {
   it('keep a notice only while a lookup is under way', () => {
     const flight = STATES['looking-up']()
     flight.beginLookup(rt)
-    flight.notice('gap')
+    flight.requestLookup('gap')
     expect(flight.isOutdated).toBe(true)
     flight.beginLookup(rt)
     expect(flight.isOutdated).toBe(false)
@@ -159,8 +159,8 @@ describe('the states of a flight', () => {
     waiting.wakeUp()
     const queued = after((flight) => flight.beginQueue(() => heard.push('queue')))
     queued.wakeUp()
-    queued.notice('lost')
-    queued.notice('gap')
+    queued.requestLookup('lost')
+    queued.requestLookup('gap')
     expect(heard).toEqual(['wake-up', 'queue'])
   })
 })

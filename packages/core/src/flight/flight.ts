@@ -1,11 +1,12 @@
-// One key being resolved in this process, as a state machine. Requests for the key join as waiters.
+// A flight: one key being resolved in this process, as a state machine. Requests join it as
+// waiters.
 //
-//   looking-up > waiting     another process fills; a message or the end of its lease ends the wait
-//              > queued      the store is away, and no slot for a run of the origin is free
+//   looking-up > waiting     another process fills; a wake-up or the end of its lease ends the wait
+//              > queued      the store is unavailable, and no concurrency slot is free
 //              > filling     this process runs the origin
-//              > refreshing  as filling, and newcomers are served the previous entry meanwhile
+//              > refreshing  as filling, but new requests are served the previous entry
 //   queued     > filling
-//   all four   > looking-up  without a result for the waiters
+//   waiting, queued, filling, refreshing > looking-up  without a result for the waiters
 //   any        > landed      every waiter is settled, or has moved to a newer flight
 
 import type { HeldEntry } from '../entry/entry.ts'
@@ -13,53 +14,53 @@ import { newToken } from '../lease/token.ts'
 import type { Live } from '../stream/live-body.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, Late, Resolution } from './resolution.ts'
-import { type Surroundings, Waiters } from './waiters.ts'
+import { type FlightRuntime, Waiters } from './waiters.ts'
 
-/** An older entry, served if the work is late. */
+/** An older entry, served if the wait or fill is late. */
 export interface Previous {
   readonly held: HeldEntry
-  /** When it was last known not to be purged. */
+  /** A time at which the entry was certainly not purged. */
   readonly since: number
-  /** Sequence of L1 when it was read. */
+  /** L1's sequence when the entry was read. */
   readonly sequence: number
 }
 
-/** Why a flight looks again: a fill ended, messages may have been lost, or the store is away. */
-export type Notice = 'wake-up' | 'gap' | 'lost'
+/** Why a flight looks up again: a fill ended, messages may be lost, or the store is unavailable. */
+export type LookAgainReason = 'wake-up' | 'gap' | 'lost'
 
 type State =
   | {
       readonly type: 'looking-up'
       /** The lookup asks for an early refresh of this fresh entry. */
       readonly early: HeldEntry | undefined
-      /** The key is marked hit-for-miss: new requests do not join, but run the handler. */
-      readonly isPassing: boolean
-      /** A notice came since the lookup was sent, so its reply may be outdated. */
+      /** The key is hit-for-miss: new requests do not join, but run the handler. */
+      readonly isHitForMiss: boolean
+      /** Another lookup was requested since this one was sent, so its reply may be outdated. */
       isOutdated: boolean
     }
   | {
       readonly type: 'waiting'
-      readonly end: (by: Notice) => void
+      readonly end: (by: LookAgainReason) => void
       late: Late | undefined
     }
   | {
       readonly type: 'queued'
-      /** Leaves the queue: no waiter is left, or the store may be back. */
+      /** Leaves the queue. Called if no waiter is left, or if the store may be back. */
       readonly stop: () => void
       readonly late: Late
     }
   | {
       readonly type: 'filling'
       readonly since: number
-      readonly isPassing: boolean
+      readonly isHitForMiss: boolean
       late: Late | undefined
-      /** The response on its way, if it may be shown while it comes. */
+      /** The leader's response, if waiters may get it while its body comes. */
       live: Live | undefined
     }
   | {
       readonly type: 'refreshing'
       readonly since: number
-      /** Served to newcomers at once, while it is valid. */
+      /** Served to new requests at once, while it is valid. */
       readonly previous: HeldEntry
       late: Late | undefined
       live: Live | undefined
@@ -75,105 +76,117 @@ export class Flight {
   #state: State
   #previous: Previous | undefined
   #token: string | undefined
-  #doubted: string | undefined
+  #failedDigest: string | undefined
   #abandoned = 0
   #hasLookedUp = false
-  /** A fill of another process has ended since the last lookup. */
+  /** Whether a wake-up came since the last lookup: a fill of another process ended. */
   #isWoken = false
 
-  /** `early`: a fresh entry that is to be refreshed early. `isPassing`: the key is hit-for-miss. */
+  /**
+   * `early`: a fresh entry to refresh early. `isHitForMiss`: the last response could not be shared.
+   */
   constructor(
     key: string,
     policy: Policy,
-    start: { readonly early?: HeldEntry; readonly isPassing?: boolean } = {},
+    start: { readonly early?: HeldEntry; readonly isHitForMiss?: boolean } = {},
   ) {
     this.key = key
     this.policy = policy
     this.waiters = new Waiters(key, () => this.#stopIfEmpty())
-    const { early, isPassing = false } = start
-    this.#state = { type: 'looking-up', early, isPassing, isOutdated: false }
+    const { early, isHitForMiss = false } = start
+    this.#state = { type: 'looking-up', early, isHitForMiss, isOutdated: false }
   }
 
   get state(): StateName {
     return this.#state.type
   }
 
-  /** Token of the lease that this process asks for. A repeated request with it gets the same lease. */
+  /**
+   * Token of the lease that this process asks for. A repeated lookup with it gets the same lease.
+   */
   get token(): string {
     this.#token ??= newToken()
     return this.#token
   }
 
   /**
-   * Digest of the request whose run failed. An unlike waiter runs the handler once more before the
-   * failure is shared with all.
+   * Digest of the request whose run failed. Before all waiters share the failure, a waiter with
+   * another digest runs the handler once more.
    */
-  get doubted(): string | undefined {
-    return this.#doubted
+  get failedDigest(): string | undefined {
+    return this.#failedDigest
   }
 
-  /** The entry to serve if the work is late. */
+  /** The entry to serve if the wait or fill is late. */
   get previous(): Previous | undefined {
     return this.#previous
   }
 
   // looking-up
 
-  /** A lookup is sent: notices from now on make its reply outdated. Returns the entry of an early refresh. */
-  beginLookup(rt: Surroundings): HeldEntry | undefined {
+  /**
+   * A lookup is sent. A request for another lookup makes its reply outdated. Returns the entry to
+   * refresh early, if there is one.
+   */
+  beginLookup(rt: FlightRuntime): HeldEntry | undefined {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
-    // Purges may outdate one reply after the other, so waiters do not wait for that without end.
+    // Frequent purges could outdate every reply. Running clocks bound the wait nevertheless.
     if (this.#hasLookedUp) this.waiters.startClocks(rt)
     this.#hasLookedUp = true
     return state.early
   }
 
-  /** The reply is there. Later lookups of this flight ask for no early refresh. */
-  endLookup(isPassing: boolean): void {
+  /** The reply has arrived. Later lookups of this flight ask for no early refresh. */
+  endLookup(isHitForMiss: boolean): void {
     const { isOutdated } = this.#from('end a lookup', 'looking-up')
-    this.#state = { type: 'looking-up', early: undefined, isPassing, isOutdated }
+    this.#state = { type: 'looking-up', early: undefined, isHitForMiss, isOutdated }
   }
 
-  /** Whether a reply to the last lookup may be outdated. */
+  /** Whether the reply to the last lookup may be outdated. */
   get isOutdated(): boolean {
     return this.#state.type === 'looking-up' && this.#state.isOutdated
   }
 
   /** New requests run the handler instead of joining. */
-  get isPassing(): boolean {
+  get isHitForMiss(): boolean {
     const state = this.#state
-    return (state.type === 'looking-up' || state.type === 'filling') && state.isPassing
+    return (state.type === 'looking-up' || state.type === 'filling') && state.isHitForMiss
   }
 
   // waiting, queued, filling, refreshing
 
-  /** Another process fills. `end` is called with the notice that ends the wait. */
-  beginWait(rt: Surroundings, end: (by: Notice) => void): void {
+  /** Another process fills. `end` is called with the reason that ends the wait. */
+  beginWait(rt: FlightRuntime, end: (by: LookAgainReason) => void): void {
     this.#from('wait', 'looking-up')
     this.#state = { type: 'waiting', end, late: undefined }
     this.waiters.startClocks(rt)
   }
 
-  /** No slot is free. `stop` is called if no waiter is left, or if the store may be back. */
+  /**
+   * No concurrency slot is free. `stop` is called if no waiter is left, or if the store may be
+   * back.
+   */
   beginQueue(stop: () => void): void {
     this.#from('queue', 'looking-up')
     this.#state = { type: 'queued', stop, late: 'origin-queue' }
   }
 
-  /** The flight stays in the queue: its waiters' clocks run. */
-  stayQueued(rt: Surroundings): void {
+  /**
+   * Waiters remain after stale entries were served, so the flight stays queued and `waitMs` counts.
+   */
+  stayQueued(rt: FlightRuntime): void {
     this.#from('stay in the queue', 'queued')
     this.waiters.startClocks(rt)
   }
 
-  /** The origin runs from now on. With `previous`, newcomers are served that meanwhile. */
-  beginFill(rt: Surroundings, previous?: HeldEntry): void {
+  /** The origin runs from now on. If `previous` is given, new requests are served that entry. */
+  beginFill(rt: FlightRuntime, previous?: HeldEntry): void {
     const since = rt.clock.now()
     const rest = { since, late: undefined, live: undefined }
     if (previous === undefined) {
       this.#from('fill', 'looking-up', 'queued')
-      this.#state = { type: 'filling', isPassing: this.isPassing, ...rest }
+      this.#state = { type: 'filling', isHitForMiss: this.isHitForMiss, ...rest }
     } else {
       this.#from('refresh', 'looking-up')
       this.#state = { type: 'refreshing', previous, ...rest }
@@ -186,17 +199,17 @@ export class Flight {
     return this.#state.type === 'filling' || this.#state.type === 'refreshing'
   }
 
-  /** When the fill began. */
+  /** Time at which the fill began. */
   get fillingSince(): number {
-    return this.#from('tell since when it fills', 'filling', 'refreshing').since
+    return this.#from('tell when its fill began', 'filling', 'refreshing').since
   }
 
-  /** Served to newcomers at once, while it is valid. */
+  /** The entry that new requests are served while the origin runs. */
   get servedMeanwhile(): HeldEntry | undefined {
     return this.#state.type === 'refreshing' ? this.#state.previous : undefined
   }
 
-  /** The response on its way. */
+  /** The leader's response, if waiters may get it while its body comes. */
   get live(): Live | undefined {
     const state = this.#state
     return state.type === 'filling' || state.type === 'refreshing' ? state.live : undefined
@@ -206,7 +219,7 @@ export class Flight {
     this.#from('show a response', 'filling', 'refreshing').live = live
   }
 
-  /** The work is late: the previous entry may be served from now on. */
+  /** The wait or fill is late: the previous entry may be served from now on. */
   becomeLate(why: Late): void {
     this.#from('be late', 'waiting', 'filling', 'refreshing').late = why
   }
@@ -215,17 +228,17 @@ export class Flight {
     return 'late' in this.#state ? this.#state.late : undefined
   }
 
-  /** Looks up again. A fill that ends so brought no result for the waiters. */
+  /** Back to `looking-up`. If a fill ended, it brought no result for the waiters. */
   lookUpAgain(): void {
     if (this.isFilling) this.countRefusal()
-    const { isPassing } = this
+    const { isHitForMiss } = this
     this.#from('look up', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
-    this.#state = { type: 'looking-up', early: undefined, isPassing, isOutdated: false }
+    this.#state = { type: 'looking-up', early: undefined, isHitForMiss, isOutdated: false }
   }
 
-  /** Ends the flight: it leaves the map in the same step, so that no request joins it. */
+  /** Ends the flight. It leaves the map in the same step, so that no request joins it. */
   land(
-    rt: Surroundings & { readonly flights: Map<string, Flight> },
+    rt: FlightRuntime & { readonly flights: Map<string, Flight> },
     resolution?: Resolution,
   ): void {
     this.#from('land', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
@@ -234,10 +247,13 @@ export class Flight {
     this.#state = { type: 'landed' }
   }
 
-  // Notices from the store
+  // Messages from the store
 
-  /** A reply under way may be outdated. Ends a wait, and a gap ends a queue: the store may be back. */
-  notice(by: Notice): void {
+  /**
+   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. A gap
+   * also ends the queue, because the store may be back.
+   */
+  requestLookup(by: LookAgainReason): void {
     const state = this.#state
     if (state.type === 'looking-up') state.isOutdated = true
     else if (state.type === 'waiting') state.end(by)
@@ -247,37 +263,40 @@ export class Flight {
   /** A fill of another process has ended. */
   wakeUp(): void {
     this.#isWoken = true
-    this.notice('wake-up')
+    this.requestLookup('wake-up')
   }
 
-  /** A purge, or purges that may have been missed. A purge by key leaves no mark, so the previous entry goes. */
-  forget(by: Notice): void {
+  /**
+   * The key was purged, or purges may have been missed. Drops the previous entry: a purge by key
+   * cannot be recognised later.
+   */
+  onPurge(by: LookAgainReason): void {
     this.#previous = undefined
-    this.notice(by)
+    this.requestLookup(by)
   }
 
-  /** Whether a wake-up came since the last call. */
+  /** Whether a wake-up came since the last call of this method. */
   takeWakeUp(): boolean {
     const isWoken = this.#isWoken
     this.#isWoken = false
     return isWoken
   }
 
-  /** A request joins. It is settled together with the others. */
-  join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
+  /** Adds a request, which is settled together with the other waiters. */
+  join(rt: FlightRuntime, caller: Caller, waitMs: number): Promise<Resolution> {
     this.#from('be joined', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
     return this.waiters.join(rt, caller, waitMs)
   }
 
-  /** A fill ended, here or elsewhere, without a result for the waiters. */
+  /** A fill of any process ended without a result for the waiters. */
   countRefusal(): void {
     this.#isWoken = false
     this.waiters.countRefusal()
   }
 
-  // What earlier fills left behind
+  // State that one lookup or fill leaves for the next one
 
-  /** The lease that came of the token has ended: the next claim has a name of its own. */
+  /** The lease of this token has ended, so the next lookup asks with a new token. */
   renewToken(): void {
     this.#token = undefined
   }
@@ -286,12 +305,12 @@ export class Flight {
     this.#previous = previous
   }
 
-  /** The run of this request failed. */
-  doubt(like: string): void {
-    this.#doubted = like
+  /** The run of the request with this digest failed. */
+  setFailedDigest(like: string): void {
+    this.#failedDigest = like
   }
 
-  /** Counts a run without a usable result. Returns how many there were. */
+  /** Counts a run without a usable result, and returns the count. */
   countAbandoned(): number {
     this.#abandoned += 1
     return this.#abandoned
@@ -301,7 +320,7 @@ export class Flight {
     if (this.waiters.size === 0 && this.#state.type === 'queued') this.#state.stop()
   }
 
-  /** The state, if it is one of these. Anything else is a defect of the caller. */
+  /** The state, if it is one of `types`. Any other state is a bug in the calling code. */
   #from<T extends StateName>(action: string, ...types: T[]): Extract<State, { type: T }> {
     const state = this.#state
     if (types.some((type) => type === state.type)) return state as Extract<State, { type: T }>

@@ -1,4 +1,4 @@
-// Purges that come before, during and after a fill, and purges that may have been missed.
+// Purges before, during and after a fill, and purges that may have been missed.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runtimeOf } from '../stampede.ts'
@@ -28,7 +28,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a purge', () => {
-  /** Whoever asks after the purge must get what an origin made that was started after it. */
+  /** A request after the purge must get the value of a run that started after it. */
   async function askAfter(
     purged: Promise<void>,
     get: () => Promise<unknown>,
@@ -46,7 +46,7 @@ describe('a purge', () => {
   }
 
   it.each(STEPS)(
-    '%d steps after a look-up was sent keeps what it found from who asks later',
+    'gives later requests a new value, %d steps after a lookup was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const first = get({ ttlMs: 30_000 })
@@ -61,7 +61,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    '%d steps after the look-up of a stale entry was sent does the same',
+    'gives later requests a new value, %d steps after the lookup of a stale entry was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const swr = { staleWhileRevalidateMs: 30_000 }
@@ -79,7 +79,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    '%d steps after the origin ended keeps its value from who asks later',
+    'gives later requests a new value, %d steps after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const early = [get(), get()].map(outcome)
@@ -91,17 +91,20 @@ describe('a purge', () => {
     },
   )
 
-  it.each(STEPS)('%d steps after the origin ended keeps its value out of L1', async (steps) => {
-    const { get, origin, stampede } = setUp()
-    const early = outcome(get())
-    await settled()
-    origin.run(0).resolve('old')
-    await microtasks(steps)
-    expect(await askAfter(stampede.purge({ key: 'k' }), get, origin, 1)).toBe('new')
-    expect(early.now).toBe('old')
-  })
+  it.each(STEPS)(
+    'keeps the old value out of L1, %d steps after the origin ended',
+    async (steps) => {
+      const { get, origin, stampede } = setUp()
+      const early = outcome(get())
+      await settled()
+      origin.run(0).resolve('old')
+      await microtasks(steps)
+      expect(await askAfter(stampede.purge({ key: 'k' }), get, origin, 1)).toBe('new')
+      expect(early.now).toBe('old')
+    },
+  )
 
-  it('during a fill without the store keeps its value from who asks later', async () => {
+  it('keeps the value of a fill without the store from later requests', async () => {
     const { get, origin, stampede, store } = setUp()
     store.next('lookup', refuse)
     const early = outcome(get())
@@ -113,7 +116,7 @@ describe('a purge', () => {
     expect(await get()).toBe('new')
   })
 
-  it('during a fill without the store that could not be told the store either holds here', async () => {
+  it('applies to a fill in this process, also if the store cannot get the purge', async () => {
     const { get, origin, stampede, store } = setUp()
     store.always = refuse
     const early = outcome(get())
@@ -126,27 +129,30 @@ describe('a purge', () => {
     expect(await get()).toBe('new')
   })
 
-  it.each(STEPS)('leaves nobody behind when both fills end %d steps apart', async (steps) => {
-    const { rt, stampede, store } = setUp(NO_L1)
-    const { caller, origin } = scripted()
-    const ask = () => outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller)))
-    const asked = [ask(), ask()]
-    await settled()
-    await stampede.purge({ key: 'k' })
-    asked.push(ask(), ask())
-    await settled()
-    expect(origin.calls).toBe(2)
-    store.calls.length = 0
-    origin.run(1).resolve(FAILURE)
-    await microtasks(steps)
-    origin.run(0).resolve(STORE)
-    await settled()
-    for (const run of origin.runs) run.resolve(STORE)
-    await settled()
-    expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
-  })
+  it.each(STEPS)(
+    'leaves no request without a result when both fills end %d steps apart',
+    async (steps) => {
+      const { rt, stampede, store } = setUp(NO_L1)
+      const { caller, origin } = scripted()
+      const ask = () => outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller)))
+      const asked = [ask(), ask()]
+      await settled()
+      await stampede.purge({ key: 'k' })
+      asked.push(ask(), ask())
+      await settled()
+      expect(origin.calls).toBe(2)
+      store.calls.length = 0
+      origin.run(1).resolve(FAILURE)
+      await microtasks(steps)
+      origin.run(0).resolve(STORE)
+      await settled()
+      for (const run of origin.runs) run.resolve(STORE)
+      await settled()
+      expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
+    },
+  )
 
-  it('of a key being passed on makes it be tried again', async () => {
+  it('ends a hit-for-miss marker, so the next run may be stored', async () => {
     const { rt, stampede } = setUp()
     const { caller, origin } = scripted()
     const first = resolve(rt, KEY, POLICY, caller)
@@ -170,7 +176,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    '%d steps after the look-up of a pass mark was sent is not undone by it',
+    'is not undone by the reply, %d steps after the lookup of a PASS mark was sent',
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
@@ -190,7 +196,7 @@ describe('a purge', () => {
     },
   )
 
-  it('that voids a fill counts once for waiters that move to a newer flight', async () => {
+  it('counts a refused fill once for waiters that move to a newer flight', async () => {
     const { get, origin, stampede } = setUp()
     const [leader, waiter] = [get(), get()].map(outcome)
     await settled()
@@ -202,14 +208,14 @@ describe('a purge', () => {
     await stampede.purge({ key: 'k' })
     origin.run(1).resolve('second')
     await settled()
-    // It has waited for two fills now: it gets the third, and not the void second one.
+    // The waiter has waited for two fills now. It gets the third, and not the outdated second one.
     expect([leader?.now, newcomer.now, waiter?.now]).toEqual(['first', 'second', 'pending'])
     origin.run(2).resolve('third')
     await settled()
     expect(waiter?.now).toBe('third')
   })
 
-  it('of a key that is waited for elsewhere lets the waiter lead', async () => {
+  it('lets a waiter in another process lead', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -230,7 +236,7 @@ describe('a purge', () => {
 })
 
 describe('purges that may have been missed', () => {
-  it('during a fill lets it end for its own, and others ask the store', async () => {
+  it('make followers of a fill look up again, while its own caller gets the value', async () => {
     const { get, origin, store } = setUp()
     const first = get()
     await settled()
@@ -251,7 +257,7 @@ describe('purges that may have been missed', () => {
     ])
   })
 
-  it('forgets L1, also what is being read', async () => {
+  it('empty L1, also of entries that are being read', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA({ ttlMs: 30_000 })
     await settled()
@@ -264,7 +270,7 @@ describe('purges that may have been missed', () => {
     expect(transcript.take()).toEqual(['b: hit l2'])
   })
 
-  it('during a fill without the store means that newcomers ask the store', async () => {
+  it('make new requests use the store during a fill without it', async () => {
     const { get, origin, store } = setUp()
     store.next('lookup', refuse)
     const early = outcome(get())

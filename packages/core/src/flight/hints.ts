@@ -1,5 +1,5 @@
-// Notifications from the store: wake-ups, purges and gaps. They are hints only; each
-// makes a process look again.
+// Reactions to messages of the store: wake-ups, purges and gaps. Messages are only hints: each
+// makes the process look up again or drop copies.
 
 import { groupOf } from '../ports/key.ts'
 import type { Mark, Position } from '../ports/store.ts'
@@ -16,17 +16,17 @@ export function onWake(rt: Runtime, key: string): void {
 }
 
 /**
- * A purge of a key and all its variants. A fill in flight continues for the requests that wait for
- * it. Later requests get a new fill.
+ * A purge of a key and all its variants. A fill in progress continues for its waiters. Later
+ * requests get a new fill.
  */
-export function onPurge(rt: Runtime, group: string, soft: boolean): void {
-  forget(rt, group, soft)
-  rt.events.emit({ type: 'entry.purged', key: group, by: 'key', soft })
+export function onPurge(rt: Runtime, varyGroup: string, soft: boolean): void {
+  forget(rt, varyGroup, soft)
+  rt.events.emit({ type: 'entry.purged', key: varyGroup, by: 'key', soft })
 }
 
 /**
- * Purges a key in the store, which tells every process. If the store cannot be told, at least this
- * process forgets it.
+ * Purges a key in the store, which notifies every process. If the store is unavailable, at least
+ * this process drops its copies.
  */
 export async function purgeKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
   try {
@@ -37,30 +37,31 @@ export async function purgeKey(rt: Runtime, key: string, soft: boolean): Promise
   }
 }
 
-/** Drops the copies of this process, and makes its waiters look again. */
-export function forget(rt: Runtime, group: string, soft = false): void {
-  rt.l1.purge(group, soft)
+/** Drops the copies of a vary group in this process, and makes its waiters look up again. */
+export function forget(rt: Runtime, varyGroup: string, soft = false): void {
+  rt.l1.purge(varyGroup, soft)
   for (const flight of rt.flights.values()) {
-    if (flight.key === group || groupOf(flight.key) === group) lookAgain(rt, flight, 'wake-up')
+    if (flight.key === varyGroup || groupOf(flight.key) === varyGroup)
+      invalidateFlight(rt, flight, 'wake-up')
   }
 }
 
-function lookAgain(rt: Runtime, flight: Flight, why: 'wake-up' | 'gap'): void {
-  flight.forget(why)
+function invalidateFlight(rt: Runtime, flight: Flight, why: 'wake-up' | 'gap'): void {
+  flight.onPurge(why)
   if (flight.isFilling) rt.flights.delete(flight.key)
 }
 
 /**
- * A purge by subject. Copies are not searched: each is judged when it is next looked up. Fills in
- * flight continue, and their results are void. Only after a purge of everything, later requests get
- * a new fill at once.
+ * A purge by subject (tag, path, route, everything). Copies are not searched: each is judged at its
+ * next lookup. Fills in progress continue, but their entries are outdated. Only after a purge of
+ * everything do later requests get a new fill at once.
  */
 export function onMark(rt: Runtime, mark: Mark): void {
   const before = rt.marks.version
   rt.marks.add(mark, rt.clock.now() - mark.agoMs)
   if (rt.marks.version === before) return
   if (mark.subject === ALL)
-    for (const flight of rt.flights.values()) lookAgain(rt, flight, 'wake-up')
+    for (const flight of rt.flights.values()) invalidateFlight(rt, flight, 'wake-up')
   rt.events.emit({
     type: 'entry.purged',
     ...{ key: mark.subject, by: kindOf(mark.subject), soft: mark.soft },
@@ -68,22 +69,26 @@ export function onMark(rt: Runtime, mark: Mark): void {
 }
 
 /**
- * Purges may have been missed: all copies are dropped, and entries made before `floor` are void.
+ * Purges may have been missed. All copies are dropped. An entry is outdated if its fill began
+ * before `oldestKnown`.
  */
-export function onForget(rt: Runtime, floor: Position): void {
-  rt.marks.forgetBefore(floor)
+export function onForget(rt: Runtime, oldestKnown: Position): void {
+  rt.marks.forgetBefore(oldestKnown)
   // A process without copies or flights has nothing to lose, so it reports no gap.
   if (rt.l1.size.entries > 0 || rt.flights.size > 0) rt.events.emit({ type: 'bus.gap', key: '' })
   rt.l1.flush()
-  for (const flight of rt.flights.values()) lookAgain(rt, flight, 'gap')
+  for (const flight of rt.flights.values()) invalidateFlight(rt, flight, 'gap')
 }
 
-/** Wake-ups may have been missed: all waiters look again. */
+/** Wake-ups may have been missed, so all waiters look up again. */
 export function onGap(rt: Runtime): void {
-  for (const flight of rt.flights.values()) flight.notice('gap')
+  for (const flight of rt.flights.values()) flight.requestLookup('gap')
 }
 
-/** No wake-up will come. Waiters look up, find the store away, and continue without it. */
+/**
+ * The store is unavailable, so no wake-up will come. All waiters look up again. That lookup fails,
+ * and they continue without the store.
+ */
 export function onLostStore(rt: Runtime): void {
-  for (const flight of rt.flights.values()) flight.notice('lost')
+  for (const flight of rt.flights.values()) flight.requestLookup('lost')
 }

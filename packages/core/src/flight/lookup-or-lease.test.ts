@@ -1,4 +1,4 @@
-// A lease of a fill: granted, renewed, lost, given back.
+// The lease of a fill: granted, renewed, lost, given back.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
@@ -17,8 +17,8 @@ import { Gate, refuse } from '../testing/store-doubles.ts'
 beforeEach(begin)
 afterEach(end)
 
-describe('a lease', () => {
-  it('that comes when its caller has waited too long is used or given back, never left', async () => {
+describe('the lease of a fill', () => {
+  it('is used or given back if it comes after its caller has waited too long', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const gate = new Gate()
     storeA.next('lookup', gate.delayReply)
@@ -33,7 +33,7 @@ describe('a lease', () => {
     expect(second.now).toBe('v')
   })
 
-  it('to refresh a stale entry that comes when nobody waits any more is given back', async () => {
+  it('is given back if it comes for a refresh when no caller waits any more', async () => {
     const { store, get, origin } = setUp(NO_L1)
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 5_000, waitMs: 100 }
     const first = get(swr)
@@ -47,7 +47,8 @@ describe('a lease', () => {
     await clock.advance(100)
     gate.open()
     await settled()
-    // Whoever asks next is given the lease, or finds a refresh under way: nobody waits for a dead one.
+    // The next request gets the lease, or finds a refresh under way, and does not wait for a dead
+    // one.
     const runs = origin.calls
     const next = outcome(get(swr))
     await settled()
@@ -59,7 +60,7 @@ describe('a lease', () => {
     expect(hasty.now).not.toBe('pending')
   })
 
-  it('granted by a reply that had to be checked again is given back when the check fails', async () => {
+  it('is given back if the confirmation of its reply fails', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const gate = new Gate()
     storeA.next('lookup', gate.delayReply).next('lookup', refuse)
@@ -81,7 +82,7 @@ describe('a lease', () => {
     await settled()
   })
 
-  it('given back late does not end the lease that the same flight was given since', async () => {
+  it('is given back late without ending the newer lease of the same flight', async () => {
     const { get, origin, store, stampede } = setUp({ originConcurrency: 1 })
     store.next('lookup', refuse)
     const busy = new ScriptedOrigin<unknown>()
@@ -95,7 +96,7 @@ describe('a lease', () => {
     gate.open()
     await settled()
     expect(stampede.stats().unleased.queued).toBe(1)
-    // The store is back: the flight leaves the queue, and is given a lease.
+    // The store is back: the flight leaves the queue, and gets a lease.
     store.hooks.onGap()
     await clock.advance(100)
     origin.run(0).resolve('v')
@@ -105,7 +106,7 @@ describe('a lease', () => {
     expect(stampede.stats().fills).toMatchObject({ committed: 1, fenced: 0 })
   })
 
-  it('lost during a fill is said, and voids the fill', async () => {
+  it('causes an event if it is lost during a fill, whose commit the store then decides', async () => {
     const { get, origin, store, stampede } = setUp()
     const first = get({ leaseMs: 600 })
     await settled()

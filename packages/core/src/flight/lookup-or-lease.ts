@@ -8,8 +8,8 @@ import { afterPurges, goodCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
-import { giveUpLease } from './give-back.ts'
 import { forget } from './hints.ts'
+import { releaseUnusedLease } from './release-lease.ts'
 import type { Runtime } from './runtime.ts'
 
 /** The reply with its entry decoded. An unreadable frame counts as no entry. */
@@ -36,9 +36,9 @@ export type Found =
     }
 
 export interface Lookup {
-  /** Undefined when the store cannot be reached. */
+  /** Undefined if the store is unavailable. */
   readonly found: Found | undefined
-  /** The entry that the lookup asked to refresh early. */
+  /** The copy that was due for an early refresh, if this lookup was sent for it. */
   readonly early: HeldEntry | undefined
   /** L1's sequence before the lookup was sent. */
   readonly since: number
@@ -48,42 +48,42 @@ export interface Lookup {
 export type FoundAs<S extends Found['status']> = Extract<Found, { status: S }> &
   Pick<Lookup, 'since'>
 
-/** If the store fails in between, a lease that an earlier reply gave is given back. */
+/** If a repeated lookup fails, the lease from the earlier reply is released. */
 export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
   let granted: Grant | undefined
   for (;;) {
     const early = flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
-      const found = await ask(rt, flight.key, wantedBy(flight, early), early)
+      const found = await sendLookup(rt, flight.key, termsOf(flight, early), early)
       granted = 'grant' in found ? found.grant : undefined
-      // A wake-up or purge overtook the reply, which may be outdated. Asking again with the same
-      // token gives the same lease, if it is still ours. An early refresh does not ask again.
+      // A wake-up or purge overtook the reply, so it may be outdated. Another lookup with the same
+      // token gets the same lease, if this process still holds it. An early refresh is given up.
       if (flight.isOutdated && early === undefined && flight.waiters.size > 0) continue
       flight.endLookup(found.status === 'pass')
       return { found, early, since }
     } catch (error) {
-      if (granted !== undefined) void giveUpLease(rt, flight, granted)
+      if (granted !== undefined) void releaseUnusedLease(rt, flight, granted)
       rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
-      flight.endLookup(flight.isPassing)
+      flight.endLookup(flight.isHitForMiss)
       return { found: undefined, early, since }
     }
   }
 }
 
-/** What a lookup asks for, besides what the store is told about the copy of this process. */
-type Wanted = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
+/** The parameters of a lookup, without those about the copy in this process. */
+type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
 
-function wantedBy(flight: Flight, early: HeldEntry | undefined): Wanted {
-  const { token, policy, doubted } = flight
-  const like = doubted && flight.waiters.first()?.caller.likeness?.()
+function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
+  const { token, policy, failedDigest } = flight
+  const like = failedDigest && flight.waiters.first()?.caller.likeness?.()
   return { token, leaseMs: policy.leaseMs, early: early !== undefined, like }
 }
 
-/** Only a read. */
-const PEEK: Wanted = { token: '', leaseMs: 0 }
+/** A lookup that only reads. */
+const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
 
-/** Reads without taking the lease: for HEAD, which cannot fill. */
+/** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
 export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
   const slot = rt.l1.get(key)
   const copy = slot?.type === 'hold' ? goodCopy(rt, slot) : undefined
@@ -91,13 +91,16 @@ export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefi
     rt.events.hit(key, 'l1', false)
     return copy
   }
-  const found = await ask(rt, key, PEEK)
+  const found = await sendLookup(rt, key, READ_ONLY)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
   return found.held
 }
 
-/** Drops an entry that its caller cannot read, here and in the store. A newer one stays there. */
+/**
+ * Drops an entry that its caller cannot parse, from L1 and the store. The store keeps a newer
+ * entry.
+ */
 export async function dropUnreadable(
   rt: Runtime,
   key: string,
@@ -105,17 +108,20 @@ export async function dropUnreadable(
 ): Promise<void> {
   forget(rt, key)
   try {
-    await rt.store.lookup(key, { ...PEEK, outdated: { fence, soft: false } })
+    await rt.store.lookup(key, { ...READ_ONLY, outdated: { fence, soft: false } })
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
   }
 }
 
-/** `previous`: the caller's copy, used if L1 has none. */
-async function ask(
+/**
+ * One lookup, repeated if the reply has an entry that was purged. `previous`: used if L1 has no
+ * copy.
+ */
+async function sendLookup(
   rt: Runtime,
   key: string,
-  { token, leaseMs, early, like }: Wanted,
+  { token, leaseMs, early, like }: LookupTerms,
   previous?: HeldEntry,
 ): Promise<Found> {
   let { held: copy, knownFence, outdated } = knownCopy(rt, key, previous)
@@ -124,58 +130,59 @@ async function ask(
   for (let attempt = 0; ; attempt++) {
     const request = { token, leaseMs, knownFence, outdated, like, early }
     const reply = await rt.store.lookup(key, request)
-    const read = readReply(rt, key, reply, copy, sentAt)
-    // The entry is fresh for the store, but purged by subject. The store is told so, and asked
-    // again.
-    if (read.outdated === undefined || attempt === 2) return keep(rt, key, read.held, reply, since)
-    outdated = read.outdated
-    copy = outdated.soft ? read.held : undefined
+    const judged = judgeReply(rt, key, reply, copy, sentAt)
+    // The entry is fresh for the store, but was purged by subject. The next lookup names it as
+    // outdated.
+    if (judged.outdated === undefined || attempt === 2)
+      return updateL1(rt, key, judged.held, reply, since)
+    outdated = judged.outdated
+    copy = outdated.soft ? judged.held : undefined
     knownFence = copy?.fence
   }
 }
 
-/** The copy of this process, and what the store is told about it. */
-interface Known extends Pick<LookupRequest, 'knownFence' | 'outdated'> {
+/** The copy in this process, and the parts of the lookup that describe it. */
+interface KnownCopy extends Pick<LookupRequest, 'knownFence' | 'outdated'> {
   readonly held: HeldEntry | undefined
 }
 
-const NO_COPY: Known = { held: undefined, knownFence: undefined, outdated: undefined }
+const NO_COPY: KnownCopy = { held: undefined, knownFence: undefined, outdated: undefined }
 
-function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): Known {
+function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): KnownCopy {
   const slot = rt.l1.get(key)
   const held = slot?.type === 'hold' ? slot.held : previous
   if (held === undefined) return NO_COPY
   const { fence } = held
-  const left = afterPurges(rt, held)
-  if (left === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
-  const isValid = left === held && rt.marks.judge(held.entry.made) === 'valid'
+  const usable = afterPurges(rt, held)
+  if (usable === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
+  const isValid = usable === held && rt.marks.judge(held.entry.made) === 'valid'
   return { held, knownFence: fence, outdated: isValid ? undefined : { fence, soft: true } }
 }
 
-interface Read {
+interface JudgedReply {
   readonly held: HeldEntry | undefined
   readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
 }
 
-/** The entry in a reply, judged by the known purges. */
-function readReply(
+/** The entry in a reply, after all purges that this process knows. */
+function judgeReply(
   rt: Runtime,
   key: string,
   reply: LookupReply,
   copy: HeldEntry | undefined,
   sentAt: number,
-): Read {
+): JudgedReply {
   const stored = 'stored' in reply ? reply.stored : undefined
   if (stored === undefined) return { held: undefined }
   const { fence } = stored
-  const held = heldOf(rt, key, stored, copy, sentAt)
-  const left = held && afterPurges(rt, held)
-  if (reply.status !== 'fresh' || (held !== undefined && left === held)) return { held: left }
-  return { held: left, outdated: { fence, soft: left !== undefined } }
+  const held = heldEntryOf(rt, key, stored, copy, sentAt)
+  const usable = held && afterPurges(rt, held)
+  if (reply.status !== 'fresh' || (held !== undefined && usable === held)) return { held: usable }
+  return { held: usable, outdated: { fence, soft: usable !== undefined } }
 }
 
-/** Puts the entry into L1, or drops the copy there. */
-function keep(
+/** Puts the entry into L1, or drops the copy there. Returns the reply with the entry. */
+function updateL1(
   rt: Runtime,
   key: string,
   held: HeldEntry | undefined,
@@ -184,40 +191,40 @@ function keep(
 ): Found {
   const found = interpret(reply, held, rt.clock.now())
   if (held !== undefined) promote(rt, key, held, found, since)
-  // The store has no such entry any more, so the copy must neither be served nor be asked about
-  // again.
+  // The store no longer has the entry. So the copy must not be served, and the next lookup must not
+  // name its fence.
   else rt.l1.drop(key)
   return found
 }
 
 function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since: number): void {
   if (!rt.l1.isOn) return
-  let quietMs = 0
-  if (found.status === 'stale' && found.grant === undefined) quietMs = found.busyForMs
-  if (found.status === 'failed') quietMs = found.forMs
+  let delayMs = 0
+  if (found.status === 'stale' && found.grant === undefined) delayMs = found.busyForMs
+  if (found.status === 'failed') delayMs = found.forMs
   const slot = rt.l1.get(key)
-  const ours = slot?.type === 'hold' && slot.held.fence === held.fence
-  const begunAt = ours ? slot.begunAt : undefined
-  const askAgainAt = rt.clock.now() + quietMs
+  const isSameEntry = slot?.type === 'hold' && slot.held.fence === held.fence
+  const begunAt = isSameEntry ? slot.begunAt : undefined
+  const askAgainAt = rt.clock.now() + delayMs
   rt.l1.put(key, holdSlot(held, begunAt, askAgainAt), since)
 }
 
-/** Undefined if it is unreadable, or of another type than its key: then it is not ours. */
-function readFrame(rt: Runtime, key: string, frame: Uint8Array): StoredEntry | undefined {
+/** The entry in a frame. Undefined if it cannot be parsed, or if its type does not fit the key. */
+function parseFrame(rt: Runtime, key: string, frame: Uint8Array): StoredEntry | undefined {
   const entry = decodeFrame(key, frame, { toKeep: rt.l1.isOn })
   return entry !== undefined && (entry.type === 'value') === isDataKey(key) ? entry : undefined
 }
 
-function heldOf(
+function heldEntryOf(
   rt: Runtime,
   key: string,
   stored: StoredFrame,
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const entry = stored.frame === undefined ? copy?.entry : readFrame(rt, key, stored.frame)
+  const entry = stored.frame === undefined ? copy?.entry : parseFrame(rt, key, stored.frame)
   if (entry === undefined) return undefined
-  // Counted from before the lookup was sent, so the copy is never fresher than in the store.
+  // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
   const staleAt = sentAt + stored.freshForMs
   return {
     entry,
@@ -230,7 +237,10 @@ function heldOf(
   }
 }
 
-/** The status in the reply, unless a purge that the store does not know makes the entry older. */
+/**
+ * The reply with its entry. If the entry was purged or cannot be parsed, `fresh` and `stale` become
+ * a miss.
+ */
 function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
   switch (reply.status) {
     case 'fresh':

@@ -1,4 +1,5 @@
-// Runs that no lease stands for: no more at a time than originConcurrency, in the order of who came, and every place is given back.
+// Runs without a lease: at most originConcurrency at a time, first come, first served, and every
+// slot is given back.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
@@ -25,8 +26,8 @@ const get = (key: string, options = {}) =>
 
 const unleased = () => stampede.stats().unleased
 
-describe('while the store is away', () => {
-  it('keys beyond the bound wait for a place, and get it in the order in which they came', async () => {
+describe('concurrency slots while the store is unavailable', () => {
+  it('are given to waiting keys in their order', async () => {
     const all = ['a', 'b', 'c', 'd', 'c'].map((key) => get(key))
     await settled()
     expect(origin.calls).toBe(2)
@@ -43,7 +44,7 @@ describe('while the store is away', () => {
     expect(transcript.take().filter((line) => line === 'fill.queued')).toHaveLength(2)
   })
 
-  it('a place is given back by a run that throws, and by one that does not end', async () => {
+  it('are given back by a run that throws, and by one that does not end', async () => {
     const options = { originTimeoutMs: 500 }
     const all = ['a', 'b', 'c', 'd'].map((key) => get(key, options))
     await settled()
@@ -56,13 +57,13 @@ describe('while the store is away', () => {
     await settled()
     const late = 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
     expect(all.map(({ now }) => now)).toEqual(['down', late, late, 'for d'])
-    // What comes after it was given up gives no place back a second time.
+    // A late end after it was given up gives no slot back a second time.
     origin.run(1).resolve('late')
     await settled()
     expect(unleased()).toEqual({ running: 0, queued: 0 })
   })
 
-  it('whoever waits longer than waitMs gets an error that says why, and is out of the queue', async () => {
+  it('are refused with a reason to a caller that waits longer than waitMs, which leaves the queue', async () => {
     get('a')
     get('b')
     const [patient, hasty] = [get('c', { waitMs: 5_000 }), get('d', { waitMs: 100 })]
@@ -77,7 +78,7 @@ describe('while the store is away', () => {
     expect(origin.calls).toBe(3)
   })
 
-  it('what is stale comes first, as long as it is certain that it was not purged', async () => {
+  it('are not needed for a stale entry, as long as no purge can have been missed', async () => {
     store.always = undefined
     const sie = { staleIfErrorMs: 60_000 }
     get('c', sie)
@@ -100,7 +101,7 @@ describe('while the store is away', () => {
     expect(uncovered.now).toBe('pending')
   })
 
-  it('a refresh behind a stale value does not queue, and is not tried again at once', async () => {
+  it('are not waited for by a background refresh, which is not tried again at once', async () => {
     store.always = undefined
     const swr = { staleWhileRevalidateMs: 60_000 }
     get('c', swr)
@@ -121,7 +122,7 @@ describe('while the store is away', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('whoever queues asks the store again when it may be back', async () => {
+  it('are not needed if the store is back: queued calls look up again', async () => {
     const all = ['a', 'b', 'c'].map((key) => get(key))
     await settled()
     store.always = undefined
@@ -134,7 +135,7 @@ describe('while the store is away', () => {
     expect(transcript.take()).toContain('lease.granted')
   })
 
-  it('closing ends every wait in bounded time', async () => {
+  it('are no longer waited for after close, in bounded time', async () => {
     const all = ['a', 'b', 'c', 'd'].map((key) => get(key, { originTimeoutMs: 60_000 }))
     await settled()
     const closed = stampede.close()
@@ -148,20 +149,20 @@ describe('while the store is away', () => {
   })
 })
 
-describe('with the store', () => {
-  it('calls whose waitMs is spent run on their own as far as there are places', async () => {
+describe('concurrency slots with the store', () => {
+  it('are used by calls whose waitMs is over, as far as there are any', async () => {
     store.always = undefined
     const all = [1, 2, 3, 4].map(() => get('a', { waitMs: 100, originTimeoutMs: 1_000 }))
     await clock.advance(100)
     expect(origin.calls).toBe(3)
     expect(all[3]?.now).toBe('ERR_STAMPEDE_WAIT_TIMEOUT')
-    // A run of one's own is given up as well.
+    // A run of one's own has a deadline as well.
     await clock.advance(1_000)
     expect(all[2]?.now).toBe('ERR_STAMPEDE_ORIGIN_TIMEOUT')
     expect(unleased().running).toBe(0)
   })
 
-  it('runs under a lease are not counted', async () => {
+  it('are not used by runs under a lease', async () => {
     store.always = undefined
     for (const key of ['a', 'b', 'c', 'd']) get(key)
     await settled()
@@ -170,8 +171,8 @@ describe('with the store', () => {
   })
 })
 
-describe('places', () => {
-  it('are never handed out twice, whatever is given back how often', () => {
+describe('the queue for concurrency slots', () => {
+  it('never gives a slot twice, even if one is given back repeatedly', () => {
     const places = new Places(1)
     const leave = places.enter()
     const turns: string[] = []
@@ -190,7 +191,7 @@ describe('places', () => {
     expect([places.taken, places.queued]).toEqual([0, 0])
   })
 
-  it('that are free are not taken by newcomers while somebody queues', () => {
+  it('comes before new callers when a slot is free', () => {
     const places = new Places(1)
     const leave = places.enter()
     places.queue(() => {})
@@ -198,7 +199,7 @@ describe('places', () => {
     expect(places.enter()).toBeUndefined()
   })
 
-  it('of runs that cannot wait count too, until their time is over', async () => {
+  it('counts runs that cannot wait, too, until their time is over', async () => {
     const places = new Places(1)
     const leave = places.force(clock, 100)
     places.force(clock, 100)

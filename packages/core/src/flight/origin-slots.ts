@@ -1,15 +1,16 @@
-// Bounds the runs of the origin that have no lease, per process: without the store, nothing else does.
-// A run that finds no free place waits in a queue, first in, first out.
+// Concurrency slots: the limit of runs without a lease in one process. Leases need the store, so
+// without it nothing else limits the load on the origin. The queue for a slot is first in, first
+// out.
 
 import type { Clock } from '../ports/clock.ts'
 
-/** Gives a place back. Calling it again does nothing. */
+/** Frees the slot. A second call does nothing. */
 export type Leave = () => void
 
 export class Places {
   readonly #most: number
   #taken = 0
-  /** In order of arrival. */
+  /** Callbacks of the queued runs, in order of arrival. */
   readonly #queue = new Set<(leave: Leave) => void>()
 
   constructor(most: number) {
@@ -24,12 +25,12 @@ export class Places {
     return this.#queue.size
   }
 
-  /** A place, if there is one and nobody queues for it. */
+  /** Takes a slot. Undefined if none is free, or if other runs queue for one. */
   enter(): Leave | undefined {
     return this.#taken < this.#most && this.#queue.size === 0 ? this.#take() : undefined
   }
 
-  /** For a run that is made however many there are. It counts until it is over, or `forMs` are. */
+  /** Takes a slot above the limit. It counts until it is freed, but at most for `forMs`. */
   force(clock: Clock, forMs: number): Leave {
     const leave = this.#take()
     const timer = clock.setTimer(forMs, leave)
@@ -39,7 +40,7 @@ export class Places {
     }
   }
 
-  /** `onTurn` is given a place when there is one for it. Returns how to leave the queue. */
+  /** Calls `onTurn` when the run gets a slot. Returns a function that leaves the queue. */
   queue(onTurn: (leave: Leave) => void): () => void {
     const turn = (leave: Leave) => onTurn(leave)
     this.#queue.add(turn)

@@ -1,16 +1,16 @@
-// The timing of one request or call: its type, its defaults, and the readers that both kinds of options share.
+// The timing options that `stampedeCache` and `getOrSet` share: type, defaults, checks.
 
 import { number, type Reader } from '../options.ts'
 
-/** The timing that one request or call asks for. */
+/** The timing options of one request or call. */
 export interface Policy {
   readonly leaseMs: number
   readonly waitMs: number
   readonly originTimeoutMs: number
-  /** After this those who wait are answered with what is stale, if there is something. */
+  /** After this time, waiters are served the stale entry, if there is one. */
   readonly softTimeoutMs?: number | undefined
   readonly revalidate: 'background' | 'foreground'
-  /** β of `drawsEarly`; 0: nothing is refreshed before its time. */
+  /** The factor β of the random early refresh. 0: off. */
   readonly earlyRefresh: number
 }
 

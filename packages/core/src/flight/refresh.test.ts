@@ -1,4 +1,4 @@
-// Entries that are refreshed before their time: who refreshes, who hears of it, and what may come between.
+// Early refreshes: which process refreshes, which requests notice, and what may happen meanwhile.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
@@ -25,9 +25,9 @@ import type { FillResult } from './resolution.ts'
 import { resolve } from './resolve.ts'
 
 const EARLY = { ttlMs: 10_000, jitter: 0, earlyRefresh: 1 }
-/** What one run takes; at most a twentieth of the lifetime counts. */
+/** The duration of one run. At most a twentieth of the lifetime counts. */
 const TAKES_MS = 200
-/** This number draws when no more than 10 × δ remain, and 0 never does. */
+/** This number starts a refresh when at most 10 × δ remain. 0 never does. */
 const DRAWS = 1 - Math.exp(-10)
 const STEPS = Array.from({ length: 16 }, (_, i) => i)
 
@@ -69,7 +69,7 @@ async function filled({ forMs = 1_000, more = {}, options = {} as StampedeOption
 }
 
 describe('a fresh entry', () => {
-  it('that nobody draws is answered with, and nobody asks the store', async () => {
+  it('is served without a command if no early refresh starts', async () => {
     const { a, b, get } = await filled()
     for (let i = 0; i < 20; i++) for (const each of [a, b]) expect(await get(each)).toBe('old')
     await settled()
@@ -77,7 +77,7 @@ describe('a fresh entry', () => {
     expect(origin.calls).toBe(1)
   })
 
-  it('is left alone without the option, whatever number comes', async () => {
+  it('is not refreshed without the option, for any random number', async () => {
     const { a, get } = await filled({ more: { earlyRefresh: 0 } })
     chance = DRAWS
     expect(await get(a)).toBe('old')
@@ -85,7 +85,7 @@ describe('a fresh entry', () => {
     expect(stores.a.calls).toEqual([])
   })
 
-  it('that is drawn is answered with at once, and refreshed behind by one in the fleet', async () => {
+  it('is served at once, and refreshed in the background by one process of the fleet', async () => {
     const { a, b, get } = await filled()
     chance = DRAWS
     expect(await get(a)).toBe('old')
@@ -109,7 +109,7 @@ describe('a fresh entry', () => {
     ])
   })
 
-  it('was refreshed elsewhere: who draws on the old copy then gets the new one, and runs nothing', async () => {
+  it('may be refreshed by another process: this one then gets the new copy, and runs nothing', async () => {
     const { a, b, get } = await filled()
     chance = DRAWS
     await get(a)
@@ -121,7 +121,7 @@ describe('a fresh entry', () => {
     expect(await get(b)).toBe('new')
     await settled()
     expect(origin.calls).toBe(2)
-    // Nobody is left with a lease: the next one is drawn, and given.
+    // No lease is left: the next early refresh gets one.
     await clock.advance(9_500)
     expect(await get(b)).toBe('new')
     await settled()
@@ -130,7 +130,7 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it('that another process refreshes is not asked about again before a run has had its time', async () => {
+  it("is looked up again only after one run's time if another process refreshes it", async () => {
     const { a, b, get } = await filled()
     chance = DRAWS
     await get(a)
@@ -148,7 +148,7 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it('is refreshed behind where stale ones are refreshed in the foreground', async () => {
+  it('is refreshed in the background even if stale entries are refreshed in the foreground', async () => {
     const rt = runtimeOf(create('a'))
     const { caller, origin: led } = scripted()
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
@@ -165,7 +165,7 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it('that turns out to be passed on is gone, for all', async () => {
+  it('is dropped in all processes if its refresh is not shareable', async () => {
     const [a, b] = [runtimeOf(create('a')), runtimeOf(create('b'))]
     const { caller, origin: led } = scripted()
     const first = resolve(a, 'k', POLICY, caller)
@@ -190,7 +190,7 @@ describe('a fresh entry', () => {
   it.each([
     ['an abandoned run', { type: 'abandoned' } as FillResult],
     [
-      'an answer to this one request',
+      'a response to this one request',
       { type: 'pass', reason: 'status', remember: false } as FillResult,
     ],
   ])('is not refreshed again at once after %s', async (_, result) => {
@@ -219,8 +219,8 @@ describe('a fresh entry', () => {
   })
 })
 
-describe('whoever comes while it is refreshed', () => {
-  it('is answered with the fresh copy, also while the store is asked', async () => {
+describe('a request during an early refresh', () => {
+  it('gets the fresh copy, also while the lookup is under way', async () => {
     const { a, get } = await filled()
     chance = DRAWS
     const gate = new Gate()
@@ -235,7 +235,7 @@ describe('whoever comes while it is refreshed', () => {
     await settled()
   })
 
-  it('and has no copy in memory is answered with what the store said', async () => {
+  it('gets the entry of the lookup if it has no copy in memory', async () => {
     const { a, get } = await filled({ options: NO_L1 })
     chance = DRAWS
     const gate = new Gate()
@@ -246,7 +246,7 @@ describe('whoever comes while it is refreshed', () => {
     expect(stores.a.calls).toEqual([])
     origin.run(1).resolve('new')
     await settled()
-    // Also those who come between a draw and its reply.
+    // This includes requests between the early refresh and its reply.
     await clock.advance(9_500)
     stores.a.next('lookup', (work) => work()).next('lookup', gate.delayReply)
     expect(await get(a)).toBe('new')
@@ -261,7 +261,7 @@ describe('whoever comes while it is refreshed', () => {
   })
 
   it.each([{}, NO_L1])(
-    'after its end waits for that refresh, in both processes: the origin is not run again (%j)',
+    'waits for the refresh after the end of the entry, in both processes, without another run (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options })
       chance = DRAWS
@@ -280,7 +280,7 @@ describe('whoever comes while it is refreshed', () => {
   )
 
   it.each([{}, NO_L1])(
-    'after its end is answered stale, where that is allowed (%j)',
+    'gets a stale response after the end of the entry, if that is allowed (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options, more: { staleWhileRevalidateMs: 5_000 } })
       chance = DRAWS
@@ -299,7 +299,7 @@ describe('whoever comes while it is refreshed', () => {
 })
 
 describe('a failing early refresh', () => {
-  it('is nobody’s business: the entry stays, and this process tries again after the back-off', async () => {
+  it('keeps the entry, and is tried again by this process after the back-off', async () => {
     const { a, b, get } = await filled({ forMs: 1_900 })
     chance = DRAWS
     await get(a)
@@ -311,7 +311,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
     await settled()
     expect(origin.calls).toBe(2)
-    // Others know nothing of it.
+    // Other processes do not know of it.
     expect(await get(b)).toBe('old')
     await settled()
     expect(origin.calls).toBe(3)
@@ -327,7 +327,7 @@ describe('a failing early refresh', () => {
     expect(transcript.take()).not.toContain('b: failure.shared')
   })
 
-  it('leaves no mark: after the end of the entry the next one fills at once', async () => {
+  it('leaves no marker, so the next request fills at once after the end of the entry', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
     chance = DRAWS
     await get(a)
@@ -340,7 +340,7 @@ describe('a failing early refresh', () => {
     expect(await next).toBe('new')
   })
 
-  it('that ends after the entry is shared with those who wait by then', async () => {
+  it('is shared with waiters if it ends after the entry', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
     chance = DRAWS
     await get(a)
@@ -353,7 +353,7 @@ describe('a failing early refresh', () => {
     expect(origin.calls).toBe(2)
   })
 
-  it('is one that takes too long, too', async () => {
+  it('includes a run that takes too long', async () => {
     const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
     chance = DRAWS
     await get(a)
@@ -366,7 +366,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
   })
 
-  it('is what the store being away is: the origin is not run, nor the store asked on each hit', async () => {
+  it('includes an unavailable store: no run follows, and no lookup on each hit', async () => {
     const { a, get } = await filled({ forMs: 1_900 })
     stores.a.always = refuse
     chance = DRAWS
@@ -390,7 +390,7 @@ describe('an early refresh and a purge', () => {
     ['of a tag', { tag: 't' }],
     ['of all', { all: true as const }],
   ])(
-    '%s: what it brings is void, and whoever comes gets what was made since',
+    'refuse the commit after a purge %s, and later requests get a new value',
     async (_, target) => {
       const { a, b, get } = await filled({ more: { tags: ['t'] } })
       chance = DRAWS
@@ -409,30 +409,33 @@ describe('an early refresh and a purge', () => {
     },
   )
 
-  it.each(STEPS)('%d steps after it was asked for leave no lease behind', async (steps) => {
-    for (const options of [{}, NO_L1]) {
-      stores = sharedStores()
-      origin = new ScriptedOrigin()
-      chance = 0
-      const { a, b, get } = await filled({ options })
-      chance = DRAWS
-      void get(a)
-      for (let i = 0; i < steps; i++) await Promise.resolve()
-      await b.purge({ key: 'k' })
-      chance = 0
-      const asked = [get(a), get(b)].map(outcome)
-      await settled()
-      for (let i = 0; i < 3; i++) {
-        for (const run of origin.runs) run.resolve('new')
+  it.each(STEPS)(
+    'leave no lease if the purge comes %d steps after the lookup was sent',
+    async (steps) => {
+      for (const options of [{}, NO_L1]) {
+        stores = sharedStores()
+        origin = new ScriptedOrigin()
+        chance = 0
+        const { a, b, get } = await filled({ options })
+        chance = DRAWS
+        void get(a)
+        for (let i = 0; i < steps; i++) await Promise.resolve()
+        await b.purge({ key: 'k' })
+        chance = 0
+        const asked = [get(a), get(b)].map(outcome)
         await settled()
+        for (let i = 0; i < 3; i++) {
+          for (const run of origin.runs) run.resolve('new')
+          await settled()
+        }
+        // No time passes, so no lease had to run out.
+        expect(asked.map(({ now }) => now)).toEqual(['new', 'new'])
       }
-      // Without time passing: no lease had to run out.
-      expect(asked.map(({ now }) => now)).toEqual(['new', 'new'])
-    }
-  })
+    },
+  )
 
   it.each(STEPS)(
-    'that is soft, %d steps after it was asked for: the next one is new',
+    'give a new value next if the purge is soft and comes %d steps after the lookup was sent',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
       chance = DRAWS
@@ -451,7 +454,7 @@ describe('an early refresh and a purge', () => {
   )
 })
 
-describe('close', () => {
+describe('close()', () => {
   it('lets an early refresh end', async () => {
     const { a, get } = await filled()
     chance = DRAWS
@@ -464,7 +467,7 @@ describe('close', () => {
     expect(stores.a.calls).toEqual([`lookup ${KEY}`, `commit ${KEY}`])
   })
 
-  it('gives the lease of one that hangs back', async () => {
+  it('gives back the lease of an early refresh that hangs', async () => {
     const { a, b, get } = await filled()
     chance = DRAWS
     await get(a)
@@ -480,8 +483,8 @@ describe('close', () => {
   })
 })
 
-describe('without L1', () => {
-  it('every reply of the store is drawn for, and the value is not sent again', async () => {
+describe('early refresh without L1', () => {
+  it('is decided on every reply of the store, which does not send the value again', async () => {
     const { a, get } = await filled({ options: NO_L1 })
     const requests: LookupRequest[] = []
     const lookup = stores.a.lookup.bind(stores.a)
@@ -503,8 +506,8 @@ describe('without L1', () => {
   })
 })
 
-describe('the time a run takes', () => {
-  it('counts as a twentieth of the lifetime at most: one slow run is not refreshed on each hit', async () => {
+describe('the measured duration of a run', () => {
+  it('counts as a twentieth of the lifetime at most, so that one slow run does not cause a refresh on each hit', async () => {
     const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, EARLY)
     const first = get()
@@ -514,7 +517,7 @@ describe('the time a run takes', () => {
     await settled()
     const held = runtimeOf(a).l1.get(KEY)
     expect(held?.type === 'hold' && held.held.entry.made.tookMs).toBe(500)
-    // At the start of its life the chance is e^-20.
+    // At the start of its life the probability is e^-20.
     stores.a.calls.length = 0
     const seeded = lcg(3)
     for (let i = 0; i < 100_000; i++) {
@@ -525,7 +528,7 @@ describe('the time a run takes', () => {
     expect(stores.a.calls).toEqual([])
   })
 
-  it('is smoothed over refreshes, also those that find nothing changed', async () => {
+  it('is smoothed over refreshes, also those with a 304', async () => {
     const rt = runtimeOf(create('a'))
     const { caller, origin: led, leads } = scripted()
     const took = () => {
@@ -561,7 +564,7 @@ describe('the time a run takes', () => {
     }
   })
 
-  it('lasts until the end of the body, although the lifetime counts from the head', async () => {
+  it('includes the body, although the lifetime counts from the head', async () => {
     const rt = runtimeOf(create('a'))
     const { caller, origin: led } = scripted()
     const first = resolve(rt, 'k', POLICY, caller)
@@ -575,7 +578,7 @@ describe('the time a run takes', () => {
     expect(slot?.type === 'hold' && slot.held.entry.made.tookMs).toBe(300)
   })
 
-  it('counts back from where the entry ends, jitter included', async () => {
+  it('is subtracted from the end of the entry, after jitter', async () => {
     chance = 0.5
     const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, { ...EARLY, jitter: 0.5 })
@@ -583,7 +586,7 @@ describe('the time a run takes', () => {
     await clock.advance(TAKES_MS)
     origin.run(0).resolve('old')
     await first
-    // Fresh for 7.5 s instead of 10, and drawn in the last 2 s of these.
+    // Fresh for 7.5 s instead of 10 s, and refreshed early in the last 2 s of these.
     chance = DRAWS
     await clock.advance(5_499)
     await get()

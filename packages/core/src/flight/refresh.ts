@@ -1,17 +1,17 @@
-// Side paths: an entry is served at once, and one process of the fleet refreshes it. The entry is stale, or
-// fresh and due for an early refresh.
+// Side paths: an entry is served at once, and one process of the fleet refreshes it in the
+// background. The entry is stale, or it is fresh and due for an early refresh.
 
 import { drawsEarly } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import { quiet } from './commit.ts'
+import { delayRefresh } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
-import { giveUpLease } from './give-back.ts'
 import type { FoundAs } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
+import { releaseUnusedLease } from './release-lease.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { staysWaiting } from './soft-timeout.ts'
+import { firstWaiterStays } from './soft-timeout.ts'
 
 export async function serveStale(
   rt: Runtime,
@@ -20,31 +20,33 @@ export async function serveStale(
   refresher: Caller | undefined,
 ): Promise<Shared> {
   const foreground = flight.policy.revalidate === 'foreground' && grant !== undefined
-  const kept = foreground && staysWaiting(flight, held) ? flight.waiters.first() : undefined
-  const leader = foreground && kept === undefined ? flight.waiters.takeLeader() : undefined
+  const staying = foreground && firstWaiterStays(flight, held) ? flight.waiters.first() : undefined
+  const leader = foreground && staying === undefined ? flight.waiters.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.waiters.first()?.caller
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  flight.waiters.settleEach(rt, (waiter) => (waiter === kept ? undefined : stale))
+  flight.waiters.settleEach(rt, (waiter) => (waiter === staying ? undefined : stale))
   if (grant === undefined) return stale
   if (caller === undefined) {
     // All waiters left during the lookup.
-    void giveUpLease(rt, flight, grant)
+    void releaseUnusedLease(rt, flight, grant)
     return stale
   }
   const shared = await fillAndCommit(
     rt,
     flight,
     { grant, since, previous: held },
-    { caller, leader, serves: held },
+    { caller, leader, servedMeanwhile: held },
   )
-  if (shared !== 'again' && shared.type !== 'hit') quiet(rt, flight.key)
+  if (shared !== 'again' && shared.type !== 'hit') delayRefresh(rt, flight.key)
   return shared
 }
 
-/** While another process refreshes, it is not asked about more often than this. */
-const LEAST_QUIET_MS = 100
+/**
+ * Shortest pause of this process before its next early refresh, if another process has the lease.
+ */
+const LEAST_DELAY_MS = 100
 
-/** Draws for one hit on a fresh entry. */
+/** Whether this hit on a fresh entry starts an early refresh: a random decision. */
 export function isDue(rt: Runtime, policy: Policy, held: HeldEntry, now: number): boolean {
   const { tookMs } = held.entry.made
   return drawsEarly(held.staleAt - now, tookMs, policy.earlyRefresh, rt.random)
@@ -59,30 +61,36 @@ export async function refreshEarly(
 ): Promise<Shared> {
   const { key } = flight
   const fresh: Resolution = { type: 'hit', held, stale: false, from: 'l2' }
-  // Requests that came while the store was asked.
+  // Requests that joined during the lookup.
   flight.waiters.settleAll(rt, fresh)
   if (grant === undefined || caller === undefined) {
-    if (grant !== undefined) void giveUpLease(rt, flight, grant)
-    holdOff(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_QUIET_MS))
+    if (grant !== undefined) void releaseUnusedLease(rt, flight, grant)
+    delayEarlyRefresh(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_DELAY_MS))
     return fresh
   }
-  // Another process was faster: its new entry is in L1 now.
+  // Another process has refreshed the entry already. Its new entry is in L1 now.
   if (held.fence !== early.fence) {
-    void giveUpLease(rt, flight, grant)
+    void releaseUnusedLease(rt, flight, grant)
     return fresh
   }
   const leased = { grant, since, previous: held }
   const shared = await fillAndCommit(rt, flight, leased, {
     caller,
     leader: undefined,
-    serves: held,
+    servedMeanwhile: held,
   })
-  if (shared === 'again' || shared.type !== 'hit') holdOff(rt, early, key, rt.failureBackoffMs)
+  if (shared === 'again' || shared.type !== 'hit')
+    delayEarlyRefresh(rt, early, key, rt.failureBackoffMs)
   return shared
 }
 
-/** This process draws no early refresh of this copy for so long. */
-export function holdOff(rt: Runtime, { fence }: HeldEntry, key: string, forMs: number): void {
+/** This process starts no early refresh of this copy for `forMs`. */
+export function delayEarlyRefresh(
+  rt: Runtime,
+  { fence }: HeldEntry,
+  key: string,
+  forMs: number,
+): void {
   const slot = rt.l1.get(key)
   if (slot?.type === 'hold' && slot.held.fence === fence) slot.drawAgainAt = rt.clock.now() + forMs
 }

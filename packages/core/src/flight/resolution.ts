@@ -1,4 +1,4 @@
-// What a request or call gives to `resolve`, and what it gets: Caller, Lead, FillResult, Resolution.
+// The types of `resolve`: Caller and Lead go in, FillResult and Resolution come out.
 
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
@@ -6,44 +6,44 @@ import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/
 import type { Live, LiveReader } from '../stream/live-body.ts'
 import type { Leave } from './origin-slots.ts'
 
-/** What a leader is told when it is asked to run the origin. */
+/** The parameters of one run of the origin. */
 export interface Lead {
-  /** Empty when the store could not be reached and no lease was given. */
+  /** Empty if there is no lease, for example because the store is unavailable. */
   readonly fence: string
-  /** Every purge up to this one was known before the origin was run. */
+  /** The newest purge that this process knew when the fill began. */
   readonly asOf: Position
   /**
-   * What was there before: to be answered with if the origin fails, as long as it may be, and to be
-   * found unchanged. Read it when it is needed: a purge takes it away.
+   * The entry from before the fill: served if the origin fails, or compared with its response
+   * (304). Read it only when you need it, because a purge removes it.
    */
   readonly previous: HeldEntry | undefined
-  /** `originTimeoutMs` is over. */
+  /** Whether `originTimeoutMs` has passed. */
   readonly isLate: boolean
-  /** Aborted when it is. */
+  /** Aborted when `originTimeoutMs` has passed. */
   readonly signal: AbortSignal
-  /** Shows an answer on its way to those who wait for it. False when they must not see it. */
+  /** Shows a response to the waiters while its body comes. False: they must not get it. */
   readonly publish?: ((live: Live) => boolean) | undefined
   /**
-   * Without a lease: keeps the concurrency slot after the result, until the handler has ended. It
-   * lasts `originTimeoutMs` at most.
+   * Only without a lease: keeps the concurrency slot after the result until the handler has ended,
+   * but at most for `originTimeoutMs`. The returned function frees the slot.
    */
   readonly keepSlot?: (() => Leave) | undefined
 }
 
-/** What came of running the origin, for everybody else. */
+/** The result of one run of the origin. */
 export type FillResult =
   | {
       readonly type: 'store'
       readonly entry: StoredEntry
       readonly lifetimes: Lifetimes
       /**
-       * Time of the response's head, or of the factory's end. Age and lifetimes count from here.
+       * When the response head arrived, or the factory ended. Age and lifetimes count from here.
        */
       readonly bornAt: number
-      /** Called with the store's reply to the commit. Undefined: the store could not be reached. */
+      /** Called with the store's reply to the commit. Undefined: the store is unavailable. */
       readonly onCommit?: ((reply: CommitReply | undefined) => void) | undefined
     }
-  /** The body is that of `previous`, the rest of `entry` may be new. */
+  /** The origin confirmed `previous`. `entry` has its body; the other parts may be new. */
   | {
       readonly type: 'not-modified'
       readonly previous: HeldEntry
@@ -52,38 +52,37 @@ export type FillResult =
       readonly bornAt: number
     }
   /**
-   * May not be shared: everybody runs their own. Remembered if it is the resource that is so (it sets a cookie, it is
-   * private), and not if it may have been this one request (429, 401): that must not turn the key off for others.
+   * The response is not storable, so each waiter runs the origin itself. `remember`: the resource
+   * is the reason (a cookie, `private`), so the key becomes hit-for-miss. Otherwise the request may
+   * be the reason (429, 401), and the key stays as it is for other requests.
    */
   | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
-   * No usable result, and nothing is known about the origin: the next waiter runs it. `clientLeft`:
-   * the client of this run left, and many handlers abort their work then.
+   * The run has no usable result and says nothing about the origin, so the next waiter runs it.
+   * `clientLeft`: the client of this run left, and many handlers abort their work then.
    */
   | { readonly type: 'abandoned'; readonly clientLeft?: true }
 
-/** One request or getOrSet call. Neither function ever rejects. */
+/** One request or getOrSet call. Its `lead` and `refresh` never reject. */
 export interface Caller {
-  /** Can be answered with a body that is still coming. */
+  /** Accepts a response whose body is still coming. */
   readonly takesLive?: boolean
-  /** May be answered with this, which is stale, in place of what is late. */
+  /** Whether the caller accepts this stale entry while the fill is late. */
   takesStale?(held: HeldEntry): boolean
-  /** Nobody hears the answer any more. */
+  /** Whether the client has left. */
   isGone?(): boolean
-  /**
-   * Digest of the request, equal for requests that a handler cannot tell apart. Absent: all alike.
-   */
+  /** Digest of the request, equal for like requests. Absent: the call is like any other. */
   likeness?(): string
-  /** Whether the request has a condition or a range, which a fill hides from the handler. */
+  /** Whether the request has a condition or a range. A fill hides both from the handler. */
   hidesFields?(): boolean
-  /** Runs the origin and answers this caller with what comes. */
+  /** Runs the origin, and gives this caller its response or value. */
   lead(lead: Lead): Promise<FillResult>
-  /** Runs the origin for nobody in particular, behind an answer already given. */
+  /** Runs the origin in the background, for no client. */
   refresh(lead: Lead): Promise<FillResult>
 }
 
-/** Why something stale stands in: the origin takes longer than softTimeoutMs, or no place is free to run it. */
+/** Why the previous entry is served: softTimeoutMs has passed, or no concurrency slot is free. */
 export type Late = 'soft-timeout' | 'origin-queue'
 
 /** How one request or call ends. */
@@ -92,43 +91,44 @@ export type Resolution =
       readonly type: 'hit'
       readonly held: HeldEntry
       readonly stale: boolean
-      /** `fill`: waited for another's fill. */
+      /** `fill`: the caller waited for a fill in this process. */
       readonly from: 'l1' | 'l2' | 'fill'
     }
-  /** What was waited for is late. */
+  /** The fill is late, so the previous entry is served. */
   | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: Late }
-  /** Another's answer, as it comes. The chunks are to be read, or returned. */
+  /** The leader's response, while it comes. Read `chunks` to the end, or call `return()`. */
   | {
       readonly type: 'live'
       readonly held: Live['held']
       readonly chunks: LiveReader
       readonly length: number | undefined
     }
-  /** This caller ran the origin, and has been answered by it. */
+  /** This caller led, and has its response or value from its own run. */
   | { readonly type: 'led'; readonly result: FillResult }
-  /** Not shareable: run your own origin. */
+  /** There is no result to share: this caller runs the origin itself. */
   | { readonly type: 'pass'; readonly reason: Detail }
   | {
       readonly type: 'failed'
       readonly failure: Failure
       readonly retryAfterMs: number
-      /** The error itself, where it happened in this process. */
+      /** The error itself, if the run was in this process. */
       readonly error: unknown
       readonly previous: HeldEntry | undefined
     }
-  /** `waitMs` is spent. */
+  /** The caller has waited for `waitMs`. */
   | { readonly type: 'timed-out'; readonly previous: HeldEntry | undefined }
-  /** Its client went away. */
+  /** The client left. */
   | { readonly type: 'gone' }
 
 /**
- * `again`: the commit was refused. The result is for the leader alone, and waiters look up again.
+ * The resolution for all waiters of a flight. `again`: there is none, and the flight looks up
+ * again.
  */
 export type Shared = Resolution | 'again'
 
 export interface LeasedFill {
   readonly grant: Grant
-  /** L1's sequence before the lookup: a purge since then refuses the L1 write. */
+  /** L1's sequence before the lookup. If the key was purged since then, L1 refuses the entry. */
   readonly since: number
   readonly previous: HeldEntry | undefined
 }

@@ -1,6 +1,5 @@
-// Any schedule of calls, purges, origins that end, messages and time, on one process and on two, checked
-// for what must hold whatever the order. Steps are taken in the middle of what is going on: between any
-// two of them only a few promises settle.
+// Random schedules of calls, purges, origin results, messages and time, on one process and on two.
+// The rules must hold for every order. Between two steps only a few promises settle.
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -10,7 +9,7 @@ import { type FaultyStore, loseReply, refuse, sharedStores } from '../testing/st
 
 const LEASE_MS = 600
 const TIMEOUT_MS = 3_000
-/** Longer than any schedule: whoever is forgotten waits for ever, and shows. */
+/** Longer than any schedule, so a forgotten caller shows as waiting. */
 const FOR_EVER_MS = 24 * 3_600_000
 
 type Step =
@@ -87,7 +86,7 @@ interface Run {
   readonly number: number
   readonly startedAt: number
   readonly fence: string
-  /** A purge or its deadline came: another may be run beside it. */
+  /** A purge or its deadline came, so another run is allowed beside it. */
   isVoid: boolean
   /** Its deadline came. */
   isGivenUp: boolean
@@ -98,16 +97,16 @@ class World {
   readonly clock = new ManualClock()
   readonly stampedes: Stampede[]
   readonly stores: FaultyStore[]
-  /** Counts what the test does, for before and after. */
+  /** Counts the steps of the test, to order events. */
   #moment = 0
   #runs = 0
   #running: Run[] = []
   #unsettled = 0
-  /** By key: when the last hard purge that is over was begun. */
+  /** By key: the start of the last hard purge that has ended. */
   readonly #purged = new Map<number, number>()
-  /** By key: when the last purge was begun. */
+  /** By key: the start of the last purge. */
   readonly #voided = new Map<number, number>()
-  /** By fence: when the lease was given. */
+  /** By fence: the time of the grant. */
   readonly #given = new Map<string, number>()
   readonly #problems: string[] = []
   readonly #exact: boolean
@@ -179,7 +178,7 @@ class World {
     const options = {
       ttlMs: 1_000,
       jitter: 0,
-      // Drawn in the last 230 times of what the run took.
+      // An early refresh starts within 230 times the duration of a run before the end.
       earlyRefresh: early ? 100 : 0,
       staleWhileRevalidateMs: swr ? 2_000 : 0,
       leaseMs: LEASE_MS,
@@ -246,7 +245,9 @@ class World {
       })
   }
 
-  /** Every run ends, the store works, and time passes: then nobody waits, and nothing is left. */
+  /**
+   * Every run ends, the store works, and time passes. Then no caller waits, and nothing is left.
+   */
   async end(): Promise<string[]> {
     for (const store of this.stores) {
       store.heal()
@@ -276,7 +277,7 @@ async function play(world: World, steps: readonly Step[]): Promise<string[]> {
   return world.end()
 }
 
-describe('whatever the order,', () => {
+describe('a random schedule', () => {
   it.each([
     ['one process', 1, true, false],
     ['one process without L1', 1, false, false],
@@ -285,7 +286,7 @@ describe('whatever the order,', () => {
     ['one process and a faulty store', 1, true, true],
     ['two processes and a faulty store', 2, true, true],
   ] as const)(
-    '%s: all are answered, by one run at a time, and never with what was purged',
+    'leaves no call without a result, runs the origin once at a time, and serves nothing purged: %s',
     async (_, processes, l1, faults) => {
       await fc.assert(
         fc.asyncProperty(fc.array(step(faults), { maxLength: 40, size: 'max' }), async (steps) => {

@@ -1,4 +1,4 @@
-// The whole way of a key, by the order of events: two processes, stale entries, no store.
+// The resolution of a key by the order of events: two processes, stale entries, no store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { messageOf } from '../errors.ts'
@@ -29,7 +29,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('two processes', () => {
-  it('fill once: the other one waits, is woken, and reads', async () => {
+  it('fill once: the other one waits, is woken, and looks up', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -51,7 +51,7 @@ describe('two processes', () => {
     expect(transcript.take()).toEqual(['b: hit l1'])
   })
 
-  it('spend two calls to the store on a miss, however many wait', async () => {
+  it('make two calls to the store for a miss, for any number of waiters', async () => {
     const { getA, getB, originA, storeA, storeB } = setUpTwo()
     const all = [getA()]
     await settled()
@@ -63,7 +63,7 @@ describe('two processes', () => {
     expect(storeB.calls).toEqual([`lookup ${KEY}`, `lookup ${KEY}`])
   })
 
-  it('agree on the end of freshness: an entry is promoted with the age it has', async () => {
+  it('agree on the end of freshness: a promoted entry keeps its age', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -78,7 +78,7 @@ describe('two processes', () => {
     expect(await late).toBe('new')
   })
 
-  it('do not wait for a holder that died longer than for its lease, and then refuse its commit', async () => {
+  it('wait for a dead holder no longer than its lease, and then refuse its commit', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const options = { leaseMs: 600 }
     const first = getA(options)
@@ -107,7 +107,7 @@ describe('two processes', () => {
     ])
   })
 
-  it('keep a slow fill to one: its lease is renewed for as long as it lasts', async () => {
+  it('run a slow fill once, whose lease is renewed until its end', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA({ leaseMs: 600 })
     await settled()
@@ -119,7 +119,7 @@ describe('two processes', () => {
     expect(transcript.take()).not.toContain('a: lease.lost')
   })
 
-  it('answer stale at once in both, refresh in one, and ask nobody until it is done', async () => {
+  it('serve stale at once in both, refresh in one, and look up nothing until it is done', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -147,7 +147,7 @@ describe('two processes', () => {
     expect(originB.calls).toBe(0)
   })
 
-  it('share a failure, its message and not its error, and both keep to the back-off', async () => {
+  it('share a failure by its message, and both wait for the back-off', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = outcome(getA().catch(messageOf))
     await settled()
@@ -176,7 +176,7 @@ describe('two processes', () => {
     ])
   })
 
-  it('share no failure that nobody waited for', async () => {
+  it('share no failure without a waiter', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = outcome(getA())
     await settled()
@@ -189,7 +189,7 @@ describe('two processes', () => {
     expect([first.now, second.now]).toEqual(['down', 'still down'])
   })
 
-  it('refresh what is stale once per back-off, if that fails: nobody waits, but many come', async () => {
+  it('refresh a stale entry once per back-off if that fails, and no request waits', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -209,7 +209,7 @@ describe('two processes', () => {
     expect([originA.calls, originB.calls]).toEqual([2, 0])
   })
 
-  it('forget in both what one purged, and void the fill of the other', async () => {
+  it('drop an entry in both after one purged it, and refuse the fill of the other', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -234,7 +234,7 @@ describe('two processes', () => {
     own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
     expect(await first).toMatchObject({ type: 'led' })
     await settled()
-    // The waiter in b has the lease now. Nobody waits for it, here or there.
+    // The waiter in b has the lease now. No request waits for it in either process.
     expect(other.origin.calls).toBe(1)
     for (const store of [storeA, storeB]) store.calls.length = 0
     const pass = { type: 'pass', reason: 'hit-for-miss' }
@@ -252,7 +252,7 @@ describe('two processes', () => {
     expect(own.origin.calls).toBe(1)
   })
 
-  it('spend two store calls on a leased run of a hit-for-miss key, at most every 100 ms', async () => {
+  it('make two store calls for a leased run of a hit-for-miss key, at most every 100 ms', async () => {
     const { rt, store } = setUp()
     const { caller, origin } = scripted()
     const runOnce = async (run: number) => {
@@ -264,7 +264,7 @@ describe('two processes', () => {
       await settled()
       return store.calls
     }
-    // The first response may have been one client's own, so the next run has the lease at once.
+    // The first response may have been for one client only, so the next run has the lease at once.
     for (const run of [0, 1]) expect(await runOnce(run)).toEqual(['lookup k', 'pass k'])
     store.calls.length = 0
     for (const advancedMs of [0, 99]) {
@@ -277,7 +277,7 @@ describe('two processes', () => {
     expect(await runOnce(2)).toEqual(['lookup k', 'pass k'])
   })
 
-  it('run a hit-for-miss key without asking for a lease while the store is away', async () => {
+  it('run a hit-for-miss key without a lease while the store is unavailable', async () => {
     const { rt, store } = setUp({ originConcurrency: 1 })
     const { caller, origin } = scripted()
     const first = resolve(rt, 'k', POLICY, caller)
@@ -308,7 +308,7 @@ describe('a stale entry', () => {
   }
 
   it.each([{}, NO_L1])(
-    'is not answered with past its window, however long its refresh takes (%j)',
+    'is not served after its window, however long its refresh takes (%j)',
     async (l1) => {
       const { get, origin } = await filled(l1, SWR)
       expect(await get(SWR)).toBe('old')
@@ -325,7 +325,7 @@ describe('a stale entry', () => {
     },
   )
 
-  it('whose refresh failed is not refreshed again before the back-off is over', async () => {
+  it('is not refreshed again before the back-off is over if the refresh failed', async () => {
     const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
     const swr = { staleWhileRevalidateMs: 30_000 }
     await get(swr)
@@ -348,7 +348,7 @@ describe('a stale entry', () => {
     expect(await get(swr)).toBe('new')
   })
 
-  it('whose refresh was abandoned is not refreshed again before the back-off is over', async () => {
+  it('is not refreshed again before the back-off is over if the refresh was abandoned', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
@@ -374,7 +374,7 @@ describe('a stale entry', () => {
     await settled()
   })
 
-  it('is a hit for each waiter of an older fill that is served it', async () => {
+  it('is a hit for each waiter of an older fill that gets it', async () => {
     const { a, getA, getB, originA, originB, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
     const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
@@ -399,7 +399,7 @@ describe('a stale entry', () => {
     await settled()
   })
 
-  it('is answered with while the store is away, and refreshed by one', async () => {
+  it('is served while the store is unavailable, and refreshed by one request', async () => {
     const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
     store.always = refuse
     const swr = { staleWhileRevalidateMs: 30_000 }
@@ -418,7 +418,7 @@ describe('a stale entry', () => {
     ])
   })
 
-  it('refreshed in the foreground is what everybody but the leader gets', async () => {
+  it('is served to all but the leader during a foreground refresh', async () => {
     const { rt } = setUp()
     const { caller, origin, leads } = scripted()
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
@@ -447,7 +447,7 @@ describe('a stale entry', () => {
     ])
   })
 
-  it('whose foreground refresh hangs is still answered with, to all but that one client', async () => {
+  it('is served to all but one client if a foreground refresh hangs', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
@@ -466,7 +466,7 @@ describe('a stale entry', () => {
     expect(leader.now).toMatchObject({ type: 'led' })
   })
 
-  it('that turns out to be passed on is gone', async () => {
+  it('is dropped if its refresh is not shareable', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
@@ -487,8 +487,8 @@ describe('a stale entry', () => {
   })
 })
 
-describe('without the store', () => {
-  it('one of all who ask runs the origin, and L1 has the result for a while', async () => {
+describe('a process without the store', () => {
+  it('runs the origin once for all callers, and keeps the result in L1 for a while', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const all = [get(), get(), get()]
@@ -500,7 +500,7 @@ describe('without the store', () => {
     expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased', 'hit l1'])
   })
 
-  it('a failure is told to all who waited, and an older value stands in for it', async () => {
+  it('shares a failure with all waiters, and serves an older value for it', async () => {
     const { get, origin, store } = setUp()
     const sie = { staleIfErrorMs: 30_000 }
     const first = get(sie)
@@ -515,7 +515,7 @@ describe('without the store', () => {
     expect(await Promise.all(all)).toEqual(['old', 'old'])
   })
 
-  it('a key that must be passed on is remembered as that, as with the store', async () => {
+  it('remembers a hit-for-miss key in this process', async () => {
     const { rt, store } = setUp()
     store.always = refuse
     const { caller, origin } = scripted()
@@ -529,7 +529,7 @@ describe('without the store', () => {
     expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)
   })
 
-  it('a fill that is too slow is given up as with the store', async () => {
+  it('gives up a fill that is too slow, as with the store', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const both = [1, 2].map(() => outcome(get({ originTimeoutMs: 500 }).catch(messageOf)))
@@ -539,7 +539,7 @@ describe('without the store', () => {
     await settled()
   })
 
-  it('nothing is left of it 5 s later, when the store is back', async () => {
+  it('uses nothing from that time any more 5 s after the store is back', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const first = get({ ttlMs: 30_000 })
@@ -557,8 +557,8 @@ describe('without the store', () => {
   })
 })
 
-describe('a copy in L1 of what the store does not have any more', () => {
-  it('is dropped when the store says so, and is not asked about by every request', async () => {
+describe('a copy in L1 of an entry that the store no longer has', () => {
+  it('is dropped on the reply of the store, and is not looked up by every request', async () => {
     const { getA, getB, originA, originB, a, b, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -566,7 +566,7 @@ describe('a copy in L1 of what the store does not have any more', () => {
     originA.run(0).resolve('old')
     await first
     await clock.advance(1_500)
-    // The purge of the other is not heard here, and the other fills already.
+    // The purge of the other process is not received here, and the other process fills already.
     const deaf = { ...storeA.hooks }
     Object.assign(storeA.hooks, { onPurge: () => {} })
     await b.purge({ key: 'k' })
@@ -586,14 +586,14 @@ describe('a copy in L1 of what the store does not have any more', () => {
   })
 })
 
-describe('what comes from the store', () => {
+describe('an invalid reply of the store', () => {
   it.each([
-    ['a frame that cannot be read', Buffer.from('rubbish')],
+    ['a frame that cannot be parsed', Buffer.from('rubbish')],
     [
-      'a frame of JSON that is none',
+      'a frame of invalid JSON',
       forgeFrame('{"p":0,"d":0,"t":[]}', { kind: 2, body: '{"price":', digest: keyDigest(KEY) }),
     ],
-  ])('%s is a miss, and is replaced', async (_, frame) => {
+  ])('is a miss and is replaced, if it is %s', async (_, frame) => {
     const { get, origin, store } = setUp(NO_L1)
     const reply = await store.lookup(KEY, { token: 't', leaseMs: 500 })
     if (reply.status !== 'leased') throw new Error(reply.status)
@@ -607,7 +607,7 @@ describe('what comes from the store', () => {
     expect(await get()).toBe('v')
   })
 
-  it('a reply that makes no sense is as if the store were away', async () => {
+  it('counts as an unavailable store', async () => {
     const { get, origin, store } = setUp()
     store.next('lookup', async () => undefined)
     const first = get()

@@ -1,5 +1,5 @@
-// One request or call from L1 on: coalesce, lookup or lease, fill, commit, or wait. Everything after
-// L1 happens once per key and process, however many requests there are.
+// Resolution of one request or call from L1 on: coalesce, lookup or lease, then fill and commit, or
+// wait. Each step after L1 happens once per key and process, for all requests that wait.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Pass } from '../l1/l1.ts'
@@ -8,18 +8,18 @@ import { joinLive } from '../stream/collapse.ts'
 import { chooseRunner, fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight } from './flight.ts'
-import { giveUpLease } from './give-back.ts'
-import { HIT_FOR_MISS, passAndTry, passWithoutStore } from './hit-for-miss.ts'
+import { HIT_FOR_MISS, hitForMissWithoutStore, runHitForMiss } from './hit-for-miss.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
-import { holdOff, isDue, refreshEarly, serveStale } from './refresh.ts'
+import { delayEarlyRefresh, isDue, refreshEarly, serveStale } from './refresh.ts'
+import { releaseUnusedLease } from './release-lease.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { serveFailed } from './shared-failure.ts'
 import { lateResolution, previousInL1 } from './soft-timeout.ts'
 import { waitForHolder } from './wait.ts'
 
-/** Never rejects. Not a promise if L1 has the result. */
+/** Never rejects. If L1 has the result, it is returned without a promise. */
 export function resolve(
   rt: Runtime,
   key: string,
@@ -29,7 +29,7 @@ export function resolve(
   return fromL1(rt, key, policy, caller) ?? coalesce(rt, key, policy, caller)
 }
 
-/** The result, if L1 has it; undefined if the store has to be asked. May start a refresh. */
+/** The result from L1. Undefined: a lookup in the store is needed. May start a refresh. */
 export function fromL1(
   rt: Runtime,
   key: string,
@@ -40,7 +40,7 @@ export function fromL1(
   if (slot === undefined) return undefined
   const now = rt.clock.now()
   if (slot.type === 'pass') {
-    return now < slot.until ? passOrTry(rt, key, policy, caller, slot) : undefined
+    return now < slot.until ? resolveHitForMiss(rt, key, policy, caller, slot) : undefined
   }
   const held = goodCopy(rt, slot)
   if (held === undefined) return undefined
@@ -61,8 +61,8 @@ export function fromL1(
   }
 }
 
-/** Hit-for-miss: one request at a time asks the store for the lease. The others run the handler. */
-function passOrTry(
+/** Hit-for-miss: one request at a time asks the store for the lease. All others run the handler. */
+function resolveHitForMiss(
   rt: Runtime,
   key: string,
   policy: Policy,
@@ -71,7 +71,7 @@ function passOrTry(
 ): Resolution | Promise<Resolution> {
   if (rt.flights.has(key) || rt.clock.now() < askAgainAt) return HIT_FOR_MISS
   if (caller.hidesFields?.()) return HIT_FOR_MISS
-  return startWith(rt, new Flight(key, policy, { isPassing: true }), caller)
+  return startWith(rt, new Flight(key, policy, { isHitForMiss: true }), caller)
 }
 
 /** Joins the flight of the key, or starts one. Never rejects. */
@@ -81,10 +81,10 @@ export function coalesce(
   policy: Policy,
   caller: Caller,
 ): Resolution | Promise<Resolution> {
-  const present = joinable(rt, key)
+  const present = joinableFlight(rt, key)
   if (present === undefined) return startWith(rt, new Flight(key, policy), caller)
-  if (present.isPassing) return HIT_FOR_MISS
-  const previous = servable(rt, present)
+  if (present.isHitForMiss) return HIT_FOR_MISS
+  const previous = entryServedMeanwhile(rt, present)
   if (previous !== undefined) return hit(rt, key, previous.held, previous.stale, 'l2')
   const late = lateResolution(rt, present, caller)
   if (late !== undefined) return late
@@ -93,16 +93,22 @@ export function coalesce(
 }
 
 /**
- * The flight of the key. New requests do not join a fill that began long ago if purges may have been
- * missed since: it may bring a purged response.
+ * The flight of the key that new requests may join. They do not join a fill if purges may have been
+ * missed since it began, because its response may be purged already.
  */
-function joinable(rt: Runtime, key: string): Flight | undefined {
+function joinableFlight(rt: Runtime, key: string): Flight | undefined {
   const present = rt.flights.get(key)
   return present?.isFilling && !isConfirmed(rt, present.fillingSince) ? undefined : present
 }
 
-/** The entry that is served while this flight refreshes it, under the rules for copies from other processes. */
-function servable(rt: Runtime, flight: Flight): { held: HeldEntry; stale: boolean } | undefined {
+/**
+ * The entry that is served while this flight refreshes it. It is served only while this process
+ * knows that it missed no purge.
+ */
+function entryServedMeanwhile(
+  rt: Runtime,
+  flight: Flight,
+): { held: HeldEntry; stale: boolean } | undefined {
   const { servedMeanwhile } = flight
   const held = servedMeanwhile && trusted(rt, servedMeanwhile)
   const freshness = held && freshnessAt(held, rt.clock.now())
@@ -122,7 +128,9 @@ function startWith(rt: Runtime, flight: Flight, caller: Caller): Promise<Resolut
   return resolution
 }
 
-/** For one caller, who is served the fresh entry; unless the key is being looked up or filled already. */
+/**
+ * Starts an early refresh, unless the key has a flight already. `caller` is served the fresh entry.
+ */
 function startEarlyRefresh(
   rt: Runtime,
   key: string,
@@ -133,13 +141,15 @@ function startEarlyRefresh(
   if (!rt.flights.has(key)) start(rt, new Flight(key, policy, { early }), caller)
 }
 
-/** Ends by leaving the map and settling all waiters in one step, so that no request joins a flight that is over. */
+/**
+ * Runs the flight until it lands: until there is a result for the waiters, or no waiter is left.
+ */
 async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<void> {
   for (;;) {
     const shared = await lookUpAndAct(rt, flight, refresher)
-    // A notice since the lookup makes its reply outdated. New requests do not get the result of a
-    // fill anyway.
-    if (shared !== 'again' && !flight.isOutdated && !isVoid(rt, shared)) {
+    // A message since the lookup may make its reply outdated. The result of a fill is not affected:
+    // a purge removes the flight from the map, so no later request gets it.
+    if (shared !== 'again' && !flight.isOutdated && !isPurged(rt, shared)) {
       return flight.land(rt, shared)
     }
     flight.lookUpAgain()
@@ -148,8 +158,8 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
   }
 }
 
-/** The entry was purged after it was written, and before the waiters were settled. */
-function isVoid(rt: Runtime, shared: Shared): boolean {
+/** Whether the entry was purged by subject before the waiters were settled. */
+function isPurged(rt: Runtime, shared: Shared): boolean {
   if (shared === 'again' || shared.type !== 'hit') return false
   return afterPurges(rt, shared.held) === undefined
 }
@@ -160,12 +170,12 @@ async function lookUpAndAct(
   flight: Flight,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  // Kept over lookups: the store sends no second process an entry that is kept for errors, and then
-  // L1 drops it.
+  // The previous entry outlives L1's copy. The store sends an entry past its stale window only to
+  // the process that gets the lease; for the others, L1 drops the copy.
   flight.keepPrevious(previousInL1(rt, flight.key) ?? flight.previous)
   const { found, early, since } = await lookupOrLease(rt, flight)
   if (found === undefined) return withoutStore(rt, flight, early, refresher)
-  if (flight.isOutdated) return giveUpLookup(rt, flight, found, early)
+  if (flight.isOutdated) return discardLookup(rt, flight, found, early)
   const isWoken = flight.takeWakeUp()
   if (isWoken && (found.status === 'busy' || found.status === 'leased')) flight.countRefusal()
   switch (found.status) {
@@ -180,13 +190,13 @@ async function lookUpAndAct(
       if (flight.waiters.isPastRefusals) return fillUncoordinated(rt, flight, refresher)
       return waitForHolder(rt, flight, found.busyForMs)
     case 'pass':
-      return passAndTry(rt, flight, { ...found, since })
+      return runHitForMiss(rt, flight, { ...found, since })
     case 'failed':
       return serveFailed(rt, flight, found)
   }
 }
 
-/** The store cannot be reached. An early refresh is not worth a run without a lease. */
+/** The store is unavailable. An early refresh is not worth a run without a lease. */
 function withoutStore(
   rt: Runtime,
   flight: Flight,
@@ -194,18 +204,18 @@ function withoutStore(
   refresher: Caller | undefined,
 ): Shared | Promise<Shared> {
   if (early !== undefined) {
-    holdOff(rt, early, flight.key, rt.failureBackoffMs)
+    delayEarlyRefresh(rt, early, flight.key, rt.failureBackoffMs)
     return 'again'
   }
-  if (flight.isPassing) return passWithoutStore(rt, flight.key)
+  if (flight.isHitForMiss) return hitForMissWithoutStore(rt, flight.key)
   return fillUncoordinated(rt, flight, refresher)
 }
 
 /**
- * A notice made the reply outdated. Waiters look up again under the same token, and have the lease
- * still. Without them, only this process can end the lease.
+ * A message made the reply outdated. The waiters look up again with the same token and keep the
+ * lease. Without waiters, and for an early refresh, the lease is released.
  */
-function giveUpLookup(
+function discardLookup(
   rt: Runtime,
   flight: Flight,
   found: Found,
@@ -213,12 +223,12 @@ function giveUpLookup(
 ): 'again' {
   const grant = 'grant' in found ? found.grant : undefined
   if (grant !== undefined && (early !== undefined || flight.waiters.size === 0)) {
-    void giveUpLease(rt, flight, grant)
+    void releaseUnusedLease(rt, flight, grant)
   }
   return 'again'
 }
 
-/** Serves all waiters. One of them may draw an early refresh. */
+/** Serves all waiters. One of them may start an early refresh. */
 function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   const { key, policy } = flight
   const now = rt.clock.now()
@@ -226,7 +236,7 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   for (const { caller } of flight.waiters) {
     if (policy.earlyRefresh > 0 && due === undefined && isDue(rt, policy, held, now)) due = caller
   }
-  // The refresh is a flight of its own, which takes the place of this one.
+  // The refresh is another flight, which replaces this one in the map.
   if (due !== undefined && rt.flights.get(key) === flight) {
     start(rt, new Flight(key, policy, { early: held }), due)
   }
@@ -242,20 +252,23 @@ function fillUnderLease(
 ): Promise<Shared> {
   const runner = chooseRunner(rt, flight, previous, refresher)
   if (runner !== undefined) return fillAndCommit(rt, flight, { grant, since, previous }, runner)
-  return giveUpLease(rt, flight, grant).then(() => 'again')
+  return releaseUnusedLease(rt, flight, grant).then(() => 'again')
 }
 
-/** After a purge or a long fill there may be a newer flight of the key. The waiters then move to it. */
+/**
+ * After a purge or a long fill, there may be a newer flight of the key. The waiters then move to
+ * it.
+ */
 function rejoin(rt: Runtime, flight: Flight): void {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
-  if (present.isPassing) {
+  if (present.isHitForMiss) {
     flight.waiters.settleAll(rt, HIT_FOR_MISS)
     return
   }
   flight.waiters.moveTo(rt, present.waiters)
-  const previous = servable(rt, present)
+  const previous = entryServedMeanwhile(rt, present)
   if (previous !== undefined)
     present.waiters.settleAll(rt, { type: 'hit', ...previous, from: 'l2' })
 }

@@ -1,4 +1,4 @@
-// The collaborators of one Stampede, as every stage of a resolution uses them.
+// The parts of one Stampede that every stage of a resolution uses: stores, leases, flights, clock.
 
 import type { Events } from '../events.ts'
 import type { L1, LocalStore } from '../l1/l1.ts'
@@ -12,17 +12,20 @@ import type { Places } from './origin-slots.ts'
 export interface Runtime {
   readonly store: StampedeStore
   readonly l1: L1
-  /** The store, if it is in this process and holds what is in L1. */
+  /** Set if the store is in this process. Its records then hold the L1 slots. */
   readonly local: LocalStore | undefined
   readonly marks: PurgeMarks
   readonly keeper: LeaseKeeper
+  /** By key: the flight that new requests may join. */
   readonly flights: Map<string, Flight>
-  /** For runs that no lease stands for. */
+  /** Concurrency slots, for runs without a lease. */
   readonly places: Places
   readonly events: Events
   readonly clock: Clock
   readonly random: () => number
+  /** How long a key stays hit-for-miss. */
   readonly passMs: number
+  /** How long a failure is shared before the origin is called again. */
   readonly failureBackoffMs: number
   closed: boolean
 }

@@ -1,6 +1,6 @@
-// Sharing a failure. One odd header can make a handler fail, so a failure is first shared with like
-// requests only. Then one unlike request runs the handler again. If that fails too, the origin is
-// failing, and all requests share the failure.
+// Sharing of failures. One unusual header can make a handler fail, so a failure is first shared
+// with like requests only. Then one unlike request runs the handler. If that run fails too, all
+// requests share the failure.
 
 import { freshnessAt } from '../entry/entry.ts'
 import type { Flight } from './flight.ts'
@@ -10,58 +10,57 @@ import type { Runtime } from './runtime.ts'
 
 type Failed = Extract<Resolution, { type: 'failed' }>
 
-/**
- * Adds the digest of the request to its failure. Omits it once an unlike request has failed too.
- */
-export function attributed(flight: Flight, caller: Caller, result: FillResult): FillResult {
+/** Adds the digest of the request to its failure, unless an unlike request has failed before. */
+export function withDigest(flight: Flight, caller: Caller, result: FillResult): FillResult {
   if (result.type !== 'failure') return result
   const like = caller.likeness?.()
-  const isConfirmed = flight.doubted !== undefined && flight.doubted !== like
+  const isConfirmed = flight.failedDigest !== undefined && flight.failedDigest !== like
   if (like === undefined || isConfirmed) return result
   return { ...result, failure: { ...result.failure, like } }
 }
 
 /**
- * Releases the waiters that are like the failed request. For the others the flight looks up again.
+ * Settles the waiters that are like the failed request. For the others, the flight looks up again.
  */
 export function shareFailure(rt: Runtime, flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure
   if (like === undefined) return failed
   flight.waiters.settleEach(rt, ({ caller }) => (isLike(caller, like) ? failed : undefined))
   if (flight.waiters.size === 0) return failed
-  flight.doubt(like)
+  flight.setFailedDigest(like)
   return 'again'
 }
 
 /**
- * Whether the store repeats a failure although the lookup named an unlike request. A store that
- * does not know `like` does that. The failure is then shared: looking up again would never end.
+ * Whether the store returns a failure although the lookup named an unlike request. An older store
+ * that does not know `like` does that. All waiters then share the failure: another lookup would get
+ * the same reply, without end.
  */
 function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure'>): boolean {
   const first = flight.waiters.first()
-  if (like === undefined || flight.doubted !== like || first === undefined) return false
+  if (like === undefined || flight.failedDigest !== like || first === undefined) return false
   return !isLike(first.caller, like)
 }
 
-/** A call without a request (`getOrSet`) is like any other. */
+/** A call of `getOrSet` has no digest, and is like any other. */
 function isLike(caller: Caller, like: string): boolean {
   const own = caller.likeness?.()
   return own === undefined || own === like
 }
 
-/** Serves the failure that the store remembers, or the stale entry. */
+/** Shares the failure that the store remembers, or serves the stale entry. */
 export function serveFailed(
   rt: Runtime,
   flight: Flight,
   { failure, forMs, held }: Extract<Found, { status: 'failed' }>,
 ): Shared {
   const { key } = flight
-  const isCovered = held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale'
+  const isStaleServable = held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale'
   const rest = { retryAfterMs: forMs, error: undefined, previous: held }
   const failed = { type: 'failed', failure, ...rest } as const
-  const isForAll = isCovered || isRepeated(flight, failed)
+  const isForAll = isStaleServable || isRepeated(flight, failed)
   const shared = isForAll ? failed : shareFailure(rt, flight, failed)
   if (shared === 'again') return shared
   rt.events.emit({ type: 'failure.shared', key, failure })
-  return isCovered ? { type: 'hit', held, stale: true, from: 'l2' } : shared
+  return isStaleServable ? { type: 'hit', held, stale: true, from: 'l2' } : shared
 }

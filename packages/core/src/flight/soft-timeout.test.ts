@@ -1,4 +1,4 @@
-// softTimeoutMs: what is late, and what those who wait are answered with meanwhile.
+// softTimeoutMs: fills that are late, and what requests get meanwhile.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
@@ -19,7 +19,7 @@ beforeEach(async () => {
   a = create(stores.a)
   b = create(stores.b, {}, 'b')
   origin = new ScriptedOrigin()
-  // One value, in both memories, that is good for errors only.
+  // One value, in the memory of both processes, that may only be served for errors.
   const first = get(a)
   await settled()
   origin.run(0).resolve('old')
@@ -35,8 +35,8 @@ afterEach(end)
 const get = (stampede: Stampede, options = {}) =>
   outcome(stampede.getOrSet('k', origin.factory, { ...OPTIONS, ...options }))
 
-describe('a fill that is late', () => {
-  it('leaves those who wait, and who come, with what is kept for errors, and is stored all the same', async () => {
+describe('a fill that exceeds softTimeoutMs', () => {
+  it('gives waiters and later requests a stale-if-error entry, and is still stored', async () => {
     const waiting = [get(a), get(a)]
     await clock.advance(299)
     expect(waiting.map(({ now }) => now)).toEqual(['pending', 'pending'])
@@ -62,7 +62,7 @@ describe('a fill that is late', () => {
     ])
   })
 
-  it('in another process is the same to those who have a copy', async () => {
+  it('has the same effect in another process that has a copy', async () => {
     get(a)
     await settled()
     const other = get(b)
@@ -73,7 +73,7 @@ describe('a fill that is late', () => {
     expect(b.stats().active.flights).toBe(0)
   })
 
-  it('may fail behind, as behind any stale value', async () => {
+  it('may fail in the background, as any refresh', async () => {
     const waiting = get(a)
     await clock.advance(300)
     origin.run(1).reject(new Error('down'))
@@ -82,7 +82,7 @@ describe('a fill that is late', () => {
     expect(transcript.take()).toContain('fill.failed')
   })
 
-  it('may be given up by originTimeoutMs, and is not late any more to who comes then', async () => {
+  it('may be given up by originTimeoutMs, and then no longer counts as late', async () => {
     const first = get(a, { originTimeoutMs: 1_000 })
     await clock.advance(1_000)
     expect(first.now).toBe('old')
@@ -95,7 +95,7 @@ describe('a fill that is late', () => {
     expect(second.now).toBe('new')
   })
 
-  it('is late without the store as well', async () => {
+  it('has the same effect without the store', async () => {
     stores.a.always = refuse
     const waiting = get(a)
     await clock.advance(300)
@@ -108,8 +108,8 @@ describe('a fill that is late', () => {
   })
 })
 
-describe('nothing stands in', () => {
-  it('for a fill that comes in time: the caller gets the new value', async () => {
+describe('a stale-if-error value', () => {
+  it('is not served for a fill that ends in time: the caller gets the new value', async () => {
     const waiting = get(a)
     await clock.advance(200)
     origin.run(1).resolve('new')
@@ -118,7 +118,7 @@ describe('nothing stands in', () => {
     expect(a.stats().staleServed).toBe(0)
   })
 
-  it('for a fill that fails in time but as the value that covers errors', async () => {
+  it('is served for a fill that fails in time, by stale-if-error and not as late', async () => {
     const waiting = get(a, { staleIfErrorMs: 60_000 })
     await clock.advance(200)
     origin.run(1).reject(new Error('down'))
@@ -130,7 +130,7 @@ describe('nothing stands in', () => {
   it.each([
     ['key', { key: 'k' }],
     ['everything', { all: true }],
-  ] as const)('that was purged meanwhile, by %s', async (_, target) => {
+  ] as const)('is not served after a purge meanwhile, by %s', async (_, target) => {
     const waiting = get(a)
     await clock.advance(100)
     await a.purge(target)
@@ -144,7 +144,7 @@ describe('nothing stands in', () => {
     expect(waiting.now).toBe('new')
   })
 
-  it('after its last window', async () => {
+  it('is not served after its last window', async () => {
     await clock.advance(60_000)
     const waiting = get(a)
     await clock.advance(1_000)
@@ -154,7 +154,7 @@ describe('nothing stands in', () => {
     expect(waiting.now).toBe('new')
   })
 
-  it('without the option', async () => {
+  it('is not served without the option', async () => {
     const waiting = get(a, { softTimeoutMs: undefined })
     await clock.advance(10_000)
     expect(waiting.now).toBe('pending')

@@ -1,5 +1,5 @@
-// Side path: a fill or lookup is late, and a stale entry may be served instead. Waiters and new
-// requests are served stale, and the late work goes on in the background.
+// Side path: `softTimeoutMs`. If a fill or a wait is late, waiters and new requests are served the
+// previous entry. The fill goes on in the background.
 
 import { type HeldEntry, mayCover } from '../entry/entry.ts'
 import { goodCopy, isConfirmed, leftOf } from '../l1/validity.ts'
@@ -7,12 +7,12 @@ import type { Flight, Previous } from './flight.ts'
 import type { Caller, LeasedFill, Resolution } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 
-/** The previous entry from a reply of the store. */
+/** The previous entry from the reply of a lookup. */
 export function previousFrom(rt: Runtime, { previous, since }: LeasedFill): Previous | undefined {
   return previous && { held: previous, since: rt.clock.now(), sequence: since }
 }
 
-/** The previous entry in memory. */
+/** The previous entry from L1. */
 export function previousInL1(rt: Runtime, key: string): Previous | undefined {
   const slot = rt.l1.get(key)
   if (slot?.type !== 'hold') return undefined
@@ -20,7 +20,7 @@ export function previousInL1(rt: Runtime, key: string): Previous | undefined {
   return held && { held, since: slot.begunAt, sequence: rt.l1.sequence() }
 }
 
-/** Waits for `work`. After softTimeoutMs, requests that accept the previous entry stop waiting. */
+/** Waits for `work`. After softTimeoutMs, waiters that accept the previous entry are served it. */
 export function withSoftTimeout<T>(
   rt: Runtime,
   flight: Flight,
@@ -38,10 +38,10 @@ export function withSoftTimeout<T>(
 }
 
 /**
- * Whether the run of the first waiter is in the background, and the waiter goes on waiting. If it
- * accepts this entry, it may be served that before the run has a result.
+ * Whether the first waiter stays among the waiters while its run is in the background. It does if
+ * it accepts the previous entry, so that it can be served that entry when the run is late.
  */
-export function staysWaiting(
+export function firstWaiterStays(
   { policy, waiters }: Flight,
   previous: HeldEntry | undefined,
 ): boolean {
@@ -54,7 +54,9 @@ export function serveLate(rt: Runtime, flight: Flight): void {
   flight.waiters.settleEach(rt, ({ caller }) => lateResolution(rt, flight, caller))
 }
 
-/** The previous entry for this caller, if the work is late and the caller accepts it. */
+/**
+ * The previous entry for this caller, if the fill or wait is late and the caller accepts the entry.
+ */
 export function lateResolution(
   rt: Runtime,
   flight: Flight,

@@ -18,7 +18,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a wake-up', () => {
-  it('that overtakes the reply it belongs to is not slept through', async () => {
+  it('is not missed if it overtakes the reply before it', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const gate = new Gate()
     storeB.next('lookup', gate.delayReply)
@@ -35,7 +35,7 @@ describe('a wake-up', () => {
     expect(transcript.take()).not.toContain('b: wait.started')
   })
 
-  it('that was lost is made up for when messages may have been lost', async () => {
+  it('is not needed after a gap, because waiters then look up again', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA()
     await settled()
@@ -43,7 +43,7 @@ describe('a wake-up', () => {
     await settled()
     storeB.hooks.onWake = () => {}
     transcript.take()
-    // Both stores were told; the one of b is deaf.
+    // Both stores got the purge. Process b receives no messages.
     const deaf = storeB.hooks
     originA.run(0).resolve('v')
     await first
@@ -53,7 +53,7 @@ describe('a wake-up', () => {
     expect(second.now).toBe('v')
   })
 
-  it('that can no longer come makes those who wait go on without the store', async () => {
+  it('lets waiters continue without the store if it can no longer come', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const first = getA()
     await settled()
@@ -77,7 +77,7 @@ describe('a wake-up', () => {
     ])
   })
 
-  it('for a key that nobody asks for is no news', async () => {
+  it('has no effect for a key without waiters', async () => {
     const { store, stampede } = setUp()
     store.hooks.onWake(KEY)
     store.hooks.onPurge(KEY, { soft: false })
@@ -89,7 +89,7 @@ describe('a wake-up', () => {
 })
 
 describe('waitMs', () => {
-  it('spent sends the waiter to the origin by itself; its late value is for nobody else', async () => {
+  it('sends the waiter to the origin by itself, and its late value is not shared', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -112,7 +112,7 @@ describe('waitMs', () => {
     ])
   })
 
-  it('bounds lookups of which a purge outdates each reply', async () => {
+  it('limits lookups whose every reply is outdated by a purge', async () => {
     const { get, origin, store } = setUp()
     const lookup = store.lookup.bind(store)
     store.lookup = async (...args) => {
@@ -129,7 +129,7 @@ describe('waitMs', () => {
     expect(asked.now).toBe('own')
   })
 
-  it('spent during a lookup that is given a refresh: the lease is given back', async () => {
+  it('gives the lease back if it ends during a lookup that gets a refresh', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const options = { staleWhileRevalidateMs: 60_000 }
     const first = getA(options)
@@ -163,7 +163,7 @@ describe('waitMs', () => {
     await settled()
   })
 
-  it('is each waiter’s own, also after a purge moved them to another flight', async () => {
+  it('counts for each waiter separately, also after a purge moved them to another flight', async () => {
     const { get, origin, stampede } = setUp()
     const leader = get()
     const patient = outcome(get({ waitMs: 5_000 }))
@@ -184,7 +184,7 @@ describe('waitMs', () => {
   })
 
   it.each([0, 10])(
-    'of %d does not count while nobody else fills: a slow store is no fill',
+    'does not count while no process fills, because a slow store is not a fill (%d)',
     async (waitMs) => {
       const { get, origin, store } = setUp()
       const gate = new Gate()
@@ -201,7 +201,7 @@ describe('waitMs', () => {
     },
   )
 
-  it('spent by all does not leave a store that is away to each of them alone', async () => {
+  it('runs the origin once if it ends for all while the store is unavailable', async () => {
     const { get, origin, store } = setUp()
     const gate = new Gate()
     store.next('lookup', gate.delayAndLose)

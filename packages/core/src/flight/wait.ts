@@ -1,18 +1,24 @@
-// Stage: another process fills this key. Waits for its wake-up, or for the end of its lease, or for
-// word that messages may have been lost. No polling. A client that leaves stays among the waiters until
-// the next of them has to lead: `Waiters.dropGone`.
+// Stage: waits for another process that fills the key. A wake-up, the end of the lease, a gap or
+// the loss of the store ends the wait; there is no polling. `Waiters` times the `waitMs` of each
+// caller.
 
 import type { Timer } from '../ports/clock.ts'
-import type { Flight, Notice } from './flight.ts'
+import type { Flight, LookAgainReason } from './flight.ts'
 import type { Runtime } from './runtime.ts'
 import { withSoftTimeout } from './soft-timeout.ts'
 
-/** Without it, all processes whose holder died would look up in the same millisecond. */
+/**
+ * Upper bound of the random time that is added to each wait. Without it, all processes that wait
+ * for a dead holder would look up in the same millisecond.
+ */
 const SPREAD_MS = 40
-/** Keeps a wrong reply of the store from making a busy loop. */
+/** Shortest wait. Without it, a store that replies `busy` for 0 ms would cause a busy loop. */
 const LEAST_MS = 20
 
-/** The store registered this process in the reply that said busy. Always ends in another lookup. */
+/**
+ * Waits for the wake-up that the store sends to each process whose lookup got `busy`. After the
+ * wait, the flight looks up again.
+ */
 export async function waitForHolder(
   rt: Runtime,
   flight: Flight,
@@ -24,7 +30,7 @@ export async function waitForHolder(
 }
 
 async function holderEnded(rt: Runtime, flight: Flight, busyForMs: number): Promise<void> {
-  const by = await new Promise<Notice | 'lease-end'>((resolve) => {
+  const by = await new Promise<LookAgainReason | 'lease-end'>((resolve) => {
     let timer: Timer | undefined
     flight.beginWait(rt, (notice) => {
       timer?.cancel()

@@ -118,7 +118,7 @@ describe('waiters', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('that moved before they had a clock do not hold up those behind them', async () => {
+  it('are not delayed by waiters that moved before they had a clock', async () => {
     const { clock, rt, ends, waiters, group } = setUp()
     const others = group()
     others.startClocks(rt)

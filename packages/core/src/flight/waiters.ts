@@ -1,12 +1,12 @@
-// The waiters of one flight, in order of arrival: who leads, who is settled, and how long each waits.
-// A client that leaves is dropped when the next leader is chosen (`dropGone`). The fill goes on.
+// The waiters of one flight in order of arrival: choice of the leader, settling, and `waitMs`. A
+// client that leaves is dropped when the next leader is chosen (`dropGone`). The fill goes on.
 
 import type { Events } from '../events.ts'
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
 import type { Caller, Resolution } from './resolution.ts'
 
-/** The collaborators that a flight and its waiters need. */
-export interface Surroundings {
+/** The parts of the runtime that a flight and its waiters need. */
+export interface FlightRuntime {
   readonly clock: Clock
   readonly events: Events
 }
@@ -16,27 +16,33 @@ export interface Waiter {
   readonly settle: (resolution: Resolution) => void
 }
 
-interface Waiting extends Waiter {
+interface TimedWaiter extends Waiter {
   readonly waitMs: number
-  /** When its `waitMs` is over. Undefined until the first lookup has ended. */
+  /** When its `waitMs` ends. Undefined until its clock starts. */
   endsAt: number | undefined
-  /** Fills that it waited for and that brought no result for it. */
+  /** Number of fills that ended without a result for this waiter. */
   refusals: number
 }
 
-/** If purges come faster than a fill takes, every fill is void, and serves one request only. */
+/**
+ * If purges come faster than a fill can finish, every fill is refused. Without this limit, each
+ * fill would then serve only its leader.
+ */
 const MOST_REFUSALS = 2
 
 export class Waiters {
   readonly #key: string
   readonly #onEmpty: () => void
-  readonly #all = new Set<Waiting>()
-  /** Their clocks run: the first lookup has ended without a result. */
+  readonly #all = new Set<TimedWaiter>()
+  /** Whether `waitMs` counts: the first lookup has ended without a result. */
   #isCounting = false
-  /** For the first `endsAt` among them. One for all: in a burst, a timer of each is most of joining. */
+  /**
+   * Set for the earliest `endsAt`. One timer for all: in a burst, a timer for each waiter would be
+   * most of the cost of joining.
+   */
   #timer: Timer | undefined
   #timerAt = 0
-  /** They end in the order in which they joined: none moved here, and their `waitMs` are alike. */
+  /** Whether waits end in order of arrival: all `waitMs` are equal, and no waiter moved here. */
   #isInOrder = true
   #latest = 0
 
@@ -57,8 +63,8 @@ export class Waiters {
     return this.#all.values().next().value
   }
 
-  /** `waitMs` does not count during the first lookup: that has a budget of its own. */
-  join(rt: Surroundings, caller: Caller, waitMs: number): Promise<Resolution> {
+  /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
+  join(rt: FlightRuntime, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
       const waiter = { caller, settle, waitMs, endsAt: undefined, refusals: 0 }
       this.#all.add(waiter)
@@ -66,12 +72,12 @@ export class Waiters {
     })
   }
 
-  startClocks(rt: Surroundings): void {
+  startClocks(rt: FlightRuntime): void {
     this.#isCounting = true
     for (const waiter of this.#all) if (waiter.endsAt === undefined) this.#startClock(rt, waiter)
   }
 
-  /** Removes and returns the first that `may` lead. Its `waitMs` no longer applies. */
+  /** Removes and returns the first waiter that may lead. Its `waitMs` no longer applies. */
   takeLeader(may: (caller: Caller) => boolean = () => true): Waiter | undefined {
     for (const waiter of this.#all) {
       if (!may(waiter.caller)) continue
@@ -82,15 +88,15 @@ export class Waiters {
     return undefined
   }
 
-  /** Settles each waiter that `resolutionFor` has a resolution for. */
-  settleEach(rt: Surroundings, resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+  /** Settles each waiter for which `resolutionFor` returns a resolution. */
+  settleEach(rt: FlightRuntime, resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
     for (const waiter of this.#all) {
       const resolution = resolutionFor(waiter)
       if (resolution !== undefined) this.#settle(rt, waiter, resolution)
     }
   }
 
-  settleAll(rt: Surroundings, resolution: Resolution): void {
+  settleAll(rt: FlightRuntime, resolution: Resolution): void {
     const all = [...this.#all]
     this.#all.clear()
     this.#stopTimerIfEmpty()
@@ -99,34 +105,37 @@ export class Waiters {
     settleInTurns(all, resolution, 0)
   }
 
-  /** Ends the wait of each client that has left. Called before a leader is chosen, so that none of them leads. */
-  dropGone(rt: Surroundings): void {
+  /**
+   * Ends the wait of each client that has left. Called before a leader is chosen, so that no such
+   * client leads.
+   */
+  dropGone(rt: FlightRuntime): void {
     this.settleEach(rt, ({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
   }
 
-  /** A fill ended, here or elsewhere, without a result for them. */
+  /** A fill of any process ended without a result for the waiters. */
   countRefusal(): void {
     for (const waiter of this.#all) waiter.refusals += 1
   }
 
-  /** The first one has waited for too many fills to wait for another process once more. */
+  /** Whether the first waiter has waited for too many fills to wait for another process again. */
   get isPastRefusals(): boolean {
     const [first] = this.#all
     return first !== undefined && first.refusals >= MOST_REFUSALS
   }
 
   /**
-   * Gives a result that cannot be stored to those that have waited for too many fills. The run
-   * began after they asked, as a run of their own would have.
+   * Gives an entry that was refused to each waiter that has waited for too many fills. The run
+   * began after these waiters came, so it is as good as a run of their own.
    */
-  settlePastRefusals(rt: Surroundings, resolution: Resolution): void {
+  settlePastRefusals(rt: FlightRuntime, resolution: Resolution): void {
     for (const waiter of this.#all) {
       if (waiter.refusals >= MOST_REFUSALS) this.#settle(rt, waiter, resolution)
     }
   }
 
-  /** All of them wait among others from now on, each with the rest of its own `waitMs`. */
-  moveTo(rt: Surroundings, others: Waiters): void {
+  /** Moves all waiters to another flight, each with the rest of its `waitMs`. */
+  moveTo(rt: FlightRuntime, others: Waiters): void {
     const now = rt.clock.now()
     for (const waiter of this.#all) {
       others.#all.add(waiter)
@@ -137,19 +146,19 @@ export class Waiters {
     this.#stopTimerIfEmpty()
   }
 
-  #startClock(rt: Surroundings, waiter: Waiting): void {
+  #startClock(rt: FlightRuntime, waiter: TimedWaiter): void {
     const now = rt.clock.now()
     waiter.endsAt = now + waiter.waitMs
     this.#expectEnd(rt, waiter.endsAt, now)
   }
 
-  #expectEnd(rt: Surroundings, endsAt: number, now: number): void {
+  #expectEnd(rt: FlightRuntime, endsAt: number, now: number): void {
     if (endsAt < this.#latest) this.#isInOrder = false
     else this.#latest = endsAt
     this.#setTimer(rt, endsAt, now)
   }
 
-  #setTimer(rt: Surroundings, endsAt: number, now: number): void {
+  #setTimer(rt: FlightRuntime, endsAt: number, now: number): void {
     const isLate = this.#timer !== undefined && this.#timerAt < now - MOST_LATE_MS
     if (this.#timer !== undefined && this.#timerAt <= endsAt && !isLate) return
     this.#timer?.cancel()
@@ -157,8 +166,10 @@ export class Waiters {
     this.#timer = rt.clock.setTimer(this.#timerAt - now, () => this.#timeOutDue(rt))
   }
 
-  /** Ends each wait whose `waitMs` is over. The timer may have been set for a waiter that has left. */
-  #timeOutDue(rt: Surroundings): void {
+  /**
+   * Ends each wait whose `waitMs` has passed. There may be none, if its waiter was settled before.
+   */
+  #timeOutDue(rt: FlightRuntime): void {
     this.#timer = undefined
     const now = rt.clock.now()
     for (const waiter of this.#all) {
@@ -168,30 +179,30 @@ export class Waiters {
         continue
       }
       this.#setTimer(rt, waiter.endsAt, now)
-      // Thousands may wait, and each millisecond some of them end.
+      // All further waiters end later. Thousands may wait, so the timer must not visit all of them.
       if (this.#isInOrder) return
     }
   }
 
-  #timeOut(rt: Surroundings, waiter: Waiting): void {
+  #timeOut(rt: FlightRuntime, waiter: TimedWaiter): void {
     this.#remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: this.#key })
     waiter.settle({ type: 'timed-out', previous: undefined })
   }
 
-  #settle(rt: Surroundings, waiter: Waiting, resolution: Resolution): void {
+  #settle(rt: FlightRuntime, waiter: TimedWaiter, resolution: Resolution): void {
     this.#countHit(rt, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
   }
 
-  /** An entry of the store is a hit for each waiter. The result of a fill is not. */
-  #countHit(rt: Surroundings, resolution: Resolution): void {
+  /** An entry from L1 or the store is a hit for each waiter. The result of a fill is not. */
+  #countHit(rt: FlightRuntime, resolution: Resolution): void {
     if (resolution.type !== 'hit' || resolution.from === 'fill') return
     rt.events.hit(this.#key, resolution.from, resolution.stale)
   }
 
-  #remove(waiter: Waiting): void {
+  #remove(waiter: TimedWaiter): void {
     this.#all.delete(waiter)
     this.#stopTimerIfEmpty()
     if (this.#all.size === 0) this.#onEmpty()
@@ -204,11 +215,14 @@ export class Waiters {
   }
 }
 
-/** Waiters settled in one turn of the event loop. Each writes a response; other work runs between the turns. */
-const MOST_IN_A_TURN = 100
+/**
+ * Waiters settled in one turn of the event loop. Each of them writes a response, so a burst would
+ * otherwise block other work.
+ */
+const MOST_PER_TURN = 100
 
 function settleInTurns(waiters: readonly Waiter[], resolution: Resolution, from: number): void {
-  const end = Math.min(from + MOST_IN_A_TURN, waiters.length)
+  const end = Math.min(from + MOST_PER_TURN, waiters.length)
   for (let i = from; i < end; i++) waiters[i]?.settle(resolution)
   if (end < waiters.length) setImmediate(settleInTurns, waiters, resolution, end)
 }

@@ -23,10 +23,10 @@ describe('a range (RFC 9110 §14.1.2)', () => {
     ['bytes=002-04', part(2, 5)],
     [`bytes=2-${'9'.repeat(400)}`, part(2, 10)],
     [`bytes=-${'9'.repeat(400)}`, part(0, 10)],
-  ])('%s is a part', (range, expected) => expect(select(range)).toEqual(expected))
+  ])('%s selects a part', (range, expected) => expect(select(range)).toEqual(expected))
 
   it.each(['bytes=10-', 'bytes=10-20', 'bytes=-0', 'bytes=-000', `bytes=${'9'.repeat(400)}-`])(
-    '%s is not there',
+    '%s is not satisfiable',
     (range) => expect(select(range)).toEqual(NONE),
   )
 
@@ -52,13 +52,13 @@ describe('a range (RFC 9110 §14.1.2)', () => {
     'bytes=１-２',
   ])('%j is ignored', (range) => expect(select(range)).toEqual(WHOLE))
 
-  it('of nothing is not there, but for its last bytes', () => {
+  it('is not satisfiable for an empty body, except for its last bytes', () => {
     expect(select('bytes=0-', 0)).toEqual(NONE)
     expect(select('bytes=-0', 0)).toEqual(NONE)
     expect(select('bytes=-5', 0)).toEqual(WHOLE)
   })
 
-  it('is what the bytes of the whole are at those places', () => {
+  it('selects the bytes of the full body at its positions', () => {
     const body = Buffer.from('0123456789abcdef')
     fc.assert(
       fc.property(fc.nat(20), fc.nat(20), (first, last) => {
@@ -71,7 +71,7 @@ describe('a range (RFC 9110 §14.1.2)', () => {
     )
   })
 
-  it('is told with the length of the whole', () => {
+  it('names the length of the full body in Content-Range', () => {
     expect(contentRange({ type: 'part', start: 2, end: 5 }, 10)).toBe('bytes 2-4/10')
     expect(contentRange({ type: 'unsatisfiable' }, 10)).toBe('bytes */10')
   })
@@ -103,9 +103,9 @@ describe('If-Range (RFC 9110 §13.1.5)', () => {
     expect(condition(ifRange, stored(['etag', etag]))).toBe('whole'),
   )
 
-  it('does not hold where there is no entity tag', () => expect(condition('"a"', [])).toBe('whole'))
+  it('does not hold without an ETag', () => expect(condition('"a"', [])).toBe('whole'))
 
-  it('holds for the very date of Last-Modified, if the response is at least a second younger', () => {
+  it('holds for the exact date of Last-Modified, if the response is at least a second younger', () => {
     expect(condition(MODIFIED, dated(LATER))).toBe('part')
     expect(condition('Sunday, 06-Nov-94 08:49:37 GMT', dated(LATER))).toBe('part')
   })
@@ -121,7 +121,7 @@ describe('If-Range (RFC 9110 §13.1.5)', () => {
     expect(condition(ifRange, headers)).toBe('whole'),
   )
 
-  it('means nothing without a range', () => {
+  it('has no effect without a range', () => {
     expect(selectRange({ 'if-range': '"a"' }, [], 10)).toEqual(WHOLE)
   })
 })

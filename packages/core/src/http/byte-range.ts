@@ -1,5 +1,5 @@
-// Which part of a stored response a client asks for (RFC 9110 §14). One range only: a list of them may be answered by the
-// whole, which saves a body made of parts that hardly any client can read.
+// Range requests: the part of a stored response that a client requests (RFC 9110 §14). A request
+// for several ranges gets the whole response, because few clients can parse multipart/byteranges.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'
@@ -7,15 +7,16 @@ import { headerValue, type RequestHeaders, requestField, trimOws } from './heade
 
 export type Selected =
   | { readonly type: 'whole' }
-  /** From `start` to before `end`. */
+  /** The bytes from `start` up to `end`, without the byte at `end`. */
   | { readonly type: 'part'; readonly start: number; readonly end: number }
   | { readonly type: 'unsatisfiable' }
 
 const WHOLE: Selected = { type: 'whole' }
 
 /**
- * RFC 9110 §14.2: of a stored response of `length` bytes, the part that a GET asks for. What is not understood is ignored.
- * Comes after the other conditions (§13.2.2). https://www.rfc-editor.org/rfc/rfc9110.html#section-14.2
+ * RFC 9110 §14.2: the part that a GET requests of a stored response with `length` bytes. A
+ * malformed Range is ignored. The caller evaluates the other conditions first (§13.2.2).
+ * https://www.rfc-editor.org/rfc/rfc9110.html#section-14.2
  */
 export function selectRange(
   requestHeaders: RequestHeaders,
@@ -25,7 +26,7 @@ export function selectRange(
   const range = requestField(requestHeaders, 'range')
   if (range === undefined) return WHOLE
   const condition = requestField(requestHeaders, 'if-range')
-  if (condition !== undefined && !isSame(trimOws(condition), storedHeaders)) return WHOLE
+  if (condition !== undefined && !matchesIfRange(trimOws(condition), storedHeaders)) return WHOLE
   return parseRange(range, length)
 }
 
@@ -33,7 +34,10 @@ const BYTES = /^[ \t]*bytes=(.*)$/i
 const INT_RANGE = /^(\d+)-(\d*)$/
 const SUFFIX_RANGE = /^-(\d+)$/
 
-/** RFC 9110 §14.1.2. https://www.rfc-editor.org/rfc/rfc9110.html#section-14.1.2 */
+/**
+ * Parses a byte range (RFC 9110 §14.1.2).
+ * https://www.rfc-editor.org/rfc/rfc9110.html#section-14.1.2
+ */
 function parseRange(range: string, length: number): Selected {
   const [, set] = BYTES.exec(range) ?? []
   const specs = (set ?? '').split(',').map(trimOws).filter(Boolean)
@@ -51,16 +55,18 @@ function parseRange(range: string, length: number): Selected {
 
 function lastBytes(count: number, length: number): Selected {
   if (count === 0) return { type: 'unsatisfiable' }
-  // Of nothing, the last bytes are all of it, and no Content-Range can say so.
+  // The last bytes of an empty body are the whole body, and no Content-Range can express an empty
+  // part.
   if (length === 0) return WHOLE
   return { type: 'part', start: Math.max(0, length - count), end: length }
 }
 
 /**
- * RFC 9110 §13.1.5: whether the client's part is of this very response. Strong comparison only: of entity tags both must be
- * strong, a date must be that of Last-Modified, and be strong itself. https://www.rfc-editor.org/rfc/rfc9110.html#section-13.1.5
+ * RFC 9110 §13.1.5: whether the client has a part of this response. The comparison is strong: both
+ * ETags must be strong. A date must equal a Last-Modified that is strong.
+ * https://www.rfc-editor.org/rfc/rfc9110.html#section-13.1.5
  */
-function isSame(condition: string, storedHeaders: HeaderList): boolean {
+function matchesIfRange(condition: string, storedHeaders: HeaderList): boolean {
   if (/^"[^"]*"$/.test(condition))
     return condition === trimOws(headerValue(storedHeaders, 'etag') ?? '')
   const date = parseHttpDate(condition)
@@ -68,17 +74,21 @@ function isSame(condition: string, storedHeaders: HeaderList): boolean {
 }
 
 /**
- * RFC 9110 §8.8.2.2: strong if the response was made at least a second later, so that nothing can have changed within the
- * second that it names. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.2.2
+ * RFC 9110 §8.8.2.2: Last-Modified is strong if the Date of the response is at least 1 s later.
+ * Then the resource cannot have changed again within the same second.
+ * https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.2.2
  */
 function strongLastModified(storedHeaders: HeaderList): number | undefined {
   const changedAt = parseHttpDate(headerValue(storedHeaders, 'last-modified') ?? '')
-  const madeAt = parseHttpDate(headerValue(storedHeaders, 'date') ?? '')
-  if (changedAt === undefined || madeAt === undefined) return undefined
-  return madeAt - changedAt >= 1000 ? changedAt : undefined
+  const generatedAt = parseHttpDate(headerValue(storedHeaders, 'date') ?? '')
+  if (changedAt === undefined || generatedAt === undefined) return undefined
+  return generatedAt - changedAt >= 1000 ? changedAt : undefined
 }
 
-/** RFC 9110 §14.4. https://www.rfc-editor.org/rfc/rfc9110.html#section-14.4 */
+/**
+ * The Content-Range field (RFC 9110 §14.4).
+ * https://www.rfc-editor.org/rfc/rfc9110.html#section-14.4
+ */
 export function contentRange(
   selected: Exclude<Selected, { type: 'whole' }>,
   length: number,

@@ -5,7 +5,7 @@ import { deltaSeconds, parseCacheControl } from './cache-control.ts'
 const parse = (...lines: string[]) => parseCacheControl(lines)
 
 describe('parseCacheControl', () => {
-  it('reads every directive', () => {
+  it('parses every directive', () => {
     const line =
       'no-store, no-cache, private, public, must-revalidate, proxy-revalidate, must-understand, ' +
       'no-transform, immutable, max-age=1, s-maxage=2, stale-while-revalidate=3, stale-if-error=4'
@@ -27,13 +27,13 @@ describe('parseCacheControl', () => {
     })
   })
 
-  it('tells no field from an empty one', () => {
+  it('distinguishes an absent field from an empty one', () => {
     expect(parse().present).toBe(false)
     expect(parse('').present).toBe(true)
     expect(parse('').maxAgeS).toBeUndefined()
   })
 
-  it('reads names in any case and over several lines', () => {
+  it('parses names in any letter case and over several lines', () => {
     expect(parse('MAX-AGE=10', 'No-Store', 'PuBlIc')).toMatchObject({
       maxAgeS: 10,
       noStore: true,
@@ -42,12 +42,12 @@ describe('parseCacheControl', () => {
   })
 
   it.each(['private=""', 'private="x"', 'private="a, b"', 'private=x', 'private, private="a"'])(
-    'reads %s as unqualified private',
+    'parses %s as unqualified private',
     (line) => expect(parse(line).private).toBe(true),
   )
 
   it.each(['no-cache="set-cookie"', 'no-cache=""', 'no-cache=', 'NO-CACHE="a"'])(
-    'reads %s as unqualified no-cache',
+    'parses %s as unqualified no-cache',
     (line) => expect(parse(line).noCache).toBe(true),
   )
 
@@ -101,14 +101,14 @@ describe('parseCacheControl', () => {
     'max-age="60',
     'max-age="6 0"',
     'max-age=\u0661',
-  ])('reads %s as stale', (line) => expect(parse(line).maxAgeS).toBe(0))
+  ])('parses %s as stale', (line) => expect(parse(line).maxAgeS).toBe(0))
 
-  it('reads a quoted number, and leading zeros', () => {
+  it('parses a quoted number and leading zeros', () => {
     expect(parse('max-age="60"').maxAgeS).toBe(60)
     expect(parse('max-age=0060 , public').maxAgeS).toBe(60)
   })
 
-  it('clamps what overflows', () => {
+  it('clamps numbers that overflow', () => {
     expect(parse('max-age=99999999999').maxAgeS).toBe(2 ** 31)
     expect(parse(`s-maxage=${'9'.repeat(5000)}`).sMaxageS).toBe(2 ** 31)
   })
@@ -127,7 +127,7 @@ describe('parseCacheControl', () => {
     )
   })
 
-  it('finds a restrictive directive whatever stands before it on another line', () => {
+  it('finds a restrictive directive after any text on another line', () => {
     fc.assert(
       fc.property(fc.string(), (noise) => {
         for (const name of ['private', 'no-store', 'no-cache']) {
@@ -140,7 +140,7 @@ describe('parseCacheControl', () => {
 })
 
 describe('deltaSeconds', () => {
-  it('knows digits only', () => {
+  it('accepts digits only', () => {
     expect(deltaSeconds('12')).toBe(12)
     expect(deltaSeconds('')).toBeUndefined()
     expect(deltaSeconds('1 ')).toBeUndefined()

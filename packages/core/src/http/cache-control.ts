@@ -1,18 +1,18 @@
-// The Cache-Control field, of a response above all: syntax only, no policy. Whatever can be read in two ways is
-// read in the more restrictive one (RFC 9111 §4.2.1), because the other way leaks.
+// The parser of Cache-Control. An ambiguous field gets its more restrictive meaning (RFC 9111
+// §4.2.1), because the other meaning could leak a private response.
 
-/** What a response says about its use. Absent numbers were not said. */
+/** The Cache-Control directives of a response. An absent directive is false or undefined. */
 export interface CacheControl {
-  /** Whether there was any Cache-Control line at all, however empty. */
+  /** Whether the response has a Cache-Control field, even an empty one. */
   readonly present: boolean
   readonly noStore: boolean
-  /** Qualified forms (`no-cache="x"`) count as unqualified, here and in `private`. */
+  /** A qualified form (`no-cache="x"`) counts as unqualified. The same holds for `private`. */
   readonly noCache: boolean
   readonly private: boolean
   readonly public: boolean
   readonly mustRevalidate: boolean
   readonly proxyRevalidate: boolean
-  /** Read, but it never lifts `no-store`, although RFC 9111 §5.2.2.3 would let it. */
+  /** Parsed only. It does not override `no-store`, although RFC 9111 §5.2.2.3 allows that. */
   readonly mustUnderstand: boolean
   readonly noTransform: boolean
   readonly immutable: boolean
@@ -22,7 +22,7 @@ export interface CacheControl {
   readonly staleIfErrorS: number | undefined
 }
 
-/** RFC 9111 §1.2.2: what an overflowing number of seconds is taken for. */
+/** RFC 9111 §1.2.2: the value of a number of seconds that is too large. */
 export const LARGEST_SECONDS: number = 2 ** 31
 
 type Flag = keyof {
@@ -50,12 +50,16 @@ const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
 ])
 
 /**
- * A directive wherever one can be read: `name`, `name=value` or `name="quoted, value"`. Anything else
- * separates, so that `public; private`, `"no-store"` and an unterminated quote still count.
+ * A directive in one of the forms `name`, `name=value` and `name="quoted, value"`. All other text
+ * is a separator, so the directives in `public; private`, `"no-store"` and after an open quote
+ * count.
  */
 const DIRECTIVE = /([\w-]+)(?:=(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?/g
 
-/** RFC 9111 §5.2.2, RFC 5861 §3 and §4, RFC 8246 §2. One element per line of the field. */
+/**
+ * Parses Cache-Control of a response (RFC 9111 §5.2.2, RFC 5861 §3 and §4, RFC 8246 §2). `values`
+ * has one element per line of the field.
+ */
 export function parseCacheControl(values: readonly string[]): CacheControl {
   const read: { -readonly [K in keyof CacheControl]: CacheControl[K] } = {
     present: values.length > 0,
@@ -85,14 +89,14 @@ export function parseCacheControl(values: readonly string[]): CacheControl {
   return read
 }
 
-/** The directives of one line, names lower-case, values without their quotes. */
+/** The directives of one line, with lower-case names, and values without quotes. */
 export function* directivesOf(line: string): Generator<[name: string, value: string | undefined]> {
   for (const [, name = '', quoted, token] of line.matchAll(DIRECTIVE)) {
     yield [name.toLowerCase(), quoted ?? token]
   }
 }
 
-/** RFC 9111 §1.2.2: digits and nothing else; `undefined` for all that is not. */
+/** RFC 9111 §1.2.2: a number of seconds. Undefined for text with other characters than digits. */
 export function deltaSeconds(text: string | undefined): number | undefined {
   if (text === undefined || !/^\d+$/.test(text)) return undefined
   return Math.min(Number(text), LARGEST_SECONDS)

@@ -1,4 +1,4 @@
-// Values of `detail` in Cache-Status: the guide explains each of them.
+// The guide explains each value of `detail`.
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +9,7 @@ const guide = (page: string): string =>
 const page = guide('what-is-cached.md')
 const symptoms = guide('why-nothing-is-cached.md')
 
-/** Each word in the first table after `heading`. */
+/** Each value in the first table after `heading`. */
 function rowsAfter(heading: string): string[] {
   const [table = ''] = page.slice(page.indexOf(heading)).match(/(^\|.*\|\n)+/m) ?? []
   const rows = [...table.matchAll(/^\| (`.*?`) \| .* \|$/gm)].slice(1)
@@ -26,7 +26,7 @@ describe('docs/guide/what-is-cached.md', () => {
     expect(rowsAfter(heading)).toEqual(details)
   })
 
-  it.each(OTHER_DETAILS)('names detail=%s', (detail) => {
+  it.each(OTHER_DETAILS)('explains detail=%s', (detail) => {
     expect(page).toContain(`detail=${detail}\``)
   })
 })

@@ -1,8 +1,8 @@
-// Each `detail` in Cache-Status. docs/guide/what-is-cached.md has a row for each; a test compares them.
+// All `detail` values in Cache-Status. docs/guide/what-is-cached.md has a row for each (tested).
 
 import type { CacheStatusFacts } from './cache-status.ts'
 
-/** The request bypasses the cache. */
+/** Reasons for which a request bypasses the cache. */
 export const BYPASS_DETAILS = [
   'authorization',
   'client-certificate',
@@ -19,7 +19,7 @@ export const BYPASS_DETAILS = [
   'not-a-response',
 ] as const
 
-/** The response is not stored. */
+/** Reasons for which a response is not stored. */
 export const NOT_STORED_DETAILS = [
   'set-cookie',
   'credentials',
@@ -51,7 +51,7 @@ export const NOT_STORED_DETAILS = [
   'detached',
 ] as const
 
-/** Served while late or still arriving; refused by the client. */
+/** Other details: served stale, served while it is still written, or not stored for the client. */
 export const OTHER_DETAILS = [
   'soft-timeout',
   'origin-queue',
@@ -66,8 +66,8 @@ export type Detail =
   | NotStoredDetail
   | (typeof OTHER_DETAILS)[number]
   | `stale-if-error/${number}`
-  /** Only GET is stored. A response to another method says `fwd=method`, without a detail. */
+  /** Internal only. A request with a method other than GET has `fwd=method` and no detail. */
   | 'method'
 
-/** Facts with a `detail` that the guide explains. */
+/** Facts for Cache-Status with a `detail` from the lists above. */
 export type DetailedFacts = CacheStatusFacts & { readonly detail?: Detail | undefined }

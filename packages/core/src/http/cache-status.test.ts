@@ -29,14 +29,14 @@ describe('cacheStatus', () => {
     )
   })
 
-  it('writes false as ?0, and leaves out what is not known', () => {
+  it('writes false as ?0, and leaves out unknown values', () => {
     const facts = { type: 'forward', reason: 'uri-miss', stored: false, collapsed: false } as const
     expect(cacheStatus('Stampede', facts)).toBe('Stampede; fwd=uri-miss; stored=?0; collapsed=?0')
     const bypass = { type: 'forward', reason: 'bypass', status: undefined } as const
     expect(cacheStatus('Stampede', bypass)).toBe('Stampede; fwd=bypass')
   })
 
-  it('quotes a detail that is no token', () => {
+  it('quotes a detail that is not a token', () => {
     const detail = (text: string) => cacheStatus('S', { type: 'hit', ttlS: 1, detail: text })
     expect(detail('set-cookie')).toBe('S; hit; ttl=1; detail=set-cookie')
     expect(detail('two words')).toBe('S; hit; ttl=1; detail="two words"')
@@ -46,7 +46,7 @@ describe('cacheStatus', () => {
     expect(detail('a\r\nx: \u00e9')).toBe('S; hit; ttl=1; detail="a??x: ?"')
   })
 
-  it('quotes a name that is no token', () => {
+  it('quotes a name that is not a token', () => {
     expect(cacheStatus('my cache', { type: 'hit', ttlS: 1 })).toBe('"my cache"; hit; ttl=1')
   })
 
@@ -56,7 +56,7 @@ describe('cacheStatus', () => {
     expect(cacheStatus('S', { type: 'hit', ttlS: -Infinity })).toBe('S; hit; ttl=-999999999999999')
   })
 
-  it('is printable ASCII whatever it is given', () => {
+  it('returns printable ASCII for any input', () => {
     const anyUnit = fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code))
     fc.assert(
       fc.property(fc.string({ unit: anyUnit }), fc.double(), (text, ttlS) => {

@@ -1,6 +1,6 @@
-// The Cache-Status field (RFC 9211): what the cache did with a request, and why.
+// The Cache-Status field (RFC 9211), which shows how the cache handled a request.
 
-/** RFC 9211 §2.2: why a request went to the origin. */
+/** RFC 9211 §2.2: the reason for which a request was forwarded to the origin. */
 export type ForwardReason =
   | 'bypass'
   | 'method'
@@ -13,7 +13,7 @@ export type ForwardReason =
 
 export interface HitFacts {
   readonly type: 'hit'
-  /** Seconds of freshness left; negative when a stale response was served. */
+  /** Remaining seconds of freshness. Negative if a stale response was served. */
   readonly ttlS: number
   readonly detail?: string | undefined
 }
@@ -21,18 +21,21 @@ export interface HitFacts {
 export interface ForwardFacts {
   readonly type: 'forward'
   readonly reason: ForwardReason
-  /** Status of the origin, if it is another than the client got. */
+  /** Status of the origin's response, if the client got another one. */
   readonly status?: number | undefined
   readonly ttlS?: number | undefined
   readonly stored?: boolean | undefined
-  /** `true`: joined another's request; `false`: waited, and had to go itself. */
+  /** `true`: the request got the response of another one. `false`: it waited without success. */
   readonly collapsed?: boolean | undefined
   readonly detail?: string | undefined
 }
 
 export type CacheStatusFacts = HitFacts | ForwardFacts
 
-/** RFC 9211 §2: one list member. The `key` parameter is never sent, it would show what is keyed. */
+/**
+ * RFC 9211 §2: one list member. It never has the parameter `key`, which would reveal the request
+ * data in the key.
+ */
 export function cacheStatus(name: string, facts: CacheStatusFacts): string {
   let text = tokenOrString(name)
   if (facts.type === 'hit') {
@@ -47,14 +50,14 @@ export function cacheStatus(name: string, facts: CacheStatusFacts): string {
 
 const LARGEST_INTEGER = 999_999_999_999_999
 
-/** RFC 9651 §4.1.4. Rounded down: what is stale by less than a second is not `ttl=0`. */
+/** RFC 9651 §4.1.4. Rounded down, so a response that is stale for less than 1 s has `ttl=-1`. */
 function integer(name: string, value: number | undefined): string {
   if (value === undefined || Number.isNaN(value)) return ''
   const whole = Math.max(-LARGEST_INTEGER, Math.min(LARGEST_INTEGER, Math.floor(value)))
   return `; ${name}=${whole}`
 }
 
-/** RFC 9651 §4.1.1.2: a true parameter is its bare name. */
+/** RFC 9651 §4.1.1.2: a parameter that is true has no value. */
 function boolean(name: string, value: boolean | undefined): string {
   if (value === undefined) return ''
   return value ? `; ${name}` : `; ${name}=?0`
@@ -62,7 +65,7 @@ function boolean(name: string, value: boolean | undefined): string {
 
 const TOKEN = /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/
 
-/** RFC 9651 §4.1.6 and §4.1.7: a string holds printable ASCII only. */
+/** RFC 9651 §4.1.6 and §4.1.7: a string has only printable ASCII characters. */
 function tokenOrString(text: string): string {
   if (TOKEN.test(text)) return text
   return `"${text.replace(/[^\x20-\x7e]/g, '?').replace(/["\\]/g, '\\$&')}"`

@@ -66,7 +66,7 @@ describe('If-Modified-Since', () => {
     expect(unmodified(T1, [['last-modified', T2]])).toBe(false)
   })
 
-  it('compares with Date in its absence', () => {
+  it('compares with Date without Last-Modified', () => {
     expect(unmodified(T2, [['date', T1]])).toBe(true)
     expect(unmodified(T1, [['date', T2]])).toBe(false)
     expect(unmodified(T1, [])).toBe(false)
@@ -104,7 +104,7 @@ describe('notModified', () => {
 })
 
 describe('headersOf304', () => {
-  it('repeats the six fields, every line of them, and nothing else', () => {
+  it('repeats the six fields with all their lines, and no other field', () => {
     const kept: HeaderList = [
       ['cache-control', 'max-age=1'],
       ['content-location', '/a'],

@@ -1,10 +1,13 @@
-// A client's own condition, evaluated against a stored response: may it be answered 304?
+// Conditional requests of clients: decides whether the reply is a 304.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'
 import { headerValue, type RequestHeaders, requestField, trimOws } from './headers.ts'
 
-/** RFC 9110 §13.2.2: If-None-Match decides; If-Modified-Since only in its absence. Only 200 becomes 304. */
+/**
+ * RFC 9110 §13.2.2: whether the client's condition matches the stored response. If-Modified-Since
+ * counts only without If-None-Match. Only a 200 can become a 304.
+ */
 export function notModified(
   requestHeaders: RequestHeaders,
   storedHeaders: HeaderList,
@@ -20,7 +23,7 @@ export function notModified(
 const ONE_TAG = /^(?:W\/)?"([^"]*)"$/
 const TAGS = /"([^"]*)"/g
 
-/** RFC 9110 §13.1.2: weak comparison, so only what is between the quotes counts. Commas may be in there. */
+/** RFC 9110 §13.1.2: weak comparison of the text between quotes, which may contain commas. */
 function matchesAny(tags: string, etag: string | undefined): boolean {
   if (trimOws(tags) === '*') return true
   const [, stored] = ONE_TAG.exec(trimOws(etag ?? '')) ?? []
@@ -29,7 +32,7 @@ function matchesAny(tags: string, etag: string | undefined): boolean {
   return false
 }
 
-/** RFC 9110 §13.1.3 and RFC 9111 §4.3.2: without Last-Modified the stored Date stands in for it. */
+/** RFC 9110 §13.1.3 and RFC 9111 §4.3.2: the stored Date is used if there is no Last-Modified. */
 function unmodifiedSince(since: string, storedHeaders: HeaderList): boolean {
   const changed = headerValue(storedHeaders, 'last-modified') ?? headerValue(storedHeaders, 'date')
   const changedAt = parseHttpDate(changed ?? '')
@@ -46,7 +49,7 @@ const IN_304: ReadonlySet<string> = new Set([
   'vary',
 ])
 
-/** RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats, and one more. */
+/** RFC 9110 §15.4.5: the fields of the stored 200 that a 304 repeats, and the field `also`. */
 export function headersOf304(headers: HeaderList, also?: string): HeaderList {
   return headers.filter(([name]) => IN_304.has(name) || name === also)
 }

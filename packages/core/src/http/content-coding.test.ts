@@ -10,7 +10,7 @@ import {
 
 const ALL: readonly Coding[] = ['br', 'zstd', 'gzip']
 
-describe('what a client takes', () => {
+describe('the codings that a client accepts', () => {
   it.each<[string | undefined, readonly Coding[]]>([
     [undefined, []],
     ['', []],
@@ -30,11 +30,11 @@ describe('what a client takes', () => {
     ['gzip;q=2, br;q=x, zstd;level=3', []],
     ['gzip,,', ['gzip']],
     ['gzipx, xbr', []],
-  ])('%j is %j', (accept, codings) => {
+  ])('are, for %j: %j', (accept, codings) => {
     expect(acceptedCodings(accept, ALL)).toEqual(codings)
   })
 
-  it('is never more than it said, nor than there is', () => {
+  it('are never more than the field names, nor more than are supported', () => {
     fc.assert(
       fc.property(fc.string(), fc.subarray([...ALL]), (accept, offered) => {
         for (const coding of acceptedCodings(accept, offered)) {
@@ -46,8 +46,8 @@ describe('what a client takes', () => {
   })
 })
 
-describe('a form of an answer', () => {
-  it('has its own strong tag, its coding, and says that it varies', () => {
+describe('a compressed form of a response', () => {
+  it('has its own strong ETag, its coding and Vary', () => {
     const fields = ['content-type', 'text/css', 'etag', '"a-b"', 'vary', 'Origin', 'x', 'y']
     expect(fieldsOfForm(fields, 'br')).toEqual([
       ...['content-type', 'text/css', 'etag', '"a-b-br"', 'x', 'y'],
@@ -64,7 +64,7 @@ describe('a form of an answer', () => {
     ['vary', 'accept-encoding'],
     ['vary', 'Origin , ACCEPT-ENCODING'],
     ['vary', '*'],
-  ])('does not say twice what it varies by: %s: %s', (name, value) => {
+  ])('does not repeat a member of Vary: %s: %s', (name, value) => {
     expect(fieldsOfForm([name, value])).toEqual([name, value])
   })
 
@@ -74,7 +74,7 @@ describe('a form of an answer', () => {
     ['""', '"-gzip"'],
     ['a', 'a'],
     ['"a"b"', '"a"b"'],
-  ])('of the tag %s has %s', (tag, coded) => {
+  ])('has for the ETag %s the ETag %s', (tag, coded) => {
     expect(codedTag(tag, 'gzip')).toBe(coded)
   })
 

@@ -1,13 +1,16 @@
-// Content codings (RFC 9110 §8.4 and §12.5.3): the form of a stored response that a client is sent,
-// and its fields. A coded form is another representation: it varies by Accept-Encoding, and a
-// strong entity tag of its own tells it apart.
+// Content codings (RFC 9110 §8.4 and §12.5.3): the forms of a stored response and their fields. A
+// compressed form is a representation of its own. It varies by Accept-Encoding and has its own
+// strong ETag.
 
 import type { Fields } from './fields.ts'
 import { trimOws } from './headers.ts'
 
 export type Coding = 'br' | 'zstd' | 'gzip'
 
-/** RFC 9110 §12.5.3: of `offered`, what this Accept-Encoding takes, best first; of equals, as they were offered. */
+/**
+ * RFC 9110 §12.5.3: the codings in `offered` that the client accepts, sorted by its preference.
+ * Equal ones stay in the order of `offered`.
+ */
 export function acceptedCodings(
   accept: string | undefined,
   offered: readonly Coding[],
@@ -15,34 +18,37 @@ export function acceptedCodings(
   if (accept === undefined) return []
   const weights = weightsOf(accept)
   const weightOf = (coding: string): number => weights.get(coding) ?? weights.get('*') ?? 0
-  // What is not coded is taken unless it is refused, and is only preferred where a client says so.
+  // An uncompressed body is preferred only if the client gives `identity` a higher weight.
   const plain = weights.get('identity') ?? 0
-  const taken = offered.filter((coding) => weightOf(coding) > 0 && weightOf(coding) >= plain)
-  return taken.sort((a, b) => weightOf(b) - weightOf(a))
+  const accepted = offered.filter((coding) => weightOf(coding) > 0 && weightOf(coding) >= plain)
+  return accepted.sort((a, b) => weightOf(b) - weightOf(a))
 }
 
 const MEMBER = /^([!#$%&'*+\-.^_`|~0-9a-z]+)(?:[ \t]*;[ \t]*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/
 
-/** What cannot be read is as if it were not said. `x-gzip` is `gzip` (§8.4.1.3). */
+/** Weight of each coding. A malformed member is ignored. `x-gzip` is `gzip` (§8.4.1.3). */
 function weightsOf(accept: string): ReadonlyMap<string, number> {
   const weights = new Map<string, number>()
   for (const member of accept.toLowerCase().split(',')) {
     const [, coding, weight] = MEMBER.exec(trimOws(member)) ?? []
     if (coding === undefined) continue
     const name = coding === 'x-gzip' ? 'gzip' : coding
-    // Contradictions are read the careful way.
+    // If a coding is repeated, its lowest weight counts.
     weights.set(name, Math.min(Number(weight ?? 1), weights.get(name) ?? 1))
   }
   return weights
 }
 
-/** What says that the bytes are coded already, are of a part, or are vouched for as they are. */
-const AS_IT_IS: ReadonlySet<string> = new Set([
+/** Fields of a body that must not be compressed: it is compressed, partial, or has a digest. */
+const NOT_CODABLE: ReadonlySet<string> = new Set([
   ...['content-encoding', 'content-range', 'content-md5', 'digest', 'content-digest'],
   ...['repr-digest', 'signature', 'signature-input'],
 ])
 
-/** Whether a response may be coded: of a type that `matches`, and not said to stay as it is (RFC 9110 §7.7). */
+/**
+ * Whether a response may be compressed. Its media type must match, and it must not have
+ * `no-transform` (RFC 9110 §7.7) or a field of `NOT_CODABLE`.
+ */
 export function isCodable(
   status: number,
   fields: Fields,
@@ -53,14 +59,14 @@ export function isCodable(
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string
     const value = fields[i + 1] as string
-    if (AS_IT_IS.has(name)) return false
+    if (NOT_CODABLE.has(name)) return false
     if (name === 'cache-control' && /no-transform/i.test(value)) return false
     if (name === 'content-type') type = value
   }
   return matches(trimOws(type.split(';', 1)[0] ?? '').toLowerCase())
 }
 
-/** The fields of one form of a response: coded, or, without `coding`, as it is beside coded ones. */
+/** The fields of one form of a response. Without `coding`, those of the uncompressed form. */
 export function fieldsOfForm(fields: Fields, coding?: Coding): Fields {
   const form: string[] = []
   const vary: string[] = []
@@ -71,11 +77,11 @@ export function fieldsOfForm(fields: Fields, coding?: Coding): Fields {
     else form.push(name, name === 'etag' && coding !== undefined ? codedTag(value, coding) : value)
   }
   if (coding !== undefined) form.push('content-encoding', coding)
-  form.push('vary', varied(vary))
+  form.push('vary', withAcceptEncoding(vary))
   return form
 }
 
-function varied(lines: readonly string[]): string {
+function withAcceptEncoding(lines: readonly string[]): string {
   const names = lines.join(', ')
   if (names === '') return 'Accept-Encoding'
   return /(?:^|,)[ \t]*(?:accept-encoding|\*)[ \t]*(?:,|$)/i.test(names)
@@ -85,7 +91,7 @@ function varied(lines: readonly string[]): string {
 
 const STRONG_TAG = /^"([\x21\x23-\x7e\x80-\xff]*)"$/
 
-/** RFC 9110 §8.8.3: a strong tag is of one form only; a weak one may stand for all that mean the same. */
+/** RFC 9110 §8.8.3: a strong ETag identifies one form, so it gets a suffix. A weak one stays. */
 export function codedTag(tag: string, coding: Coding): string {
   const [, opaque] = STRONG_TAG.exec(tag) ?? []
   return opaque === undefined ? tag : `"${opaque}-${coding}"`

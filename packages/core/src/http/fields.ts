@@ -1,13 +1,13 @@
-// Header fields as an entry keeps them: name, value, name, value. One array in the place of one for each field, and of a
-// name that is common only one string for all entries.
+// Header fields as an entry stores them: one array with names and values in turn. It takes less
+// memory than one array per field. All entries share one string for each common name.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { ownText, Recent } from '../recent.ts'
 
-/** Names lower-case, each before its value. */
+/** Names and values in turn. Names are lower-case. */
 export type Fields = readonly string[]
 
-/** RFC 9110, RFC 9111, and what frameworks and their usual layers add. */
+/** Common names: those of RFC 9110 and RFC 9111, and those that frameworks and middlewares add. */
 const COMMON: ReadonlyMap<string, string> = new Map(
   [
     ...['content-type', 'content-length', 'content-encoding', 'content-language'],
@@ -21,16 +21,16 @@ const COMMON: ReadonlyMap<string, string> = new Map(
   ].map((name) => [name, name]),
 )
 
-/** Their values are hardly ever those of another entry. */
+/** Fields whose values differ between nearly all entries, so that sharing them saves nothing. */
 const OF_ONE_ENTRY: ReadonlySet<string> = new Set([
   ...['content-length', 'content-location', 'content-disposition', 'etag', 'last-modified'],
   ...['expires', 'link', 'location'],
 ])
 
-/** What is made within one second says the same. */
+/** Responses of the same second share one `Date` string. */
 let lastDate = ''
 
-function ofNow(date: string): string {
+function sharedDate(date: string): string {
   if (date !== lastDate) lastDate = ownText(date)
   return lastDate
 }
@@ -40,18 +40,20 @@ export function toFields(headers: HeaderList): Fields {
   for (const [name, value] of headers) {
     const common = COMMON.get(name)
     const isOwn = common === undefined || OF_ONE_ENTRY.has(common)
-    fields.push(common ?? name, isOwn ? value : common === 'date' ? ofNow(value) : shared(value))
+    const text = isOwn ? value : common === 'date' ? sharedDate(value) : shared(value)
+    fields.push(common ?? name, text)
   }
-  // An array that has grown has room for more.
+  // A copy, because an array that has grown reserves memory for more elements.
   return fields.slice()
 }
 
-/** Longer ones, such as policies, are few; shorter ones that are of one entry alone, as its tag is, make room for others soon. */
+/** Longer values, such as policies, are rare and are not shared. */
 const LONGEST_SHARED = 64
+/** Number of shared values. A value that only one entry has is soon evicted. */
 const MOST_SHARED = 256
 const recent = new Recent<string>(MOST_SHARED)
 
-/** Types, policies and the like are the same for many entries: of those of late there is one string. */
+/** A string that recent entries share, if one has the same text. Many entries have equal values. */
 export function shared(text: string): string {
   if (text.length > LONGEST_SHARED) return text
   const known = recent.get(text)
@@ -61,7 +63,10 @@ export function shared(text: string): string {
   return own
 }
 
-/** The same, of strings that are no parts of others. What toFields() made is shared mostly, and then is so already. */
+/**
+ * Copies fields so that no string references a longer one. Most strings from `toFields` are shared
+ * and need no copy.
+ */
 export function ownFields(fields: Fields): Fields {
   return fields.map((text) => {
     if (text === lastDate) return lastDate
@@ -69,12 +74,12 @@ export function ownFields(fields: Fields): Fields {
   })
 }
 
-/** A copy whose strings are no parts of others. */
+/** Copies header fields so that no string references a longer one. */
 export function ownHeaders(headers: HeaderList): HeaderList {
   return headers.map(([name, value]) => {
     const common = COMMON.get(name)
     if (common === undefined) return [ownText(name), ownText(value)]
-    if (common === 'date') return [common, ofNow(value)]
+    if (common === 'date') return [common, sharedDate(value)]
     return [common, OF_ONE_ENTRY.has(common) ? ownText(value) : shared(value)]
   })
 }

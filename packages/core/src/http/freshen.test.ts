@@ -7,20 +7,20 @@ const T2 = 'Sun, 06 Nov 1994 08:49:38 GMT'
 const tag = (etag: string): HeaderList => [['etag', etag]]
 const date = (modified: string): HeaderList => [['last-modified', modified]]
 
-describe('a response is asked about', () => {
-  it('by its entity tag and its date', () => {
+describe('a conditional request for a stored response', () => {
+  it('has its ETag and its date', () => {
     expect(conditionsFor([['x-a', '1'], ...date(T1), ...tag('"a"')])).toEqual([
       ['if-none-match', '"a"'],
       ['if-modified-since', T1],
     ])
   })
 
-  it.each(['"a"', 'W/"a"', '""', '"a,b"', '"\xe9"'])('by the tag %s', (etag) => {
+  it.each(['"a"', 'W/"a"', '""', '"a,b"', '"\xe9"'])('has the ETag %s', (etag) => {
     expect(conditionsFor(tag(etag))).toEqual([['if-none-match', etag]])
   })
 
   it.each(['a', 'w/"a"', 'W"a"', '"a', '"a"b"', '"a", "b"', '"a b"', '*', ''])(
-    'not by %s, which is no entity tag',
+    'does not have %s, which is not an ETag',
     (etag) => expect(conditionsFor(tag(etag))).toEqual([]),
   )
 })
@@ -37,7 +37,7 @@ describe('a 304', () => {
       [...tag('"a"'), ...date(T1)],
       [...tag('"a"'), ...date(T2)],
     ],
-  ] satisfies Array<[HeaderList, HeaderList]>)('about %j may say %j', (stored, said) =>
+  ] satisfies Array<[HeaderList, HeaderList]>)('answers %j with %j', (stored, said) =>
     expect(isAbout(stored, said)).toBe(true),
   )
 
@@ -52,17 +52,17 @@ describe('a 304', () => {
       [...tag('"a"'), ...date(T1)],
       [...tag('"b"'), ...date(T1)],
     ],
-  ] satisfies Array<[HeaderList, HeaderList]>)('about %j does not say %j', (stored, said) =>
+  ] satisfies Array<[HeaderList, HeaderList]>)('does not answer %j with %j', (stored, said) =>
     expect(isAbout(stored, said)).toBe(false),
   )
 })
 
-describe('what is stored', () => {
+describe('a stored response after a 304', () => {
   const NOW = Date.UTC(1994, 10, 6, 8, 49, 38)
   const after = (stored: HeaderList, said: HeaderList) =>
     freshen(stored, { headers: [...said, ['date', T1]] }, NOW).filter(([name]) => name !== 'date')
 
-  it('takes the fields of the 304, in every line, and keeps the others', () => {
+  it('gets the fields of the 304, with every line, and keeps the others', () => {
     const stored: HeaderList = [
       ['link', '<a>'],
       ['link', '<b>'],
@@ -79,15 +79,15 @@ describe('what is stored', () => {
   })
 
   it.each(['content-length', 'content-encoding', 'content-range'])(
-    'keeps its %s, which is about the body',
+    'keeps its %s, which describes the body',
     (name) => expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '1']]),
   )
 
-  it.each(['content-type', 'content-location', 'content-foo', 'etag'])('takes the new %s', (name) =>
+  it.each(['content-type', 'content-location', 'content-foo', 'etag'])('gets the new %s', (name) =>
     expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '2']]),
   )
 
-  it('was chosen by all that either names in Vary', () => {
+  it('has the selection fields of both Vary fields', () => {
     const vary = (...lines: string[]): HeaderList => lines.map((line) => ['vary', line])
     expect(after(vary('Accept-Language'), vary('Origin'))).toEqual(vary('accept-language, origin'))
     expect(after(vary('a', 'b'), vary('B', 'c'))).toEqual(vary('a, b, c'))
@@ -96,12 +96,12 @@ describe('what is stored', () => {
     expect(after([], vary('a'))).toEqual(vary('a'))
   })
 
-  it('is dated now by a 304 without a date', () => {
+  it('gets the present date from a 304 without a date', () => {
     expect(freshen([['date', T1]], { headers: [] }, NOW)).toEqual([['date', T2]])
     expect(freshen([], { headers: [['date', T1]] }, NOW)).toEqual([['date', T1]])
   })
 
-  it('forgets what was said to this cache alone when the 304 speaks of caching', () => {
+  it('loses Stampede-Cache-Control if the 304 has a field about caching', () => {
     const own: HeaderList = [['stampede-cache-control', 'max-age=60']]
     expect(after(own, [['x-a', '1']])).toEqual([...own, ['x-a', '1']])
     expect(after(own, [['cache-control', 'no-store']])).toEqual([['cache-control', 'no-store']])

@@ -1,4 +1,4 @@
-// Asking whether a stored response is still so, and what becomes of it when the answer is 304 (Not Modified).
+// Revalidation of a stored response: its conditions, and its update by a 304 (Not Modified).
 // https://www.rfc-editor.org/rfc/rfc9111.html#section-4.3
 
 import { type CapturedHead, type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
@@ -7,7 +7,7 @@ import { varyNames } from './vary.ts'
 
 const TAG = /^(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"$/
 
-/** RFC 9111 §4.3.1: the conditions that a response with these fields is asked about with; none where it has no validator. */
+/** RFC 9111 §4.3.1: the conditional fields of a revalidation. Empty without a validator. */
 export function conditionsFor(headers: HeaderList): HeaderList {
   const etag = headerValue(headers, 'etag')
   const modified = headerValue(headers, 'last-modified')
@@ -18,55 +18,59 @@ export function conditionsFor(headers: HeaderList): HeaderList {
 }
 
 /**
- * RFC 9111 §4.3.4: whether a 304 with these fields is about the stored response. A strong tag must be the same; a weak one, and a
- * date, must correspond. One that names nothing is about the only response that was asked about.
+ * RFC 9111 §4.3.4: whether a 304 with these fields confirms the stored response. A strong ETag must
+ * be equal. A weak ETag must be equal apart from its weakness, and a date must be equal. A 304
+ * without a validator confirms it too, since only this response was revalidated.
  */
-export function isAbout(stored: HeaderList, said: HeaderList): boolean {
-  const tag = headerValue(said, 'etag')
+export function isAbout(stored: HeaderList, received: HeaderList): boolean {
+  const tag = headerValue(received, 'etag')
   if (tag !== undefined) return correspond(headerValue(stored, 'etag') ?? '', tag)
-  const modified = headerValue(said, 'last-modified')
+  const modified = headerValue(received, 'last-modified')
   return modified === undefined || modified === headerValue(stored, 'last-modified')
 }
 
-function correspond(stored: string, said: string): boolean {
-  const isWeak = said.startsWith('W/')
-  return isWeak ? opaque(stored) === opaque(said) : stored === said
+function correspond(stored: string, received: string): boolean {
+  const isWeak = received.startsWith('W/')
+  return isWeak ? opaque(stored) === opaque(received) : stored === received
 }
 
 const opaque = (tag: string): string => TAG.exec(tag)?.[2] ?? tag
 
-/** Of the body that is stored: a 304 has none that it could tell this of. */
-const OF_THE_BODY: ReadonlySet<string> = new Set([
+/** Fields that describe the stored body. A 304 has no body, so its values are not used. */
+const BODY_FIELDS: ReadonlySet<string> = new Set([
   'content-length',
   'content-encoding',
   'content-range',
 ])
 
 /**
- * RFC 9111 §3.2: the stored fields, updated by those of a 304. What §3.1 excludes from storage is still in there; what is said to
- * this cache alone is gone with the next word on caching. `wallNow` is Unix time in ms: a 304 without a date was made now.
+ * RFC 9111 §3.2: the stored fields, updated by those of a 304. The caller removes the fields that
+ * §3.1 excludes from storage. A 304 with Cache-Control also replaces the stored `OWN_FIELD`.
+ * `wallNow` (Unix time in ms) is the date of a 304 without one.
  *
- * `Vary` is added to, and not replaced: the body that stays was chosen by what is stored there, and a 304 may have no more than what
- * some layer said, before its handler came to it.
+ * The names in `Vary` are added to the stored ones, because the stored body was selected by those.
+ * A 304 may have only the names that a middleware set before the handler ran.
  */
 export function freshen(
   stored: HeaderList,
   { headers }: Pick<CapturedHead, 'headers'>,
   wallNow: number,
 ): HeaderList {
-  const said = headers.filter(([name]) => !OF_THE_BODY.has(name) && name !== 'vary')
-  const vary = bothVary(stored, headers)
-  const names = new Set(said.map(([name]) => name))
-  if (!names.has('date')) said.push(['date', new Date(wallNow).toUTCString()])
+  const updates = headers.filter(([name]) => !BODY_FIELDS.has(name) && name !== 'vary')
+  const vary = joinedVary(stored, headers)
+  const names = new Set(updates.map(([name]) => name))
+  if (!names.has('date')) updates.push(['date', new Date(wallNow).toUTCString()])
   names.add('date')
   if (names.has('cache-control')) names.add(OWN_FIELD)
   if (vary.length > 0) names.add('vary')
-  return [...stored.filter(([name]) => !names.has(name)), ...said, ...vary]
+  return [...stored.filter(([name]) => !names.has(name)), ...updates, ...vary]
 }
 
-/** None, where the 304 says none: then what is stored stays. */
-function bothVary(stored: HeaderList, said: HeaderList): HeaderList {
-  if (headerValue(said, 'vary') === undefined) return []
-  const names = varyNames([...stored, ...said])
+/**
+ * The stored `Vary` with the names of the 304. Empty if the 304 has none: the stored field stays.
+ */
+function joinedVary(stored: HeaderList, received: HeaderList): HeaderList {
+  if (headerValue(received, 'vary') === undefined) return []
+  const names = varyNames([...stored, ...received])
   return [['vary', names === '*' ? names : names.join(', ')]]
 }

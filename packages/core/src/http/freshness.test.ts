@@ -21,7 +21,7 @@ const lifetime = (
 }
 
 describe('explicitLifetimeMs', () => {
-  it('is undefined when the response says nothing', () => {
+  it('is undefined if the response has no freshness', () => {
     expect(lifetime(undefined)).toBeUndefined()
     expect(lifetime('public', [['last-modified', at(-1000)]])).toBeUndefined()
   })
@@ -35,7 +35,7 @@ describe('explicitLifetimeMs', () => {
     expect(lifetime('max-age=x', expires)).toBe(0)
   })
 
-  it('has no regard for Expires when a targeted field speaks', () => {
+  it('ignores Expires if a targeted field is present', () => {
     const expires: HeaderList = [['expires', at(30)]]
     expect(lifetime('must-revalidate', expires, true)).toBeUndefined()
     expect(lifetime('max-age=10', expires, true)).toBe(10_000)
@@ -57,7 +57,7 @@ describe('explicitLifetimeMs', () => {
   })
 
   it.each(['0', '-1', '', 'now', '2026-01-02', 'Thu, 01 Jan 2099 00:00:00 CET', '4102444800'])(
-    'takes `Expires: %s` for the past',
+    'treats `Expires: %s` as past',
     (value) => expect(lifetime(undefined, [['expires', value]])).toBe(0),
   )
 
@@ -92,11 +92,11 @@ describe('initialAgeMs', () => {
     ['x', 0],
     ['x, 50', 0],
     ['', 0],
-  ])('reads `Age: %s` as %d ms', (value, expected) => {
+  ])('parses `Age: %s` as %d ms', (value, expected) => {
     expect(initialAgeMs([['age', value]], NOW)).toBe(expected)
   })
 
-  it('is 0 without Age, and the first line decides', () => {
+  it('is 0 without Age, and otherwise taken from the first line', () => {
     expect(initialAgeMs([], NOW)).toBe(0)
     expect(
       initialAgeMs(
@@ -110,11 +110,11 @@ describe('initialAgeMs', () => {
   })
 
   it.each<[string, string, number]>([
-    ['as old as its Date is ago', at(-30), 30_999],
-    ['as old as its Age says, if that is more', at(-5), 20_000],
-    ['not younger for a Date to come', at(90), 20_000],
-    ['not older for a Date that is none', 'yesterday', 20_000],
-    ['not older than can be counted', 'Mon, 01 Jan 0001 00:00:00 GMT', 2 ** 31 * 1000],
+    ['at least the time since its Date', at(-30), 30_999],
+    ['its Age, if that is greater', at(-5), 20_000],
+    ['not less for a Date in the future', at(90), 20_000],
+    ['not greater for an invalid Date', 'yesterday', 20_000],
+    ['no greater than the maximum', 'Mon, 01 Jan 0001 00:00:00 GMT', 2 ** 31 * 1000],
   ])('is %s', (_, date, expected) => {
     const age = initialAgeMs(
       [
@@ -150,7 +150,7 @@ describe('parseHttpDate', () => {
     'Sun, 06 nOV 1994 08:49:37 gMt',
     'sunday, 06-NOV-94 08:49:37 gmt',
     'sUN nov  6 08:49:37 1994',
-  ])('reads %s', (text) => expect(parseHttpDate(text)).toBe(time))
+  ])('parses %s', (text) => expect(parseHttpDate(text)).toBe(time))
 
   it.each([
     '',
@@ -171,12 +171,12 @@ describe('parseHttpDate', () => {
     'Sun Nov  0 08:49:37 1994',
   ])('refuses %s', (text) => expect(parseHttpDate(text)).toBeUndefined())
 
-  it('reads two digits as a year that is not far ahead', () => {
+  it('takes a year of two digits for one that is not far ahead', () => {
     expect(parseHttpDate('Friday, 01-Jan-26 00:00:00 GMT')).toBe(Date.UTC(2026, 0, 1))
     expect(parseHttpDate('Friday, 01-Jan-99 00:00:00 GMT')).toBe(Date.UTC(1999, 0, 1))
   })
 
-  it('reads back every date that JavaScript writes', () => {
+  it('parses every date that JavaScript writes', () => {
     const whole = fc.integer({ min: 0, max: 253_402_300_799 }).map((s) => s * 1000)
     fc.assert(fc.property(whole, (ms) => parseHttpDate(new Date(ms).toUTCString()) === ms))
   })

@@ -1,5 +1,5 @@
-// How long a response says it may be used, and how old it already is. storable.ts turns the answers
-// into lifetimes.
+// Freshness lifetime and age of a response, by its header fields. cache/storable.ts computes
+// lifetimes from them.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { type CacheControl, deltaSeconds, LARGEST_SECONDS } from './cache-control.ts'
@@ -7,8 +7,8 @@ import { headerValue, headerValues, trimOws } from './headers.ts'
 import type { Directives } from './targeted-fields.ts'
 
 /**
- * RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires, unless a targeted field was in its place
- * (RFC 9213 §2.2). `wallNow` is Unix time in ms.
+ * RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires. A targeted field
+ * replaces Expires too (RFC 9213 §2.2). `wallNow` is Unix time in ms.
  */
 export function explicitLifetimeMs(
   { cc, targeted }: Directives,
@@ -20,7 +20,7 @@ export function explicitLifetimeMs(
   return targeted ? undefined : expiresLifetimeMs(headers, wallNow)
 }
 
-/** RFC 9111 §5.3: Expires − Date; an invalid date, as in `Expires: 0`, is in the past. */
+/** RFC 9111 §5.3: Expires − Date. An invalid date, as in `Expires: 0`, is in the past. */
 function expiresLifetimeMs(headers: HeaderList, wallNow: number): number | undefined {
   const lines = headerValues(headers, 'expires')
   if (lines.length === 0) return undefined
@@ -30,17 +30,18 @@ function expiresLifetimeMs(headers: HeaderList, wallNow: number): number | undef
 }
 
 /**
- * RFC 9111 §4.2.3: as old as it says, and as its Date is ago; in whole seconds, as a Date is. Of Age the first member counts (§5.1),
- * and a malformed one is none. `wallNow` is Unix time in ms.
+ * RFC 9111 §4.2.3: the larger of Age and the time since Date. Whole seconds in ms, since a Date has
+ * no smaller unit. The first member of Age counts (§5.1), and a malformed one is ignored. `wallNow`
+ * is Unix time in ms.
  */
 export function initialAgeMs(headers: HeaderList, wallNow: number): number {
   const [first = ''] = (headerValue(headers, 'age') ?? '').split(',')
-  const said = deltaSeconds(trimOws(first)) ?? 0
+  const ageS = deltaSeconds(trimOws(first)) ?? 0
   const date = parseHttpDate(headerValue(headers, 'date') ?? '') ?? wallNow
-  return Math.max(said, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
+  return Math.max(ageS, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
 }
 
-/** RFC 9111 §4.2.4: the directives that forbid serving stale, whatever was configured. */
+/** RFC 9111 §4.2.4: false if a directive forbids stale responses. Options cannot override that. */
 export function staleWindowsAllowed(cc: CacheControl): boolean {
   return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
 }
@@ -51,8 +52,8 @@ const RFC850_DATE = /^[a-z]{6,9}, (\d\d)-([a-z]{3})-(\d\d) (\d\d):(\d\d):(\d\d) 
 const ASCTIME_DATE = /^[a-z]{3} ([a-z]{3}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/i
 
 /**
- * RFC 9110 §5.6.7: Unix time in ms; case does not matter to a cache (RFC 9111 §4.2). `Date.parse` would read a date into `0`
- * and into much else.
+ * RFC 9110 §5.6.7: a date as Unix time in ms. Case does not matter (RFC 9111 §4.2). `Date.parse` is
+ * not used, because it accepts `0` and other text that is no HTTP date.
  */
 export function parseHttpDate(text: string): number | undefined {
   const value = trimOws(text)
@@ -76,12 +77,12 @@ function toTime(
   if (hour > 23 || minute > 59 || second > 60) return undefined
   const time = new Date(0)
   time.setUTCFullYear(fullYear(yearText), month, day)
-  // A day the month does not have moves the date into the next one.
+  // A day that the month does not have, such as 31 April, moves the date into the next month.
   if (time.getUTCMonth() !== month) return undefined
   return time.setUTCHours(hour, minute, second)
 }
 
-/** RFC 9110 §5.6.7: two digits are never more than about 50 years ahead. */
+/** RFC 9110 §5.6.7: a year of two digits is not more than about 50 years ahead. */
 function fullYear(text: string): number {
   const year = Number(text)
   if (text.length > 2) return year

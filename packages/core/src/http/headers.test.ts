@@ -5,21 +5,21 @@ import { headerValue, headerValues, requestField, storableHeaders, trimOws } fro
 
 const names = (headers: HeaderList) => storableHeaders(headers).map(([name]) => name)
 
-describe('reading fields', () => {
+describe('functions that read fields', () => {
   const headers: HeaderList = [
     ['vary', 'a'],
     ['etag', '"1"'],
     ['vary', 'b'],
   ]
 
-  it('gives every line in order, or the first', () => {
+  it('return every line in order, or the first', () => {
     expect(headerValues(headers, 'vary')).toEqual(['a', 'b'])
     expect(headerValue(headers, 'vary')).toBe('a')
     expect(headerValues(headers, 'age')).toEqual([])
     expect(headerValue(headers, 'age')).toBeUndefined()
   })
 
-  it('joins the lines of a request field, cookies by semicolon', () => {
+  it('join the lines of a request field, cookies by semicolon', () => {
     const request = { 'x-a': ['1', '2'], cookie: ['a=1', 'b=2'], 'x-b': '' }
     expect(requestField(request, 'x-a')).toBe('1, 2')
     expect(requestField(request, 'cookie')).toBe('a=1; b=2')
@@ -27,7 +27,7 @@ describe('reading fields', () => {
     expect(requestField(request, 'x-c')).toBeUndefined()
   })
 
-  it('does not find what every object has', () => {
+  it('do not find properties that every object has', () => {
     expect(requestField({}, 'constructor')).toBeUndefined()
     expect(requestField({}, '__proto__')).toBeUndefined()
   })

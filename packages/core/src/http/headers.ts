@@ -1,11 +1,11 @@
-// Reading header fields, and which of them may be replayed to somebody else.
+// Access to header fields, and the response fields that may be stored or replayed.
 
 import { type HeaderList, OWN_FIELD, OWN_FIELDS } from '../ports/exchange.ts'
 
-/** Request headers as Node gives them: names lower-case, lines joined or listed. */
+/** Request headers as in Node: lower-case names, and lines joined or in an array. */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
 
-/** The value of every line of a field, in order. `name` is lower-case. */
+/** The values of all lines of a field, in order. `name` is lower-case. */
 export function headerValues(headers: HeaderList, name: string): string[] {
   const values: string[] = []
   for (const [key, value] of headers) if (key === name) values.push(value)
@@ -18,29 +18,32 @@ export function headerValue(headers: HeaderList, name: string): string | undefin
   return undefined
 }
 
-/** A request field as one string; `undefined` when it is absent. `name` is lower-case. */
+/** A request field as one string, or undefined if it is absent. `name` is lower-case. */
 export function requestField(headers: RequestHeaders, name: string): string | undefined {
-  // A name out of Vary may be `constructor`, which every plain object has.
+  // A name in Vary may be `constructor`, which each plain object inherits.
   if (!Object.hasOwn(headers, name)) return undefined
   const value = headers[name]
   if (typeof value !== 'object') return value
   return value.join(name === 'cookie' ? '; ' : ', ')
 }
 
-/** Whether one of `names` is there that is not among `besides`. Goes by what the request has, which is less than what is looked for. */
+/**
+ * Whether the request has one of the fields `names`, except those in `excluded`. It loops over the
+ * request's fields, because they are fewer than `names`.
+ */
 export function someField(
   headers: RequestHeaders,
   names: ReadonlySet<string>,
-  besides: readonly string[] = [],
+  excluded: readonly string[] = [],
 ): boolean {
   for (const name in headers) {
-    if (names.has(name) && headers[name] !== undefined && !besides.includes(name)) return true
+    if (names.has(name) && headers[name] !== undefined && !excluded.includes(name)) return true
   }
   return false
 }
 
 const NOT_REPLAYED: ReadonlySet<string> = new Set([
-  // Of one connection (RFC 9110 §7.6.1).
+  // Fields for one connection (RFC 9110 §7.6.1).
   'connection',
   'keep-alive',
   'te',
@@ -48,16 +51,16 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'upgrade',
   'http2-settings',
-  // Framing and age are made anew for each answer; Cache-Status tells how that answer came about.
+  // Content-Length, Age and Cache-Status are set again for each response.
   'content-length',
   'age',
   'cache-status',
-  // For us.
+  // The field for this cache only.
   OWN_FIELD,
-  // Of one caller.
+  // Fields for one caller.
   'set-cookie',
   'set-cookie2',
-  // Of one request.
+  // Fields for one request.
   'x-request-id',
   'x-correlation-id',
   'traceparent',
@@ -72,8 +75,8 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-rate
  * stored. CDNs and proxies add none of them to every response.
  */
 export const CREDENTIALS: ReadonlySet<string> = new Set([
-  // RFC 9110 §11.6 and §11.7: Negotiate and Digest put a reply to the caller in them, also on a
-  // 200.
+  // RFC 9110 §11.6 and §11.7: Negotiate and Digest authenticate one caller with these fields, also
+  // in a 200.
   ...['authentication-info', 'proxy-authentication-info', 'www-authenticate'],
   // Credentials that the server issues or renews.
   ...['authorization', 'x-authorization', 'access-token', 'x-access-token', 'refresh-token'],
@@ -91,14 +94,16 @@ export const CREDENTIALS: ReadonlySet<string> = new Set([
   ...['clear-site-data', 'set-login'],
 ])
 
-/** RFC 9111 §3.1: the fields kept with an entry. `Date` stays, `Age` counts from it. */
+/**
+ * RFC 9111 §3.1: the fields that an entry stores. `Date` stays, because `Age` is computed from it.
+ */
 export function storableHeaders(headers: HeaderList): HeaderList {
   return lastingHeaders(headers).filter(
     ([name]) => !OWN_FIELDS.includes(name) && !CREDENTIALS.has(name),
   )
 }
 
-/** The fields that may be given to another request than the one they were made for. */
+/** The response fields that may be sent to another request. */
 export function lastingHeaders(headers: HeaderList): HeaderList {
   const listed = connectionListed(headers)
   return headers.filter(([name]) => {
@@ -107,7 +112,7 @@ export function lastingHeaders(headers: HeaderList): HeaderList {
   })
 }
 
-/** RFC 9110 §7.6.1: fields that `Connection` names belong to that connection too. */
+/** RFC 9110 §7.6.1: the fields listed in `Connection`, which are also for one connection. */
 function connectionListed(headers: HeaderList): ReadonlySet<string> {
   const listed = new Set<string>()
   for (const value of headerValues(headers, 'connection')) {
@@ -117,8 +122,8 @@ function connectionListed(headers: HeaderList): ReadonlySet<string> {
 }
 
 /**
- * RFC 9110 §5.6.3: strips space and tab only. `trim()` also strips NBSP, and so would make one value
- * of two; a regular expression for the end is quadratic in what a client may send.
+ * RFC 9110 §5.6.3: removes spaces and tabs at both ends. `trim()` would also remove NBSP, so two
+ * different values could become equal. A regular expression for the end would take quadratic time.
  */
 export function trimOws(text: string): string {
   let start = 0

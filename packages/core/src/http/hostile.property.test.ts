@@ -24,7 +24,7 @@ const STORED = [
 ] as const
 const OFFER = { ageMs: 5_000, freshForMs: -1_000 }
 
-/** Everything here that reads text of somebody else's, by the field or part of a request that it is in. */
+/** All parsers of outside text, by the field or part of a request from which the text comes. */
 const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Cache-Control': (text) => parseCacheControl([text]),
   'Cache-Control, directive by directive': (text) => [...directivesOf(text)],
@@ -88,23 +88,23 @@ function elapsedMs(work: () => unknown): number {
   return performance.now() - startedAt
 }
 
-describe.each(Object.entries(READERS))('what stands for %s', (_, read) => {
-  it('is read without throwing, and in the same way each time', () => {
+describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
+  it('returns without an error, and the same each time', () => {
     fc.assert(
       fc.property(text, (each) => {
         const first = read(each)
-        // A pattern that remembers where it stopped would tell.
+        // A pattern that keeps its position between calls would show here.
         expect(read(each)).toEqual(first)
       }),
       runs(400),
     )
   })
 
-  it('is read in linear time', () => {
+  it('takes linear time', () => {
     for (const piece of HOSTILE_PIECES.filter((each) => each !== '')) {
       for (const before of ['', 'a="']) {
         const long = before + repeated(piece)
-        // The best of three, so that whatever else the machine does counts for nothing.
+        // The best of three, so that other load on the machine does not count.
         const isQuick = [1, 2, 3].some(() => elapsedMs(() => read(long)) < 500)
         expect(isQuick, `${before}${piece}`).toBe(true)
       }
@@ -112,8 +112,8 @@ describe.each(Object.entries(READERS))('what stands for %s', (_, read) => {
   })
 })
 
-describe('objects that everybody shares', () => {
-  it('are as they were after all of that', () => {
+describe('shared objects of JavaScript', () => {
+  it('are unchanged after all of that', () => {
     const before = Object.getOwnPropertyNames(Object.prototype).sort()
     for (const read of Object.values(READERS)) {
       for (const piece of ['__proto__', 'constructor', 'prototype', 'toString']) {
@@ -127,7 +127,7 @@ describe('objects that everybody shares', () => {
   })
 })
 
-describe('a Cache-Control to which anything is added', () => {
+describe('a Cache-Control with an addition', () => {
   const RESTRICTIVE = [
     'noStore',
     'noCache',
@@ -145,7 +145,7 @@ describe('a Cache-Control to which anything is added', () => {
   )
   const line = fc.array(directive, { minLength: 1, maxLength: 4 }).map((all) => all.join(', '))
 
-  it('forbids no less, and lasts no longer by any number that was there', () => {
+  it('forbids no less, and lasts no longer than any number in it', () => {
     const added = fc.tuple(line, text, fc.boolean())
     fc.assert(
       fc.property(added, ([said, garbage, isLine]) => {
@@ -161,7 +161,7 @@ describe('a Cache-Control to which anything is added', () => {
     )
   })
 
-  it('means the same whatever the order of its lines', () => {
+  it('means the same for any order of its lines', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(line, text), { maxLength: 5 }), (lines) => {
         expect(parseCacheControl([...lines].reverse())).toEqual(parseCacheControl(lines))
@@ -170,7 +170,7 @@ describe('a Cache-Control to which anything is added', () => {
     )
   })
 
-  it('says nothing to this cache that a dictionary of the same directives does not', () => {
+  it('means no more as a targeted field than as a dictionary of the same directives', () => {
     const plain = fc.oneof(
       fc.constantFrom('no-store', 'no-cache', 'private', 'must-revalidate', 'public', 'x'),
       fc.nat(10 ** 9).map((seconds) => `max-age=${seconds}`),
@@ -189,8 +189,8 @@ describe('a Cache-Control to which anything is added', () => {
   })
 })
 
-describe('a Cache-Control of a request to which anything is added', () => {
-  it('welcomes nothing that it did not, but what it says may be stale', () => {
+describe("a request's Cache-Control with an addition", () => {
+  it('accepts no response that it did not accept before, except by max-stale', () => {
     const said = fc.constantFrom('no-cache', 'max-age=1', 'min-fresh=10', 'max-age=9, min-fresh=1')
     const offer = fc.record({
       ageMs: fc.nat(20_000),
@@ -207,8 +207,8 @@ describe('a Cache-Control of a request to which anything is added', () => {
   })
 })
 
-describe('times', () => {
-  it('are written and read back to the second, and are never a number that is none', () => {
+describe('parsed times', () => {
+  it('are equal to the second after writing, and always valid numbers', () => {
     const second = fc.integer({ min: -62_167_219_200, max: 253_402_300_799 })
     fc.assert(
       fc.property(second, (seconds) => {
@@ -236,7 +236,7 @@ describe('times', () => {
 })
 
 describe('Vary', () => {
-  it('has one reading: lower-case, sorted, once each; or it is a star', () => {
+  it('is parsed in one way: lower case, sorted, once each, or as *', () => {
     fc.assert(
       fc.property(fc.array(text, { maxLength: 4 }), (lines) => {
         const names = varyNames(lines.map((line) => ['vary', line]))
@@ -250,7 +250,7 @@ describe('Vary', () => {
     )
   })
 
-  it('finds the same request again, and tells an absent field from every other', () => {
+  it('finds the same request again, and distinguishes an absent field from every other value', () => {
     const headers = fc.dictionary(fc.constantFrom('a', 'accept-encoding', 'constructor'), text)
     fc.assert(
       fc.property(headers, text, (present, value) => {
@@ -265,7 +265,7 @@ describe('Vary', () => {
     )
   })
 
-  it('has one spelling for a value, which is a spelling of itself', () => {
+  it('has one normal form for a value, which is its own normal form', () => {
     const name = fc.constantFrom('accept-encoding', 'accept-language', 'accept', 'x-any')
     fc.assert(
       fc.property(name, text, (field, value) => {
@@ -276,7 +276,7 @@ describe('Vary', () => {
     )
   })
 
-  it('makes one of two Accept-Encodings only if they take the same codings', () => {
+  it('treats two Accept-Encoding fields as equal only if they accept the same codings', () => {
     const coding = fc.constantFrom('gzip', 'br', 'identity', '*', 'GZIP', 'x')
     const weight = fc.constantFrom('', ';q=0', ';q=1', ' ; q=0.0', ';q=0.5', ';q=2', ';Q=0')
     const field = fc
@@ -297,7 +297,10 @@ describe('Vary', () => {
 
 const asciiUpper = (line: string): string => line.replace(/[a-z]/g, (c) => c.toUpperCase())
 
-/** RFC 9110 §12.5.3, read anew: whether this coding is acceptable; undefined where that cannot be told. */
+/**
+ * A separate reading of RFC 9110 §12.5.3: whether this coding is acceptable. Undefined if that is
+ * not certain.
+ */
 function takes(field: string, coding: string): boolean | undefined {
   const weights = new Map<string, number>()
   for (const member of field.toLowerCase().split(',')) {
@@ -315,7 +318,7 @@ describe('Idempotency-Key', () => {
   const key = fc.stringMatching(/^[ -~]{1,60}$/).filter((each) => each.trim() !== '')
   const quoted = (each: string) => `"${each.replace(/["\\]/g, '\\$&')}"`
 
-  it('is read back as the key that was written, and is the same key without its quotes', () => {
+  it('is parsed as the key that was written, also without its quotes', () => {
     fc.assert(
       fc.property(key, fc.boolean(), (each, strict) => {
         const read = parseIdempotencyKey([` ${quoted(each)}\t`], strict)
@@ -327,7 +330,7 @@ describe('Idempotency-Key', () => {
     )
   })
 
-  it('on two lines, or twice on one, is never a key', () => {
+  it('is never a key on two lines, or twice on one', () => {
     fc.assert(
       fc.property(key, fc.oneof(key, text), (one, other) => {
         expect(parseIdempotencyKey([quoted(one), other], false)).toEqual({ type: 'duplicate' })
@@ -339,7 +342,7 @@ describe('Idempotency-Key', () => {
     )
   })
 
-  it('is printable, of 255 characters at most, and a refusal repeats nothing of it', () => {
+  it('is printable and at most 255 characters long, and a refusal repeats nothing of it', () => {
     fc.assert(
       fc.property(text, (each) => {
         const read = parseIdempotencyKey([each], false)
@@ -359,7 +362,7 @@ const PROBLEMS: readonly string[] = [
 ]
 
 describe('a range', () => {
-  it('that is answered lies within the response, whatever was asked for', () => {
+  it('selects bytes within the response, for any requested range', () => {
     const number = fc.oneof(fc.nat(200).map(String), fc.constantFrom('', '9'.repeat(30), '-1', 'x'))
     const range = fc.oneof(
       fc.tuple(number, number).map(([first, last]) => `bytes=${first}-${last}`),
@@ -383,7 +386,7 @@ describe('a range', () => {
 })
 
 describe('a condition', () => {
-  it('is met by the tag that is stored, among whatever well-formed others', () => {
+  it('is met by the stored ETag, among any other well-formed ones', () => {
     const tag = fc.stringMatching(/^[!#-~]{0,6}$/).map((each) => `"${each}"`)
     const weak = fc.tuple(tag, fc.boolean()).map(([each, isWeak]) => (isWeak ? 'W/' : '') + each)
     fc.assert(
@@ -399,7 +402,7 @@ describe('a condition', () => {
     )
   })
 
-  it('that is none is never a reason to answer 304', () => {
+  it('never leads to a 304 if it is invalid', () => {
     fc.assert(
       fc.property(
         text.filter((each) => !each.includes('"') && trimOws(each) !== '*'),
@@ -413,7 +416,7 @@ describe('a condition', () => {
 })
 
 describe('a path', () => {
-  it('is found by the pattern that spells it, and by one that leaves any of its parts open', () => {
+  it('matches the pattern that spells it, and one that leaves any of its parts open', () => {
     const part = fc.array(fc.constantFrom('a', 'B', '%41', '%2F', '%ZZ', 'é', '.', '-'), {
       minLength: 1,
       maxLength: 4,
@@ -438,7 +441,7 @@ describe('a path', () => {
 })
 
 describe('tags', () => {
-  it('are read as they are: never empty, never with what separates them, once each', () => {
+  it('are parsed unchanged: never empty, without separators, once each', () => {
     fc.assert(
       fc.property(text, text, (keys, tags) => {
         const names = responseTags([

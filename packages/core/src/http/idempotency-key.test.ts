@@ -22,7 +22,7 @@ describe('the quoted form (RFC 9651 §4.2.5)', () => {
     ['"*{tag}:?[x]"', '*{tag}:?[x]'],
     [`"${'k'.repeat(255)}"`, 'k'.repeat(255)],
     [`"${'\\"'.repeat(255)}"`, '"'.repeat(255)],
-  ])('reads %j', (line, expected) => {
+  ])('parses %j', (line, expected) => {
     expect(strict(line)).toEqual(key(expected))
     expect(lenient(line)).toEqual(key(expected))
   })
@@ -111,7 +111,7 @@ describe('the bare form', () => {
     '?1',
     ':YWJj:',
     'k'.repeat(255),
-  ])('is the key as it stands: %j', (line) => {
+  ])('is the key itself: %j', (line) => {
     expect(lenient(line)).toEqual(key(line))
     expect(lenient(`"${line}"`)).toEqual(key(line))
     expect(strict(line)).toEqual(INVALID)
@@ -137,12 +137,12 @@ describe('the bare form', () => {
     expect(strict(line)).toEqual(INVALID)
   })
 
-  it('has case', () => {
+  it('is case-sensitive', () => {
     expect(lenient('ABC')).not.toEqual(lenient('abc'))
   })
 })
 
-describe('how many there are', () => {
+describe('the number of lines', () => {
   it('is missing without a line', () => {
     expect(lenient()).toEqual({ type: 'missing' })
     expect(strict()).toEqual({ type: 'missing' })
@@ -162,20 +162,20 @@ describe('how many there are', () => {
     [[', "a"']],
     [[',']],
     [['a, "b']],
-  ])('is a duplicate: %j', (lines) => {
+  ])('is a duplicate for %j', (lines) => {
     expect(lenient(...lines)).toEqual(DUPLICATE)
     expect(strict(...lines)).toEqual(DUPLICATE)
   })
 })
 
-describe('every field', () => {
+describe('any field value', () => {
   const line = fc.oneof(
     fc.string(),
     fc.string({ unit: 'binary' }),
     fc.string({ unit: fc.constantFrom(...'"\\,; a*=?1@:%\t\0\u00e9'), maxLength: 30 }),
   )
 
-  it('is answered, with a key that has the form of one, or a problem that does not tell it', () => {
+  it('gives a valid key, or a problem that does not repeat it', () => {
     const keys = fc.property(line, fc.boolean(), (text, isStrict) => {
       const field = parseIdempotencyKey([text], isStrict)
       if (field.type === 'key') {
@@ -187,7 +187,7 @@ describe('every field', () => {
     fc.assert(keys, SEED)
   })
 
-  it('comes back from its quoted form, and from its bare form if it has one', () => {
+  it('gives the same key from its quoted form, and from its bare form if it has one', () => {
     const printable = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 255 })
     const keys = printable.filter((text) => text.trim() !== '' && /^[ -~]+$/.test(text))
     const returns = fc.property(keys, (text) => {
@@ -197,7 +197,7 @@ describe('every field', () => {
     fc.assert(returns, SEED)
   })
 
-  it('is the same for everybody whom strict understands', () => {
+  it('gives the same key with strict, if strict accepts it', () => {
     const agree = fc.property(line, (text) => {
       const field = strict(text)
       if (field.type === 'key') expect(lenient(text)).toEqual(field)
@@ -221,7 +221,7 @@ describe('every field', () => {
     const begun = performance.now()
     lenient(text)
     strict(text)
-    // Anything quadratic would take minutes.
+    // A quadratic parser would take minutes.
     expect(performance.now() - begun).toBeLessThan(2_000)
   })
 })

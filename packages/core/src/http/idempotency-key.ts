@@ -1,7 +1,7 @@
-// The Idempotency-Key request field as a Structured Field String, and the bare form that most
-// clients send. A value that can be understood in two ways is refused, since two readers of one key
-// would guard two records. Time is linear in the field. Specified in
-// draft-ietf-httpapi-idempotency-key-header-07 §2.1.
+// The Idempotency-Key request field: a quoted Structured Field String, or the bare form that most
+// clients send. An ambiguous value is refused, because two parsers would get two keys and so two
+// records. Parsing takes linear time. Specified in draft-ietf-httpapi-idempotency-key-header-07
+// §2.1.
 
 import { trimOws } from './headers.ts'
 import { parseItem } from './structured-fields.ts'
@@ -9,23 +9,23 @@ import { parseItem } from './structured-fields.ts'
 export type KeyField =
   | { readonly type: 'key'; readonly key: string }
   | { readonly type: 'missing' }
-  /** `problem` is a sentence and holds nothing of what was sent. */
+  /** `problem` is a sentence without any part of the request. */
   | { readonly type: 'invalid'; readonly problem: string }
   | { readonly type: 'duplicate' }
 
-/** Characters, after decoding; all are ASCII. */
+/** Longest key after decoding, in characters. All of them are ASCII. */
 const LONGEST_KEY = 255
 
 /**
- * Visible ASCII but `"`, `,`, `;` and `\`, which have a meaning in the quoted form or in lists. So every
- * UUID, ULID, number, base64, URL and most other Structured Field types are keys as they stand.
+ * Visible ASCII except `"`, `,`, `;` and `\`, which have a meaning in the quoted form or in lists.
+ * UUIDs, ULIDs, numbers, base64, URLs and most other Structured Field types are valid bare keys.
  */
 const BARE = /^[!#-+\--:<-[\]-~]+$/
 
 /**
- * `lines`: each line of the field, as received. `"abc"` and `abc` are the same key; `strict` takes only
- * the quoted form. Two lines are a duplicate even when they agree, also if a list is all that is left
- * of them (RFC 9110 §5.3 lets anybody on the way join lines with a comma).
+ * Parses the field. `lines` has its lines as received. `"abc"` and `abc` are the same key, and
+ * `strict` accepts only the quoted form. Two lines are a duplicate even if they are equal. A list
+ * counts as two lines, because a proxy may join lines with a comma (RFC 9110 §5.3).
  */
 export function parseIdempotencyKey(lines: readonly string[], strict: boolean): KeyField {
   const [line] = lines
@@ -44,7 +44,7 @@ export function parseIdempotencyKey(lines: readonly string[], strict: boolean): 
   return keyOf(field)
 }
 
-/** RFC 9651 §4.2.3: a String and its parameters, which mean nothing here. `field` begins with a quote. */
+/** RFC 9651 §4.2.3: a String. Its parameters are ignored. `field` begins with a quote. */
 function parseQuoted(field: string): KeyField {
   const item = parseItem(field)
   if (item?.type === 'string') return keyOf(item.value)
@@ -56,7 +56,7 @@ function keyOf(key: string): KeyField {
   if (key.length > LONGEST_KEY) {
     return invalid(`The key is longer than ${LONGEST_KEY} characters.`)
   }
-  // Empty or blank is a variable that was never set.
+  // An empty or blank key usually comes from a variable that the client did not set.
   if (trimOws(key) === '') return EMPTY
   return { type: 'key', key }
 }
@@ -67,7 +67,7 @@ const BACKSLASH = 0x5c
 const invalid = (problem: string): KeyField => ({ type: 'invalid', problem })
 const EMPTY: KeyField = invalid('The key is empty. Send a new unique value for each new request.')
 
-/** Whether this was more than one value: a comma that no quotes protect. Only names the refusal. */
+/** Whether the text has a comma outside of quotes. It only selects the kind of the refusal. */
 function hasListComma(text: string): boolean {
   let quoted = false
   for (let at = 0; at < text.length; at++) {

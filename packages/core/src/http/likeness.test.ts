@@ -13,7 +13,7 @@ const view = (headers: RequestView['headers'], more: Partial<RequestView> = {}):
 const plain = likenessOf(view({ accept: 'text/html', 'accept-language': 'en' }))
 
 describe('two requests', () => {
-  it('are alike whatever the order of their header fields', () => {
+  it('are alike for any order of their header fields', () => {
     const turned = view({ 'accept-language': 'en', accept: 'text/html' })
     expect(likenessOf(turned)).toBe(plain)
     expect(plain).toMatch(/^[\w-]{22}$/)
@@ -48,7 +48,7 @@ describe('two requests', () => {
     expect(likenessOf(view(headers))).not.toBe(plain)
   })
 
-  it('are not alike if their targets differ, even under one key', () => {
+  it('are not alike if their targets differ, even with the same key', () => {
     const headers = { accept: 'text/html', 'accept-language': 'en' }
     expect(likenessOf(view(headers, { target: '/a?b=2' }))).not.toBe(plain)
   })

@@ -1,6 +1,8 @@
-// The methods that a Node server can be sent; in core, which is also for what is no server, they are named here.
+// The request methods that Node parses. Core does not import node:http, so it has its own list.
 
-/** The most usual first: of those that are as near to a mistyped name, the first is suggested. */
+/**
+ * The common ones come first: an error suggests the first of the names nearest to a mistyped one.
+ */
 export const METHODS: readonly string[] = [
   ...['POST', 'PATCH', 'PUT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT', 'QUERY'],
   ...['ACL', 'BIND', 'CHECKOUT', 'COPY', 'LINK', 'LOCK', 'M-SEARCH', 'MERGE', 'MKACTIVITY'],

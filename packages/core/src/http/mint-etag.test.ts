@@ -8,15 +8,15 @@ const bytes = (text: string) => Buffer.from(text)
 const mint = (whole?: Uint8Array, headers: HeaderList = [], status = 200, fence = '17') =>
   mintEtag({ status, headers }, whole, fence)
 
-describe('a minted entity tag', () => {
-  it('is weak, and of the bytes where they are known', () => {
+describe('a minted ETag', () => {
+  it('is weak, and made of the bytes if they are known', () => {
     expect(mint(bytes('a'))).toMatch(/^W\/"[\w-]{22}"$/)
     expect(mint(bytes('a'))).toBe(mint(bytes('a'), [], 200, '18'))
     expect(mint(bytes('a'))).not.toBe(mint(bytes('b')))
     expect(mint(new Uint8Array())).toMatch(/^W\/"[\w-]{22}"$/)
   })
 
-  it('is of the fill where they are not', () => {
+  it('is made of the fill if they are not known', () => {
     expect(mint()).toMatch(/^W\/"s-[\w-]{22}"$/)
     expect(mint()).toBe(mint())
     expect(mint()).not.toBe(mint(undefined, [], 200, '18'))
@@ -26,16 +26,19 @@ describe('a minted entity tag', () => {
     ['etag', '"a"'],
     ['etag', ''],
     ['last-modified', 'Sun, 06 Nov 1994 08:49:37 GMT'],
-  ] as const)('is not for a response with %s: %s', (...field) => {
+  ] as const)('is not added to a response with %s: %s', (...field) => {
     expect(mint(bytes('a'), [field])).toBeUndefined()
     expect(mint(undefined, [field])).toBeUndefined()
   })
 
-  it.each([203, 204, 206, 301, 404])('is not for %d, which is never answered 304', (status) => {
-    expect(mint(bytes('a'), [], status)).toBeUndefined()
-  })
+  it.each([203, 204, 206, 301, 404])(
+    'is not added to a %d, which is never answered with 304',
+    (status) => {
+      expect(mint(bytes('a'), [], status)).toBeUndefined()
+    },
+  )
 
-  it('is one that conditions can be about', () => {
+  it('is one that conditions can name', () => {
     fc.assert(
       fc.property(fc.option(fc.uint8Array()), fc.string(), (body, fence) => {
         const etag = mint(body ?? undefined, [], 200, fence) ?? ''

@@ -1,14 +1,14 @@
-// An entity tag for a stored response that came without a validator, so that clients can revalidate
-// it. It is weak, because a layer outside the cache (a compressor) may change the bytes and keep
-// the tag.
+// A generated ETag for a stored response without a validator, so that clients can revalidate it. It
+// is weak, because a middleware before the cache may compress the body and keep the ETag.
 
 import { createHash } from 'node:crypto'
 import type { CapturedHead } from '../ports/exchange.ts'
 import { headerValue } from './headers.ts'
 
 /**
- * RFC 9110 §8.8.3: made from the bytes where they are known already (`whole`), so that a refresh without a change keeps it;
- * else from the fence, which is of this one response. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
+ * RFC 9110 §8.8.3: a digest of the body if all of it is known already (`whole`). A refresh that
+ * does not change the body then keeps the ETag. Otherwise a digest of the fence, which is unique.
+ * https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
  */
 export function mintEtag(
   { status, headers }: CapturedHead,
@@ -21,7 +21,7 @@ export function mintEtag(
   return whole === undefined ? `W/"s-${digest(fence)}"` : `W/"${digest(whole)}"`
 }
 
-/** 132 bits: no two of them are ever alike by chance. */
+/** 132 bits of SHA-256, so that two different inputs do not get the same digest by chance. */
 function digest(bytes: string | Uint8Array): string {
   return createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
 }

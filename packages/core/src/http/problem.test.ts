@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { problem } from './problem.ts'
 
-describe('problem', () => {
-  it('is a complete answer that nobody stores', () => {
+describe('problem()', () => {
+  it('makes a complete response that no cache stores', () => {
     const reply = problem(503, 'ERR_STAMPEDE_WAIT_TIMEOUT', 'Service Unavailable', 'Try again.', [
       ['retry-after', '1'],
     ])

@@ -1,12 +1,13 @@
-// Errors that Stampede itself answers with, as problem documents (RFC 9457).
+// Error responses of Stampede itself, as problem documents (RFC 9457).
 
 import type { HeaderList, Reply } from '../ports/exchange.ts'
 
 const ENCODER = new TextEncoder()
 
 /**
- * RFC 9457 §3: a complete answer. Without a `type` among `members` it means `about:blank`, and `title` is the
- * phrase of the status; `code` is what programs test. Nothing of the request belongs into `detail`.
+ * RFC 9457 §3: a complete response. Without a `type` in `members`, its type is `about:blank` and
+ * `title` is the phrase of the status. Clients test `code`. `detail` must not contain data of the
+ * request.
  */
 export function problem(
   status: number,

@@ -4,15 +4,15 @@ import { isWelcome, isWelcomeOnError, type Offer, requestDirectives } from './re
 
 const said = (cacheControl: string) => requestDirectives({ 'cache-control': cacheControl })
 
-describe('what a request says', () => {
-  it('is nothing without a directive that means something', () => {
+describe('parsed request directives', () => {
+  it('are empty without a known directive', () => {
     expect(requestDirectives({})).toBeUndefined()
     expect(said('')).toBeUndefined()
     expect(said('no-transform, x=1, public')).toBeUndefined()
     expect(said('max-age=x, min-fresh, stale-if-error=-1, max-stale=soon')).toBeUndefined()
   })
 
-  it('is read with any case, space and quotes', () => {
+  it('are found with any letter case, space and quotes', () => {
     const all =
       'No-Cache, NO-STORE,only-if-cached , max-age="1", min-fresh=2, max-stale=3, stale-if-error=4'
     expect(said(all)).toEqual({
@@ -26,7 +26,7 @@ describe('what a request says', () => {
     })
   })
 
-  it('is the stricter of two', () => {
+  it('are the stricter of two equal ones', () => {
     expect(said('max-age=9, max-age=5, min-fresh=3, min-fresh=4')).toMatchObject({
       maxAgeS: 5,
       minFreshS: 4,
@@ -36,7 +36,7 @@ describe('what a request says', () => {
     expect(said('max-stale')).toMatchObject({ maxStaleS: Number.POSITIVE_INFINITY })
   })
 
-  it('may be Pragma, where there is no Cache-Control', () => {
+  it('may come from Pragma, if there is no Cache-Control', () => {
     expect(requestDirectives({ pragma: 'No-Cache' })).toMatchObject({ noCache: true })
     expect(requestDirectives({ pragma: 'x, no-cache' })).toMatchObject({ noCache: true })
     expect(requestDirectives({ pragma: 'no-store' })).toBeUndefined()
@@ -46,7 +46,7 @@ describe('what a request says', () => {
     })
   })
 
-  it('is read from whatever is sent', () => {
+  it('are parsed from any text', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         expect(() => said(text)).not.toThrow()
@@ -62,8 +62,8 @@ const fresh = (ageS: number, leftS: number): Offer => ({
 })
 const stale = (byS: number): Offer => fresh(60, -byS)
 
-describe('a stored answer is welcome', () => {
-  it('to who says nothing, fresh or stale', () => {
+describe('a stored response', () => {
+  it('is allowed by a request without directives, fresh or stale', () => {
     expect(isWelcome(undefined, fresh(5, 5))).toBe(true)
     expect(isWelcome(undefined, stale(5))).toBe(true)
     expect(isWelcomeOnError(undefined, stale(5))).toBe(true)
@@ -88,7 +88,7 @@ describe('a stored answer is welcome', () => {
     ['max-stale=5', stale(6), false],
     ['max-stale', stale(500), true],
     ['stale-if-error=5', stale(6), true],
-  ])('with %s, of %j: %s', (text, offer, expected) =>
+  ])('is allowed with %s, for %j: %s', (text, offer, expected) =>
     expect(isWelcome(said(text), offer)).toBe(expected),
   )
 
@@ -100,7 +100,7 @@ describe('a stored answer is welcome', () => {
     ['max-age=0', stale(5), false],
     ['no-cache', stale(5), false],
     ['max-stale=9', stale(5), true],
-  ])('in place of an error with %s, of %j: %s', (text, offer, expected) =>
+  ])('is allowed for an error with %s, for %j: %s', (text, offer, expected) =>
     expect(isWelcomeOnError(said(text), offer)).toBe(expected),
   )
 })

@@ -1,42 +1,43 @@
-// Cache-Control of a request (RFC 9111 §5.2.1): advice, which a cache in front of an origin need
-// not take. Numbers that cannot be read are treated as absent.
+// Cache-Control of a request (RFC 9111 §5.2.1). It is advice, which a cache before an origin may
+// ignore. A malformed number counts as absent.
 
 import { deltaSeconds, directivesOf } from './cache-control.ts'
 import { type RequestHeaders, requestField } from './headers.ts'
 
+/** The Cache-Control directives of a request. An absent directive is false or undefined. */
 export interface RequestDirectives {
   readonly noCache: boolean
   readonly noStore: boolean
   readonly onlyIfCached: boolean
   readonly maxAgeS: number | undefined
   readonly minFreshS: number | undefined
-  /** Without a number: however stale. */
+  /** Infinity if the directive has no number. */
   readonly maxStaleS: number | undefined
-  /** RFC 5861 §4. */
+  /** Value of `stale-if-error` (RFC 5861 §4). */
   readonly staleIfErrorS: number | undefined
 }
 
-/** A stored answer, at the moment it would be given. */
+/** A stored response at the moment at which it would be sent. */
 export interface Offer {
   readonly ageMs: number
-  /** Negative once stale. */
+  /** Remaining freshness. Negative if the response is stale. */
   readonly freshForMs: number
 }
 
 type Mutable = { -readonly [K in keyof RequestDirectives]: RequestDirectives[K] }
 
 /**
- * RFC 9111 §5.2.1, and §5.4: `Pragma: no-cache` only without Cache-Control. `undefined` if nothing of it was said.
- * https://www.rfc-editor.org/rfc/rfc9111.html#section-5.2.1
+ * RFC 9111 §5.2.1. `Pragma: no-cache` counts only without Cache-Control (§5.4). Undefined if the
+ * request has none of these directives. https://www.rfc-editor.org/rfc/rfc9111.html#section-5.2.1
  */
 export function requestDirectives(headers: RequestHeaders): RequestDirectives | undefined {
   const field = requestField(headers, 'cache-control')
   const pragma = field === undefined ? requestField(headers, 'pragma') : undefined
   const read: Mutable = { ...NOTHING }
-  for (const [name, value] of directivesOf(field ?? '')) take(read, name, value)
+  for (const [name, value] of directivesOf(field ?? '')) apply(read, name, value)
   for (const [name] of directivesOf(pragma ?? '')) read.noCache ||= name === 'no-cache'
-  const said = (Object.keys(NOTHING) as Array<keyof Mutable>).some((k) => read[k] !== NOTHING[k])
-  return said ? read : undefined
+  const hasOne = (Object.keys(NOTHING) as Array<keyof Mutable>).some((k) => read[k] !== NOTHING[k])
+  return hasOne ? read : undefined
 }
 
 const NOTHING: RequestDirectives = {
@@ -49,8 +50,8 @@ const NOTHING: RequestDirectives = {
   staleIfErrorS: undefined,
 }
 
-/** Of a repeated one the stricter counts. */
-function take(read: Mutable, name: string, value: string | undefined): void {
+/** Adds one directive. If a directive is repeated, the stricter value counts. */
+function apply(read: Mutable, name: string, value: string | undefined): void {
   const seconds = deltaSeconds(value)
   const least = (present: number | undefined) =>
     seconds === undefined ? present : Math.min(present ?? seconds, seconds)
@@ -65,21 +66,24 @@ function take(read: Mutable, name: string, value: string | undefined): void {
     read.minFreshS = Math.max(read.minFreshS ?? 0, seconds)
 }
 
-/** RFC 9111 §5.2.1.1 to §5.2.1.4: whether the client takes it. */
-export function isWelcome(wish: RequestDirectives | undefined, offer: Offer): boolean {
-  if (wish === undefined) return true
-  const { noCache, maxAgeS, minFreshS, maxStaleS } = wish
+/** RFC 9111 §5.2.1.1 to §5.2.1.4: whether the client accepts a stored response. */
+export function isWelcome(directives: RequestDirectives | undefined, offer: Offer): boolean {
+  if (directives === undefined) return true
+  const { noCache, maxAgeS, minFreshS, maxStaleS } = directives
   if (noCache) return false
   if (maxAgeS !== undefined && offer.ageMs > maxAgeS * 1000) return false
   if (minFreshS !== undefined && offer.freshForMs < minFreshS * 1000) return false
   if (offer.freshForMs > 0) return true
-  // Who says how old or how fresh, and not how stale, wants nothing stale.
+  // A client that sends max-age or min-fresh without max-stale does not accept a stale response.
   if (maxStaleS === undefined) return maxAgeS === undefined && minFreshS === undefined
   return -offer.freshForMs <= maxStaleS * 1000
 }
 
-/** RFC 5861 §4: whether it may stand in for an error. https://www.rfc-editor.org/rfc/rfc5861.html#section-4 */
-export function isWelcomeOnError(wish: RequestDirectives | undefined, offer: Offer): boolean {
-  if (wish?.staleIfErrorS === undefined) return isWelcome(wish, offer)
-  return -offer.freshForMs <= wish.staleIfErrorS * 1000
+/**
+ * RFC 5861 §4: whether the client accepts a stored response in place of an error.
+ * https://www.rfc-editor.org/rfc/rfc5861.html#section-4
+ */
+export function isWelcomeOnError(directives: RequestDirectives | undefined, offer: Offer): boolean {
+  if (directives?.staleIfErrorS === undefined) return isWelcome(directives, offer)
+  return -offer.freshForMs <= directives.staleIfErrorS * 1000
 }

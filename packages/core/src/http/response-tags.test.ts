@@ -17,16 +17,16 @@ describe('Surrogate-Key and Cache-Tag', () => {
     ['cache-tag', [',, a b ,,\tc\t,', 'c, A'], ['a b', 'c', 'A']],
     ['cache-tag', ['\u00a0'], ['\u00a0']],
     ['cache-tags', ['a'], []],
-  ])('%s: %j names %j', (name, values, names) => {
+  ])('give the tags of %s: %j as %j', (name, values, names) => {
     expect(responseTags(lines(name, values))).toEqual(names)
   })
 
-  it('count together', () => {
+  it('are counted together', () => {
     const both = [...lines('cache-tag', ['b, a']), ...lines('surrogate-key', ['a c'])]
     expect(responseTags(both)).toEqual(['a', 'c', 'b'])
   })
 
-  it('give back the names that were put in, however they are spread', () => {
+  it('return the written names, in any distribution over fields', () => {
     const name = fc.stringMatching(/^[\x21-\x2b\x2d-\x7e]{1,20}$/)
     const gap = fc.stringMatching(/^[ \t]{1,3}$/)
     fc.assert(
@@ -57,7 +57,7 @@ describe.each([
     [['""'], ['']],
     [['"A", "a"'], ['A', 'a']],
     [[''], []],
-    // Whatever is no List of Strings is as if it were not there.
+    // An invalid List of Strings counts as absent.
     [['scripts'], []],
     [['"a", b'], []],
     [['("a" "b")'], []],
@@ -65,14 +65,16 @@ describe.each([
     [['"a",'], []],
     [['"a'], []],
     [['"ä"'], []],
-  ])('%j names %j', (values, groups) => expect(read(lines(name, values))).toEqual(groups))
+  ])('gives for %j the names %j', (values, groups) =>
+    expect(read(lines(name, values))).toEqual(groups),
+  )
 
-  it('has room for more and longer names than it must', () => {
+  it('accepts more and longer names than the RFC requires', () => {
     const groups = Array.from({ length: 100 }, (_, i) => `${i}`.padStart(500, '-'))
     expect(read(lines(name, [groups.map((group) => `"${group}"`).join(', ')]))).toEqual(groups)
   })
 
-  it('never throws, and knows no other field', () => {
+  it('never throws, and ignores every other field', () => {
     const text = fc.oneof(
       fc.string(),
       fc.stringMatching(/^[",; ()\\a=?:@%-]*$/),

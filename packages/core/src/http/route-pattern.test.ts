@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
 
-describe('one path', () => {
+describe('the normal form of a path', () => {
   it.each([
     ['/Products/42', '/products/42'],
     ['/products/42/', '/products/42'],
@@ -11,11 +11,11 @@ describe('one path', () => {
     ['/a%2Fb', '/a%2fb'],
     ['/%zz', '/%zz'],
     ['/', '/'],
-  ])('%s is %s', (path, canonical) => {
+  ])('is for %s: %s', (path, canonical) => {
     expect(canonicalPath(path)).toBe(canonical)
   })
 
-  it('stays what it is', () => {
+  it('does not change when it is normalised again', () => {
     fc.assert(
       fc.property(fc.webPath(), (path) => {
         const once = canonicalPath(path)
@@ -41,13 +41,13 @@ describe('a pattern', () => {
     ['/', '/a', false],
     ['/:a', '/a%2fb', true],
     ['/caf%C3%A9/:id', '/café/1', true],
-  ])('%s for %s: %s', (pattern, path, expected) => {
+  ])('matches %s for %s: %s', (pattern, path, expected) => {
     expect(patternProblem(pattern)).toBeUndefined()
     expect(matchesPattern(pattern, path)).toBe(expected)
   })
 
   it.each(['products', '', '/a/*/b', '/a(b)?', '/:', '/{a}', '/a:b', `/${'a'.repeat(1_000)}`])(
-    'is refused: %s',
+    'is rejected if it is %s',
     (pattern) => {
       expect(patternProblem(pattern)).toBeTypeOf('string')
     },

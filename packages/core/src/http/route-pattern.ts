@@ -1,14 +1,17 @@
-// Paths and patterns of paths, as a purge names them. Purging a little too much is harmless, so both are compared without
-// regard to case, to percent-encoding and to a slash at the end.
+// Paths and path patterns of purges. Case, percent-encoding and a slash at the end do not matter,
+// since a purge of one path too many is harmless.
 
-/** `/Products/42/` and `/products/%34%32` are one path here; an encoded slash stays in its part. Never throws. */
+/**
+ * The form in which paths are compared: `/Products/42/` and `/products/%34%32` are equal. An
+ * encoded slash does not separate parts. Never throws.
+ */
 export function canonicalPath(path: string): string {
   const plain = path.includes('%') ? path.split('/').map(decodedPart).join('/') : path
   const lower = plain.toLowerCase()
   return lower.length > 1 && lower.endsWith('/') ? lower.slice(0, -1) : lower
 }
 
-/** A part that is no valid encoding of anything stands for itself. */
+/** One part of a path. A part with an invalid percent-encoding stays as it is. */
 function decodedPart(part: string): string {
   try {
     return decodeURIComponent(part).replaceAll('/', '%2f')
@@ -17,21 +20,22 @@ function decodedPart(part: string): string {
   }
 }
 
-/** A named part of a path (`:id`), or, as the last part, all that follows (`*`, `*rest`). */
+/** A named part, such as `:id`. */
 const PARAMETER = /^:[A-Za-z_]\w*$/
+/** The rest of the path, such as `*` or `*rest`. It must be the last part. */
 const REST = /^\*\w*$/
 
-/** Why a pattern cannot be used; undefined: it can. */
+/** The problem of a pattern as part of an error message, or undefined if the pattern is valid. */
 export function patternProblem(pattern: string): string | undefined {
   if (!pattern.startsWith('/')) return 'begin it with /'
   if (pattern.length > 1_000) return 'use at most 1 000 characters'
   const parts = partsOf(pattern)
   if (/[{}]|\?$|\?\//.test(pattern))
-    return 'for a part that may be missing, purge it with the part and without'
-  const wrong = parts.findIndex((part, i) => !isPart(part, i === parts.length - 1))
-  return wrong === -1
+    return 'optional parts are not supported; purge it with the part and without'
+  const invalid = parts.find((part, i) => !isPart(part, i === parts.length - 1))
+  return invalid === undefined
     ? undefined
-    : `use parts such as products, :id or, at the end, *rest; not ${JSON.stringify(parts[wrong])}`
+    : `use parts such as products, :id or, at the end, *rest; not ${JSON.stringify(invalid)}`
 }
 
 function isPart(part: string, isLast: boolean): boolean {
@@ -39,7 +43,7 @@ function isPart(part: string, isLast: boolean): boolean {
   return PARAMETER.test(part) || !/[:*(){}?+]/.test(part)
 }
 
-/** Whether a canonical path is one of a valid pattern's. In time linear in both. */
+/** Whether a canonical path matches a valid pattern. Takes linear time. */
 export function matchesPattern(pattern: string, path: string): boolean {
   const wanted = partsOf(pattern)
   const parts = partsOf(path)

@@ -1,14 +1,17 @@
-// Facts about response statuses.
+// Response statuses: those never stored, those that stale-if-error covers, and their phrases.
 
-/** About one caller, one moment or one part; or, as 304, about another response altogether. */
+/**
+ * Statuses that are never stored. Such a response is for one caller, for one moment or for a part
+ * of the body. A 304 has no body to store.
+ */
 export const NEVER_STORED: ReadonlySet<number> = new Set([
   206, 304, 401, 403, 407, 408, 421, 425, 429,
 ])
 
-/** RFC 5861 §4: the answers that count as an error an older response may stand in for. */
+/** RFC 5861 §4: the error statuses that a stale response may replace. */
 export const COVERED: ReadonlySet<number> = new Set([500, 502, 503, 504])
 
-/** RFC 9110 §15.6. */
+/** The phrase of a status (RFC 9110 §15.6). */
 export function titleOf(status: number): string {
   const titles: Readonly<Record<number, string>> = {
     501: 'Not Implemented',

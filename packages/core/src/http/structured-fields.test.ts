@@ -30,9 +30,9 @@ describe('members (RFC 9651 §4.2.2)', () => {
     ],
     ['a=(), b=(1 "x";p   tok)', { a: { type: 'inner-list' }, b: { type: 'inner-list' } }],
     ['a=( 1 2 );q=?1', { a: { type: 'inner-list' } }],
-  ])('are read from %j', (line, expected) => expect(read(line)).toEqual(expected))
+  ])('are parsed from %j', (line, expected) => expect(read(line)).toEqual(expected))
 
-  it('are read from all lines of the field', () => {
+  it('are parsed from all lines of the field', () => {
     expect(read('a=1', 'b=2, a=3')).toEqual({ a: integer(3), b: integer(2) })
     expect(read()).toEqual({})
   })
@@ -61,9 +61,9 @@ describe('members (RFC 9651 §4.2.2)', () => {
     ['a=((1))'],
     ['a=1 2'],
     ['a;p=(1)'],
-  ])('are not read from %j', (line) => expect(read(line)).toBe('no dictionary'))
+  ])('are not parsed from %j', (line) => expect(read(line)).toBe('no dictionary'))
 
-  it('are not read from lines of which one is empty', () => {
+  it('are not parsed from lines of which one is empty', () => {
     expect(read('a', '')).toBe('no dictionary')
     expect(read('', 'a')).toBe('no dictionary')
   })
@@ -88,7 +88,7 @@ describe('values (RFC 9651 §4.2.3.1)', () => {
     ['::', { type: 'bytes', value: '' }],
     ['@-1659578233', { type: 'date', value: -1_659_578_233 }],
     ['%"f%c3%bc"', { type: 'display-string', value: 'fü' }],
-  ])('%s is one', (text, expected) => expect(bare(text)).toEqual(expected))
+  ])('%s is valid', (text, expected) => expect(bare(text)).toEqual(expected))
 
   it.each([
     ['1000000000000000'],
@@ -121,7 +121,7 @@ describe('values (RFC 9651 §4.2.3.1)', () => {
     ['%"a'],
     ["'a'"],
     ['&'],
-  ])('%s is none', (text) => expect(bare(text)).toBe('no dictionary'))
+  ])('%s is invalid', (text) => expect(bare(text)).toBe('no dictionary'))
 })
 
 describe('an Item (RFC 9651 §4.2.3)', () => {
@@ -130,13 +130,13 @@ describe('an Item (RFC 9651 §4.2.3)', () => {
     expect(parseItem('12')).toEqual(integer(12))
   })
 
-  it.each([[''], ['(a)'], ['a, b'], ['a '], [' a'], ['"a"b'], ['a;']])('is not %j', (text) =>
+  it.each([[''], ['(a)'], ['a, b'], ['a '], [' a'], ['"a"b'], ['a;']])('is invalid as %j', (text) =>
     expect(parseItem(text)).toBeUndefined(),
   )
 })
 
-describe('whatever a handler sends', () => {
-  it('is read without throwing', () => {
+describe('a field from any handler', () => {
+  it('is parsed without an error', () => {
     const parts = fc.constantFrom(
       'a',
       'b',
@@ -165,14 +165,14 @@ describe('whatever a handler sends', () => {
     )
   })
 
-  it('is read in linear time', () => {
+  it('is parsed in linear time', () => {
     const started = performance.now()
     for (const part of ['a=1,', '(', ' ', '"\\"', 'a;', '1', '%"%c3'])
       parseDictionary([`a=${part.repeat(100_000)}`])
     expect(performance.now() - started).toBeLessThan(1_000)
   })
 
-  it('has the members it was written with', () => {
+  it('has the members with which it was written', () => {
     const key = fc.stringMatching(/^[a-z*][a-z0-9_\-.*]{0,8}$/)
     const value = fc.oneof(
       fc.integer().map((n) => [String(n), integer(n)] as const),
@@ -197,17 +197,20 @@ describe('lists (RFC 9651 §4.2.1)', () => {
     ['1', [integer(1)]],
     ['  a, "b";x=1 ,\t?1  ', ['token', 'string', 'boolean']],
     ['(1 2), ();q', ['inner-list', 'inner-list']],
-  ])('are read from %j', (line, expected) => {
+  ])('are parsed from %j', (line, expected) => {
     const types = parseList([line])?.map(({ type }) => type)
     expect(types).toEqual(expected.map((each) => (typeof each === 'string' ? each : each.type)))
   })
 
-  it('are read from all lines of the field', () => {
+  it('are parsed from all lines of the field', () => {
     expect(parseList(['1, 2', '3'])).toEqual([1, 2, 3].map(integer))
     expect(parseList([])).toEqual([])
   })
 
-  it.each(['1,', ',1', '1 2', '1,,2', 'a=1', '"a', '(1', '1;', 'ä'])('are not %j', (line) => {
-    expect(parseList([line])).toBeUndefined()
-  })
+  it.each(['1,', ',1', '1 2', '1,,2', 'a=1', '"a', '(1', '1;', 'ä'])(
+    'are not parsed from %j',
+    (line) => {
+      expect(parseList([line])).toBeUndefined()
+    },
+  )
 })

@@ -1,9 +1,8 @@
-// Dictionaries, Lists and Items of Structured Fields (RFC 9651), read strictly. An invalid field
-// counts as absent. Parameters, and the items of inner lists, are read and dropped, since they are
-// not used here.
-// https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
+// A strict parser of Dictionaries, Lists and Items of Structured Fields (RFC 9651). An invalid
+// field counts as absent. Parameters and the items of inner lists are parsed and dropped, since no
+// caller uses them. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
 
-/** RFC 9651 §3.3; of an inner list only that it is one. */
+/** A member (RFC 9651 §3.3). An inner list has only its type. */
 export type Member =
   | { readonly type: 'integer' | 'decimal' | 'date'; readonly value: number }
   | { readonly type: 'string' | 'token' | 'bytes' | 'display-string'; readonly value: string }
@@ -11,8 +10,9 @@ export type Member =
   | { readonly type: 'inner-list' }
 
 /**
- * RFC 9651 §4.2.2: members by key, of a repeated key the last one. Empty for an empty field, `undefined` for what is no
- * dictionary. One element per line of the field. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.2
+ * RFC 9651 §4.2.2: members by key. The last one of a repeated key counts. Empty for an empty field,
+ * undefined for an invalid Dictionary. `lines` has one element per line of the field.
+ * https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.2
  */
 export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, Member> | undefined {
   const members = new Map<string, Member>()
@@ -26,8 +26,8 @@ export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, M
 }
 
 /**
- * RFC 9651 §4.2.1: `undefined` for what is no list. One element per line of the field.
- * https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1
+ * RFC 9651 §4.2.1: the members, or undefined for an invalid List. `lines` has one element per line
+ * of the field. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1
  */
 export function parseList(lines: readonly string[]): readonly Member[] | undefined {
   const members: Member[] = []
@@ -39,14 +39,14 @@ export function parseList(lines: readonly string[]): readonly Member[] | undefin
   return isWhole ? members : undefined
 }
 
-/** RFC 9651 §4.2.3: an Item and its parameters, and nothing after them. */
+/** RFC 9651 §4.2.3: an Item with its parameters. Undefined if other text follows them. */
 export function parseItem(text: string): Item | undefined {
   const input = new Input(text)
   const item = readItem(input)
   return item !== undefined && readParameters(input) && input.isEmpty ? item : undefined
 }
 
-/** Separated by commas. False if `readOne` could not read one, or something else is between them. */
+/** Parses members separated by commas. False if a member or a separator is invalid. */
 function readMembers(lines: readonly string[], readOne: (input: Input) => boolean): boolean {
   const input = new Input(lines.join(', '))
   input.take(/ +/y)
@@ -61,7 +61,7 @@ function readMembers(lines: readonly string[], readOne: (input: Input) => boolea
 
 const KEY = /[a-z*][a-z0-9_\-.*]*/y
 
-/** What is left to be read. */
+/** The text to parse, with the position that the parser has reached. */
 class Input {
   readonly #text: string
   #at = 0
@@ -74,7 +74,10 @@ class Input {
     return this.#at >= this.#text.length
   }
 
-  /** What the sticky pattern matches here: its first group, or all of it. Nothing is taken where it does not match. */
+  /**
+   * Consumes what a sticky pattern matches at the position. Returns its first group, or else the
+   * whole match. Without a match, returns undefined and the position stays.
+   */
   take(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#at
     const match = pattern.exec(this.#text)
@@ -84,20 +87,20 @@ class Input {
   }
 }
 
-/** A key without a value is true. */
+/** Parses the value of a key. A key without a value is true. */
 function readMember(input: Input): Member | undefined {
   const plain = input.take(/=/y) === undefined
   if (plain) return readParameters(input) ? { type: 'boolean', value: true } : undefined
   return readValue(input)
 }
 
-/** An item or an inner list, and its parameters. */
+/** Parses an item or an inner list, with its parameters. */
 function readValue(input: Input): Member | undefined {
   const member = input.take(/\( */y) === undefined ? readItem(input) : readInnerList(input)
   return member !== undefined && readParameters(input) ? member : undefined
 }
 
-/** After its bracket. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1.2 */
+/** Parses the rest of an inner list. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1.2 */
 function readInnerList(input: Input): Member | undefined {
   while (input.take(/\)/y) === undefined) {
     if (readItem(input) === undefined || !readParameters(input)) return undefined
@@ -106,7 +109,7 @@ function readInnerList(input: Input): Member | undefined {
   return { type: 'inner-list' }
 }
 
-/** False if what begins as one is none. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.2 */
+/** False if a parameter is invalid. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.2 */
 function readParameters(input: Input): boolean {
   while (input.take(/; */y) !== undefined) {
     if (input.take(KEY) === undefined) return false
@@ -115,17 +118,17 @@ function readParameters(input: Input): boolean {
   return true
 }
 
-/** RFC 9651 §3.3, without parameters. */
+/** An item without its parameters (RFC 9651 §3.3). */
 export type Item = Exclude<Member, { type: 'inner-list' }>
 
 const STRING = /"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"/y
 const TOKEN = /[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*/y
-/** Base64 in whole groups of four characters. Of the last one, the padding may be left out. */
+/** Base64 in groups of four characters. The last group may lack its padding. */
 const BYTES = /:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}={0,2}|[A-Za-z0-9+/]{3}=?)?):/y
 const DATE = /@(-?\d{1,15})(?![\d.])/y
 const DISPLAY_STRING = /%"((?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*)"/y
 
-/** A bare item. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.1 */
+/** Parses a bare item. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.1 */
 function readItem(input: Input): Item | undefined {
   const number = input.take(/-?\d+(?:\.\d*)?/y)
   if (number !== undefined) return toNumber(number)
@@ -143,13 +146,15 @@ function readItem(input: Input): Item | undefined {
   return encoded === undefined ? undefined : toDisplayString(encoded)
 }
 
-/** At most 15 digits, or 12 before the point and 1 to 3 after it. */
+/**
+ * An integer has at most 15 digits. A decimal has at most 12 before the point and 1 to 3 after it.
+ */
 function toNumber(text: string): Item | undefined {
   if (/^-?\d{1,15}$/.test(text)) return { type: 'integer', value: Number(text) }
   return /^-?\d{1,12}\.\d{1,3}$/.test(text) ? { type: 'decimal', value: Number(text) } : undefined
 }
 
-/** What is encoded must be UTF-8. */
+/** The percent-encoded bytes must be valid UTF-8. */
 function toDisplayString(encoded: string): Item | undefined {
   try {
     return { type: 'display-string', value: decodeURIComponent(encoded) }

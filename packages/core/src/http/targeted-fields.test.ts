@@ -10,8 +10,8 @@ const plain = (value: string) => ['cache-control', value] as const
 const read = (...headers: HeaderList) => responseDirectives(headers, TARGETS)
 const maxAge = (...headers: HeaderList) => read(...headers).cc.maxAgeS
 
-describe('the field that counts (RFC 9213 §2.2)', () => {
-  it('is the first of the list, in place of Cache-Control', () => {
+describe('the targeted field that applies (RFC 9213 §2.2)', () => {
+  it('is the first of the list, and replaces Cache-Control', () => {
     expect(maxAge(plain('max-age=1'), cdn('max-age=2'), own('max-age=3'))).toBe(3)
     expect(maxAge(plain('max-age=1'), cdn('max-age=2'))).toBe(2)
     expect(maxAge(plain('max-age=1'))).toBe(1)
@@ -22,7 +22,7 @@ describe('the field that counts (RFC 9213 §2.2)', () => {
     expect(read(plain('max-age=1'))).toMatchObject({ targeted: false })
   })
 
-  it('may be any on the list, and none that is not on it', () => {
+  it('may be any on the list, and no other field', () => {
     expect(responseDirectives([cdn('max-age=2')], [OWN_FIELD])).toMatchObject({
       targeted: false,
       cc: { present: false, maxAgeS: undefined },
@@ -30,14 +30,14 @@ describe('the field that counts (RFC 9213 §2.2)', () => {
   })
 
   it.each(['', '  ', 'max-age=60, &&&', 'Max-Age=60', 'max-age=60,', 'max-age=1000000000000000'])(
-    'is not one of %j',
+    'is not one with the value %j',
     (value) => {
       expect(maxAge(own(value), cdn('max-age=2'), plain('max-age=1'))).toBe(2)
       expect(maxAge(own(value), plain('max-age=1'))).toBe(1)
     },
   )
 
-  it('counts with directives that nobody knows, too', () => {
+  it('may have unknown directives, too', () => {
     expect(read(plain('no-store'), cdn('none'))).toMatchObject({
       targeted: true,
       cc: { noStore: false, maxAgeS: undefined },
@@ -45,12 +45,12 @@ describe('the field that counts (RFC 9213 §2.2)', () => {
   })
 })
 
-describe('its directives', () => {
-  it('are read from all its lines, the last one of each name', () => {
+describe('the directives of a targeted field', () => {
+  it('are parsed from all its lines, with the last one of each name', () => {
     expect(maxAge(own('max-age=60'), own('max-age=5, x=(1 2);y'))).toBe(5)
   })
 
-  it('are those of Cache-Control', () => {
+  it('mean the same as in Cache-Control', () => {
     const { cc } = read(
       own(
         'max-age=1, s-maxage=2, stale-while-revalidate=3, stale-if-error=4, no-store, no-cache, private, public, must-revalidate, proxy-revalidate, must-understand, no-transform, immutable',
@@ -80,16 +80,16 @@ describe('its directives', () => {
   })
 
   it.each(['"60"', '1.5', 'x', '?1', '(60)', ':aGk=:', '@60', '-1'])(
-    'take max-age=%s for a lifetime that has passed',
+    'are stale with max-age=%s',
     (value) => expect(maxAge(own(`max-age=${value}`), plain('max-age=9'))).toBe(0),
   )
 
-  it('take a bare max-age for one too, and cut what overflows', () => {
+  it('are stale with a bare max-age, and clamp numbers that overflow', () => {
     expect(maxAge(own('max-age'))).toBe(0)
     expect(maxAge(own('max-age=999999999999999'))).toBe(LARGEST_SECONDS)
   })
 
-  it.each(['', '="set-cookie"', '=1', '=x', '=()'])('forbid also as private%s', (value) => {
+  it.each(['', '="set-cookie"', '=1', '=x', '=()'])('forbid storing also as private%s', (value) => {
     expect(read(own(`private${value}, no-store${value}, no-cache${value}`)).cc).toMatchObject({
       private: true,
       noStore: true,
@@ -97,7 +97,7 @@ describe('its directives', () => {
     })
   })
 
-  it('do not forbid what they call false', () => {
+  it('do not forbid anything with the value false', () => {
     expect(read(own('private=?0, no-store=?0')).cc).toMatchObject({
       private: false,
       noStore: false,

@@ -1,5 +1,5 @@
-// Targeted cache fields of a response (RFC 9213), which replace Cache-Control and Expires for this
-// cache. Those two are then for the other caches on the way.
+// Targeted cache fields of a response (RFC 9213). They replace Cache-Control and Expires for this
+// cache, so that those two are only for other caches between the client and this one.
 // https://www.rfc-editor.org/rfc/rfc9213.html#section-2
 
 import type { HeaderList } from '../ports/exchange.ts'
@@ -9,12 +9,13 @@ import { type Member, parseDictionary } from './structured-fields.ts'
 
 export interface Directives {
   readonly cc: CacheControl
-  /** Said by a targeted field: then Expires says nothing either. */
+  /** Whether the directives are from a targeted field. Then Expires is ignored too. */
   readonly targeted: boolean
 }
 
 /**
- * RFC 9213 §2.2: the first of `targets` (lower-case) that is valid and not empty, else Cache-Control.
+ * RFC 9213 §2.2: directives of the first field in `targets` that is valid and not empty, else of
+ * Cache-Control. Names in `targets` are lower-case.
  * https://www.rfc-editor.org/rfc/rfc9213.html#section-2.2
  */
 export function responseDirectives(headers: HeaderList, targets: readonly string[]): Directives {
@@ -28,19 +29,19 @@ export function responseDirectives(headers: HeaderList, targets: readonly string
 }
 
 function toCacheControl(members: ReadonlyMap<string, Member>): CacheControl {
-  const says = (name: string): boolean => isMeant(members.get(name))
+  const has = (name: string): boolean => isOn(members.get(name))
   const seconds = (name: string): number | undefined => secondsOf(members.get(name))
   return {
     present: true,
-    noStore: says('no-store'),
-    noCache: says('no-cache'),
-    private: says('private'),
-    public: says('public'),
-    mustRevalidate: says('must-revalidate'),
-    proxyRevalidate: says('proxy-revalidate'),
-    mustUnderstand: says('must-understand'),
-    noTransform: says('no-transform'),
-    immutable: says('immutable'),
+    noStore: has('no-store'),
+    noCache: has('no-cache'),
+    private: has('private'),
+    public: has('public'),
+    mustRevalidate: has('must-revalidate'),
+    proxyRevalidate: has('proxy-revalidate'),
+    mustUnderstand: has('must-understand'),
+    noTransform: has('no-transform'),
+    immutable: has('immutable'),
     maxAgeS: seconds('max-age'),
     sMaxageS: seconds('s-maxage'),
     staleWhileRevalidateS: seconds('stale-while-revalidate'),
@@ -48,14 +49,17 @@ function toCacheControl(members: ReadonlyMap<string, Member>): CacheControl {
   }
 }
 
-/** With any value but false: a qualified `private` counts as unqualified, and a value of a wrong type forbids too. */
-function isMeant(member: Member | undefined): boolean {
+/**
+ * Whether a directive is on. Each value except false turns it on, since that is the stricter
+ * meaning. So a qualified `private` counts as unqualified, and a value of a wrong type counts too.
+ */
+function isOn(member: Member | undefined): boolean {
   return member !== undefined && !(member.type === 'boolean' && !member.value)
 }
 
 /**
- * RFC 9213 §2.1: a value of a wrong type is not made into another. What is left is a lifetime that cannot be read, which
- * has passed (RFC 9111 §4.2.1). https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
+ * RFC 9213 §2.1: a value of a wrong type is not converted. It is an invalid lifetime, which counts
+ * as expired (RFC 9111 §4.2.1). https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
  */
 function secondsOf(member: Member | undefined): number | undefined {
   if (member === undefined) return undefined

@@ -9,7 +9,7 @@ describe('varyNames', () => {
     expect(vary('X-B, Accept', 'x-a,ACCEPT')).toEqual(['accept', 'x-a', 'x-b'])
   })
 
-  it('is empty without Vary, or with nothing in it', () => {
+  it('is empty without Vary, or for an empty Vary', () => {
     expect(vary()).toEqual([])
     expect(vary('', ' , ,')).toEqual([])
   })
@@ -20,7 +20,7 @@ describe('varyNames', () => {
   )
 
   it.each(['"*"', 'foo bar', 'foo;q=1', 'a=b', 'caf\u00e9'])(
-    'takes the malformed %s for *',
+    'treats the malformed %s as *',
     (line) => {
       expect(vary(line)).toBe('*')
     },
@@ -43,25 +43,25 @@ describe('normaliseField: accept-encoding', () => {
     ['gzip, br;q=0', 'gzip'],
     ['gzip, br;q=0.000', 'gzip'],
     ['', ''],
-  ])('reads %s as %s', (value, expected) => expect(codings(value)).toBe(expected))
+  ])('normalises %s to %s', (value, expected) => expect(codings(value)).toBe(expected))
 
-  it('keeps the refusals that say something', () => {
+  it('keeps refusals with a meaning', () => {
     expect(codings('gzip, identity;q=0')).toBe('gzip, identity;q=0')
     expect(codings('gzip, *;q=0')).toBe('gzip, *;q=0')
     expect(codings('*, gzip;q=0')).toBe('*, gzip;q=0')
   })
 
   it.each(['gzip;q=2', 'gzip;q=x', 'gzip;level=1', 'gzip br', 'gzip;q=1;q=0'])(
-    'leaves the malformed %s as it is',
+    'keeps the malformed %s unchanged',
     (value) => expect(codings(value)).toBe(value),
   )
 
-  it('leaves a contradiction as it is', () => {
+  it('keeps a contradiction unchanged', () => {
     expect(codings('gzip,gzip;q=0')).toBe('gzip, gzip;q=0')
   })
 })
 
-describe('normaliseField: others', () => {
+describe('normaliseField: other fields', () => {
   it('ignores case and space in accept-language, and keeps order and weights', () => {
     expect(normaliseField('accept-language', 'de-DE ,en ; q=0.5')).toBe('de-de, en;q=0.5')
     expect(normaliseField('accept-language', 'en, de')).not.toBe(
@@ -113,7 +113,7 @@ describe('normaliseField: others', () => {
 })
 
 describe('selection', () => {
-  it('tells absent from empty', () => {
+  it('distinguishes absent from empty', () => {
     expect(selectFields(['a', 'b', 'c'], { a: '1', b: '' })).toEqual([
       ['a', '1'],
       ['b', ''],
@@ -124,7 +124,7 @@ describe('selection', () => {
     expect(sameSelection([['a', '']], {})).toBe(false)
   })
 
-  it('does not read what every object has', () => {
+  it('ignores properties that every object has', () => {
     expect(selectFields(['constructor'], {})).toEqual([['constructor', null]])
   })
 

@@ -1,14 +1,18 @@
-// Which request headers a response was chosen by, and whether another request chooses the same.
+// Vary: the request fields that select a response, and whether another request selects the same
+// one.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { headerValues, type RequestHeaders, requestField, trimOws } from './headers.ts'
 
-/** Pairs of request field and normalised value; `null` when the field was absent. */
+/** Pairs of a request field and its normalised value, which is `null` if the field is absent. */
 export type Selection = ReadonlyArray<readonly [name: string, value: string | null]>
 
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 
-/** RFC 9110 §12.5.5: lower-case, sorted, once each; `*` if any member is, or is no field name. */
+/**
+ * RFC 9110 §12.5.5: the names in Vary, lower-case and sorted, without repeats. `*` if a member is
+ * `*` or not a valid field name.
+ */
 export function varyNames(headers: HeaderList): readonly string[] | '*' {
   const names = new Set<string>()
   for (const line of headerValues(headers, 'vary')) {
@@ -22,14 +26,17 @@ export function varyNames(headers: HeaderList): readonly string[] | '*' {
   return [...names].sort()
 }
 
-/** RFC 9111 §4.1: one spelling for values of the same meaning; unknown fields are hardly touched. */
+/**
+ * RFC 9111 §4.1: one spelling for values with the same meaning. For a field that is not known here,
+ * only space around commas is normalised.
+ */
 export function normaliseField(name: string, value: string): string {
   if (name === 'accept-encoding') return FREQUENT_CODINGS.get(value) ?? normaliseCodings(value)
   if (name === 'accept-language') return normaliseLanguages(value)
   return normaliseList(value)
 }
 
-/** RFC 9111 §4.1: the values this request selects a response by. */
+/** RFC 9111 §4.1: the values by which this request selects a response. */
 export function selectFields(
   names: readonly string[],
   headers: RequestHeaders,
@@ -37,7 +44,10 @@ export function selectFields(
   return names.map((name) => [name, selectField(name, headers)])
 }
 
-/** RFC 9111 §4.1: whether a stored response may be selected; an absent field matches only an absent one. */
+/**
+ * RFC 9111 §4.1: whether the request selects a stored response. An absent field matches only an
+ * absent one.
+ */
 export function sameSelection(vary: Selection, headers: RequestHeaders): boolean {
   return vary.every(([name, value]) => selectField(name, headers) === value)
 }
@@ -47,7 +57,7 @@ function selectField(name: string, headers: RequestHeaders): string | null {
   return value === undefined ? null : normaliseField(name, value)
 }
 
-/** Space around commas, unless a quoted string might contain it. */
+/** Normalises space around commas, unless a quoted string may contain the comma. */
 function normaliseList(value: string): string {
   if (value.includes('"') || !value.includes(',')) return value
   return value.split(',').map(trimOws).join(', ')
@@ -55,35 +65,36 @@ function normaliseList(value: string): string {
 
 const CODING = /^([!#$%&'*+\-.^_`|~0-9a-z]+)(?:[ \t]*;[ \t]*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/
 
-/** RFC 9110 §12.5.3: the codings a client takes, sorted. Its preferences among them are dropped. */
+/** RFC 9110 §12.5.3: the codings that a client accepts, sorted. Its preferences are dropped. */
 function normaliseCodings(value: string): string {
-  const taken = new Set<string>()
+  const accepted = new Set<string>()
   const refused = new Set<string>()
   for (const member of value.split(',')) {
     const text = trimOws(member).toLowerCase()
     if (text === '') continue
     const [, coding, weight] = CODING.exec(text) ?? []
     if (coding === undefined) return normaliseList(value)
-    const codings = Number(weight ?? 1) === 0 ? refused : taken
+    const codings = Number(weight ?? 1) === 0 ? refused : accepted
     codings.add(coding)
   }
-  // Contradictions are decided by each negotiator in its own way.
-  for (const coding of refused) if (taken.has(coding)) return normaliseList(value)
-  const members = [...taken].sort()
+  // A contradiction is kept as it is, because handlers resolve it in different ways.
+  for (const coding of refused) if (accepted.has(coding)) return normaliseList(value)
+  const members = [...accepted].sort()
   for (const coding of [...refused].sort()) {
-    // What was not named is refused anyway, but for `identity`, and all of it after `*`.
-    if (coding === 'identity' || coding === '*' || taken.has('*')) members.push(`${coding};q=0`)
+    // A refusal matters only for `identity` and `*`, or after an accepted `*`. Other codings that
+    // are not accepted are refused anyway.
+    if (coding === 'identity' || coding === '*' || accepted.has('*')) members.push(`${coding};q=0`)
   }
   return members.join(', ')
 }
 
-/** RFC 9110 §12.5.4: language ranges have no case, and space around `,` and `;` no meaning. */
+/** RFC 9110 §12.5.4: case in language ranges and space around `,` and `;` do not matter. */
 function normaliseLanguages(value: string): string {
   const range = (member: string) => member.split(';').map(trimOws).join(';')
   return value.toLowerCase().split(',').map(range).join(', ')
 }
 
-/** What browsers and common clients send, looked up instead of taken apart for each request. */
+/** Values of browsers and common clients, normalised once instead of for each request. */
 const FREQUENT_CODINGS: ReadonlyMap<string, string> = new Map(
   [
     'gzip, deflate, br, zstd',

@@ -1,4 +1,4 @@
-// What a handler is told of its attempt, and how it can say more than its answer does.
+// The attempt object of a handler or job, through which it can also decide how the attempt ends.
 
 import { optionError } from '../errors.ts'
 import { publicFence } from '../ports/grant.ts'
@@ -6,39 +6,51 @@ import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Running } from './running.ts'
 import { runStep } from './step.ts'
 
-/** How the handler wants its attempt to end, whatever its answer says. */
+/** How the attempt ends if the handler decides it. Otherwise its response decides. */
 export type Verdict = 'keep' | 'release' | 'uncertain'
 
+/** One run of a handler or job for an idempotency key. */
 export interface Attempt {
-  /** 1 for the first; each run of this key counts. */
+  /** Number of this run among all runs of the key. The first one is 1. */
   readonly number: number
-  /** An earlier attempt died, or lost its lease, in the middle: part of the work may be done. */
+  /**
+   * Whether the lease of an earlier attempt ended during its run, so part of the work may be done.
+   */
   readonly isRecovery: boolean
   /**
-   * Fencing token: greater than that of every earlier attempt. Hand it to what you write to, so that a late one is
-   * refused there. Undefined when the store was away and `onStoreError: 'proceed'` let the request through.
+   * Fencing token, greater than that of each earlier attempt. Pass it to the database, so that the
+   * database can refuse writes of an expired attempt. Undefined if the store is unavailable and
+   * `onStoreError: 'proceed'` lets the request run unprotected.
    */
   readonly fence: bigint | undefined
-  /** Aborted when the lease is lost: another attempt may begin, and this one's result will not count. */
+  /**
+   * Aborted with `ERR_STAMPEDE_LEASE_LOST` when the lease is lost. Then another attempt may begin,
+   * and the result of this one does not count.
+   */
   readonly signal: AbortSignal
-  /** An idempotency key for a call to the next service: the same in every attempt of this request. */
+  /**
+   * An idempotency key for a call to another service. It is the same in each attempt of this
+   * request. `name` has 1 to 100 visible ASCII characters, otherwise `childKey` throws
+   * `ERR_STAMPEDE_OPTION`.
+   */
   childKey(name: string): string
   /**
-   * Runs `work` once over all attempts: its result (JSON, or bytes) is remembered, and an attempt that takes over gets it
-   * without running it again. Rejects with what `work` threw, which is not remembered.
+   * Runs `work` once for all attempts and stores its result (JSON, or bytes). An attempt that takes
+   * over gets that result. Rejects with the error of `work`, after which it may run again.
+   * Otherwise rejects with `ERR_STAMPEDE_VALUE` or `ERR_STAMPEDE_LEASE_LOST`.
    */
   step<T>(name: string, work: () => T | Promise<T>): Promise<T>
-  /** Keeps the answer, even a 5xx: the request will not be run again. */
+  /** Stores the response with any status, also a 5xx, so that the handler does not run again. */
   keep(): void
-  /** Nothing was done: whatever is answered now, the request may be run again. */
+  /** Releases the key after any response: a repeat of the request runs the handler again. */
   release(): void
-  /** Nobody knows whether it was done: duplicates get 409 until an operator settles it. */
+  /** Makes the outcome uncertain: repeats get a 409 until an operator settles the key. */
   uncertain(): void
-  /** Remembers that it was done, and not the body of the answer. */
+  /** Stores that the attempt completed, without the body of its response. */
   withoutBody(): void
 }
 
-/** What the handler said of its attempt. */
+/** The decisions of the handler about its attempt. */
 export interface Said {
   verdict: Verdict | undefined
   keepsBody: boolean
@@ -51,41 +63,44 @@ export interface Directed {
 
 const NEVER = new AbortController().signal
 
-/** Without `running` nothing is remembered: the request goes unprotected. */
+/**
+ * The attempt object of a run. Without `running`, the request is unprotected and nothing is stored.
+ */
 export function direct(
   rt: IdempotencyRuntime,
   key: string,
   running: Running | undefined,
 ): Directed {
   const said: Said = { verdict: undefined, keepsBody: true }
-  const say = (verdict: Verdict) => () => {
+  const setVerdict = (verdict: Verdict) => () => {
     said.verdict = verdict
   }
-  let underWay: Map<string, Promise<unknown>> | undefined
+  let steps: Map<string, Promise<unknown>> | undefined
   const attempt: Attempt = {
     number: running?.begun.attempt ?? 1,
     isRecovery: running?.begun.isRecovery ?? false,
     get fence() {
       return publicFence(running?.begun.grant.fence ?? '')
     },
-    // Read anew each time: after a suspension the clock knows that the lease is over before any timer does.
+    // A getter, because reading it checks the clock. After a suspension of the machine, the clock
+    // shows the end of the lease before a timer fires.
     get signal() {
       return running?.signal ?? NEVER
     },
     childKey: (name) => rt.names.childKey(key, readName('childKey', name)),
     step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
-      underWay ??= new Map()
-      const known = underWay.get(readName('step', name))
+      steps ??= new Map()
+      const known = steps.get(readName('step', name))
       if (known !== undefined) return known as Promise<T>
       const result = runStep(rt, key, running, name, work)
-      underWay.set(name, result)
-      // One that failed may be tried again in the same attempt.
-      result.catch(() => underWay?.delete(name))
+      steps.set(name, result)
+      // A step that failed may be tried again in the same attempt.
+      result.catch(() => steps?.delete(name))
       return result
     },
-    keep: say('keep'),
-    release: say('release'),
-    uncertain: say('uncertain'),
+    keep: setVerdict('keep'),
+    release: setVerdict('release'),
+    uncertain: setVerdict('uncertain'),
     withoutBody() {
       said.keepsBody = false
     },

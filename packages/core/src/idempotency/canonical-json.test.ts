@@ -45,7 +45,7 @@ describe('canonicalJson', () => {
     [['1e999999999', '10e999999998']],
     [['9007199254740993', '9007199254740993.0', '900719925474099.3e1']],
     [['0.1', '1e-1', '0.10', '0.01e1']],
-  ])('takes for one number: %j', (numbers) => {
+  ])('treats as one number: %j', (numbers) => {
     expect(new Set(numbers.map((number) => canonicalJson(number))).size).toBe(1)
   })
 
@@ -74,13 +74,13 @@ describe('canonicalJson', () => {
     ['1e999999999999999999', '1e999999999999999998'],
     ['1e999999999999999999', '1e-999999999999999999'],
     ['12e9999999999999999', '1.2e9999999999999999'],
-  ])('tells %s from %s', (a, b) => {
+  ])('distinguishes %s and %s', (a, b) => {
     expect(canonicalJson(a)).toBeDefined()
     expect(canonicalJson(b)).toBeDefined()
     expect(canonicalJson(a)).not.toBe(canonicalJson(b))
   })
 
-  it('keeps members of one name in order, between those of others', () => {
+  it('keeps members of the same name in order, between those of others', () => {
     expect(canonicalJson('{"b":1,"a":2,"b":3,"\\u0061":4}')).toBe('{"a":2,"a":4,"b":1,"b":3}')
   })
 
@@ -129,7 +129,7 @@ describe('canonicalJson', () => {
     expect(canonicalJson(text)).toBeUndefined()
   })
 
-  it('goes 512 deep, and no stack overflows beyond', () => {
+  it('accepts a depth of 512, and does not overflow the stack beyond', () => {
     const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
     const objects = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
     expect(canonicalJson(nested(512))).toBe(nested(512))
@@ -146,17 +146,17 @@ describe('canonicalJson', () => {
     ['a long string', `"${'a'.repeat(2_000_000)}"`],
     ['escapes', `"${'\\n'.repeat(1_000_000)}"`],
     ['never closed', `"${'\\\\'.repeat(1_000_000)}`],
-    ['strings that need a second look', `[${'"\u00e9\\n",'.repeat(100_000)}1]`],
+    ['strings that need a second pass', `[${'"\u00e9\\n",'.repeat(100_000)}1]`],
     ['digits', `${'1'.repeat(1_000_000)}`],
     ['inner zeros', `1${'0'.repeat(1_000_000)}1`],
     ['fraction', `0.${'0'.repeat(1_000_000)}1`],
     ['an exponent of digits', `1e${'9'.repeat(1_000_000)}`],
     ['an exponent of zeros', `1e${'0'.repeat(1_000_000)}1`],
     ['spaces', `${' '.repeat(1_000_000)}1${' '.repeat(1_000_000)}`],
-    ['members of one name', `{${'"a":1,'.repeat(100_000)}"a":1}`],
-    ['names with a long beginning in common', `{${longNames(1_000, 1_000)}}`],
+    ['members of the same name', `{${'"a":1,'.repeat(100_000)}"a":1}`],
+    ['names with a long common beginning', `{${longNames(1_000, 1_000)}}`],
     ['a large value nested', `${'{"a":'.repeat(512)}"${'x'.repeat(1_000_000)}"${'}'.repeat(512)}`],
-  ])('takes no quadratic time: %s', (_, text) => {
+  ])('takes linear time: %s', (_, text) => {
     const begun = performance.now()
     canonicalJson(text)
     expect(performance.now() - begun).toBeLessThan(3_000)
@@ -169,7 +169,7 @@ function longNames(count: number, length: number): string {
 }
 
 describe('any JSON', () => {
-  // Safe integers and strings only: other numbers are what JSON.parse makes one of two.
+  // Safe integers and strings only. JSON.parse rounds other numbers.
   const flat = [fc.maxSafeInteger(), fc.string(), fc.string({ unit: 'binary' }), fc.boolean()]
   const { value } = fc.letrec((tie) => ({
     value: fc.oneof(
@@ -181,7 +181,7 @@ describe('any JSON', () => {
     ),
   }))
 
-  /** The same value in another spelling, by the coins that `next` tosses. */
+  /** The same value in another spelling, chosen by `next`. */
   function respell(of: unknown, next: () => number): string {
     const space = () => [' ', '\n\t', '', ''][next() % 4]
     if (typeof of === 'string') return respellString(of, next)
@@ -213,7 +213,7 @@ describe('any JSON', () => {
   const coins = fc.infiniteStream(fc.nat({ max: 1_000_000 }))
   const tossing = (stream: Iterator<number>) => () => stream.next().value as number
 
-  it('has one spelling', () => {
+  it('has one canonical form', () => {
     const same = fc.property(value, coins, (any, stream) => {
       const text = respell(any, tossing(stream))
       expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(any)))
@@ -222,17 +222,17 @@ describe('any JSON', () => {
     fc.assert(same, SEED)
   })
 
-  it('has the spelling of another only when they are equal', () => {
+  it('has the canonical form of another value only if they are equal', () => {
     const alike = fc.property(value, value, (a, b) => {
       const [left, right] = [JSON.stringify(a), JSON.stringify(b)]
-      // -0, prototypes and undefined are gone after JSON.
+      // JSON loses -0, prototypes and undefined.
       const equal = isDeepStrictEqual(JSON.parse(left), JSON.parse(right))
       expect(canonicalJson(left) === canonicalJson(right)).toBe(equal)
     })
     fc.assert(alike, { ...SEED, numRuns: 3_000 })
   })
 
-  it('is in its own spelling already, and means the same', () => {
+  it('is unchanged in canonical form, and means the same', () => {
     const stays = fc.property(fc.json(), (text) => {
       const canonical = canonicalJson(text)
       expect(canonicalJson(canonical ?? '')).toBe(canonical)
@@ -241,7 +241,7 @@ describe('any JSON', () => {
     fc.assert(stays, SEED)
   })
 
-  it('is what JSON.parse says it is', () => {
+  it('is accepted if and only if JSON.parse accepts it', () => {
     const token = fc.constantFrom(
       ...'[]{},:"',
       '"a"',
@@ -280,7 +280,7 @@ function isJson(text: string): boolean {
 }
 
 describe('canonicalPlain', () => {
-  it('writes what canonicalJson makes of the same JSON', () => {
+  it('returns what canonicalJson makes of the same JSON', () => {
     fc.assert(
       fc.property(fc.json({ depthSize: 'medium', stringUnit: 'binary' }), (json) => {
         expect(canonicalPlain(JSON.parse(json))).toBe(canonicalValue(JSON.parse(json)))
@@ -316,7 +316,7 @@ describe('canonicalPlain', () => {
     ['another prototype', Object.create({ a: 1 })],
     ['a cycle', cycle],
     ['deep nesting', JSON.parse('['.repeat(1000) + ']'.repeat(1000))],
-  ])('leaves %s to the long way', (_, value) => {
+  ])('leaves %s to the slow path', (_, value) => {
     expect(canonicalPlain(value)).toBeUndefined()
   })
 })
@@ -358,11 +358,11 @@ describe('canonicalValue', () => {
       Object.defineProperty({}, 'a', { enumerable: true, get: () => fail() }),
     ],
     ['nested too deep', deep],
-  ])('has nothing for %s', (_, value) => {
+  ])('returns undefined for %s', (_, value) => {
     expect(canonicalValue(value)).toBeUndefined()
   })
 
-  it('tells bytes apart, and from other bytes only', () => {
+  it('distinguishes bytes from each other and from all other values', () => {
     const bytes = (...all: number[]) => ({ a: Buffer.from(all) })
     expect(canonicalValue(bytes(1, 2))).toBe(canonicalValue({ a: new Uint8Array([1, 2]) }))
     expect(canonicalValue(bytes(1, 2))).not.toBe(canonicalValue(bytes(1, 3)))

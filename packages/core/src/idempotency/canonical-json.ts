@@ -1,20 +1,20 @@
-// JSON of one meaning in one spelling. Made of its tokens, because reading numbers as JavaScript does
-// makes one amount of two: 9007199254740993 is 9007199254740992 after JSON.parse.
+// Canonical JSON: one text for all JSON texts with the same meaning. It is built from tokens,
+// because JSON.parse would make two amounts equal: 9007199254740993 becomes 9007199254740992.
 //
-// No space. Members sorted by name, those of one name in their order, since readers differ in which they
-// take. Strings as JSON.stringify writes them. Numbers as exact decimals without spare zeros, and zero
-// without a sign: what a parser made of -0 is written as 0. Time is O(n log n); nesting takes no stack.
+// The canonical text has no spaces. Members are sorted by name. Repeated names stay in order, since
+// parsers differ in which one they use. Strings are as JSON.stringify writes them. Numbers are
+// exact decimals without extra zeros, and -0 is 0. It takes O(n log n) time and uses no recursion.
 
 import { createHash } from 'node:crypto'
 import { types } from 'node:util'
 
-/** Deeper than anybody means to send, shallower than what recursive handlers fail on. */
+/** Deepest nesting. Real requests stay below it, and recursive code in handlers can process it. */
 const DEEPEST = 512
 
-/** `undefined` when it is no JSON (RFC 8259, to the letter), or nested deeper than 512. */
+/** Canonical form of a text. Undefined if it is not valid JSON (RFC 8259) or nested too deep. */
 export function canonicalJson(text: string): string | undefined {
   try {
-    // Only whether it is JSON: what it reads is not looked at.
+    // This checks only whether the text is JSON. The parsed value is not used.
     JSON.parse(text)
   } catch {
     return undefined
@@ -22,12 +22,12 @@ export function canonicalJson(text: string): string | undefined {
   return canonicalText(text)
 }
 
-/** The same for a text that is known to be JSON. */
+/** Canonical form of a text that is known to be valid JSON. Undefined if it is nested too deep. */
 export function canonicalText(json: string): string | undefined {
   return new Writer(json).write()
 }
 
-/** The same for what a parser made of it; `undefined` for what JSON has no form for. */
+/** Canonical form of a value. Undefined if JSON cannot represent it. */
 export function canonicalValue(value: unknown): string | undefined {
   try {
     const json = jsonOf(value)
@@ -37,16 +37,16 @@ export function canonicalValue(value: unknown): string | undefined {
   }
 }
 
-/** Deeper values take the long way, by way of their text. */
+/** Deepest value that `canonicalPlain` converts, because it is recursive. */
 const SHALLOW = 64
 
 /**
- * The canonical form of what JSON.parse makes, written straight from the value: a third of the time
- * that it takes by way of its text. `undefined` for any other value, which may still have one.
+ * Canonical form of a value that JSON.parse returned, without writing its JSON text first. That
+ * takes a third of the time. Undefined for other values, which `canonicalValue` may still convert.
  */
 export function canonicalPlain(value: unknown, depth = 0): string | undefined {
   if (typeof value === 'string') return quoted(value)
-  if (typeof value === 'number') return Number.isFinite(value) ? ofNumber(value) : undefined
+  if (typeof value === 'number') return Number.isFinite(value) ? numberText(value) : undefined
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value !== 'object' || depth === SHALLOW || 'toJSON' in value) return undefined
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -59,7 +59,7 @@ export function canonicalPlain(value: unknown, depth = 0): string | undefined {
     if (text === undefined) return undefined
     values.push(text)
   }
-  return names === undefined ? arrayOf(values) : objectOf(names.map(quoted), values)
+  return names === undefined ? arrayText(values) : objectText(names.map(quoted), values)
 }
 
 const PLAIN_TEXT = /^[ !#-[\]-~]*$/
@@ -68,51 +68,52 @@ function quoted(text: string): string {
   return PLAIN_TEXT.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
-function ofNumber(value: number): string | undefined {
+function numberText(value: number): string | undefined {
   if (Number.isSafeInteger(value) && value % 10 !== 0) return String(value)
   return canonicalText(String(value))
 }
 
 /**
- * JSON.stringify, with bytes as their hash. Throws what it throws (a RangeError when nested too deep),
- * and for objects that would all look alike.
+ * JSON.stringify, with bytes as their hash. Throws the errors of JSON.stringify (a RangeError for
+ * deep nesting). Also throws for an object with content that JSON writes as `{}`.
  */
 export function jsonOf(value: unknown): string | undefined {
-  return JSON.stringify(value, visible)
+  return JSON.stringify(value, replacer)
 }
 
-function visible(this: unknown, key: string, value: unknown): unknown {
-  // A Buffer's toJSON came first, and made an array of numbers of it.
+function replacer(this: unknown, key: string, value: unknown): unknown {
+  // `value` of a Buffer is already an array of numbers, because its toJSON runs before the
+  // replacer.
   const own = (this as Record<string, unknown>)[key]
   if (types.isUint8Array(own)) {
     return { 'stampede:bytes': createHash('sha256').update(own).digest('base64url') }
   }
-  if (showsNothing(value)) throw new TypeError('there is no JSON for this object')
+  if (isEmptyInJson(value)) throw new TypeError('JSON cannot represent this object')
   return value
 }
 
-/** A Promise, Map, Set or RegExp is `{}` for JSON: any two of them would be the same. */
-function showsNothing(value: unknown): boolean {
+/** Whether JSON writes an object as `{}` although it has content: a Promise, Map, Set or RegExp. */
+function isEmptyInJson(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
-  // `Object.prototype` of any realm: it is the end of the chain.
+  // The prototype of a plain object in each realm is the end of its prototype chain.
   if (prototype === null || Object.getPrototypeOf(prototype) === null) return false
   return Object.keys(value).length === 0
 }
 
-/** An array or object whose end was not reached. */
+/** An array or object whose end the writer has not reached. */
 interface Open {
-  /** Of an object: the name of each member, in canonical form. */
+  /** The names of an object's members, in canonical form. Undefined for an array. */
   readonly names: string[] | undefined
   readonly values: string[]
 }
 
-/** Written by JSON.stringify as it stands. */
+/** A string without escapes, which is canonical already. */
 const PLAIN_STRING = /"[ !#-[\]-~]*"/y
 const NUMBER = /(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?/y
 const LITERAL = /[a-z]+/y
 
-/** Of a text that is known to be JSON: so commas, colons and which bracket closes say nothing more. */
+/** Writer of canonical JSON. Its text is valid JSON, so it can skip commas and colons. */
 class Writer {
   readonly #text: string
   readonly #open: Open[] = []
@@ -136,7 +137,7 @@ class Writer {
       } else if (character === ']' || character === '}') {
         const { names, values } = this.#inner
         this.#inner = this.#open.pop() as Open
-        this.#add(names === undefined ? arrayOf(values) : objectOf(names, values))
+        this.#add(names === undefined ? arrayText(values) : objectText(names, values))
         this.#at++
       } else this.#add(this.#number() ?? this.#match(LITERAL)?.[0] ?? '')
     }
@@ -149,7 +150,7 @@ class Writer {
     else values.push(token)
   }
 
-  /** RFC 8259 §7: every way to escape is written in one. */
+  /** RFC 8259 §7: a string with one form for each escaped character. */
   #string(): string {
     const plain = this.#match(PLAIN_STRING)
     if (plain !== null) return plain[0]
@@ -174,15 +175,15 @@ class Writer {
   }
 }
 
-// Both by `+=`, which does not copy: `join` would copy the innermost value once per level.
+// Both functions use `+=`, which does not copy. `join` would copy an inner value once per level.
 
-function arrayOf(values: readonly string[]): string {
+function arrayText(values: readonly string[]): string {
   let text = '['
   for (const value of values) text += text === '[' ? value : `,${value}`
   return `${text}]`
 }
 
-function objectOf(names: readonly string[], values: readonly string[]): string {
+function objectText(names: readonly string[], values: readonly string[]): string {
   const order = [...names.keys()].sort((a, b) => compare(names[a] as string, names[b] as string))
   let text = '{'
   for (const index of order) text += `${text === '{' ? '' : ','}${names[index]}:${values[index]}`
@@ -191,10 +192,10 @@ function objectOf(names: readonly string[], values: readonly string[]): string {
 
 const compare = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
 
-/** Exponents up to this many digits are reckoned with, exactly; no document shifts them by more. */
+/** Exponents with more digits are not normalised. Up to this length, the arithmetic is exact. */
 const EXPONENT_DIGITS = 15
 
-/** RFC 8259 §6: sign, digits and exponent of the same number are the same, however it was written. */
+/** RFC 8259 §6: one text for all spellings of a number. */
 function decimal(sign: string, whole: string, fraction: string, exponent: string): string {
   const all = whole + fraction
   const start = skipZeros(all)
@@ -206,7 +207,7 @@ function decimal(sign: string, whole: string, fraction: string, exponent: string
   const power = exponent.slice(Number(down || exponent.startsWith('+')))
   const size = power.slice(skipZeros(power))
   if (size.length > EXPONENT_DIGITS) {
-    // Told apart by its text, and not reckoned: a power of a million digits costs what it weighs.
+    // Such a number keeps its digits, because arithmetic with a huge exponent could take long.
     return `${sign}${whole}.${fraction}E${down ? '-' : '+'}${size}`
   }
   const scale = (down ? -1 : 1) * Number(size) - fraction.length + (all.length - end)

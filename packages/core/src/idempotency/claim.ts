@@ -1,36 +1,40 @@
-// A claim to run a key, and what the other parts of a process know of its running attempt.
+// The request to run a key, and the interface of a running attempt.
 
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 
+/** The rules for the attempts of a key. All durations are in ms. */
 export interface AttemptPolicy {
   readonly leaseMs: number
-  /** A lease is not renewed for longer than this. */
+  /** Hold time: the lease is not renewed after it. */
   readonly maxHoldMs: number
   readonly retentionMs: number
   readonly maxAttempts: number
   readonly onLeaseExpired: 'takeover' | 'uncertain'
-  /** How long to wait for a running attempt; 0: not at all. */
+  /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
-  /** Of one record, in this process. */
+  /** Most waiters for one record in this process. */
   readonly maxWaiters: number
 }
 
+/** A request or job that wants to run its key. */
 export interface Claim {
-  /** Of the record: a keyed hash. */
+  /** Key of the record, which is a keyed hash. */
   readonly key: string
-  /** As the client or the job wrote it: for events. */
+  /** The key as the client or the job wrote it, for events. */
   readonly name: string
   readonly fingerprints: Fingerprints
   readonly policy: AttemptPolicy
-  /** The request as its framework has it; a job has none. */
+  /** The request object of the framework. Undefined for a job. */
   readonly native?: unknown
 }
 
-/** An attempt at work in this process. */
+/** An attempt that runs in this process. */
 export interface RunningAttempt {
   readonly claim: Claim
-  /** Lets the lease run out: the outcome is unknown. */
+  /** Stops renewing the lease, because the outcome is unknown. */
   abandon(why: string): void
-  /** Asks the store whether the lease is still ours: an operator may have settled the key. */
+  /**
+   * Checks in the store that this attempt still holds its lease. An operator may have settled it.
+   */
   verify(): Promise<void>
 }

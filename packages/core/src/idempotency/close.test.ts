@@ -1,4 +1,5 @@
-// The end of a process that has idempotency keys: nothing is lost that can be told in a moment, and nothing is left.
+// The end of a process with idempotency keys: it stores what it can in a moment, and leaves nothing
+// under way.
 
 import { beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -23,7 +24,7 @@ async function isDone(promise: Promise<unknown>): Promise<boolean> {
 }
 
 describe('close()', () => {
-  it('waits for an attempt at work, which is stored; new requests are refused', async () => {
+  it('waits for a running attempt, which is stored, and refuses new requests', async () => {
     const request = await ask()
     bench.store.take()
     const closed = bench.stampede.close()
@@ -36,7 +37,7 @@ describe('close()', () => {
     expect(bench.store.take()).toEqual(['finish completed', 'close'])
   })
 
-  it('tells once more what could not be stored', async () => {
+  it('tries once more to store the unstored results', async () => {
     const request = await ask()
     bench.store.next('finish', refuse)
     await request.answer()
@@ -47,14 +48,14 @@ describe('close()', () => {
     expect(bench.store.take()).toEqual(['finish completed', 'close'])
   })
 
-  it('waits for no more than two seconds; what is at work then has lost its lease', async () => {
+  it('waits for at most two seconds, and running attempts then have lost their leases', async () => {
     const request = await ask()
     const closed = bench.stampede.close()
     await bench.clock.advance(2_000)
     expect(await isDone(closed)).toBe(true)
     expect(request.attempt.signal.aborted).toBe(true)
     expect(bench.left).toEqual(NOTHING_LEFT)
-    // The server behind is gone.
+    // The connection to the server has ended.
     bench.store.always = refuse
     await request.answer({ body: 'made' })
     expect(request.got?.body).toBe('made')
@@ -63,7 +64,7 @@ describe('close()', () => {
     expect(bench.clock.timers).toBe(0)
   })
 
-  it('waits for an answer to the question whether an attempt may begin', async () => {
+  it('waits for the reply to a begin', async () => {
     const gate = new Gate()
     bench.store.next('begin', gate.delayReply)
     const request = await ask()
@@ -78,7 +79,7 @@ describe('close()', () => {
     expect(bench.store.take()).toEqual(['begin', 'finish completed', 'close'])
   })
 
-  it('lets those who wait have the answer, or tells them to come again', async () => {
+  it('gives waiters the response, or a 409 to retry', async () => {
     ask = bench.route({ onBusy: 'wait' })
     const [done, hung] = [await ask({ key: 'done' }), await ask({ key: 'hung' })]
     const [first, second] = [await ask({ key: 'done' }), await ask({ key: 'hung' })]
@@ -95,7 +96,7 @@ describe('close()', () => {
     expect(bench.clock.timers).toBe(0)
   })
 
-  it('is final: keys, jobs and operators are refused', async () => {
+  it('is final: it refuses keys, jobs and operators', async () => {
     const { stampede } = bench
     await stampede.close()
     expect((await ask()).got?.status).toBe(503)

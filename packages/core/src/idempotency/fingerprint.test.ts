@@ -36,7 +36,7 @@ function of(sent: Sent, mode: FingerprintMode = 'canonical'): Fingerprints {
   return prints
 }
 
-/** As the stores compare them. */
+/** Compares as the stores do. */
 function same(a: Sent, b: Sent, mode: FingerprintMode = 'canonical'): boolean {
   const [left, right] = [of(a, mode), of(b, mode)]
   const exact = left.exact !== '' && left.exact === right.exact
@@ -51,7 +51,7 @@ describe('method and target', () => {
     [{ target: '/orders?a=1&b=2' }, { target: '/orders?b=2&a=1' }],
     [{ target: '/orders?a=1&b=2&a=3' }, { target: '/orders?b=2&a=1&a=3' }],
     [{ target: '/orders?%61=1&b=2' }, { target: '/orders?b=2&%61=1' }],
-  ])('are the same: %j, %j', (a, b) => {
+  ])('have equal fingerprints: %j, %j', (a, b) => {
     expect(same(a, b)).toBe(true)
     expect(same(a, b, 'bytes')).toBe(true)
   })
@@ -81,7 +81,7 @@ describe('method and target', () => {
       { method: 'POSTx', target: '/' },
       { method: 'POST', target: 'x/' },
     ],
-  ])('differ: %j, %j', (a, b) => {
+  ])('have different fingerprints: %j, %j', (a, b) => {
     expect(same(a, b)).toBe(false)
     expect(same(a, b, 'bytes')).toBe(false)
   })
@@ -93,7 +93,7 @@ describe('method and target', () => {
     )
   })
 
-  it('stays the same over versions: otherwise raise VERSION, and say so', () => {
+  it('stays equal over versions; otherwise VERSION must be raised', () => {
     const sent = { ...json('{"b":1.0,"a":"\u00e9"}'), target: '/orders?b=1&a=2' }
     expect([of(sent), customFingerprint(names, requestOf(sent), ['a'])]).toMatchInlineSnapshot(`
       [
@@ -109,7 +109,7 @@ describe('method and target', () => {
     `)
   })
 
-  it('keys it all with the secret', () => {
+  it('is keyed with the secret in all parts', () => {
     expect(fingerprint(new KeyedHash('another'), requestOf({}), NONE, 'canonical')).not.toEqual(
       of({}),
     )
@@ -130,20 +130,20 @@ describe('bodies as sent', () => {
     ['identity', { ...json('[1]'), coding: 'identity' }, { ...json('[1.0]'), coding: 'Identity' }],
     ['form fields', form('a=1&b=2&a=3'), form('b=2&a=1&a=3')],
     ['form fields beyond ASCII', form('\u00e9=1&b=2'), form('b=2&\u00e9=1')],
-  ])('are the same whatever their %s', (_, a, b) => {
+  ])('have equal fingerprints for any %s', (_, a, b) => {
     expect(same(a, b)).toBe(true)
     expect(same(a, b, 'bytes')).toBe(false)
     expect(same(a, a, 'bytes')).toBe(true)
   })
 
   it.each<[string, Sent, Sent]>([
-    ['amounts', json('{"a":9007199254740992}'), json('{"a":9007199254740993}')],
+    ['different amounts', json('{"a":9007199254740992}'), json('{"a":9007199254740993}')],
     ['lists', json('[1,2]'), json('[2,1]')],
     ['kinds', json('"1"'), json('1')],
     ['no body and an empty one', { type: JSON_TYPE }, json('')],
     ['two bodies that are no JSON', json('{"a":1'), json('{"a": 1')],
     ['bad UTF-8', json(Buffer.from([0x22, 0xff, 0x22])), json(Buffer.from([0x22, 0xfe, 0x22]))],
-    ['bad UTF-8 and what it is read as', json(Buffer.from([0x22, 0xff, 0x22])), json('"\ufffd"')],
+    ['bad UTF-8 and its replacement', json(Buffer.from([0x22, 0xff, 0x22])), json('"\ufffd"')],
     ['codings', { ...json('[1]'), coding: 'gzip' }, json('[1]')],
     ['field values', form('a=1'), form('a=2')],
     ['field order in a list', form('a=1&a=2'), form('a=2&a=1')],
@@ -155,7 +155,7 @@ describe('bodies as sent', () => {
       { ...json('[1]'), type: `${JSON_TYPE};charset=utf-8;charset=x` },
       json('[1.0]'),
     ],
-  ])('differ by their %s', (_, a, b) => {
+  ])('have different fingerprints for %s', (_, a, b) => {
     expect(same(a, b)).toBe(false)
     expect(same(a, a)).toBe(true)
     expect(same(a, b, 'bytes')).toBe(false)
@@ -170,7 +170,7 @@ describe('bodies as sent', () => {
     ['text', { type: 'text/plain', body: bytes('{}') }, [true, false]],
     ['a form', form('a=1'), [true, true]],
     ['parsed', { type: JSON_TYPE, body: parsed({}) }, [false, true]],
-  ])('are known so far: %s', (_, sent, [exact, canonical]) => {
+  ])('have this part of a fingerprint: %s', (_, sent, [exact, canonical]) => {
     const prints = of(sent)
     expect([prints.exact !== '', prints.canonical !== '']).toEqual([exact, canonical])
     expect(prints.exact).not.toBe(prints.canonical)
@@ -194,7 +194,7 @@ describe('multipart/form-data', () => {
   const whole = (boundary: string, parts: readonly string[] = PARTS): Sent =>
     sent(boundary, content(boundary, parts))
 
-  it('is the same with a new boundary', () => {
+  it('has the same fingerprint with a new boundary', () => {
     expect(same(whole('----WebKitFormBoundaryA'), whole('----WebKitFormBoundaryB'))).toBe(true)
     expect(same(whole('A'), sent('A b', content('A b', PARTS), type('"A b"')))).toBe(true)
     expect(same(whole('A'), sent('B', content('B', PARTS, '')))).toBe(true)
@@ -219,7 +219,7 @@ describe('multipart/form-data', () => {
       whole('B', [PARTS[0] as string, `${PARTS[1]}\r\n--Bx`]),
     ],
     ['another subtype', sent('B', content('B', PARTS), 'multipart/mixed; boundary=B')],
-  ])('differs by %s', (_, other) => {
+  ])('has another fingerprint with %s', (_, other) => {
     expect(same(whole('A'), other)).toBe(false)
     expect(same(other, other)).toBe(true)
   })
@@ -232,7 +232,7 @@ describe('multipart/form-data', () => {
   })
 })
 
-describe('bodies that a parser read', () => {
+describe('bodies that a parser has read', () => {
   const value = { b: [1.5, 'é', null, { '': true }], a: 'x/y' }
   const sent = (body: unknown, type = JSON_TYPE): Sent => ({ type, body: parsed(body) })
 
@@ -245,7 +245,7 @@ describe('bodies that a parser read', () => {
     ['1e21'],
     ['123456789.125e-3'],
     ['{"__proto__":{"a":1},"10":1,"2":2}'],
-  ])('have the canonical part of the bytes they were: %s', (text) => {
+  ])('have the canonical part of their original bytes: %s', (text) => {
     expect(of(sent(JSON.parse(text))).canonical).toBe(of(json(text)).canonical)
     expect(same(sent(JSON.parse(text)), json(text))).toBe(true)
   })
@@ -260,20 +260,20 @@ describe('bodies that a parser read', () => {
     ['bytes', Buffer.from('[1]'), JSON_TYPE],
     ['text', 'a body', 'text/plain'],
     ['a form as text', 'a=1&b=2', FORM_TYPE],
-  ])('are the bytes they were, if they are %s', (_, body, type) => {
+  ])('are their original bytes if they are %s', (_, body, type) => {
     const raw: Sent = { type, body: bytes(body as string) }
     for (const mode of ['canonical', 'bytes'] as const) {
       expect(of(sent(body, type), mode)).toEqual(of(raw, mode))
     }
   })
 
-  it('tells a JSON string from the text of it', () => {
+  it('distinguish a JSON string from its text', () => {
     expect(same(sent('{"a":1}'), json('"{\\"a\\":1}"'))).toBe(true)
     expect(same(sent('{"a":1}'), sent({ a: 1 }))).toBe(false)
     expect(same(sent('\ud800'), sent('\ufffd'))).toBe(false)
   })
 
-  it('goes by the JSON of what is nested deeper than canonical JSON goes', () => {
+  it('are compared by their JSON if it is too deep for canonical JSON', () => {
     const nested = (depth: number, value: string) =>
       JSON.parse('['.repeat(depth) + value + ']'.repeat(depth))
     expect(of(sent(nested(600, '1'))).canonical).toBe('')
@@ -282,7 +282,7 @@ describe('bodies that a parser read', () => {
   })
 })
 
-describe('bodies that cannot be told', () => {
+describe('bodies without a known form', () => {
   const told = (body: RequestBody, mode: FingerprintMode) =>
     fingerprint(names, requestOf({ type: JSON_TYPE }), body, mode)
   const cycle: unknown[] = []
@@ -296,7 +296,7 @@ describe('bodies that cannot be told', () => {
     ['a bigint', parsed({ a: 1n }), 'unseen'],
     ['a map', parsed(new Map([['a', 1]])), 'unseen'],
     ['nested too deep', parsed(JSON.parse('['.repeat(100_000) + ']'.repeat(100_000))), 'too-large'],
-  ])('are not guessed: %s', (_, body, expected) => {
+  ])('have no fingerprint: %s', (_, body, expected) => {
     expect(told(body, 'canonical')).toBe(expected)
     expect(told(body, 'bytes')).toBe(expected)
   })
@@ -305,7 +305,7 @@ describe('bodies that cannot be told', () => {
 describe('customFingerprint', () => {
   const custom = (sent: Sent, value: unknown) => customFingerprint(names, requestOf(sent), value)
 
-  it('goes by the value, method and path', () => {
+  it('uses the value, method and path', () => {
     const prints = custom({}, { order: 1, to: 'a' })
     expect(prints).toEqual({ exact: '', canonical: expect.stringMatching(/^[\w-]{43}$/) })
     expect(custom({ target: '/orders?x=1', type: JSON_TYPE }, { to: 'a', order: 1 })).toEqual(
@@ -316,13 +316,13 @@ describe('customFingerprint', () => {
     expect(custom({ target: '/other' }, { order: 1, to: 'a' })).not.toEqual(prints)
   })
 
-  it('is never one that was made of the body', () => {
+  it('never equals one made of the body', () => {
     const value = { a: 1 }
     expect(custom({}, value)?.canonical).not.toBe(of({ body: parsed(value) }).canonical)
   })
 
   it.each([[undefined], [1n], [Promise.resolve('a')], [() => 'a']])(
-    'has nothing for %o',
+    'is undefined for %o',
     (value) => {
       expect(custom({}, value)).toBeUndefined()
     },

@@ -1,6 +1,6 @@
-// What makes two requests the same: method, path, query, media type, content coding and body, each with its
-// length. `exact` is of the bytes; `canonical` of what they mean, where that can be told for certain: JSON
-// members, query parameters and form fields in another order, and another multipart boundary, are the same.
+// Fingerprints of requests: hashes of method, path, query, media type, content coding and body.
+// `exact` covers the bytes of the body, `canonical` its meaning. The order of JSON members, query
+// parameters and form fields does not change `canonical`, nor does another multipart boundary.
 
 import { isUtf8 } from 'node:buffer'
 import { types } from 'node:util'
@@ -17,16 +17,19 @@ import {
 } from './canonical-json.ts'
 import type { KeyedHash } from './keyed-hash.ts'
 
-/** `bytes`: only the same bytes are the same. */
+/** How bodies are compared. With `bytes`, only equal bytes are the same request. */
 export type FingerprintMode = 'canonical' | 'bytes'
 
-/** Changes with what the parts below mean; records of before then match nothing, which is answered with 422. */
+/** Raised when the hashed parts change. Then repeats of older requests get a 422. */
 const VERSION = '1'
 
-/** There was a body that nothing can be said of. */
+/** The reason for which a body has no fingerprint. */
 export type NotSeen = 'unseen' | 'too-large' | 'incomplete'
 
-/** `unseen`: there was a body, and nothing is known of it; `too-large` also when it is nested too deep. */
+/**
+ * The fingerprints of a request, or the reason why there are none. `unseen`: other code read the
+ * body. `too-large`: also for a body that is nested too deep.
+ */
 export function fingerprint(
   names: KeyedHash,
   request: RequestView,
@@ -38,7 +41,7 @@ export function fingerprint(
   const media = mediaOf(request.headers)
   const content = contentOf(body, media, mode)
   if (typeof content === 'string') return content
-  const head = [...target(request), media.type, media.coding]
+  const head = [...targetParts(request), media.type, media.coding]
   const hash = (part: 'exact' | 'canonical', rest: Parts | undefined): string =>
     rest === undefined ? '' : names.fingerprint([VERSION, part, ...head, ...rest])
   return {
@@ -48,8 +51,8 @@ export function fingerprint(
 }
 
 /**
- * What the user's own function made of the request; method and path still count, the query does not.
- * `undefined` when there is no JSON for `value`.
+ * The fingerprint by the user's own function. It covers method, path and `value`, but not the
+ * query. Undefined if JSON cannot represent `value`.
  */
 export function customFingerprint(
   names: KeyedHash,
@@ -64,23 +67,23 @@ export function customFingerprint(
 
 type Parts = ReadonlyArray<string | Uint8Array | undefined>
 
-/** `undefined`: not known. */
+/** The parts of a body that are hashed. Undefined: the part is unknown. */
 interface Content {
   readonly exact: Parts | undefined
   readonly canonical: Parts | undefined
 }
 
 interface Media {
-  /** Lower-case, without parameters. */
+  /** Media type in lower case, without parameters. */
   readonly type: string | undefined
   readonly coding: string | undefined
   readonly isJson: boolean
-  /** Nothing is to be undone before the bytes can be read as UTF-8. */
+  /** Whether the bytes are UTF-8 without a content coding. */
   readonly isPlain: boolean
   readonly boundary: string | undefined
 }
 
-function target({ method, target }: RequestView): Parts {
+function targetParts({ method, target }: RequestView): Parts {
   const mark = target.indexOf('?')
   if (mark === -1) return [method, target, undefined]
   return [method, target.slice(0, mark), sortedPairs(target.slice(mark + 1))]
@@ -98,7 +101,7 @@ function mediaOf(headers: RequestHeaders): Media {
   return { type, coding, isJson, isPlain, boundary: another === undefined ? boundary : undefined }
 }
 
-/** RFC 9110 §5.6.6: every value of a parameter. Readers differ in which of two they take. */
+/** RFC 9110 §5.6.6: all values of a parameter, since parsers differ in which of two they use. */
 function parameters(field: string | undefined, name: string): string[] {
   const values: string[] = []
   if (field?.includes(';') !== true) return values
@@ -117,17 +120,18 @@ function contentOf(
   mode: FingerprintMode,
 ): Content | 'unseen' | 'too-large' {
   if (body.type === 'none') return { exact: [undefined], canonical: ['none'] }
-  if (body.type === 'bytes') return ofBytes(body.bytes, media)
+  if (body.type === 'bytes') return bytesContent(body.bytes, media)
   const { value } = body
-  if (types.isUint8Array(value)) return ofBytes(value, media)
-  // A string under a JSON type may be text or a JSON string: its bytes say which only when they are asked for.
+  if (types.isUint8Array(value)) return bytesContent(value, media)
+  // With a JSON type, a string may be unparsed JSON text or a parsed JSON string. The mode `bytes`
+  // treats it as text, the mode `canonical` as a parsed value.
   if (typeof value === 'string' && (mode === 'bytes' || !media.isJson)) {
-    return ofBytes(Buffer.from(value), media)
+    return bytesContent(Buffer.from(value), media)
   }
-  return ofValue(value, mode)
+  return valueContent(value, mode)
 }
 
-function ofValue(value: unknown, mode: FingerprintMode): Content | 'unseen' | 'too-large' {
+function valueContent(value: unknown, mode: FingerprintMode): Content | 'unseen' | 'too-large' {
   let json: string | undefined
   try {
     const plain = mode === 'bytes' ? undefined : canonicalPlain(value)
@@ -145,14 +149,15 @@ function ofValue(value: unknown, mode: FingerprintMode): Content | 'unseen' | 't
   }
 }
 
-function ofBytes(bytes: Uint8Array, media: Media): Content {
-  return { exact: [bytes], canonical: media.isPlain ? meaning(bytes, media) : undefined }
+function bytesContent(bytes: Uint8Array, media: Media): Content {
+  return { exact: [bytes], canonical: media.isPlain ? canonicalParts(bytes, media) : undefined }
 }
 
-function meaning(bytes: Uint8Array, { type, isJson, boundary }: Media): Parts | undefined {
+function canonicalParts(bytes: Uint8Array, { type, isJson, boundary }: Media): Parts | undefined {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (isJson) {
-    // Bad bytes mean nothing, and are not made U+FFFD; a byte order mark is dropped, as parsers do.
+    // Invalid UTF-8 has no canonical form. Decoding would replace different bytes by the same
+    // U+FFFD. A byte order mark is dropped, as in parsers.
     if (!isUtf8(buffer)) return undefined
     const canonical = canonicalJson(buffer.toString().replace(/^\ufeff/, ''))
     return canonical === undefined ? undefined : ['json', canonical]
@@ -165,13 +170,14 @@ function meaning(bytes: Uint8Array, { type, isJson, boundary }: Media): Parts | 
   return parts === undefined ? undefined : ['multipart', ...parts]
 }
 
-/** Parsers stop at some number of parameters (qs at 1 000): of more, the order says which are read. */
+/** Parsers stop at some number of pairs (qs at 1 000). Beyond it, the order of pairs matters. */
 const MOST_PAIRS = 1_000
 
 /**
- * Pairs as received (`+` is not `%20`), sorted by the name a parser reads in them; those of one name stay in
- * order, and `a`, `a[]` and `a.b` are of one name, because a list is made of them. As received where
- * parsers disagree about names: `;` separates in some, and bad escapes are read differently.
+ * The pairs of a query or form, sorted by name. Each pair stays as received, so `+` differs from
+ * `%20`. Pairs with one name stay in order. `a`, `a[]` and `a.b` count as one name, because parsers
+ * build one list from them. The text stays unsorted if parsers disagree about its names, because it
+ * has `;` or an invalid percent-encoding.
  */
 function sortedPairs(text: string): string {
   const pairs = text.split('&', MOST_PAIRS + 1)
@@ -190,8 +196,8 @@ function sortedPairs(text: string): string {
 }
 
 /**
- * RFC 2046 §5.1.1: the parts between the delimiters; `undefined` unless that is all there is, and no
- * delimiter is one to some readers only.
+ * RFC 2046 §5.1.1: the parts between the delimiters. Undefined if there is other text, or a
+ * delimiter that only some parsers accept.
  */
 function multipart(body: Buffer, boundary: string): Uint8Array[] | undefined {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')

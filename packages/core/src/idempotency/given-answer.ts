@@ -1,4 +1,4 @@
-// An answer that somebody else than the handler gives: checked, and made into what is kept.
+// Responses that come from `onLeaseExpired` or an operator instead of the handler.
 
 import { optionError } from '../errors.ts'
 import { checkNames } from '../options.ts'
@@ -7,11 +7,11 @@ import type { GivenAnswer } from './idempotency-options.ts'
 import type { Kept } from './kept-response.ts'
 import { replayableHeaders } from './replayable.ts'
 
-/** Throws `ERR_STAMPEDE_OPTION`. */
+/** Checks a given response and converts it for storage. Throws `ERR_STAMPEDE_OPTION`. */
 export function keptFrom(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
-  // Whoever forgot to return one, or misspelt a word, did not mean an empty 200.
+  // A callback without a return value is an error. It must not become an empty 200.
   if (answer === undefined)
-    throw optionError(where, answer, 'return a response: { status: 201, body }')
+    throw optionError(where, answer, 'use a response: { status: 201, body }')
   const known = checkNames(where, answer, ['status', 'headers', 'body'])
   const { status = 200, headers = {}, body } = known as GivenAnswer
   if (!Number.isInteger(status) || status < 200 || status > 599) {
@@ -36,7 +36,7 @@ function toBytes(where: string, body: unknown): { bytes: Uint8Array; type?: stri
     if (json !== undefined)
       return { bytes: Buffer.from(json), type: 'application/json; charset=utf-8' }
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
   throw optionError(`${where}.body`, body, 'use text, bytes or a value that JSON can represent')
 }

@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 
 describe('a new key', () => {
-  it('runs the handler, with an attempt, and the client gets its answer', async () => {
+  it('runs the handler with an attempt, and sends its response', async () => {
     const ask = bench.route()
     const first = await ask({ body: { a: 1 } })
     expect(first.isRunning).toBe(true)
@@ -35,7 +35,7 @@ describe('a new key', () => {
     expect(bench.store.take()).toEqual(['begin', 'finish completed'])
   })
 
-  it('again is answered with the same, marked, and without asking anybody', async () => {
+  it('gets a marked replay the second time, without a store command', async () => {
     const ask = bench.route()
     const first = await ask({ body: { a: 1, b: 2 } })
     await first.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
@@ -56,7 +56,7 @@ describe('a new key', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('is another one in another scope, and the same whether the scope is 7 or "7"', async () => {
+  it('is another key in another scope, and the same for the scopes 7 and "7"', async () => {
     const ask = bench.route()
     for (const user of ['user-1', 'user-2', 7]) {
       const each = await ask({ user })
@@ -76,10 +76,10 @@ describe('a new key', () => {
   })
 })
 
-describe('every request emits one event with what became of it', () => {
+describe('the outcome event of a request', () => {
   const outcomes = () => bench.events.take().filter((line) => line.startsWith('answered '))
 
-  it('in progress, reused, replayed', async () => {
+  it('reports in progress, reused, replayed', async () => {
     const ask = bench.route()
     const first = await ask()
     const busy = await ask()
@@ -96,7 +96,7 @@ describe('every request emits one event with what became of it', () => {
     ])
   })
 
-  it('missing, invalid, duplicate, too large', async () => {
+  it('reports missing, invalid, duplicate, too large', async () => {
     const ask = bench.route({ maxRequestBytes: 3 })
     await ask({ key: [] })
     await ask({ key: '"not closed' })
@@ -111,7 +111,7 @@ describe('every request emits one event with what became of it', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('waited for, uncertain, not retained', async () => {
+  it('reports waited for, uncertain, not retained', async () => {
     const ask = bench.route({ onBusy: 'wait' })
     const first = await ask()
     const waiting = await ask()
@@ -136,7 +136,7 @@ describe('every request emits one event with what became of it', () => {
     ])
   })
 
-  it('recovered, unavailable, unprotected; with the key of the client and its hash', async () => {
+  it('reports recovered, unavailable, unprotected, with the key of the client and its hash', async () => {
     const keys: string[] = []
     const hashes: string[] = []
     bench.stampede.on('idempotency.answered', ({ key, internalKey }) => {
@@ -164,8 +164,8 @@ describe('every request emits one event with what became of it', () => {
   })
 })
 
-describe('without the store', () => {
-  it('a request is refused by default, and may come again', async () => {
+describe('a request without the store', () => {
+  it('is refused by default, and may be retried', async () => {
     bench.store.next('begin', refuse)
     const ask = bench.route()
     const first = await ask()
@@ -176,7 +176,7 @@ describe('without the store', () => {
     await again.answer()
   })
 
-  it('proceeds if it is told to, with an attempt that remembers nothing', async () => {
+  it('runs if the option allows it, with an attempt that remembers nothing', async () => {
     bench.store.always = refuse
     const ask = bench.route({ onStoreError: 'proceed' })
     const first = await ask()
@@ -191,7 +191,7 @@ describe('without the store', () => {
     expect(bench.store.take()).toEqual(['begin'])
   })
 
-  it('does not proceed beside an attempt that is known to be at work', async () => {
+  it('does not run beside an attempt that is known to be running', async () => {
     const clock = new ManualClock()
     const stores = sharedStores()
     const other = new IdempotencyBench({ clock, store: stores.a })
@@ -210,15 +210,15 @@ describe('without the store', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('and once closed, a request is refused too', async () => {
+  it('is refused after close', async () => {
     const ask = bench.route()
     await bench.stampede.close()
     expect((await ask()).got?.status).toBe(503)
   })
 })
 
-describe('after an attempt that died', () => {
-  /** What `onLeaseExpired` makes of the second request. */
+describe('onLeaseExpired after a dead attempt', () => {
+  /** The second request under this `onLeaseExpired`. */
   async function second(onLeaseExpired: Parameters<typeof bench.route>[0]): Promise<{
     request: ScriptedRequest
     events: string[]
@@ -231,13 +231,13 @@ describe('after an attempt that died', () => {
     return { request, events: bench.events.take() }
   }
 
-  it("'uncertain' keeps everybody from running it", async () => {
+  it('keeps every request from running with the value uncertain', async () => {
     const { request, events } = await second({ onLeaseExpired: 'uncertain' })
     expect(request.problem).toMatchObject({ code: 'idempotency-outcome-uncertain', status: 409 })
     expect(events).toEqual(['answered uncertain'])
   })
 
-  it('a function is given the attempt and the request, and may say: run it', async () => {
+  it('may be a function of the attempt and the request, which returns takeover', async () => {
     const asked: unknown[] = []
     const { request, events } = await second({
       onLeaseExpired: async (attempt, native) => {
@@ -250,14 +250,14 @@ describe('after an attempt that died', () => {
     await request.answer()
   })
 
-  it('or: nobody knows', async () => {
+  it('may return uncertain', async () => {
     const { request, events } = await second({ onLeaseExpired: () => 'uncertain' })
     expect(request.given).toBeUndefined()
     expect(request.problem.code).toBe('idempotency-outcome-uncertain')
     expect(events).toEqual(['finished uncertain, finished', 'answered uncertain'])
   })
 
-  it('or: it was done, and this is the answer', async () => {
+  it('may return a response as the result', async () => {
     const body = { charge: 7 }
     const { request, events } = await second({ onLeaseExpired: () => ({ status: 201, body }) })
     expect(request.got).toMatchObject({ by: 'core', status: 201, body: '{"charge":7}' })
@@ -268,25 +268,32 @@ describe('after an attempt that died', () => {
 
   it.each([
     ['throws', () => Promise.reject(new Error('the gateway is away')), 'the gateway is away'],
-    ['says nothing', () => undefined as never, /onLeaseExpired.*undefined/],
-    ['misspells it', () => 'take-over' as never, /onLeaseExpired.*"take-over"/],
-    ['gives a bad answer', () => ({ status: 99 }), /onLeaseExpired\.status.*99/],
-    ['misspells the answer', () => ({ state: 201 }) as never, /onLeaseExpired\.state.*status/],
-  ])('one that %s runs nothing, and the next request asks again', async (_, answer, message) => {
-    const { request } = await second({ onLeaseExpired: answer })
-    expect(request.given).toBeUndefined()
-    expect(request.got).toBeUndefined()
-    expect((request.error as Error).message).toMatch(message)
-    expect(bench.left).toEqual(NOTHING_LEFT)
-    expect((await bench.route()()).got?.status).toBe(409)
-    await bench.clock.advance(30_000)
-    const next = await bench.route()()
-    expect(next.attempt).toMatchObject({ number: 3, isRecovery: true })
-    await next.answer()
-  })
+    ['returns undefined', () => undefined as never, /onLeaseExpired.*undefined/],
+    ['misspells the value', () => 'take-over' as never, /onLeaseExpired.*"take-over"/],
+    ['returns an invalid response', () => ({ status: 99 }), /onLeaseExpired\.status.*99/],
+    [
+      'misspells a member of the response',
+      () => ({ state: 201 }) as never,
+      /onLeaseExpired\.state.*status/,
+    ],
+  ])(
+    'runs nothing if it %s, and is called again for the next request',
+    async (_, answer, message) => {
+      const { request } = await second({ onLeaseExpired: answer })
+      expect(request.given).toBeUndefined()
+      expect(request.got).toBeUndefined()
+      expect((request.error as Error).message).toMatch(message)
+      expect(bench.left).toEqual(NOTHING_LEFT)
+      expect((await bench.route()()).got?.status).toBe(409)
+      await bench.clock.advance(30_000)
+      const next = await bench.route()()
+      expect(next.attempt).toMatchObject({ number: 3, isRecovery: true })
+      await next.answer()
+    },
+  )
 })
 
-it('two Stampedes of one process do not share a store by accident', () => {
+it('two Stampedes of one process cannot share a store by accident', () => {
   const store = new FaultyStore()
   new IdempotencyBench({ store })
   expect(() => new IdempotencyBench({ store })).toThrow('a store that is already in use')

@@ -1,5 +1,5 @@
-// The journey of a request with an idempotency key: key, scope, fingerprint; obtain (this process, the store,
-// waiting); then run the handler under a lease, or replay what it answered.
+// A request with an idempotency key: reads its key, scope and fingerprint, and begins an attempt.
+// Then runs the handler under a lease, or replays the stored response.
 
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
@@ -20,7 +20,7 @@ import type { Running } from './running.ts'
 import { settleAnswer } from './settle-answer.ts'
 import { whenKnown } from './when-known.ts'
 
-/** A promise only where there is something to wait for. */
+/** A promise only if the result is not available synchronously. */
 type Maybe = void | Promise<void>
 
 interface Journey<Native> {
@@ -29,13 +29,16 @@ interface Journey<Native> {
   readonly exchange: IdempotentExchange<Native>
   /** Hands the attempt to the handler. */
   readonly attach: (attempt: Attempt) => void
-  /** Of the record; empty before it is known. */
+  /** Key of the record. Empty until it is known. */
   key: string
-  /** As the client wrote it. */
+  /** The key as the client wrote it. Empty until it is known. */
   name: string
 }
 
-/** Rejects, and throws, only with what the user's own callbacks threw, or when the body cannot be seen. */
+/**
+ * Handles one request. Throws or rejects only with an error of a callback option, or with
+ * `ERR_STAMPEDE_BODY_UNSEEN`.
+ */
 export function handleIdempotent<Native>(
   rt: IdempotencyRuntime,
   rules: IdempotencyRuleSet<Native>,
@@ -48,14 +51,14 @@ export function handleIdempotent<Native>(
   if (field.type === 'key') return identify(journey, field.key)
   if (field.type === 'missing') {
     if (!rules.required(exchange.native)) return exchange.bypass([])
-    return turnAway(journey, 'idempotency-key-missing')
+    return rejectRequest(journey, 'idempotency-key-missing')
   }
   const code = field.type === 'duplicate' ? 'idempotency-key-duplicate' : 'idempotency-key-invalid'
   const detail = field.type === 'invalid' ? { detail: field.problem } : {}
-  answer(journey, refuse(code, rules.docsUrl, detail))
+  send(journey, refuse(code, rules.docsUrl, detail))
 }
 
-/** One key under any of its names; under two of them it must be the same. */
+/** The key in one of the configured fields. If two fields have a key, both must be equal. */
 function readKey<Native>(
   rules: IdempotencyRuleSet<Native>,
   exchange: IdempotentExchange<Native>,
@@ -73,23 +76,24 @@ function readKey<Native>(
 
 function identify<Native>(journey: Journey<Native>, rawKey: string): Maybe {
   const { rules, exchange } = journey
-  return whenKnown(rules.scope(exchange.native), (said) => inScope(journey, rawKey, said))
+  return whenKnown(rules.scope(exchange.native), (scope) => inScope(journey, rawKey, scope))
 }
 
-function inScope<Native>(journey: Journey<Native>, rawKey: string, said: unknown): Maybe {
+function inScope<Native>(journey: Journey<Native>, rawKey: string, returned: unknown): Maybe {
   const { rt, exchange } = journey
-  const scope = scopeText(said)
+  const scope = scopeText(returned)
   if (scope === undefined) {
-    // A shared bucket would answer one user with what another was told.
+    // A default scope for all users would replay the response of one user to another.
     throw callbackError(
       'idempotency.scope',
-      `the function returned ${show(said)}; return a non-empty string or a number, and mount authentication before idempotency()`,
+      `the function returned ${show(returned)}; return a non-empty string or a number, and mount authentication before idempotency()`,
     )
   }
   const key = rt.names.recordKey('http', scope, rawKey)
-  // Mounted twice, on the app and on a router say: to itself a request is no duplicate.
+  // The middleware may be mounted twice, such as on the app and on a router. Then the second one
+  // must not treat the request as a repeat of itself.
   if (rt.running.get(key)?.claim.native === exchange.native) return exchange.bypass([])
-  return whenKnown(readFingerprints(journey), (seen) => compare(journey, key, rawKey, seen))
+  return whenKnown(readFingerprints(journey), (prints) => compare(journey, key, rawKey, prints))
 }
 
 function compare<Native>(
@@ -100,7 +104,7 @@ function compare<Native>(
 ): Maybe {
   if (fingerprints === 'unseen') throw bodyUnseen()
   if (typeof fingerprints === 'string') {
-    return turnAway(journey, `idempotency-request-${fingerprints}`)
+    return rejectRequest(journey, `idempotency-request-${fingerprints}`)
   }
   journey.key = key
   journey.name = name
@@ -117,11 +121,11 @@ function readFingerprints<Native>({
   const mode = rules.fingerprint
   if (typeof mode !== 'function') {
     const body = exchange.readBody(rules.maxRequestBytes)
-    return whenKnown(body, (seen) => fingerprint(rt.names, request, seen, mode))
+    return whenKnown(body, (read) => fingerprint(rt.names, request, read, mode))
   }
   return whenKnown(mode(native), (value) => {
-    const own = customFingerprint(rt.names, request, value)
-    if (own !== undefined) return own
+    const prints = customFingerprint(rt.names, request, value)
+    if (prints !== undefined) return prints
     throw callbackError(
       'idempotency.fingerprint',
       'the function must return a value that JSON can represent',
@@ -138,9 +142,9 @@ function claim<Native>(journey: Journey<Native>, claim: Claim): Maybe {
   } catch (error) {
     return withoutStore(journey, claim, error)
   }
-  if (!(obtained instanceof Promise)) return goOn(journey, obtained)
+  if (!(obtained instanceof Promise)) return proceed(journey, obtained)
   return obtained.then(
-    (late) => goOn(journey, late),
+    (result) => proceed(journey, result),
     (error) => withoutStore(journey, claim, error),
   )
 }
@@ -148,21 +152,21 @@ function claim<Native>(journey: Journey<Native>, claim: Claim): Maybe {
 function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unknown): Maybe {
   const { rt, rules, exchange } = journey
   rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
-  // A process that is being stopped has no business with new work.
+  // After close(), this process begins no new work.
   if (rules.onStoreError === 'reject' || rt.closed) {
-    return turnAway(journey, 'idempotency-store-unavailable')
+    return rejectRequest(journey, 'idempotency-store-unavailable')
   }
   report(journey, 'unprotected')
   journey.attach(direct(rt, claim.key, undefined).attempt)
   return exchange.bypass([['idempotency-status', 'unprotected']])
 }
 
-function goOn<Native>(journey: Journey<Native>, obtained: Obtained): Maybe {
+function proceed<Native>(journey: Journey<Native>, obtained: Obtained): Maybe {
   return obtained.type === 'run' ? run(journey, obtained.running) : replay(journey, obtained)
 }
 
 function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
-  answer(journey, replyFor(obtained, journey.rules.docsUrl, journey.exchange))
+  send(journey, replyFor(obtained, journey.rules.docsUrl, journey.exchange))
 }
 
 function run<Native>(journey: Journey<Native>, running: Running): Maybe {
@@ -201,13 +205,13 @@ function start<Native>(journey: Journey<Native>, directed: Directed, running: Ru
     onEnd(end) {
       const outcome = settleAnswer(end, directed.said)
       if (outcome === undefined) return running.abandon('the handler did not respond')
-      const told = running.finish(outcome)
-      return told instanceof Promise ? told.then(() => {}) : undefined
+      const finished = running.finish(outcome)
+      return finished instanceof Promise ? finished.then(() => {}) : undefined
     },
   })
 }
 
-/** One that fails leaves everything as it was: the lease runs out, and the next request asks again. */
+/** Calls `onLeaseExpired`. If it throws, the lease expires and the next request calls it again. */
 async function reconcile<Native>(
   { exchange }: Journey<Native>,
   { attempt }: Directed,
@@ -224,11 +228,11 @@ async function reconcile<Native>(
   }
 }
 
-function turnAway<Native>(journey: Journey<Native>, code: RefusalCode): void {
-  answer(journey, refuse(code, journey.rules.docsUrl))
+function rejectRequest<Native>(journey: Journey<Native>, code: RefusalCode): void {
+  send(journey, refuse(code, journey.rules.docsUrl))
 }
 
-function answer<Native>(journey: Journey<Native>, { outcome, reply }: Refused): void {
+function send<Native>(journey: Journey<Native>, { outcome, reply }: Refused): void {
   report(journey, outcome)
   journey.exchange.send(reply)
 }

@@ -6,7 +6,7 @@ import { LONGEST_MS } from '../options.ts'
 import { readIdempotencyOptions, readJobOptions } from './idempotency-options.ts'
 
 const scope = () => 'user-1'
-/** The options are whatever a caller without types may pass. */
+/** Options as a caller without types may pass them. */
 const read = (options: object = {}) => readIdempotencyOptions({ scope, ...options })
 
 function refusal(make: () => unknown): string {
@@ -30,7 +30,7 @@ const policy = {
 }
 
 describe('defaults', () => {
-  it('are these, complete and frozen', () => {
+  it('are complete, frozen, and equal to this list', () => {
     const rules = read()
     expect(rules).toEqual({
       scope,
@@ -50,7 +50,7 @@ describe('defaults', () => {
     expect(Object.isFrozen(rules)).toBe(true)
   })
 
-  it('hold for options that are there and undefined', () => {
+  it('apply to options that are undefined', () => {
     const names = 'leaseMs maxHoldMs retentionMs maxAttempts onBusy methods headers strict'
     const more = 'onLeaseExpired onStoreError fingerprint maxRequestBytes maxBodyBytes docsUrl'
     const unset = Object.fromEntries(`${names} ${more} stampede`.split(' ').map((name) => [name]))
@@ -60,8 +60,8 @@ describe('defaults', () => {
   })
 })
 
-describe('what is given', () => {
-  it('counts', () => {
+describe('a given option', () => {
+  it('replaces the default', () => {
     const required = () => false
     const fingerprint = () => 1
     const rules = read({
@@ -106,7 +106,7 @@ describe('what is given', () => {
     expect(read({ required: false }).required({})).toBe(false)
   })
 
-  it('may be a function for a lost lease, which takes over before it is asked', () => {
+  it('may be a function for an expired lease, which takes over before it is called', () => {
     const reconcile = () => 'takeover'
     expect(read({ onLeaseExpired: reconcile })).toMatchObject({
       reconcile,
@@ -114,12 +114,12 @@ describe('what is given', () => {
     })
   })
 
-  it('holds a lease for no less than its length', () => {
+  it('cannot make a hold shorter than the lease', () => {
     expect(read({ leaseMs: 900_000 }).policy.maxHoldMs).toBe(900_000)
     expect(refusal(() => read({ leaseMs: 30_000, maxHoldMs: 29_999 }))).toContain('from 30000 to')
   })
 
-  it('is read for jobs by the same rules', () => {
+  it('follows the same rules for jobs', () => {
     expect(readJobOptions('idempotent', {}).policy).toEqual(policy)
     expect(refusal(() => readJobOptions('idempotent', { retentionMs: 1 }))).toMatch(
       /^idempotent\.retentionMs: received 1; use/,
@@ -128,13 +128,13 @@ describe('what is given', () => {
 })
 
 describe('a scope', () => {
-  it.each([undefined, null, 'user', 7, {}])('%j is refused, with an example', (value) => {
+  it.each([undefined, null, 'user', 7, {}])('is rejected as %j, with an example', (value) => {
     expect(refusal(() => readIdempotencyOptions({ scope: value }))).toMatch(
       /^idempotency\.scope: .*: idempotency\(\{ scope: \(req\) => req\.user\.id \}\)$/,
     )
   })
 
-  it('is asked for when there are no options at all', () => {
+  it('is required even without any options', () => {
     for (const options of [{}, undefined]) {
       expect(refusal(() => createHttpIdempotency(options as never))).toMatch(
         /^idempotency\.scope: received undefined; return the id of the caller/,
@@ -143,7 +143,7 @@ describe('a scope', () => {
   })
 })
 
-describe('a bad value is named, with what to use', () => {
+describe('an invalid option value', () => {
   type Case = [name: string, value: unknown, fix: string]
   const cases = (name: string, fix: string, values: readonly unknown[]): Case[] =>
     values.map((value) => [name, value, fix])
@@ -174,7 +174,7 @@ describe('a bad value is named, with what to use', () => {
     ...cases('onStoreError', "use one of 'reject', 'proceed'", ['ignore', 1, null]),
     ...cases('fingerprint', "use one of 'canonical', 'bytes'", ['json', 1, null]),
     ...cases('docsUrl', 'use a URL', ['', 'a b', 'a>; rel="x"', 'a\r\nb', 'ä', 7, null]),
-  ])('%s: %s', (name, value, fix) => {
+  ])('is rejected with the fix: %s: %s', (name, value, fix) => {
     const message = refusal(() => read({ [name]: value }))
     expect(message.startsWith(`idempotency.${name}: received `)).toBe(true)
     expect(message).toContain(fix)
@@ -187,15 +187,15 @@ describe('a bad value is named, with what to use', () => {
     [['constructor'], "there is no such method; use method names: ['POST', 'PATCH']"],
     [['POST', ''], '[1]: received ""; use'],
     [[7], '[0]: received 7; use'],
-  ])('methods: %j, which would leave the route unguarded', (methods, message) => {
+  ])('is rejected for methods: %j, which would leave the route unprotected', (methods, message) => {
     expect(refusal(() => read({ methods }))).toContain(message)
   })
 
-  it('but every method that Node knows may be named', () => {
+  it('is not a method that Node knows', () => {
     expect(read({ methods: NODE_METHODS }).methods).toEqual(new Set(NODE_METHODS))
   })
 
-  it('within onBusy too', () => {
+  it('is rejected within onBusy, too', () => {
     const of = (onBusy: object) => refusal(() => read({ onBusy }))
     expect(of({ waitMs: -1 })).toMatch(/^idempotency\.onBusy\.waitMs: received -1; use/)
     expect(of({ maxWaiters: 0 })).toMatch(/^idempotency\.onBusy\.maxWaiters: received 0; use/)
@@ -214,17 +214,20 @@ describe('an unknown option', () => {
     ['onLeaseExpire', 'onLeaseExpired'],
     ['docUrl', 'docsUrl'],
     ['Strict', 'strict'],
-  ])('%s is refused: did you mean %s?', (name, meant) => {
+  ])('%s is rejected with the hint %s', (name, meant) => {
     expect(refusal(() => read({ [name]: 1 }))).toContain(`did you mean ${meant}?`)
   })
 
-  it.each([[null], ['x'], [[]], [7]])('or %j in place of options', (options) => {
-    expect(refusal(() => readIdempotencyOptions(options))).toMatch(/pass an object of options/)
-  })
+  it.each([[null], ['x'], [[]], [7]])(
+    'is rejected, and so is %j in place of the options',
+    (options) => {
+      expect(refusal(() => readIdempotencyOptions(options))).toMatch(/pass an object of options/)
+    },
+  )
 })
 
-describe('a Stampede', () => {
-  it('that is none is refused', () => {
+describe('the Stampede of idempotency()', () => {
+  it('is rejected if it is not a Stampede', () => {
     for (const stampede of [null, {}, 'redis']) {
       expect(refusal(() => createHttpIdempotency({ scope, stampede: stampede as never }))).toMatch(
         /^idempotency\.stampede: received .*; pass what createStampede\(\) returned/,
@@ -232,7 +235,7 @@ describe('a Stampede', () => {
     }
   })
 
-  it('is made when there is none', async () => {
+  it('is created if there is none', async () => {
     expect(createHttpIdempotency({ scope }).handle).toBeInstanceOf(Function)
   })
 
@@ -240,7 +243,7 @@ describe('a Stampede', () => {
     ['secret', { secret: 'hunter2' }],
     ['secret', { secret: 7_777_777 }],
     ['encryptionKeys', { encryptionKeys: ['k'.repeat(32), 'hunter2'] }],
-  ])('that was given a weak %s does not print it', (name, idempotency) => {
+  ])('does not print a weak %s in its error', (name, idempotency) => {
     const message = refusal(() => createStampede({ idempotency: idempotency as object }))
     expect(message).toBe(
       `createStampede.idempotency.${name}: received "(hidden)"; ` +
@@ -248,19 +251,16 @@ describe('a Stampede', () => {
     )
   })
 
-  it.each(['', undefined])(
-    'that was given %o for a secret says so: a variable may be missing',
-    (secret) => {
-      const idempotency = { secret: secret as string }
-      expect(refusal(() => createStampede({ idempotency }))).toContain('idempotency.secret')
-    },
-  )
+  it.each(['', undefined])('names a missing variable if its secret is %o', (secret) => {
+    const idempotency = { secret: secret as string }
+    expect(refusal(() => createStampede({ idempotency }))).toContain('idempotency.secret')
+  })
 
   it.each([
     'hunter2-hunter2-hunter2',
     { secretKey: 'hunter2-hunter2-hunter2' },
     { encryptionKeys: 'hunter2-hunter2-hunter2' },
-  ])('that was given secrets in a wrong way does not print them', (idempotency) => {
+  ])('does not print secrets that have a wrong form', (idempotency) => {
     const message = refusal(() => createStampede({ idempotency: idempotency as object }))
     expect(message).toContain('createStampede.idempotency')
     expect(message).not.toContain('hunter2')

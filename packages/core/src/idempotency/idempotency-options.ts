@@ -1,4 +1,4 @@
-// The options of idempotency() and of stampede.idempotent(): their types, defaults and checks.
+// The options of idempotency() and stampede.idempotent() with their types, defaults and checks.
 
 import { optionError } from '../errors.ts'
 import { METHODS } from '../http/methods.ts'
@@ -19,66 +19,94 @@ import type { Attempt } from './attempt.ts'
 import type { AttemptPolicy } from './claim.ts'
 import type { FingerprintMode } from './fingerprint.ts'
 
-/** What requests and jobs have in common. Durations are milliseconds. */
+/** Options that requests and jobs have in common. All durations are in ms. */
 export interface AttemptRules {
-  /** How long a silent attempt is trusted before another may begin; renewed while it lives. Default 30 000. */
+  /**
+   * How long an attempt blocks others after its last renewal. A live process renews. Default 30
+   * 000.
+   */
   leaseMs?: number
-  /** An attempt that takes longer loses its lease. Default 600 000. */
+  /** Hold time: an attempt that takes longer loses its lease. Default 600 000. */
   maxHoldMs?: number
-  /** How long a result is remembered. Publish it: clients must not repeat a key after it. Default 86 400 000 (a day). */
+  /**
+   * How long a result is kept. Document it for your clients, because a repeat after it runs the
+   * handler again. Default 86 400 000 (a day).
+   */
   retentionMs?: number
-  /** After this many attempts in a row that died, the outcome is `uncertain`. Default 3. */
+  /** After this many consecutive attempts whose lease expired, the key is uncertain. Default 3. */
   maxAttempts?: number
-  /** A duplicate of a running attempt is rejected (409), or waits for the result, up to 10 000 ms. Default `reject`. */
+  /**
+   * `reject` refuses a repeat of a running attempt (409). `wait` lets it wait for the result, for
+   * at most 10 000 ms and with at most 100 waiters per key and process. Default `reject`.
+   */
   onBusy?: 'reject' | 'wait' | { waitMs: number; maxWaiters?: number }
 }
 
-/** An answer made without the handler: by `onLeaseExpired`, or by an operator. */
+/** A response that `onLeaseExpired` or an operator gives instead of the handler. */
 export interface GivenAnswer {
-  /** Default 200. */
+  /** Status from 200 to 599. Default 200. */
   status?: number
+  /** Header fields. Default: only a Content-Type for the body. */
   headers?: Readonly<Record<string, string>>
-  /** Text, bytes, or a value that is sent as JSON. Default: none. */
+  /** Text, bytes, or a value that is sent as JSON. Default: no body. */
   body?: unknown
 }
 
-/** `native`: the Express request or the Koa context. */
+/**
+ * A callback for a record whose lease expired. `native` is the Express request or the Koa context.
+ */
 export type Reconcile<Native> = (
   attempt: Attempt,
   native: Native,
 ) => Reconciled | Promise<Reconciled>
-/** Run the handler; or leave it to an operator; or: it was done, and this is the answer. */
+/**
+ * The result of such a callback: run the handler, leave the key to an operator, or send this
+ * response because the work was done.
+ */
 export type Reconciled = 'takeover' | 'uncertain' | GivenAnswer
 
-/** Options of `idempotency`, but for which Stampede to use. */
+/** Options of `idempotency` except `stampede`. */
 export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   /**
-   * Whose keys these are: the id of the caller, the same for every retry, whatever credentials it comes with. Two scopes never
-   * meet. An error it throws answers the request; so does anything it returns but a non-empty string or a number.
+   * Returns the owner of the keys, such as the id of the user. It must be the same for each repeat
+   * of a request. Equal keys of two scopes are two keys. The request fails if `scope` throws, or
+   * returns something other than a non-empty string or a number.
    */
   scope: (request: Native) => string | number | bigint | Promise<string | number | bigint>
-  /** Answer 400 without a key, or let the request through unprotected. Default true. */
+  /** Whether a request without a key gets a 400. Otherwise it runs unprotected. Default true. */
   required?: boolean | ((request: Native) => boolean)
-  /** Other methods pass untouched. Default POST and PATCH. */
+  /**
+   * Methods that take part. Requests with other methods are not changed. Default POST and PATCH.
+   */
   methods?: readonly string[]
-  /** Names of the header; the first one is the one to document. Default `Idempotency-Key`. */
+  /** Names of the request field. Document the first one. Default `Idempotency-Key`. */
   headers?: readonly string[]
-  /** Accept only what the draft allows: a quoted string. Default false: the bare form is the same key. */
+  /** Whether a key must be a quoted string, as in the draft. Default false: it may be unquoted. */
   strict?: boolean
-  /** A record whose holder died is run again by the next request, or kept from it; or asked about. Default `takeover`. */
+  /**
+   * After the lease of an attempt expired: `takeover` lets the next request run the handler,
+   * `uncertain` refuses it until an operator settles the key. A function decides per request.
+   * Default `takeover`.
+   */
   onLeaseExpired?: 'takeover' | 'uncertain' | Reconcile<Native>
-  /** Without the store: 503, or run the request unprotected. Default `reject`. */
+  /**
+   * While the store is unavailable: `reject` with a 503, or `proceed` unprotected. Default
+   * `reject`.
+   */
   onStoreError?: 'reject' | 'proceed'
   /**
-   * What makes two requests the same: method, path, query, media type, and the body by its `bytes`, or else by what it means as
-   * JSON or form (`canonical`, default). A function's value stands for query, type and body.
+   * How a repeat is compared with the first request, by method, path, query, media type and body.
+   * `bytes` compares the bytes of the body, `canonical` its meaning as JSON or form. A function
+   * returns a value that replaces query, media type and body. Default `canonical`.
    */
   fingerprint?: FingerprintMode | ((request: Native) => unknown)
-  /** Larger requests are answered 413. Default 1 MiB. */
+  /** Largest request body, in bytes. A larger one gets a 413. Default 1 MiB. */
   maxRequestBytes?: number
-  /** Larger responses reach their client, and are remembered without the body. Default 1 MiB. */
+  /**
+   * Largest stored body, in bytes. A larger response is sent but stored without it. Default 1 MiB.
+   */
   maxBodyBytes?: number
-  /** Where your clients can read about your keys; `type` and `Link` of problem documents point there. */
+  /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */
   docsUrl?: string
 }
 
@@ -94,7 +122,7 @@ export interface IdempotencyRuleSet<Native>
   extends Readonly<Required<Pick<IdempotencyRules<Native>, Plain>>> {
   readonly required: (request: Native) => boolean
   readonly methods: ReadonlySet<string>
-  /** Lower-case. */
+  /** Names in lower case. */
   readonly headers: readonly string[]
   readonly policy: AttemptPolicy
   readonly reconcile: Reconcile<Native> | undefined
@@ -104,7 +132,7 @@ export interface IdempotencyRuleSet<Native>
 const WHERE = 'idempotency'
 const MIB = 1024 * 1024
 
-/** `maxHoldMs` cannot be shorter than the lease: its default and its least value depend on it. */
+/** `maxHoldMs` is checked later, because its default and its minimum depend on the lease. */
 const ATTEMPTS = {
   leaseMs: durationMs(30_000, 100),
   maxHoldMs: unchecked(),
@@ -136,7 +164,7 @@ const OPTIONS = {
   docsUrl: readDocsUrl,
 } satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
 
-/** Throws `ERR_STAMPEDE_OPTION`. */
+/** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions<Native>(options: unknown): IdempotencyRuleSet<Native> {
   const read = readOptions(WHERE, options, OPTIONS)
   const { onLeaseExpired: expired } = read
@@ -163,7 +191,7 @@ export interface JobRules {
   readonly input: unknown
 }
 
-/** Throws `ERR_STAMPEDE_OPTION`. */
+/** Checks the options of `stampede.idempotent`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readJobOptions(where: string, options: unknown): JobRules {
   const read = readOptions(where, options, JOB)
   return { policy: policyOf(where, read), scope: read.scope, input: read.input }
@@ -191,7 +219,7 @@ function readOnBusy(where: string, value: unknown): { waitMs: number; maxWaiters
   return ON_BUSY(where, value) === 'wait' ? defaults : { ...defaults, waitMs: 0 }
 }
 
-/** A scope as text; undefined when it is none. */
+/** A scope as text, or undefined if the value is not a scope. */
 export function scopeText(scope: unknown): string | undefined {
   if (typeof scope === 'string' && scope !== '') return scope
   const isNumber =
@@ -214,7 +242,9 @@ function readRequired(where: string, value: unknown): (request: unknown) => bool
   throw optionError(where, value, 'use true, false or a function of the request')
 }
 
-/** One that no request can have would leave the route unprotected, and nobody would know. */
+/**
+ * Checks the names, because a mistyped method would leave the route unprotected without an error.
+ */
 function readMethods(where: string, value: unknown): ReadonlySet<string> {
   const names = readStrings(where, value ?? ['POST', 'PATCH'])
   if (names.length === 0) throw optionError(where, value, NAME_METHODS)

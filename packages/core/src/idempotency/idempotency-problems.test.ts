@@ -1,4 +1,4 @@
-// What a client gets that is refused, to the byte; and that nothing of what it sent is in there.
+// Problem responses, byte by byte. They repeat nothing that the client sent.
 
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench } from '../testing/idempotency-bench.ts'
@@ -14,7 +14,7 @@ beforeEach(() => {
 const docsUrl = 'https://shop.test/docs/keys'
 const SECRET = 'secret-of-a-client'
 
-/** How to be refused with each code; `key` is the one that must not be repeated. */
+/** How to cause each code. `key` is the one that must not be repeated. */
 const ways: Record<string, (options: BenchOptions) => Promise<ScriptedRequest>> = {
   'idempotency-key-missing': (options) => bench.route(options)({ key: [] }),
   'idempotency-key-invalid': (options) => bench.route(options)({ key: `"${SECRET}` }),
@@ -76,7 +76,7 @@ describe.each(EXPECTED)('%s', (code, status, title, retryable) => {
       ? { originalStatus: 201, originalLocation: '/orders/7' }
       : {}
 
-  it('is a problem document of these members', async () => {
+  it('is a problem document with these members', async () => {
     const { got, problem } = await refused(code, {})
     expect(got).toMatchObject({ by: 'core', status })
     expect(problem).toEqual({
@@ -96,7 +96,7 @@ describe.each(EXPECTED)('%s', (code, status, title, retryable) => {
     ])
   })
 
-  it('points to the documentation, and repeats nothing that was sent', async () => {
+  it('links the documentation, and repeats nothing from the request', async () => {
     const { got, problem } = await refused(code, { docsUrl })
     expect(problem.type).toBe(`${docsUrl}#${code}`)
     expect(got?.headers).toContainEqual(['link', `<${docsUrl}>; rel="describedby"`])
@@ -104,13 +104,13 @@ describe.each(EXPECTED)('%s', (code, status, title, retryable) => {
   })
 })
 
-it('the detail of a bad key says what is wrong with it', async () => {
+it('the detail of an invalid key names the defect', async () => {
   const { problem } = await bench.route({ strict: true })({ key: 'bare' })
   expect(problem.detail).toBe('The key must be a quoted string (RFC 9651, section 3.3.3).')
 })
 
-describe('the key', () => {
-  it('is not asked for by other methods, nor read', async () => {
+describe('the required key', () => {
+  it('is neither required nor read for other methods', async () => {
     const ask = bench.route()
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS']) {
       const request = await ask({ method, key: '"bad' })
@@ -120,20 +120,20 @@ describe('the key', () => {
     expect(bench.events.take()).toEqual([])
   })
 
-  it('is asked for by the methods that the route names, in any case of letters', async () => {
+  it('is required for the methods that the route names, in any letter case', async () => {
     const ask = bench.route({ methods: ['put'] })
     expect((await ask({ method: 'PUT', key: [] })).got?.status).toBe(400)
     expect((await ask({ method: 'POST', key: [] })).got?.by).toBe('bypass')
   })
 
-  it('may be optional: without one, the request passes untouched', async () => {
+  it('may be optional: without one, the request runs unchanged', async () => {
     const request = await bench.route({ required: false })({ key: [] })
     expect(request.got).toMatchObject({ by: 'bypass', headers: [] })
     expect(request.given).toBeUndefined()
     expect((await bench.route({ required: false })({ key: '"bad' })).got?.status).toBe(400)
   })
 
-  it('may be optional by a function of the request; what that throws is thrown', async () => {
+  it('may be optional by a function of the request, whose errors are thrown', async () => {
     const required = ({ user }: ScriptedRequest) => user === 'new'
     const ask = bench.route({ required })
     expect((await ask({ key: [], user: 'new' })).got?.status).toBe(400)
@@ -143,7 +143,7 @@ describe('the key', () => {
     expect(failing).toMatchObject({ error, got: undefined })
   })
 
-  it('may have an old name besides: either is the same key, and two that differ are refused', async () => {
+  it('may have an old field name: either is the same key, and two different ones are refused', async () => {
     const ask = bench.route({ headers: ['Idempotency-Key', 'X-Request-Key'] })
     const old = { 'x-request-key': 'k-1' }
     const first = await ask({ key: '"k-1"' })
@@ -158,7 +158,7 @@ describe('the key', () => {
   })
 })
 
-describe('a scope', () => {
+describe('the scope of a key', () => {
   it.each<[string, unknown]>([
     ['undefined', undefined],
     ['null', null],
@@ -167,7 +167,7 @@ describe('a scope', () => {
     ['infinite', Number.POSITIVE_INFINITY],
     ['an object', { id: 7 }],
     ['true', true],
-  ])('that is %s answers the request with an error, and asks nobody', async (_, scope) => {
+  ])('causes an error without a store command if it is %s', async (_, scope) => {
     const request = await bench.route({ scope: () => scope as string })()
     expect(request.error).toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -179,29 +179,29 @@ describe('a scope', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('that fails is what the framework is told', async () => {
+  it('passes its error on to the framework', async () => {
     const error = new Error('not signed in')
     expect((await bench.route({ scope: () => fail(error) })()).error).toBe(error)
     expect((await bench.route({ scope: () => Promise.reject(error) })()).error).toBe(error)
   })
 
-  it('is asked for once there is a key to belong to it', async () => {
+  it('is computed once a key is present', async () => {
     const ask = bench.route({ scope: () => fail(new Error('not asked')) })
     expect((await ask({ key: [] })).got?.status).toBe(400)
     expect((await ask({ method: 'GET' })).got?.by).toBe('bypass')
   })
 })
 
-describe('a body', () => {
+describe('the request body', () => {
   const unseen: Asked = { seen: { type: 'unseen' } }
 
-  it('that was read and left nothing to see is an error, and not the same as none', async () => {
+  it('is an error if it was read and nothing of it is left, unlike no body', async () => {
     const request = await bench.route()(unseen)
     expect(request.error).toMatchObject({ code: 'ERR_STAMPEDE_BODY_UNSEEN' })
     expect(bench.store.take()).toEqual([])
   })
 
-  it('is not read when a function says what makes requests the same', async () => {
+  it('is not read if customFingerprint is set', async () => {
     const ask = bench.route({ fingerprint: ({ user }) => ({ total: user }) })
     const first = await ask(unseen)
     expect(first.isRunning).toBe(true)
@@ -209,7 +209,7 @@ describe('a body', () => {
     expect((await ask({ body: 'other' })).field('idempotency-replayed')).toBe('true')
   })
 
-  it('of which that function says nothing is an error', async () => {
+  it('is an error if customFingerprint returns undefined', async () => {
     const request = await bench.route({ fingerprint: () => undefined })()
     expect(request.error).toMatchObject({
       message: 'idempotency.fingerprint: the function must return a value that JSON can represent',

@@ -1,5 +1,6 @@
-// What a request with an idempotency key can be refused with, as problem documents (RFC 9457). The draft's statuses:
-// 400, 409 and 422 (draft-ietf-httpapi-idempotency-key-header-07, §2.7). The key is never repeated in them.
+// The problem documents (RFC 9457) for refused requests with an idempotency key. The statuses 400,
+// 409 and 422 are those of draft-ietf-httpapi-idempotency-key-header-07, §2.7. No document has the
+// key.
 
 import type { IdempotencyOutcome } from '../events.ts'
 import { problem } from '../http/problem.ts'
@@ -18,12 +19,12 @@ export type RefusalCode =
   | 'idempotency-store-unavailable'
 
 interface Refusal {
-  /** As events name it. */
+  /** Outcome in the event `idempotency.answered`. */
   readonly outcome: IdempotencyOutcome
   readonly status: number
   readonly title: string
   readonly detail: string
-  /** The same request may be sent again as it is. */
+  /** Whether the client may send the same request again. */
   readonly retryable?: true
 }
 
@@ -104,7 +105,7 @@ export interface Refused {
   readonly reply: Reply
 }
 
-/** `docsUrl`: where the service describes its keys; the draft asks for a link to it. */
+/** The problem document for a refusal. The draft asks for a link to `docsUrl`. */
 export function refuse(
   code: RefusalCode,
   docsUrl: string | undefined,

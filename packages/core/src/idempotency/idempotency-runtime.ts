@@ -1,4 +1,4 @@
-// What every stage of an idempotent request or job works with.
+// The state of idempotency keys in one process, shared by all its requests and jobs.
 
 import type { Events } from '../events.ts'
 import { Deadlines } from '../lease/deadlines.ts'
@@ -12,7 +12,7 @@ import { Seal } from './seal.ts'
 import { Unstored } from './unstored.ts'
 import { Waiters } from './waiters.ts'
 
-/** `createStampede({ idempotency })`, checked. */
+/** The checked option `idempotency` of `createStampede`. */
 export interface IdempotencyConfig {
   readonly secret: string
   readonly encryptionKeys: readonly string[]
@@ -20,21 +20,21 @@ export interface IdempotencyConfig {
 
 export interface IdempotencyRuntime {
   readonly store: IdempotencyStore
-  /** The store, if it is one in this process. */
+  /** The store, if it is a memory store. */
   readonly local: () => LocalIdempotency | undefined
   readonly clock: Clock
   readonly events: Events
   readonly keeper: LeaseKeeper
-  /** Ends of leases, and of waiting for the store. */
+  /** Deadlines of leases and of replies from the store. */
   readonly deadlines: Deadlines
   readonly names: KeyedHash
   readonly seal: Seal
   readonly replays: Replays
   readonly unstored: Unstored
   readonly waiters: Waiters
-  /** Attempts of this process, by record. */
+  /** Attempts that run in this process, by key of the record. */
   readonly running: Map<string, RunningAttempt>
-  /** Questions to the store that are under way, for others who would ask the same. */
+  /** Pending `begin` commands, so that equal requests can share one. */
   readonly asking: Map<string, Promise<BeginReply>>
   closed: boolean
 }
@@ -77,19 +77,22 @@ export function createIdempotencyRuntime(
   return rt
 }
 
-/** An operator had the last word on this record. Settles when no attempt of this process stands in its way. */
+/**
+ * Handles the message that an operator settled a record. Resolves when no older attempt of this
+ * process can still complete it.
+ */
 export async function onSettled(rt: IdempotencyRuntime, key: string): Promise<void> {
   rt.replays.delete(key)
   rt.unstored.retryNow()
   rt.waiters.wake(key)
-  // Only the store knows whether the attempt is older than the word.
+  // Only the store knows whether the attempt began before the record was settled.
   await rt.running.get(key)?.verify()
 }
 
-/** How long closing waits for handlers at work. */
+/** How long `close()` waits for running handlers. */
 const DRAIN_MS = 2_000
 
-/** Lets attempts at work finish, as far as that is a matter of moments, and tries once more to store what could not be. */
+/** Waits a short time for running attempts, and retries once to store responses not stored yet. */
 export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
   rt.closed = true
   const deadline = rt.clock.now() + DRAIN_MS

@@ -19,7 +19,7 @@ const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
   ...over,
 })
 
-/** With bodies as plain arrays: which class they are of does not count. */
+/** With bodies as plain arrays, so that their class does not count. */
 function plain(kept: Kept | undefined): unknown {
   if (kept?.type === 'response') return { ...kept, body: [...kept.body] }
   if (kept?.type === 'value') return [kept.stored.encoding, [...kept.stored.body]]
@@ -30,10 +30,10 @@ const returned = (kept: Kept): unknown => plain(decodeKept('k', encodeKept('k', 
 const json = (value: unknown): Uint8Array =>
   Buffer.concat([Buffer.from([2]), forgeFrame(JSON.stringify(value), { kind: 5, body: '' })])
 
-describe('a kept result', () => {
+describe('a stored result', () => {
   it.each<[string, Kept]>([
     ['a response', response()],
-    ['an empty one', response({ status: 204, headers: [], body: new Uint8Array() })],
+    ['an empty response', response({ status: 204, headers: [], body: new Uint8Array() })],
     ['a refusal', response({ status: 422 })],
     ['a response not retained', { type: 'not-retained', status: 201, location: '/orders/1' }],
     ['one without location', { type: 'not-retained', status: 200, location: undefined }],
@@ -61,11 +61,11 @@ describe('a kept result', () => {
         },
       },
     ],
-  ])('comes back: %s', (_, kept) => {
+  ])('is equal after parsing: %s', (_, kept) => {
     expect(returned(kept)).toEqual(plain(kept))
   })
 
-  it('has the value read', () => {
+  it('has the parsed value', () => {
     const body = Buffer.from('{"a":[1]}')
     const kept = decodeKept(
       'k',
@@ -77,7 +77,7 @@ describe('a kept result', () => {
     expect(kept?.type === 'value' && kept.stored.parsed?.deref()).toEqual({ value: { a: [1] } })
   })
 
-  it('is what a response with those headers and that body would be', () => {
+  it('equals a response with those headers and that body', () => {
     const name = fc.string({ unit: fc.constantFrom(...'abc-1'), minLength: 1 })
     const value = fc.string({ unit: fc.constantFrom(...'a \t\u00e9"') })
     const headers = fc.array(fc.tuple(name, value))
@@ -94,13 +94,13 @@ describe('a kept result', () => {
   })
 })
 
-describe('what a store gives back', () => {
+describe('a result from a store', () => {
   const frame = (status: number, headers: unknown): Uint8Array =>
     encodeKept('k', response({ status, headers: headers as HeaderList }))
 
   it.each([
     ['nothing', Buffer.alloc(0)],
-    ['a kind of the future', Buffer.from([3, 1, 2])],
+    ['an unknown kind', Buffer.from([3, 1, 2])],
     ['a kind alone', Buffer.from([1])],
     [
       'a bare frame',
@@ -111,14 +111,11 @@ describe('what a store gives back', () => {
         made: UNKNOWN_ORIGIN,
       }),
     ],
-    ['a status that is none', frame(99, [])],
-    ['a header of two lines', frame(200, [['x-a', 'b\r\nset-cookie: c']])],
-    ['a name that is none', frame(200, [['X A', 'b']])],
-    [
-      'headers that are none',
-      encodeKept('k', response()).map((byte) => (byte === 0x68 ? 0x69 : byte)),
-    ],
-    ['no JSON', Buffer.concat([Buffer.from([2]), forgeFrame('{', { kind: 5, body: '' })])],
+    ['an invalid status', frame(99, [])],
+    ['a header with two lines', frame(200, [['x-a', 'b\r\nset-cookie: c']])],
+    ['an invalid name', frame(200, [['X A', 'b']])],
+    ['invalid headers', encodeKept('k', response()).map((byte) => (byte === 0x68 ? 0x69 : byte))],
+    ['broken JSON', Buffer.concat([Buffer.from([2]), forgeFrame('{', { kind: 5, body: '' })])],
     ['JSON alone, as before frames had a checksum', Buffer.from('\x02{"s":200}')],
     ['null', json(null)],
     ['a list', json([])],
@@ -127,18 +124,18 @@ describe('what a store gives back', () => {
     ['a status out of range', json({ s: 600 })],
     ['a location of two lines', json({ s: 201, l: '/\r\nx: y' })],
     ['a location that is no text', json({ s: 201, l: null })],
-  ])('is refused: %s', (_, bytes) => {
+  ])('is refused if it is %s', (_, bytes) => {
     expect(decodeKept('k', bytes)).toBeUndefined()
   })
 
-  it('is refused under another name', () => {
+  it('is refused under another record name', () => {
     const lost: Kept = { type: 'not-retained', status: 201, location: '/a' }
     for (const kept of [response(), lost]) {
       expect(decodeKept('other', encodeKept('k', kept))).toBeUndefined()
     }
   })
 
-  it('is refused, cut off or changed anywhere', () => {
+  it('is refused if it is cut off or changed anywhere', () => {
     const frames = [
       encodeKept('k', response()),
       encodeKept('k', { type: 'not-retained', status: 201, location: '/a' }),

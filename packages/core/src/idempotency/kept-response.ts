@@ -1,5 +1,5 @@
-// The stored result of a completed attempt, as bytes. One byte is the kind, then comes a frame as
-// in the cache, or a note in JSON. The store is not trusted: decoding checks everything and never
+// The stored result of a completed attempt, as bytes. The first byte is the kind. A frame as in the
+// cache or a JSON note follows. The store is not trusted, so decoding checks all parts and never
 // throws.
 
 import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
@@ -17,7 +17,7 @@ export type Kept =
       readonly headers: HeaderList
       readonly body: Uint8Array
     }
-  /** The handler responded, and the response could not be stored. */
+  /** The handler responded, but the response could not be stored. */
   | {
       readonly type: 'not-retained'
       readonly status: number
@@ -26,7 +26,7 @@ export type Kept =
   /** The value that a job returned. */
   | { readonly type: 'value'; readonly stored: StoredValue }
 
-/** The work was done; the response is unknown. */
+/** The result of a handler that completed, without its response. */
 export type NotRetained = Extract<Kept, { type: 'not-retained' }>
 
 export function withoutBody(kept: Kept): NotRetained {
@@ -36,8 +36,8 @@ export function withoutBody(kept: Kept): NotRetained {
 }
 
 /**
- * A copy for memory that keeps no larger buffer or string alive. Node allots small buffers from one
- * of 8 KiB.
+ * A copy that references no larger buffer or string, for results that stay in memory. Node
+ * allocates small buffers as views of one of 8 KiB.
  */
 export function ownKept(kept: Kept): Kept {
   if (kept.type === 'not-retained') return copied(kept)
@@ -48,13 +48,13 @@ export function ownKept(kept: Kept): Kept {
   return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
 }
 
-/** A result, and the request that it belongs to. */
+/** A result with the fingerprints of its request. */
 export interface Replay {
   readonly kept: Kept
   readonly fingerprints: Fingerprints
 }
 
-/** What a result and its names take in memory, without its objects. A release has no result. */
+/** Memory of a result, its key and its fingerprints, without their objects. */
 export function bytesOf(
   key: string,
   { kept, fingerprints }: { readonly kept: Kept | undefined; readonly fingerprints: Fingerprints },
@@ -74,11 +74,12 @@ function bytesOfKept(kept: Kept): number {
   return bytes
 }
 
-// A sealed frame begins otherwise (seal.ts), so a change of the layout is a new kind.
+// Each change of the layout needs a new kind. Sealed frames begin with NUL (seal.ts), which is no
+// kind.
 const KIND_FRAME = 1
 const KIND_NOT_RETAINED = 2
 
-/** `name`: of the record, or of a step in it. It can be decoded only under the same name. */
+/** Encodes a result. `name` is that of the record or step. Only the same name can decode it. */
 export function encodeKept(name: string, kept: Kept): Uint8Array {
   if (kept.type === 'not-retained') {
     const { status, location } = kept
@@ -93,7 +94,7 @@ export function encodeKept(name: string, kept: Kept): Uint8Array {
   )
 }
 
-/** The same bytes, made when they are read. `kept` has to be `ownKept`. */
+/** A result that is encoded when it is first read. `kept` must come from `ownKept`. */
 export class LazyKept implements LazyFrame {
   readonly bytes: number
   readonly #name: string
@@ -110,7 +111,7 @@ export class LazyKept implements LazyFrame {
   }
 }
 
-/** `undefined` if it is of another version or name, damaged, or not ours. */
+/** Decodes a result. Undefined if it is damaged, or from another version, name or program. */
 export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
   const rest = frame.subarray(1)
   if (frame[0] === KIND_NOT_RETAINED) return readNotRetained(decodeNote(name, rest))
@@ -138,6 +139,6 @@ function readNotRetained(note: ReturnType<typeof decodeNote>): Kept | undefined 
 const isStatus = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599
 
-/** RFC 9110 §5.5: no CR, LF or NUL, so that no header can be injected; latin1, as Node requires. */
+/** RFC 9110 §5.5: no CR, LF or NUL, which could inject a header. Latin-1, as Node requires. */
 const isFieldValue = (value: unknown): value is string =>
   typeof value === 'string' && !/[^\t\x20-\x7e\x80-\xff]/.test(value)

@@ -7,7 +7,7 @@ const names = new KeyedHash('a secret of some length, for tests')
 const KEY = /^[\w-]{43}$/
 
 describe('KeyedHash', () => {
-  it('keeps its names: records outlive processes and versions', () => {
+  it('keeps its results over versions, because records outlive processes', () => {
     const record = names.recordKey('http', 'alice', 'k-1')
     expect(record).toBe(
       new KeyedHash('a secret of some length, for tests').recordKey('http', 'alice', 'k-1'),
@@ -28,7 +28,7 @@ describe('KeyedHash', () => {
   it.each([
     ['a short secret', 'a secret of some length, for tests'],
     ['a secret of more than one block', 'long '.repeat(40)],
-    ['a secret that is no ASCII', 'päßwörter'.repeat(9)],
+    ['a secret beyond ASCII', 'päßwörter'.repeat(9)],
   ])('is the HMAC of its message with %s', (_, secret) => {
     const mark = (kind: number, bytes: Uint8Array) => {
       const head = Buffer.alloc(7)
@@ -71,7 +71,7 @@ describe('KeyedHash', () => {
     expect(names.recordKey('http', 'a', 'b')).not.toBe(names.fingerprint(['http', 'a', 'b']))
   })
 
-  it('gives the next service the same short visible key in every attempt', () => {
+  it('gives a called service the same short visible key in every attempt', () => {
     const record = names.recordKey('http', 'alice', 'k')
     expect(names.childKey(record, 'stripe')).toBe(names.childKey(record, 'stripe'))
     expect(names.childKey(record, 'stripe')).not.toBe(names.childKey(record, 'mail'))
@@ -93,11 +93,11 @@ describe('KeyedHash', () => {
     ],
     [['\ud800'], ['\ufffd']],
     [['\u00e9'], ['e\u0301']],
-  ])('tells %j from %j', (a, b) => {
+  ])('distinguishes %j and %j', (a, b) => {
     expect(names.fingerprint(a)).not.toBe(names.fingerprint(b))
   })
 
-  it('lets no part run into the next', () => {
+  it('separates its parts', () => {
     const part = fc.option(fc.oneof(fc.string({ maxLength: 3 }), fc.uint8Array({ maxLength: 3 })), {
       nil: undefined,
     })

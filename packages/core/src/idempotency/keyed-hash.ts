@@ -1,12 +1,12 @@
-// The names of things in a store, and what requests are compared by. Keyed with the secret, so that nobody
-// who reads the store learns a client's key or can try out bodies; each use has a domain of its own, and
-// every part its length, so that no part runs into the next.
+// Keyed hashes: the keys of records, and the fingerprints of requests. The secret prevents a reader
+// of the store from guessing keys and bodies. Each use has its own prefix, and each part its
+// length, so that two different inputs never give the same message.
 
 import { hash } from 'node:crypto'
 
 type Part = string | Uint8Array | undefined
 
-/** Changes with the layout below: what was hashed before is then another record. */
+/** Raised when the layout below changes. Older records are not found after that. */
 const VERSION = 'stampede:idempotency:1'
 
 const ABSENT = 0
@@ -20,17 +20,17 @@ type Use = 'record' | 'fingerprint' | 'child'
 const BLOCK_BYTES = 64
 const DIGEST_BYTES = 32
 
-/** Messages up to this size are built here: a buffer for each would cost as much as its hash. */
+/** Messages up to this size reuse one buffer, since a new buffer would cost as much as the hash. */
 const scratch = Buffer.allocUnsafeSlow(8 * 1024)
 
 /**
- * HMAC-SHA256 (RFC 2104) as base64url: 43 characters. It is two one-shot hashes, which cost a quarter
- * of one `createHmac`.
+ * HMAC-SHA256 (RFC 2104) as base64url, which has 43 characters. It calls the one-shot `hash` twice,
+ * which costs a quarter of one `createHmac`.
  */
 export class KeyedHash {
-  /** The inner padding, then what every message of this use begins with. */
+  /** For each use: the inner padding, then the prefix of its messages. */
   readonly #begin: Readonly<Record<Use, Buffer>>
-  /** The outer padding, then room for the inner digest. */
+  /** The outer padding, then space for the inner digest. */
   readonly #outer: Buffer
 
   constructor(secret: string) {
@@ -53,19 +53,21 @@ export class KeyedHash {
     this.#outer.set(block.map((byte) => byte ^ 0x5c))
   }
 
-  /** The record of a client's key: one for each scope, and another for jobs than for HTTP. */
+  /**
+   * Key of the record for a client's or job's key. It differs by scope, and between jobs and HTTP.
+   */
   recordKey(domain: 'http' | 'job', scope: string, key: string): string {
     return this.#hash('record', [domain, scope, key])
   }
 
-  /** An absent part is another than an empty one, text another than the same text as bytes. */
+  /** Fingerprint of parts. An absent part differs from an empty one, and text from equal bytes. */
   fingerprint(parts: readonly Part[]): string {
     return this.#hash('fingerprint', parts)
   }
 
   /**
-   * The idempotency key for a service that this attempt calls, the same in every attempt. It tells that
-   * service neither our key nor the record's.
+   * An idempotency key for a service that the handler calls. It is the same in each attempt. The
+   * service cannot derive the client's key or the record's key from it.
    */
   childKey(recordKey: string, name: string): string {
     return this.#hash('child', [recordKey, name])
@@ -95,7 +97,10 @@ function kindOf(part: Part): number {
   return typeof part === 'string' ? TEXT : BYTES
 }
 
-/** Kind and length, then the part. Text is UTF-16, because UTF-8 makes one of all lone surrogates. */
+/**
+ * Writes kind, length and the part. Text is written as UTF-16, because UTF-8 has the same bytes for
+ * all lone surrogates.
+ */
 function encode(message: Buffer, at: number, part: Part): number {
   const bytes = sizeOf(part) - MARK_BYTES
   const start = at + MARK_BYTES

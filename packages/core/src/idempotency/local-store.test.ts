@@ -1,4 +1,4 @@
-// Attempts on a store in this process: it replies at once, and holds a response as it is.
+// Attempts on a store in this process: it replies at once, and stores a response as an object.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
@@ -28,7 +28,7 @@ function open(encryptionKeys?: readonly string[]): void {
   stampede = createStampede({ store, clock, idempotency })
 }
 
-/** The body is known, as behind a parser. */
+/** The body is known, as after a parser. */
 function ask(key = 'k-1', value: unknown = { a: 1 }): ScriptedRequest {
   const scope = ({ user }: ScriptedRequest) => user as string
   const http = createHttpIdempotency<ScriptedRequest>({ stampede, scope })
@@ -42,8 +42,8 @@ const ref = { scope: 'user-1', key: 'k-1' }
 const recordKey = () => idempotencyOf(stampede).names.recordKey('http', ref.scope, ref.key)
 const frame = async () => (await store.idempotency.inspect(recordKey()))?.frame
 
-describe('a store in this process', () => {
-  it('ends the response at once, and replays it', async () => {
+describe('idempotency keys on a store in this process', () => {
+  it('end the response at once, and replay it', async () => {
     const first = ask()
     await vi.waitFor(() => expect(first.isRunning).toBe(true))
     const { observer } = first
@@ -56,7 +56,7 @@ describe('a store in this process', () => {
     await vi.waitFor(() => expect(other.got?.status).toBe(422))
   })
 
-  it('makes the frame when it is read, and replays from it when the copy has expired', async () => {
+  it('make the frame when it is read, and replay from it when the copy has expired', async () => {
     const first = ask()
     await vi.waitFor(() => expect(first.isRunning).toBe(true))
     await first.answer({ status: 201, body: 'made' })
@@ -67,7 +67,7 @@ describe('a store in this process', () => {
     await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }))
   })
 
-  it('holds no larger buffer than the body, which is counted', async () => {
+  it('keep no larger buffer than the body, which is counted', async () => {
     const first = ask()
     await vi.waitFor(() => expect(first.isRunning).toBe(true))
     const pool = Buffer.allocUnsafeSlow(64 * 1024)
@@ -79,7 +79,7 @@ describe('a store in this process', () => {
     expect(size.bytes).toBeLessThan(2_000)
   })
 
-  it('holds what is sealed, if there are keys', async () => {
+  it('store sealed frames if there are encryption keys', async () => {
     open(['k'.repeat(32)])
     const first = ask()
     await vi.waitFor(() => expect(first.isRunning).toBe(true))
@@ -87,7 +87,7 @@ describe('a store in this process', () => {
     expect(Buffer.from((await frame()) as Uint8Array).toString('latin1')).toMatch(/^\0SL/)
   })
 
-  it('is asked by its methods where an application has replaced them', async () => {
+  it("call the store's own methods if an application has replaced them", async () => {
     const begin = vi.spyOn(store.idempotency, 'begin')
     const finish = vi.spyOn(store.idempotency, 'finish')
     const first = ask()

@@ -1,4 +1,5 @@
-// From a key to the right to run it: what this process knows, one question to the store, waiting.
+// From a key to the right to run it: the knowledge of this process, one begin at the store, and
+// waiting.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -28,8 +29,8 @@ const many = <T>(count: number, make: () => Promise<T>): Promise<T[]> =>
 const statuses = (requests: readonly ScriptedRequest[]) => requests.map(({ got }) => got?.status)
 const wait = { onBusy: 'wait' } as const
 
-describe('at the same moment', () => {
-  it('40 requests of one key are one question, and one of them runs', async () => {
+describe('concurrent requests', () => {
+  it('cause one begin if they have one key, and one runs', async () => {
     const all = await many(40, here.route())
     expect(here.store.take()).toEqual(['begin'])
     const [first, ...others] = all
@@ -38,7 +39,7 @@ describe('at the same moment', () => {
     await first?.answer()
   })
 
-  it('40 that wait are one question too, and all get the answer of the one that ran', async () => {
+  it('cause one begin if they wait, and all get the response', async () => {
     const all = await many(40, here.route(wait))
     expect(here.store.take()).toEqual(['begin, wait'])
     const [first, ...others] = all
@@ -49,36 +50,36 @@ describe('at the same moment', () => {
     expect(here.store.take()).toEqual(['finish completed'])
   })
 
-  it('40 of what was done elsewhere are one question', async () => {
+  it('cause one begin if their key was completed elsewhere', async () => {
     await (await there.route()()).answer({ body: 'made' })
     const all = await many(40, here.route())
     expect(here.store.take()).toEqual(['begin'])
     expect(all.map(({ got }) => got?.body)).toEqual(Array(40).fill('made'))
   })
 
-  it('one with another body is told so, whoever was first', async () => {
+  it('get a mismatch if their body differs, in any order', async () => {
     const ask = here.route()
     const [first, other] = await Promise.all([ask({ body: 'a' }), ask({ body: 'b' })])
     expect([first.isRunning, other.got?.status]).toEqual([true, 422])
     await first.answer()
   })
 
-  it('all are refused when the store is away, and the next asks again', async () => {
+  it('are all refused while the store is unavailable, and the next one tries again', async () => {
     here.store.next('begin', refuse)
     expect(new Set(statuses(await many(40, here.route())))).toEqual(new Set([503]))
     expect(here.store.take()).toEqual(['begin'])
     await (await here.route()()).answer()
   })
 
-  it('two processes run it once', async () => {
+  it('run the handler once in two processes', async () => {
     const [first, other] = await Promise.all([here.route()(), there.route()()])
     expect([first.isRunning, other.got?.status]).toEqual([true, 409])
     await first.answer()
   })
 })
 
-describe('what this process knows, it does not ask for', () => {
-  it('that it is at work', async () => {
+describe('this process without a store command', () => {
+  it('knows that an attempt is running', async () => {
     const ask = here.route()
     const first = await ask({ body: 'a' })
     here.store.take()
@@ -87,7 +88,7 @@ describe('what this process knows, it does not ask for', () => {
     await first.answer()
   })
 
-  it('what was answered, and to what: another request is told so first', async () => {
+  it('replays a response, and first checks the fingerprint', async () => {
     const ask = here.route()
     await (await ask({ body: 'a' })).answer()
     here.store.take()
@@ -95,7 +96,7 @@ describe('what this process knows, it does not ask for', () => {
     expect(here.store.take()).toEqual([])
   })
 
-  it('unless it would not hear of an operator, or missed something', async () => {
+  it('forgets a response if it cannot receive settlements, or missed some', async () => {
     const ask = here.route()
     await (await ask()).answer()
     here.store.take()
@@ -110,7 +111,7 @@ describe('what this process knows, it does not ask for', () => {
     expect(here.store.take()).toEqual(['begin'])
   })
 
-  it('for a minute, and not for longer than it is kept', async () => {
+  it('knows a response for a minute, and not beyond its retention', async () => {
     const ask = here.route()
     await (await ask()).answer()
     await clock.advance(59_999)
@@ -127,7 +128,7 @@ describe('what this process knows, it does not ask for', () => {
     await later.answer()
   })
 
-  it('until an operator says otherwise, here or elsewhere', async () => {
+  it('knows a response until an operator settles the key, here or elsewhere', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     const ask = here.route()
     for (const process of [here, there]) {
@@ -145,7 +146,7 @@ describe('what this process knows, it does not ask for', () => {
     }
   })
 
-  it('that an operator voided the attempt at work, here or elsewhere: the next one runs', async () => {
+  it('forgets a running attempt that an operator has ended, here or elsewhere, so the next one runs', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     for (const process of [here, there]) {
       const voided = await here.route()()
@@ -160,7 +161,7 @@ describe('what this process knows, it does not ask for', () => {
   })
 })
 
-describe('waiting for an attempt elsewhere', () => {
+describe('a request that waits for another process', () => {
   let first: ScriptedRequest
   let waiting: ScriptedRequest
 
@@ -172,7 +173,7 @@ describe('waiting for an attempt elsewhere', () => {
     here.events.take()
   }
 
-  it('ends when it answers: one more question, and its answer', async () => {
+  it('gets the response by one more begin', async () => {
     await begin()
     await first.answer({ status: 201, body: 'made' })
     await settled()
@@ -181,7 +182,7 @@ describe('waiting for an attempt elsewhere', () => {
     expect(here.events.take()).toEqual(['answered replayed-after-wait'])
   })
 
-  it('ends when it is released, and then runs', async () => {
+  it('runs after a release', async () => {
     await begin()
     await first.answer({ status: 500 })
     await settled()
@@ -189,7 +190,7 @@ describe('waiting for an attempt elsewhere', () => {
     await waiting.answer()
   })
 
-  it('asks again after messages were lost', async () => {
+  it('asks again after lost messages', async () => {
     await begin()
     here.store.hooks.onGap()
     await settled()
@@ -200,7 +201,7 @@ describe('waiting for an attempt elsewhere', () => {
     expect(waiting.got?.status).toBe(200)
   })
 
-  it('is refused when the store is lost, and not as one that nobody runs', async () => {
+  it('gets 503 when the store is lost, not a run', async () => {
     await begin()
     here.store.next('begin', refuse)
     here.store.hooks.onLost()
@@ -209,7 +210,7 @@ describe('waiting for an attempt elsewhere', () => {
     await first.answer()
   })
 
-  it('ends with the lease of one that died, without a message', async () => {
+  it('runs when the lease of a dead process ends, without a message', async () => {
     await begin({ onBusy: { waitMs: 60_000 } })
     await first.end({ type: 'unanswered' })
     await clock.advance(30_004)
@@ -219,7 +220,7 @@ describe('waiting for an attempt elsewhere', () => {
     await waiting.answer()
   })
 
-  it('ends after waitMs: it is still in progress', async () => {
+  it('gets 409 after waitMs', async () => {
     await begin({ onBusy: { waitMs: 2_000 } })
     await clock.advance(1_999)
     expect(waiting.got).toBeUndefined()
@@ -229,7 +230,7 @@ describe('waiting for an attempt elsewhere', () => {
     await first.answer()
   })
 
-  it('hears of an end between its question and its sleep', async () => {
+  it('learns of an end between its begin and its wait', async () => {
     first = await there.route()()
     const gate = new Gate()
     here.store.next('begin', gate.delayReply)
@@ -241,13 +242,13 @@ describe('waiting for an attempt elsewhere', () => {
     expect(waiting.got?.body).toBe('made')
   })
 
-  it('hears of an end before it came, while the question was under way that it shares', async () => {
+  it('learns of an end before it came, while the shared begin was under way', async () => {
     first = await there.route()()
     const gate = new Gate()
     here.store.next('begin', gate.delayReply)
     const ask = here.route(wait)
     waiting = await ask()
-    // Its message overtakes the reply.
+    // The message overtakes the reply.
     await first.answer({ body: 'made' })
     await settled()
     const late = await ask()
@@ -256,7 +257,7 @@ describe('waiting for an attempt elsewhere', () => {
     expect([waiting.got?.body, late.got?.body]).toEqual(['made', 'made'])
   })
 
-  it('runs nothing once this process is being closed', async () => {
+  it('does not run while this process closes', async () => {
     await begin()
     const closed = here.stampede.close()
     await first.answer({ status: 500 })
@@ -266,10 +267,10 @@ describe('waiting for an attempt elsewhere', () => {
   })
 })
 
-describe('no more than maxWaiters', () => {
+describe('the limit maxWaiters', () => {
   const few = { onBusy: { waitMs: 10_000, maxWaiters: 2 } }
 
-  it('wait for one key, and the others are refused at once', async () => {
+  it('lets that many requests wait for one key, and refuses the others at once', async () => {
     const first = await there.route()()
     const all = await many(4, here.route(few))
     expect(statuses(all)).toEqual([undefined, undefined, 409, 409])
@@ -278,7 +279,7 @@ describe('no more than maxWaiters', () => {
     expect(statuses(all)).toEqual([200, 200, 409, 409])
   })
 
-  it('count again from 0 when they have left, however they left', async () => {
+  it('counts from 0 again after waiters have left in any way', async () => {
     const ask = here.route(few)
     for (const way of ['answer', 'deadline', 'lost']) {
       const first = await there.route()({ key: way })
@@ -303,7 +304,7 @@ describe('no more than maxWaiters', () => {
     }
   })
 
-  it('nor for one that runs here', async () => {
+  it('also limits waiters for a key that runs here', async () => {
     const ask = here.route(few)
     const first = await ask()
     expect(statuses(await many(3, ask))).toEqual([undefined, undefined, 409])
@@ -311,8 +312,8 @@ describe('no more than maxWaiters', () => {
   })
 })
 
-describe('a process that is cut off from the store after its client got the answer', () => {
-  /** The client of `there` has its 201, and the store has no word of it. */
+describe('a process that loses the store after its client got the response', () => {
+  /** The client of `there` has its 201, and the store does not know of it. */
   async function answeredWithout(options: BenchOptions) {
     const first = await there.route(options)()
     there.store.always = refuse
@@ -320,7 +321,7 @@ describe('a process that is cut off from the store after its client got the answ
     expect(first.got).toMatchObject({ status: 201, body: 'order 1' })
   }
 
-  it('for longer than its lease has another process run the handler again, which is told so', async () => {
+  it('loses its attempt after its lease to another process, which runs the handler as a recovery', async () => {
     await answeredWithout({})
     expect((await here.route()()).got?.status).toBe(409)
     await clock.advance(30_001)
@@ -334,7 +335,7 @@ describe('a process that is cut off from the store after its client got the answ
     expect((await there.route()()).got?.body).toBe('order 2')
   })
 
-  it("for longer than its lease has no handler run with onLeaseExpired: 'uncertain', and the answer counts", async () => {
+  it('keeps its response after its lease if onLeaseExpired is uncertain, and no handler runs', async () => {
     const options = { onLeaseExpired: 'uncertain' } as const
     await answeredWithout(options)
     await clock.advance(30_001)
@@ -345,7 +346,7 @@ describe('a process that is cut off from the store after its client got the answ
     expect((await here.route(options)()).got).toMatchObject({ status: 201, body: 'order 1' })
   })
 
-  it('for less than its lease has the answer stored, and the handler not run', async () => {
+  it('stores its response if the store is back within the lease', async () => {
     await answeredWithout({})
     await clock.advance(20_000)
     there.store.heal()

@@ -1,5 +1,5 @@
-// From a key to the right to run it, or to the result of an earlier run. The process looks in its
-// memory first, asks the store once, and then waits if the options say so.
+// Begins an attempt, or gets the result of an earlier one. The process checks its memory, sends one
+// command to the store, and waits if the options say so.
 
 import { newToken } from '../lease/token.ts'
 import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
@@ -13,19 +13,22 @@ export type Obtained =
   | { readonly type: 'run'; readonly running: Running }
   | { readonly type: 'done'; readonly kept: Kept; readonly from: 'l1' | 'store' | 'wait' }
   | { readonly type: 'mismatch' }
-  /** For so long at most, where that is known. */
+  /** Another attempt runs. Its lease ends in `forMs` at the latest, if that is known. */
   | { readonly type: 'busy'; readonly forMs?: number }
   | { readonly type: 'uncertain' }
-  /** It completed, and what it answered cannot be read here: of a newer version, or sealed with a key not given. */
+  /** A completed attempt whose result is from a newer version, or sealed with an unknown key. */
   | { readonly type: 'unreadable' }
 
-/** Rejects, or throws, when the store is away. At once where nobody has to be asked or waited for. */
+/**
+ * Throws or rejects if the store is unavailable. Returns a promise unless the memory of this
+ * process or a memory store has the result.
+ */
 export function obtain(rt: IdempotencyRuntime, claim: Claim): Obtained | Promise<Obtained> {
   const { waitMs, maxWaiters } = claim.policy
   const first = fromMemory(rt, claim)
   if (first !== undefined && first.type !== 'busy') return first
   const waiting = waitMs > 0 ? rt.waiters.join(claim.key, maxWaiters) : undefined
-  if (waiting === undefined) return first ?? ask(rt, claim, false)
+  if (waiting === undefined) return first ?? begin(rt, claim, false)
   return obtainWaiting(rt, claim, waiting).finally(() => waiting.leave())
 }
 
@@ -35,31 +38,32 @@ async function obtainWaiting(
   waiting: Waiting,
 ): Promise<Obtained> {
   const deadline = rt.clock.now() + claim.policy.waitMs
-  for (let looks = 0; ; looks++) {
-    const near = fromMemory(rt, claim)
-    // Nothing new begins while the store is being closed.
-    if (near === undefined && looks > 0 && rt.closed) return { type: 'busy' }
+  for (let tries = 0; ; tries++) {
+    const known = fromMemory(rt, claim)
+    // After close(), this process begins no attempt.
+    if (known === undefined && tries > 0 && rt.closed) return { type: 'busy' }
     let obtained: Obtained
     try {
-      obtained = near ?? (await ask(rt, claim, true))
+      obtained = known ?? (await begin(rt, claim, true))
     } catch (error) {
-      if (looks === 0) throw error
-      // An attempt was at work when we last heard: `onStoreError: 'proceed'` is not to run another beside it.
+      if (tries === 0) throw error
+      // The last reply was `busy`, so another attempt may still run. If this call rejected,
+      // `onStoreError: 'proceed'` would run the handler a second time.
       const { key, name } = claim
       rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
       return { type: 'busy' }
     }
-    if (obtained.type === 'done' && looks > 0) return { ...obtained, from: 'wait' }
+    if (obtained.type === 'done' && tries > 0) return { ...obtained, from: 'wait' }
     if (obtained.type !== 'busy') return obtained
     const { forMs = Infinity } = obtained
     const leftMs = deadline - rt.clock.now()
     if (leftMs <= 0 || rt.closed) return obtained
-    // The lease may end without a word: a little later than said, since it was rounded.
+    // The lease may expire without a message. 5 ms are added, because `forMs` is rounded.
     await waiting.sleep(Math.min(leftMs, forMs + 5))
   }
 }
 
-/** What this process knows, without asking. */
+/** The result or the running attempt in the memory of this process. */
 function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Obtained | undefined {
   const done = rt.unstored.get(key) ?? rt.replays.get(key)
   if (done !== undefined) {
@@ -71,55 +75,58 @@ function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Obtai
   return { type: matches(running.claim.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
 }
 
-/** As the stores do it. */
+/** Whether two requests are the same, as the stores compare them. */
 function matches(a: Fingerprints, b: Fingerprints): boolean {
   return (
     (a.exact !== '' && a.exact === b.exact) || (a.canonical !== '' && a.canonical === b.canonical)
   )
 }
 
-function ask(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Obtained | Promise<Obtained> {
+function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Obtained | Promise<Obtained> {
   const local = rt.local()
-  if (local === undefined) return askOnce(rt, claim, wait)
+  if (local === undefined) return beginShared(rt, claim, wait)
   const sentAt = rt.clock.now()
-  return told(rt, claim, local.beginNow(claim.key, beginning(claim, wait)), sentAt)
+  return fromReply(rt, claim, local.beginNow(claim.key, requestOf(claim, wait)), sentAt)
 }
 
-/** One question for all who would ask the same at this moment; one of them gets the right to run. */
-async function askOnce(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
+/**
+ * Equal requests share one pending command. Only the one that sent the command may run its handler.
+ */
+async function beginShared(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
   const { exact, canonical } = claim.fingerprints
-  // Whoever came after a wake-up would not hear of it again: he asks anew.
+  // A command from before a wake-up may have an outdated reply. So a request that came after the
+  // wake-up sends its own command.
   const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
-  const question = `${claim.key} ${exact} ${canonical} ${turn}`
-  const asked = rt.asking.get(question)
-  if (asked !== undefined) {
-    const reply = await asked
-    return reply.status === 'begun' ? { type: 'busy' } : read(rt, claim, reply)
+  const sharedBy = `${claim.key} ${exact} ${canonical} ${turn}`
+  const pending = rt.asking.get(sharedBy)
+  if (pending !== undefined) {
+    const reply = await pending
+    return reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply)
   }
   const sentAt = rt.clock.now()
-  const asking = rt.store.begin(claim.key, beginning(claim, wait))
-  rt.asking.set(question, asking)
+  const command = rt.store.begin(claim.key, requestOf(claim, wait))
+  rt.asking.set(sharedBy, command)
   try {
-    return await told(rt, claim, await asking, sentAt)
+    return await fromReply(rt, claim, await command, sentAt)
   } finally {
-    rt.asking.delete(question)
+    rt.asking.delete(sharedBy)
   }
 }
 
-function told(
+function fromReply(
   rt: IdempotencyRuntime,
   claim: Claim,
   reply: BeginReply,
   sentAt: number,
 ): Obtained | Promise<Obtained> {
-  if (reply.status !== 'begun') return read(rt, claim, reply)
+  if (reply.status !== 'begun') return settled(rt, claim, reply)
   const running = new Running(rt, claim, reply, sentAt)
   const run: Obtained = { type: 'run', running }
   const may = running.mayStart()
   return may === true ? run : Promise.resolve(may).then(() => ({ type: 'busy', forMs: 0 }))
 }
 
-function beginning({ fingerprints, policy }: Claim, wait: boolean): BeginRequest {
+function requestOf({ fingerprints, policy }: Claim, wait: boolean): BeginRequest {
   const { leaseMs, retentionMs, maxAttempts, onLeaseExpired } = policy
   return {
     token: newToken(),
@@ -133,7 +140,7 @@ function beginning({ fingerprints, policy }: Claim, wait: boolean): BeginRequest
   }
 }
 
-function read(
+function settled(
   rt: IdempotencyRuntime,
   { key, fingerprints }: Claim,
   reply: Exclude<BeginReply, { status: 'begun' }>,

@@ -1,4 +1,4 @@
-// What an operator can see of a key, and the last word on it.
+// The operator's view of a key, and how an operator settles it.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench } from '../testing/idempotency-bench.ts'
@@ -24,7 +24,7 @@ const inspect = (of: Parameters<ReturnType<typeof operator>['inspect']>[0] = ref
 
 type State = 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
 
-/** Brings the record into a state, by what its handler does. */
+/** Brings the record into a state, by the result of its handler. */
 async function make(state: State): Promise<void> {
   const { attempt, answer, end } = await begin()
   if (state === 'completed') await answer({ status: 201, body: 'made' })
@@ -43,7 +43,7 @@ async function begin() {
 }
 
 describe('inspect', () => {
-  it('knows nothing of a key that nobody used', async () => {
+  it('returns undefined for a key that was never used', async () => {
     expect(await inspect()).toBeUndefined()
     expect(await inspect('job')).toBeUndefined()
   })
@@ -62,7 +62,7 @@ describe('inspect', () => {
     ['completed', { leaseForMs: 0, keepForMs: 86_400_000 }],
     ['released', { leaseForMs: 0, keepForMs: 86_400_000 }],
     ['uncertain', { leaseForMs: 0, keepForMs: 604_800_000 }],
-  ])('shows that it is %s', async (state, known) => {
+  ])('reports the state %s', async (state, known) => {
     await make(state)
     const record = await inspect()
     expect(record).toMatchObject({ state, attempt: 1, steps: [], ...known })
@@ -71,7 +71,7 @@ describe('inspect', () => {
     expect(record?.response?.status).toBe(state === 'completed' ? 201 : undefined)
   })
 
-  it('shows the answer, the parts that were done, and the scope by its number', async () => {
+  it('reports the response and the completed steps, for a scope that is a number', async () => {
     const request = await ask({ user: 7 })
     await request.attempt.step('charge', () => 1)
     await request.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
@@ -81,7 +81,7 @@ describe('inspect', () => {
     })
   })
 
-  it('shows that an answer was not kept, and where it was', async () => {
+  it('reports that a response was not stored, and its location', async () => {
     const request = await ask()
     request.attempt.withoutBody()
     await request.answer({ status: 201, headers: { location: '/orders/7' } })
@@ -89,12 +89,12 @@ describe('inspect', () => {
     expect((await inspect())?.response).toEqual({ status: 201, headers, body: undefined })
   })
 
-  it('shows the result of a job', async () => {
+  it('reports the result of a job', async () => {
     await bench.stampede.idempotent('job', () => ({ id: 7 }))
     expect(await inspect('job')).toMatchObject({ state: 'completed', value: { id: 7 } })
   })
 
-  it('shows what is known of one that cannot be read here', async () => {
+  it('reports the known parts of a record that cannot be parsed here', async () => {
     bench = new IdempotencyBench({ idempotency: { encryptionKeys: ['a'.repeat(32)] } })
     ask = bench.route()
     await make('completed')
@@ -117,32 +117,26 @@ describe.each(['release', 'resolve'] as const)('%s', (word) => {
     await next.answer({ status: 500 })
   }
 
-  it('of a key that nobody used has nothing to settle', async () => {
+  it('has nothing to settle for a key that was never used', async () => {
     expect(await say()).toBe('absent')
     expect(await say({ force: true })).toBe('absent')
   })
 
-  it.each<State>(['lapsed', 'released', 'uncertain'])(
-    'of one that is %s is done',
-    async (state) => {
-      await make(state)
-      expect(await say()).toBe('settled')
-      await expectDone()
-    },
-  )
+  it.each<State>(['lapsed', 'released', 'uncertain'])('settles a key that is %s', async (state) => {
+    await make(state)
+    expect(await say()).toBe('settled')
+    await expectDone()
+  })
 
-  it.each<State>(['running', 'completed'])(
-    'of one that is %s must be said aloud',
-    async (state) => {
-      await make(state)
-      expect(await say()).toBe('refused')
-      expect((await inspect())?.state).toBe(state)
-      expect(await say({ force: true })).toBe('settled')
-      await expectDone()
-    },
-  )
+  it.each<State>(['running', 'completed'])('needs force for a key that is %s', async (state) => {
+    await make(state)
+    expect(await say()).toBe('refused')
+    expect((await inspect())?.state).toBe(state)
+    expect(await say({ force: true })).toBe('settled')
+    await expectDone()
+  })
 
-  it('voids an attempt at work: its answer reaches its client, and does not count', async () => {
+  it('ends a running attempt: its response reaches its client, and does not count', async () => {
     const first = await ask()
     await say({ force: true })
     expect(first.attempt.signal.aborted).toBe(true)
@@ -153,14 +147,14 @@ describe.each(['release', 'resolve'] as const)('%s', (word) => {
     await expectDone()
   })
 
-  it('rejects when the store is away: then it may not be done', async () => {
+  it('rejects if the store is unavailable, and the outcome is unknown', async () => {
     await make('uncertain')
     bench.store.next('settle', refuse)
     await expect(say()).rejects.toThrow('the store is away')
     expect((await inspect())?.state).toBe('uncertain')
   })
 
-  it('counts for an answer that this process holds and could not store', async () => {
+  it('replaces a response that this process could not store', async () => {
     const first = await ask()
     bench.store.next('finish', refuse)
     await first.answer({ body: 'made' })
@@ -170,7 +164,7 @@ describe.each(['release', 'resolve'] as const)('%s', (word) => {
 })
 
 describe('resolve', () => {
-  it('gives duplicates the answer, typed as what it is', async () => {
+  it('gives duplicates the response, with the content type of its body', async () => {
     const bodies: Array<[unknown, string | undefined, string]> = [
       ['text', 'text/plain; charset=utf-8', 'text'],
       [Buffer.from('bytes'), 'application/octet-stream', 'bytes'],
@@ -201,14 +195,18 @@ describe('resolve', () => {
   })
 
   it.each<[string, unknown, RegExp]>([
-    ['no answer', undefined, /idempotency\.resolve: received undefined; return a response/],
-    ['a word', 'done', /idempotency\.resolve: received "done"; pass an object/],
-    ['a status of no answer', { status: 100 }, /resolve\.status: received 100; use a status/],
-    ['a status that is none', { status: '201' }, /resolve\.status: received "201"/],
+    ['a missing response', undefined, /idempotency\.resolve: received undefined; use a response/],
+    ['a string', 'done', /idempotency\.resolve: received "done"; pass an object/],
+    [
+      'a status that has no response',
+      { status: 100 },
+      /resolve\.status: received 100; use a status/,
+    ],
+    ['an invalid status', { status: '201' }, /resolve\.status: received "201"/],
     ['a misspelt member', { boddy: 1 }, /resolve\.boddy.*did you mean body\?/],
     ['the value of a job', { value: 1 }, /resolve\.value/],
-    ['what JSON cannot say', { body: 1n }, /resolve\.body: received 1n; use text, bytes/],
-  ])('refuses %s', async (_, answer, message) => {
+    ['a value without a JSON form', { body: 1n }, /resolve\.body: received 1n; use text, bytes/],
+  ])('rejects %s', async (_, answer, message) => {
     await make('uncertain')
     await expect(operator().resolve(ref, answer as object)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -217,7 +215,7 @@ describe('resolve', () => {
     expect((await inspect())?.state).toBe('uncertain')
   })
 
-  it('refuses an answer of a request for a job, and a value that JSON cannot say', async () => {
+  it('rejects a response for a job, and a value without a JSON form', async () => {
     await expect(operator().resolve('job', { status: 200 })).rejects.toThrow('resolve.status')
     await expect(operator().resolve('job', { value: 1n })).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_VALUE',
@@ -225,7 +223,7 @@ describe('resolve', () => {
   })
 })
 
-describe('a key that cannot be used is refused', () => {
+describe('an operator call with an unusable key', () => {
   it.each<[unknown, RegExp]>([
     [undefined, /key/],
     ['', /key: received ""/],
@@ -236,14 +234,14 @@ describe('a key that cannot be used is refused', () => {
     [{ key: 'k-1', scope: Number.NaN }, /or \{ scope, key \}/],
     [{ key: 'k-1', scope: null }, /or \{ scope, key \}/],
     [{ key: 'k-1', scopes: 'a' }, /did you mean scope\?/],
-  ])('%j', async (key, message) => {
+  ])('is rejected for %j', async (key, message) => {
     const refused = { code: 'ERR_STAMPEDE_OPTION', message: expect.stringMatching(message) }
     await expect(operator().inspect(key as string)).rejects.toMatchObject(refused)
     await expect(operator().release(key as string)).rejects.toMatchObject(refused)
     expect(bench.store.take()).toEqual([])
   })
 
-  it('and so are options that it does not know', async () => {
+  it('is rejected for unknown options, too', async () => {
     const release = (options: unknown) => operator().release(ref, options as object)
     await expect(release({ forced: true })).rejects.toThrow('did you mean force?')
     await expect(release({ force: 1 })).rejects.toThrow('idempotency.force: received 1; use true')

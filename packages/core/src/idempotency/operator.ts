@@ -1,4 +1,4 @@
-// For operators: what is known of a key, and the last word on it.
+// stampede.idempotency: inspects and settles idempotency keys, for operators.
 
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { closedError, optionError } from '../errors.ts'
@@ -11,43 +11,57 @@ import { type IdempotencyRuntime, onSettled } from './idempotency-runtime.ts'
 import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
 import { jobRecord } from './run-idempotent.ts'
 
-/** A job's key, with its scope if it has one; or the key a client sent, with the scope it belongs to. */
+/**
+ * The key of a job, with its scope if it has one. Or the key that a client sent, with its scope.
+ */
 export type IdempotencyKeyRef =
   | string
   | { readonly job: string; readonly scope: string }
   | { readonly key: string; readonly scope: string | number | bigint }
 
+/** The state of an idempotency key in the store. */
 export interface IdempotencyRecord {
-  /** `lapsed`: the holder died, and nobody has come since. */
+  /** `lapsed`: the lease expired, and no attempt began since. */
   readonly state: 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
+  /** Number of attempts so far. */
   readonly attempt: number
+  /** Fence of the newest attempt. */
   readonly fence: bigint
-  /** Until a running attempt's lease ends, unless it is renewed. */
+  /** Remaining lease of a running attempt, otherwise 0. The attempt may renew it. */
   readonly leaseForMs: number
+  /** Time since the first attempt began. */
   readonly ageMs: number
-  /** Until it is forgotten. */
+  /** Time until the record expires. */
   readonly keepForMs: number
-  /** Parts that were done. */
+  /** Names of the steps whose results are stored. */
   readonly steps: readonly string[]
-  /** Of a completed request; `body` is undefined when it was not kept, or cannot be read here. */
+  /** Response of a completed request. `body` is undefined if it was not stored. */
   readonly response?: {
     readonly status: number
     readonly headers: HeaderList
     readonly body: Uint8Array | undefined
   }
-  /** Of a completed job. */
+  /** Result of a completed job. */
   readonly value?: unknown
 }
 
+/**
+ * The operations on idempotency keys. They reject with `ERR_STAMPEDE_OPTION`, `ERR_STAMPEDE_CLOSED`
+ * or `ERR_STAMPEDE_STORE_UNAVAILABLE`.
+ */
 export interface IdempotencyOperator {
-  /** Undefined: nothing is known of the key. */
+  /** The record of a key, or undefined if the store has none. */
   inspect(key: IdempotencyKeyRef): Promise<IdempotencyRecord | undefined>
   /**
-   * Lets the next request run. An attempt that runs, or a completed record, is refused without `force`; with it, an attempt at
-   * work is voided, and its result will not count.
+   * Lets the next request run the handler. If an attempt runs or has completed, the reply is
+   * `refused` without `force`. With `force`, a running attempt loses its lease, and its result does
+   * not count.
    */
   release(key: IdempotencyKeyRef, options?: { force?: boolean }): Promise<SettleReply>
-  /** Says that it was done, with the answer that duplicates get: a response, or `{ value }` for a job. */
+  /**
+   * Completes the key with the response that repeats get, or with `{ value }` for a job. `force` as
+   * in `release`. The record is kept for a day.
+   */
   resolve(
     key: IdempotencyKeyRef,
     answer: GivenAnswer | { value: unknown },
@@ -55,12 +69,13 @@ export interface IdempotencyOperator {
   ): Promise<SettleReply>
 }
 
+/** How long a settled record is kept: a day. */
 const RESOLVED_MS = 86_400_000
 
-/** `made`: the runtime, when it is first needed. */
-export function createOperator(made: () => IdempotencyRuntime): IdempotencyOperator {
+/** `create` returns the runtime, and creates it on the first call. */
+export function createOperator(create: () => IdempotencyRuntime): IdempotencyOperator {
   const runtime = (): IdempotencyRuntime => {
-    const rt = made()
+    const rt = create()
     if (rt.closed) throw closedError()
     return rt
   }
@@ -74,7 +89,7 @@ export function createOperator(made: () => IdempotencyRuntime): IdempotencyOpera
     const rt = runtime()
     const record = recordOf(rt, ref)
     const reply = await rt.store.settle(record, settlement(rt, record), { force })
-    // Its message may come later than this reply.
+    // The message to all processes may arrive after this reply, so this process handles it now.
     if (reply === 'settled') await onSettled(rt, record)
     return reply
   }

@@ -1,5 +1,5 @@
 import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
-// The answer to a duplicate. What is refused, and how, is in idempotency-problems.test.ts.
+// The response to a duplicate. Refusals are in idempotency-problems.test.ts.
 
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
@@ -32,12 +32,12 @@ const kept = (headers: HeaderList = [], bytes: Uint8Array = body): Kept => ({
   body: bytes,
 })
 
-describe('a kept answer', () => {
+describe('a replayed response', () => {
   it.each([
     ['l1', 'replayed-l1'],
     ['store', 'replayed'],
     ['wait', 'replayed-after-wait'],
-  ] as const)('from %s is %s', (from, outcome) => {
+  ] as const)('has %s as %s', (from, outcome) => {
     expect(reply(done(kept([['etag', '"1"']]), from))).toEqual({
       outcome,
       reply: {
@@ -51,7 +51,7 @@ describe('a kept answer', () => {
     })
   })
 
-  it('keeps fields that are there twice, and bytes that are no text', () => {
+  it('keeps repeated fields, and bytes that are not text', () => {
     const headers: HeaderList = [
       ['link', '</a>'],
       ['link', '</b>'],
@@ -62,14 +62,14 @@ describe('a kept answer', () => {
     expect(again.body).toEqual(bytes)
   })
 
-  it('is not changed by being replayed', () => {
+  it('is not changed by a replay', () => {
     const headers: HeaderList = [['etag', '"1"']]
     const settled = done(kept(headers))
     expect(reply(settled)).toEqual(reply(settled))
     expect(headers).toEqual([['etag', '"1"']])
   })
 
-  it('is decoded for a client that does not accept its coding, and left for one that does', () => {
+  it('is decoded for a client that does not accept its coding, and unchanged for one that does', () => {
     const packed = gzipSync('made')
     const settled = done(
       kept(
@@ -92,21 +92,21 @@ describe('a kept answer', () => {
   })
 })
 
-describe('an answer that was not kept', () => {
-  it('says what it was', () => {
+describe('a response that was not retained', () => {
+  it('is replaced by a problem with its status', () => {
     const answer = reply(done({ type: 'not-retained', status: 303, location: '/orders/7' }))
     expect(answer.outcome).toBe('not-retained')
     expect(problemOf(answer)).toMatchObject({ originalStatus: 303, originalLocation: '/orders/7' })
   })
 
-  it('and where, if it had a place', () => {
+  it('is replaced by a problem with its location, if it had one', () => {
     const answer = reply(done({ type: 'not-retained', status: 200, location: undefined }))
     expect(problemOf(answer)).toMatchObject({ status: 409, originalStatus: 200 })
     expect(problemOf(answer)).not.toHaveProperty('originalLocation')
     expect(answer.reply.headers.map(([name]) => name)).not.toContain('location')
   })
 
-  it('is what one is that cannot be read here, or is the result of a job', () => {
+  it('is also one that cannot be parsed here, or is the result of a job', () => {
     const value: Kept = {
       type: 'value',
       stored: { type: 'value', encoding: 'json', body: Buffer.from('1'), made: UNKNOWN_ORIGIN },
@@ -124,7 +124,7 @@ it.each([
   ['mismatch', 'key-reused', 422, false],
   ['busy', 'in-progress', 409, true],
   ['uncertain', 'uncertain', 409, false],
-] as const)('%s is %s', (type, outcome, status, retryable) => {
+] as const)('a replay with %s has the body %s', (type, outcome, status, retryable) => {
   const answer = reply({ type })
   expect(answer.outcome).toBe(outcome)
   expect(problemOf(answer)).toMatchObject({ status, retryable })

@@ -1,4 +1,4 @@
-// The answer to a duplicate: what the handler answered then, or why it is not run again.
+// The reply to a repeat of a request: the stored response, or the reason why there is none.
 
 import type { IdempotencyOutcome } from '../events.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
@@ -6,7 +6,7 @@ import { type RefusalCode, type Refused, refuse } from './idempotency-problems.t
 import type { Obtained } from './obtain.ts'
 import { decodeFor, headersBeside } from './replayable.ts'
 
-/** Everything but the right to run it. */
+/** Each result of `obtain` except a new attempt. */
 export type Settled = Exclude<Obtained, { type: 'run' }>
 
 export const REPLAYED: Readonly<Record<'l1' | 'store' | 'wait', IdempotencyOutcome>> = {
@@ -19,7 +19,7 @@ const REFUSED: Readonly<Record<Exclude<Settled['type'], 'done'>, RefusalCode>> =
   mismatch: 'idempotency-key-reused',
   busy: 'idempotency-in-progress',
   uncertain: 'idempotency-outcome-uncertain',
-  // It was done; running it again is the one thing that must not happen.
+  // The handler completed, so it must not run again.
   unreadable: 'idempotency-response-not-retained',
 }
 

@@ -15,7 +15,7 @@ describe('isKept', () => {
 })
 
 describe('replayableHeaders', () => {
-  it('keeps what describes the result, every line of it', () => {
+  it('keeps fields that describe the result, with every line', () => {
     const kept: HeaderList = [
       ['content-type', 'application/json'],
       ['content-encoding', 'gzip'],
@@ -55,7 +55,7 @@ describe('replayableHeaders', () => {
     expect(replayableHeaders(headers)).toEqual([['x-order', '1']])
   })
 
-  it('drops what Connection names', () => {
+  it('drops fields that Connection names', () => {
     const headers: HeaderList = [
       ['connection', 'close, X-Hop'],
       ['x-hop', '1'],
@@ -65,7 +65,7 @@ describe('replayableHeaders', () => {
   })
 })
 
-describe('headersBeside', () => {
+describe('headersBeside with the fields of the current response', () => {
   const names = [
     ...['strict-transport-security', 'content-security-policy', 'x-frame-options'],
     ...['content-security-policy-report-only', 'x-content-type-options', 'referrer-policy'],
@@ -75,7 +75,7 @@ describe('headersBeside', () => {
   ]
 
   it.each(names)(
-    'keeps %s of the handler, unless a middleware has set it for this answer',
+    'keeps %s of the handler, unless a middleware has set it for this response',
     (name) => {
       const headers: HeaderList = [
         [name, 'x'],
@@ -87,7 +87,7 @@ describe('headersBeside', () => {
     },
   )
 
-  it('has nothing else give way', () => {
+  it('replaces no other field', () => {
     const headers: HeaderList = [['location', '/orders/7']]
     expect(headersBeside(headers, () => true)).toEqual(headers)
   })
@@ -129,7 +129,7 @@ describe('decodeFor', () => {
     ['x-gzip', 'gzip'],
     ['gzip', 'GZIP'],
     ['br;q=0, *', 'gzip'],
-  ])('leaves it to a client that takes it: %j, %s', (acceptEncoding, coding) => {
+  ])('returns coded bytes to a client that accepts them: %j, %s', (acceptEncoding, coding) => {
     expect(given(acceptEncoding, coding)).toBe('as it was')
   })
 
@@ -149,7 +149,7 @@ describe('decodeFor', () => {
     ['gzip, gzip;q=0', 'gzip'],
     ['gzip;q=2', 'gzip'],
     ['nonsense;;', 'gzip'],
-  ])('decodes it for a client that does not: %j, %s', (acceptEncoding, coding) => {
+  ])('decodes for a client that does not accept the coding: %j, %s', (acceptEncoding, coding) => {
     expect(given(acceptEncoding, coding)).toBe(TEXT)
   })
 
@@ -157,12 +157,12 @@ describe('decodeFor', () => {
     expect(given('identity;q=1, x', coding)).toBe('as it was')
   })
 
-  it('reads deflate without the header of zlib', () => {
+  it('decodes deflate without a zlib header', () => {
     const reply = decodeFor(undefined, [['content-encoding', 'deflate']], deflateRawSync(TEXT))
     expect(Buffer.from(reply.body).toString()).toBe(TEXT)
   })
 
-  it('leaves alone what has no coding, several lines of it, or is a part', () => {
+  it('changes nothing without a coding, with several lines of it, or in a part', () => {
     const body = gzipSync(TEXT)
     const lists: HeaderList[] = [
       [],
@@ -177,13 +177,13 @@ describe('decodeFor', () => {
     ['broken', Buffer.from('no gzip')],
     ['cut off', gzipSync(TEXT).subarray(0, -4)],
     ['empty', Buffer.alloc(0)],
-    ['packed from too much', gzipSync(Buffer.alloc(64 * 1024 * 1024 + 1))],
-  ])('leaves alone what is %s', (_, body) => {
+    ['a bomb', gzipSync(Buffer.alloc(64 * 1024 * 1024 + 1))],
+  ])('changes nothing if the body is %s', (_, body) => {
     const headers = headersOf('gzip')
     expect(decodeFor(undefined, headers, body)).toEqual({ headers, body })
   })
 
-  it('weakens the tag, and drops hashes of the coded bytes', () => {
+  it('weakens the ETag, and drops digests of the coded bytes', () => {
     const headers: HeaderList = [
       ['etag', '"1"'],
       ['content-digest', 'sha-256=:x:'],

@@ -1,27 +1,33 @@
-// Which responses are kept, and what of them is given to a later request with the same key. What belongs to
-// one request or one connection, or is set anew by middlewares around us, is not kept.
+// The responses that are stored for replays, and the parts of them that a repeat gets. Fields for
+// one request or one connection are not stored, nor are fields that middlewares set for each
+// response.
 
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib'
 import { headerValue, headerValues, lastingHeaders, trimOws } from '../http/headers.ts'
 import { normaliseField } from '../http/vary.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
-/** Nothing was decided yet: who the caller is, whether it is its turn, or whether all of it arrived. */
+/**
+ * Statuses with which the handler did no work: authentication, rate limits, incomplete requests.
+ */
 const UNDECIDED: ReadonlySet<number> = new Set([401, 403, 407, 408, 421, 425, 429])
 
-/** What is not kept is released, and the next request runs the handler. 304 speaks of a copy the first client had. */
+/**
+ * Whether a response is final. Otherwise the attempt is released, and the next request runs the
+ * handler. A 304 is not final, because it refers to a copy that only the first client has.
+ */
 export function isKept(status: number): boolean {
   return status >= 200 && status < 500 && status !== 304 && !UNDECIDED.has(status)
 }
 
 const NOT_REPLAYED: ReadonlySet<string> = new Set([
-  // Of one answer, and the way it took.
+  // Fields for one response and its path to the client.
   'date',
   'via',
   'idempotency-replayed',
 ])
 
-/** CORS answers to one origin; limits are those of the moment. */
+/** Fields of CORS, which are for one origin, and rate limits, which change with time. */
 const NOT_REPLAYED_PREFIXES: readonly string[] = [
   'access-control-',
   'ratelimit',
@@ -29,7 +35,7 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = [
   'x-rate-limit',
 ]
 
-/** On top of what the cache leaves out (RFC 9110 §7.6.1, cookies, ids of one request). */
+/** The fields to store: those that the cache may replay, without the ones above. */
 export function replayableHeaders(headers: HeaderList): HeaderList {
   return lastingHeaders(headers).filter(([name]) => {
     if (NOT_REPLAYED.has(name)) return false
@@ -37,7 +43,10 @@ export function replayableHeaders(headers: HeaderList): HeaderList {
   })
 }
 
-/** Mostly set by middlewares around us for every answer, perhaps with a nonce of its own; then theirs counts. */
+/**
+ * Security fields that middlewares set for each response, some with a nonce. If a middleware sets
+ * one, the stored value is not used.
+ */
 const PROTECTING: ReadonlySet<string> = new Set([
   'strict-transport-security',
   'x-frame-options',
@@ -53,7 +62,7 @@ const PROTECTING: ReadonlySet<string> = new Set([
 ])
 const PROTECTING_PREFIXES: readonly string[] = ['content-security-policy', 'cross-origin-']
 
-/** What is kept, without what middlewares around us have set for this answer already. */
+/** The stored fields, without security fields that a middleware set already for this response. */
 export function headersBeside(headers: HeaderList, isSet: (name: string) => boolean): HeaderList {
   return headers.filter(([name]) => {
     const protects =
@@ -62,11 +71,11 @@ export function headersBeside(headers: HeaderList, isSet: (name: string) => bool
   })
 }
 
-/** A small body may have been packed from a very large one. */
+/** Largest decompressed body, because a small compressed body may expand to a very large one. */
 const MAX_DECODED_BYTES = 64 * 1024 * 1024
 
-/** RFC 9530, and what came before it: hashes of the content as it was coded. */
-const OF_CODED_CONTENT: ReadonlySet<string> = new Set([
+/** Fields about the compressed bytes: the coding, and digests (RFC 9530 and its predecessors). */
+const CODED_CONTENT_FIELDS: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-digest',
   'repr-digest',
@@ -75,9 +84,10 @@ const OF_CODED_CONTENT: ReadonlySet<string> = new Set([
 ])
 
 /**
- * RFC 9110 §12.5.3: the kept body as this client can read it. A client that names no codings gets none:
- * it may take any by the letter, but what sends no Accept-Encoding seldom decodes. Unchanged where it
- * cannot be decoded: several codings, one that is not known here, part of a body, a broken one.
+ * RFC 9110 §12.5.3: the stored body in a coding that this client accepts. A client without
+ * Accept-Encoding gets an uncompressed body. The RFC allows any coding then, but such clients
+ * seldom decode one. The body is unchanged if it has several codings, an unknown one, is a range or
+ * is damaged.
  */
 export function decodeFor(
   acceptEncoding: string | undefined,
@@ -90,11 +100,11 @@ export function decodeFor(
   if (codings.length !== 1 || isPart || accepts(acceptEncoding, coding)) return { headers, body }
   const decoded = decode(coding, body)
   if (decoded === undefined) return { headers, body }
-  const kept = headers.filter(([name]) => !OF_CODED_CONTENT.has(name))
-  return { headers: kept.map((field) => withWeakTag(field)), body: decoded }
+  const kept = headers.filter(([name]) => !CODED_CONTENT_FIELDS.has(name))
+  return { headers: kept.map((field) => withWeakEtag(field)), body: decoded }
 }
 
-/** RFC 9110 §12.5.3; `x-gzip` is gzip (§8.4.1.3). */
+/** Whether the client accepts a coding (RFC 9110 §12.5.3). `x-gzip` is gzip (§8.4.1.3). */
 function accepts(acceptEncoding: string | undefined, coding: string): boolean {
   const members = normaliseField('accept-encoding', acceptEncoding ?? '').split(', ')
   const names = coding === 'gzip' || coding === 'x-gzip' ? ['gzip', 'x-gzip'] : [coding]
@@ -103,21 +113,21 @@ function accepts(acceptEncoding: string | undefined, coding: string): boolean {
 }
 
 /**
- * RFC 9110 §8.8.3.3: a strong tag names the coded bytes, and these are others; a weak one says that they
- * mean the same, which they do, and still answers If-None-Match.
+ * RFC 9110 §8.8.3.3: a strong ETag identifies the compressed bytes, so it becomes weak for the
+ * decompressed ones. A weak ETag still works with If-None-Match.
  */
-function withWeakTag([name, value]: HeaderList[number]): HeaderList[number] {
+function withWeakEtag([name, value]: HeaderList[number]): HeaderList[number] {
   return name === 'etag' && value.startsWith('"') ? [name, `W/${value}`] : [name, value]
 }
 
-/** `undefined` when it cannot be decoded. */
+/** The decompressed body, or undefined if it cannot be decompressed. */
 function decode(coding: string, body: Uint8Array): Uint8Array | undefined {
   const options = { maxOutputLength: MAX_DECODED_BYTES }
   try {
     if (coding === 'gzip' || coding === 'x-gzip') return gunzipSync(body, options)
     if (coding === 'br') return brotliDecompressSync(body, options)
     if (coding !== 'deflate') return undefined
-    // RFC 9110 §8.4.1.2: with the header of zlib, which some leave out.
+    // RFC 9110 §8.4.1.2: `deflate` has a zlib header, which some servers leave out.
     const hasHeader = ((body[0] ?? 0) & 0x0f) === 8
     return hasHeader ? inflateSync(body, options) : inflateRawSync(body, options)
   } catch {

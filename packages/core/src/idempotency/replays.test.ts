@@ -15,8 +15,8 @@ function setUp() {
   return { clock, replays, add }
 }
 
-describe('replays held in memory', () => {
-  it('leave when their time is over, without being asked for, by one timer', async () => {
+describe('replays in memory', () => {
+  it('are removed when their time is over, without a lookup, by one timer', async () => {
     const { clock, replays, add } = setUp()
     for (let i = 0; i < 100; i++) add(`a${i}`)
     add('short', undefined, 5_000)
@@ -31,7 +31,7 @@ describe('replays held in memory', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are good until their time is over, and not at it', async () => {
+  it('are used until their time is over, and not at that moment', async () => {
     const { clock, replays, add } = setUp()
     add('first')
     await clock.advance(500)
@@ -39,12 +39,12 @@ describe('replays held in memory', () => {
     await clock.advance(59_999)
     expect(replays.get('a')).toBeDefined()
     await clock.advance(1)
-    // Not swept yet: the timer of the first runs once a second at most.
+    // Not swept yet, because the timer of the first entry runs at most once a second.
     expect(replays.size.entries).toBe(1)
     expect(replays.get('a')).toBeUndefined()
   })
 
-  it('drop the oldest when there is no room, and refuse one that takes a sixteenth of it', () => {
+  it('drop the oldest if there is no room, and reject one of a sixteenth of the room', () => {
     const { replays, add } = setUp()
     add('huge', Buffer.allocUnsafeSlow(MIB))
     expect(replays.size).toEqual({ entries: 0, bytes: 0 })

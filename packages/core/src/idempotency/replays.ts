@@ -1,16 +1,17 @@
-// Completed records that this process has seen, so that a replay needs no store. A record changes
-// only when an operator settles it, and that is published. Bounded in bytes and time.
+// Completed records in the memory of this process, so that a replay needs no command. A completed
+// record changes only when an operator settles it, and then all processes get a message. Bytes and
+// time are bounded.
 
 import type { Clock, Timer } from '../ports/clock.ts'
 import { bytesOf, type Replay } from './kept-response.ts'
 
-/** Longest time for which a missed settlement goes unnoticed. */
+/** Longest time for which a record is kept here. It bounds the effect of a lost message. */
 const LONGEST_MS = 60_000
 /** Least time between sweeps. One timer serves all records. */
 const SWEEP_MS = 1_000
 const MAX_BYTES = 16 * 1024 * 1024
 const MAX_ENTRY_BYTES = MAX_BYTES / 16
-/** Map slot, the objects of an entry and its buffer, without the text: measured by `test/soak/heap.test.ts`. */
+/** Memory of a record without its strings and bytes, measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 450
 
 interface Known extends Replay {
@@ -21,12 +22,14 @@ interface Known extends Replay {
 export class Replays {
   readonly #clock: Clock
   readonly #mayTrust: () => boolean
-  /** The oldest first. Nearly all expire in this order. */
+  /** Oldest first. Nearly all records expire in this order. */
   readonly #records = new Map<string, Known>()
   #bytes = 0
   #timer: Timer | undefined
 
-  /** `mayTrust`: whether this process would hear of a settlement now. */
+  /**
+   * `mayTrust`: whether messages arrive now, so that this process would notice a settled record.
+   */
   constructor(clock: Clock, mayTrust: () => boolean) {
     this.#clock = clock
     this.#mayTrust = mayTrust
@@ -42,7 +45,7 @@ export class Replays {
     return this.#clock.now() < found.until ? found : undefined
   }
 
-  /** `kept` has to be `ownKept`. `forMs`: how long the store still keeps the record. */
+  /** Adds a record. `kept` must come from `ownKept`. `forMs`: how long the store still keeps it. */
   add(key: string, { kept, fingerprints }: Replay, forMs: number): void {
     this.delete(key)
     const bytes = RECORD_BYTES + bytesOf(key, { kept, fingerprints })
@@ -76,8 +79,8 @@ export class Replays {
   }
 
   /**
-   * Deletes expired records, up to the first that is valid. Behind it there may be shorter
-   * retentions; they wait for it.
+   * Deletes expired records up to the first valid one. Later records with a shorter retention are
+   * deleted after it.
    */
   #sweep(): void {
     const now = this.#clock.now()

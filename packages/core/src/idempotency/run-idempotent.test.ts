@@ -30,8 +30,8 @@ const coded = (code: string, message: RegExp) => ({
   message: expect.stringMatching(message),
 })
 
-describe('a job', () => {
-  it('is run once, and its result is given to whoever asks again', async () => {
+describe('a new job', () => {
+  it('runs once, and later calls get its result', async () => {
     const work = vi.fn(async () => ({ id: 7 }))
     expect(await idempotent('invoice:7', work)).toEqual({ id: 7 })
     expect(await idempotent('invoice:7', never)).toEqual({ id: 7 })
@@ -47,7 +47,7 @@ describe('a job', () => {
     expect(bench.store.take()).toEqual(['begin', 'finish completed', 'begin'])
   })
 
-  it('is given its attempt', async () => {
+  it('gets its attempt', async () => {
     await idempotent('invoice:7', async ({ number, isRecovery, fence, signal, step }) => {
       expect([number, isRecovery, signal.aborted]).toEqual([1, false, false])
       expect(fence).toBeGreaterThan(0n)
@@ -62,13 +62,13 @@ describe('a job', () => {
     ['false', false, false],
     ['0', 0, 0],
     ['bytes', new Uint8Array([0, 255]), Buffer.from([0, 255])],
-    ['what JSON makes of it', { at: new Date(0) }, { at: '1970-01-01T00:00:00.000Z' }],
-  ])('gives the first caller and the others the same: %s', async (_, value, result) => {
+    ['the value that JSON makes of it', { at: new Date(0) }, { at: '1970-01-01T00:00:00.000Z' }],
+  ])('gives all callers the same result: %s', async (_, value, result) => {
     expect(await idempotent('job', () => value)).toEqual(result)
     expect(await idempotent('job', never)).toEqual(result)
   })
 
-  it('whose result JSON cannot say is not run again: it was done', async () => {
+  it('is not run again if its result has no JSON form, because it was done', async () => {
     const cycle: Record<string, unknown> = {}
     cycle.self = cycle
     for (const [key, value] of Object.entries({ cycle, bigint: 1n, never, symbol: Symbol('x') })) {
@@ -80,7 +80,7 @@ describe('a job', () => {
     }
   })
 
-  it('that says withoutBody() keeps that it was done, and not its result', async () => {
+  it('keeps no result after withoutBody(), but keeps that it was done', async () => {
     const result = await idempotent('job', ({ withoutBody }) => {
       withoutBody()
       return { secret: 1 }
@@ -91,14 +91,14 @@ describe('a job', () => {
     )
   })
 
-  it('that throws rejects with just that, and may be run again', async () => {
+  it('rejects with the error that it throws, and may run again', async () => {
     const error = new Error('declined')
     await expect(idempotent('job', () => Promise.reject(error))).rejects.toBe(error)
     expect(bench.events.take()).toEqual(['answered started', 'finished released, finished'])
     expect(await idempotent('job', ({ number }) => number)).toBe(2)
   })
 
-  it('that throws after it said that it was done, or may be, is not run again', async () => {
+  it('does not run again if it throws after complete() or uncertain()', async () => {
     const error = new Error('too late')
     for (const verdict of ['keep', 'uncertain'] as const) {
       const job = idempotent(verdict, (attempt) => {
@@ -112,7 +112,7 @@ describe('a job', () => {
     }
   })
 
-  it('that says release() gives its result to its caller alone', async () => {
+  it('gives its result to its own caller only, after release()', async () => {
     const job = idempotent('job', ({ release }) => {
       release()
       return 'nothing to do yet'
@@ -122,8 +122,8 @@ describe('a job', () => {
   })
 })
 
-describe('a job that is asked for again', () => {
-  it('while it runs, is in progress', async () => {
+describe('a repeated job', () => {
+  it('is in progress while the first one runs', async () => {
     const origin = new ScriptedOrigin<number>()
     const first = idempotent('job', origin.factory)
     await settled()
@@ -135,7 +135,7 @@ describe('a job that is asked for again', () => {
     expect(bench.events.take()).toContain('answered in-progress')
   })
 
-  it('while it runs, may be waited for', async () => {
+  it('can wait while the first one runs', async () => {
     const origin = new ScriptedOrigin<number>()
     const first = idempotent('job', origin.factory)
     await settled()
@@ -146,7 +146,7 @@ describe('a job that is asked for again', () => {
     expect(bench.events.take()).toContain('answered replayed-after-wait')
   })
 
-  it('with another input, is refused; an equal one is the same', async () => {
+  it('is refused with another input, and accepted with an equal one', async () => {
     await idempotent('job', () => 1, { input: { a: 1, b: [2] } })
     expect(await idempotent('job', never, { input: { b: [2], a: 1 } })).toBe(1)
     for (const input of [{ a: 1 }, undefined, null, '', '{"a":1,"b":[2]}']) {
@@ -156,7 +156,7 @@ describe('a job that is asked for again', () => {
     }
   })
 
-  it('in another scope, is another; and another than a request with the same key', async () => {
+  it('is another job in another scope, and differs from a request with the same key', async () => {
     expect(await idempotent('k-1', () => 'a')).toBe('a')
     expect(await idempotent('k-1', () => 'b', { scope: 'user-1' })).toBe('b')
     const request = await bench.route()({ key: 'k-1' })
@@ -164,7 +164,7 @@ describe('a job that is asked for again', () => {
     await request.answer()
   })
 
-  it('after its holder died, is run again, or not', async () => {
+  it('runs again after its holder died, unless onLeaseExpired forbids it', async () => {
     const policies: IdempotentOptions[] = [{}, { onLeaseExpired: 'uncertain' }]
     const [takeover, kept] = policies.map((options, i) => {
       const run = (work: (a: { isRecovery: boolean }) => unknown) =>
@@ -179,30 +179,30 @@ describe('a job that is asked for again', () => {
     await expect(kept?.(never)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_UNCERTAIN' })
   })
 
-  it('without the store, is rejected with what the store said; an event says so', async () => {
+  it("is rejected with the store's error without the store, and an event reports it", async () => {
     bench.store.next('begin', refuse)
     await expect(idempotent('job', never)).rejects.toThrow('the store is away')
     expect(bench.events.take()).toEqual(['store.failed begin', 'answered unavailable'])
   })
 
-  it('when its result could not be stored, is answered from here', async () => {
+  it('gets the result from this process if that could not be stored', async () => {
     bench.store.next('finish', refuse)
     expect(await idempotent('job', () => 1)).toBe(1)
     expect(await idempotent('job', never)).toBe(1)
   })
 })
 
-describe('what cannot be used is refused before anything is asked', () => {
+describe('a job with invalid arguments', () => {
   it.each<[string, unknown, unknown, unknown, RegExp]>([
     ['no key', undefined, never, {}, /^idempotent: key: received undefined; name the job/],
     ['an empty key', '', never, {}, /^idempotent: key: received ""/],
     ['no job', 'job', undefined, {}, /^idempotent: work: received undefined; pass the job/],
-    ['a scope that is no text', 'job', never, { scope: 7 }, /^idempotent\.scope: received 7/],
+    ['a scope that is not a string', 'job', never, { scope: 7 }, /^idempotent\.scope: received 7/],
     ['input with a bigint', 'job', never, { input: 1n }, /^idempotent\.input: received 1n/],
     ['a bad lease', 'job', never, { leaseMs: 1 }, /^idempotent\.leaseMs: received 1; use/],
     ['a function for a lost lease', 'job', never, { onLeaseExpired: never }, /onLeaseExpired/],
     ['a misspelt option', 'job', never, { inputs: 1 }, /did you mean input\?/],
-  ])('%s', async (_, key, work, options, message) => {
+  ])('is rejected before any store command: %s', async (_, key, work, options, message) => {
     const job = idempotent(key as string, work as () => 1, options as object)
     await expect(job).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',

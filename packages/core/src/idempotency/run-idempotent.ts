@@ -1,4 +1,4 @@
-// The same journey for a job: its key, its input, and a function whose result is remembered.
+// stampede.idempotent: runs a job once for its key and stores its result.
 
 import { decodeValue, encodeValue } from '../data/value.ts'
 import type { StoredValue } from '../entry/entry.ts'
@@ -23,17 +23,25 @@ import type { Running } from './running.ts'
 
 /** Options of `stampede.idempotent`. */
 export interface IdempotentOptions extends AttemptRules {
-  /** Whose keys these are; two scopes never meet. Default: one for all jobs. */
+  /** Owner of the key. Equal keys of two scopes are two keys. Default: one scope for all jobs. */
   scope?: string
-  /** What the job works on, as JSON can say it: the same key with another input is refused. */
+  /**
+   * The input of the job, as a value that JSON can represent. A repeat with another input, or
+   * without one, rejects with `ERR_STAMPEDE_KEY_REUSED`. Default: no input.
+   */
   input?: unknown
-  /** A job whose holder died is run again by the next call, or kept from it. Default `takeover`. */
+  /**
+   * After the lease of an attempt expired: `takeover` lets the next call run the job again,
+   * `uncertain` rejects it until an operator settles the key. Default `takeover`.
+   */
   onLeaseExpired?: 'takeover' | 'uncertain'
 }
 
 const WHERE = 'idempotent'
 
-/** `ERR_STAMPEDE_OPTION` on a key, a scope or options that cannot be used. */
+/**
+ * Runs a job or returns its stored result. Rejects with `ERR_STAMPEDE_OPTION` for invalid options.
+ */
 export async function runIdempotent<T>(
   rt: IdempotencyRuntime,
   jobKey: string,
@@ -74,7 +82,7 @@ const REFUSED = {
   busy: ['in-progress', inProgress],
   uncertain: ['uncertain', outcomeUncertain],
   unreadable: ['not-retained', notRetained],
-  // What the job returned was no value, or was not kept.
+  // The job completed without a stored value.
   done: ['not-retained', notRetained],
 } as const
 
@@ -120,11 +128,14 @@ async function runJob<T>(
       ? { type: 'not-retained', status: 200, location: undefined }
       : { type: 'value', stored }
   await running.finish({ as: 'completed', kept })
-  // What a replay would give, so that the first call does not differ from the others.
+  // The first call gets the decoded value too, so that it equals the value of later calls.
   return stored === undefined ? value : decodeValue<T>(stored)
 }
 
-/** The job was done: a result that JSON cannot say must not have it done again. `undefined` is said as null. */
+/**
+ * Encodes the result of a job. Undefined if JSON cannot represent it. The job completed, so it must
+ * not run again because of that. The result `undefined` becomes null.
+ */
 function encodeIfPossible(key: string, value: unknown): StoredValue | undefined {
   try {
     return encodeValue(key, value ?? null)

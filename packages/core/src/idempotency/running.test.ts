@@ -1,4 +1,4 @@
-// An attempt at work: its lease, the signal that tells of its loss, and its end, with a store and without.
+// A running attempt: its lease, its signal, and its end, with a store and without.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -28,7 +28,7 @@ const ref = { scope: 'user-1', key: 'k-1' }
 const state = async () => (await bench.stampede.idempotency.inspect(ref))?.state
 
 describe('the lease of an attempt', () => {
-  it('is renewed at each third, each by itself, until it ends', async () => {
+  it('is renewed at each third of its length, separately, until it ends', async () => {
     const all = await Promise.all(['a', 'b', 'c'].map((key) => ask({ key })))
     bench.store.take()
     await bench.clock.advance(40_000)
@@ -40,7 +40,7 @@ describe('the lease of an attempt', () => {
     expect(bench.events.take()).not.toContain('lease.lost')
   })
 
-  it('counts from before it was asked for, also for the first renewal', async () => {
+  it('counts from before the begin was sent, also for the first renewal', async () => {
     bench.store.next('begin', async (work) => {
       const reply = await work()
       await new Promise<void>((resolve) => bench.clock.setTimer(600, resolve))
@@ -52,7 +52,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('that was over before its grant was heard of is handed back, and nothing is run', async () => {
+  it('is given back without a run if it was over before its reply came', async () => {
     bench.store.next('begin', async (work) => {
       const reply = await work()
       await new Promise<void>((resolve) => bench.clock.setTimer(900, resolve))
@@ -72,7 +72,7 @@ describe('the lease of an attempt', () => {
     await next.answer()
   })
 
-  it('that was lost while onLeaseExpired was asked runs nothing either', async () => {
+  it('also prevents the run if it was lost during onLeaseExpired', async () => {
     await (await ask()).end({ type: 'unanswered' })
     await bench.clock.advance(30_000)
     const onLeaseExpired = () =>
@@ -84,7 +84,7 @@ describe('the lease of an attempt', () => {
     expect(bench.left).toEqual(NOTHING_LEFT)
   })
 
-  it('is over for a handler that asks after a suspension, before any timer has run', async () => {
+  it('is over for a handler after a suspension, before any timer has run', async () => {
     const request = await ask()
     expect(request.attempt.signal.aborted).toBe(false)
     bench.clock.stall(30_000)
@@ -92,7 +92,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('is over by our own clock when it could not be renewed, and duplicates may ask again', async () => {
+  it('is over by the clock of its process if it could not be renewed, and duplicates begin again', async () => {
     const request = await ask()
     bench.store.always = refuse
     await bench.clock.advance(29_697)
@@ -108,7 +108,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('is over when the store says so', async () => {
+  it('is over when the store refuses the renewal', async () => {
     const request = await ask()
     bench.store.next('renew', async () => [false])
     await bench.clock.advance(10_000)
@@ -117,7 +117,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('is given up at maxHoldMs, however alive it is; the next one runs after it', async () => {
+  it('is given up at maxHoldMs in a live process, and the next request runs', async () => {
     ask = bench.route({ maxHoldMs: 45_000 })
     const request = await ask()
     await bench.clock.advance(44_999)
@@ -139,7 +139,7 @@ describe('the lease of an attempt', () => {
 describe('the end of an attempt', () => {
   const finished = () => bench.events.take().filter((line) => line.startsWith('finished'))
 
-  it('counts after its lease was over, as long as nobody took over', async () => {
+  it('counts after its lease, if no other attempt took over', async () => {
     const request = await ask()
     bench.store.always = refuse
     await bench.clock.advance(40_000)
@@ -149,7 +149,7 @@ describe('the end of an attempt', () => {
     expect((await ask()).got?.body).toBe('late')
   })
 
-  it('does not count once another took over; its own client is answered all the same', async () => {
+  it('does not count after a takeover, and its own client still gets the response', async () => {
     const frozen = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_001)
@@ -164,7 +164,7 @@ describe('the end of an attempt', () => {
     expect((await ask()).got?.body).toBe('next')
   })
 
-  it('puts a record that was lost there again, but not one that was only released', async () => {
+  it('writes a lost record again if it completed, and not if it was released', async () => {
     for (const status of [500, 201]) {
       const request = await ask()
       bench.store.next('finish', async (work) => {
@@ -178,7 +178,7 @@ describe('the end of an attempt', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('that was stored without our hearing of it is stored once', async () => {
+  it('is stored once after a lost reply', async () => {
     const request = await ask()
     bench.store.next('finish', loseReply)
     await request.answer({ body: 'made' })
@@ -187,7 +187,7 @@ describe('the end of an attempt', () => {
   })
 })
 
-describe('when the store is away at the end', () => {
+describe('the end of an attempt while the store is unavailable', () => {
   async function finishWithout(answer = {}): Promise<ScriptedRequest> {
     const request = await ask()
     bench.store.always = refuse
@@ -197,7 +197,7 @@ describe('when the store is away at the end', () => {
     return request
   }
 
-  it('the client is answered, and duplicates here too, without the store', async () => {
+  it('sends the response, also to duplicates in this process, without the store', async () => {
     const request = await finishWithout()
     expect(request.got?.body).toBe('made')
     expect(bench.stampede.stats().idempotency).toEqual({ running: 0, unstored: 1 })
@@ -206,7 +206,7 @@ describe('when the store is away at the end', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('it is remembered that it was done, also where there is no room for what it answered', async () => {
+  it('is remembered, even if there is no room for the response', async () => {
     const large = 'x'.repeat(40 * 1024 * 1024)
     ask = bench.route({ maxBodyBytes: large.length })
     await finishWithout({ body: large })
@@ -225,7 +225,7 @@ describe('when the store is away at the end', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('a client is kept for a second at most', async () => {
+  it('delays the client by at most a second', async () => {
     const request = await ask()
     bench.store.always = hang
     void request.answer()
@@ -235,7 +235,7 @@ describe('when the store is away at the end', () => {
     expect(request.got?.status).toBe(200)
   })
 
-  it('it is tried again, less and less often', async () => {
+  it('is tried again with growing pauses', async () => {
     await finishWithout()
     const startedAt = bench.clock.now()
     const times: number[] = []
@@ -247,7 +247,7 @@ describe('when the store is away at the end', () => {
     expect(times).toEqual([100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300])
   })
 
-  it('it is tried again at once when the store is back, then stored for all', async () => {
+  it('is tried again at once when the store is back, and then stored for all', async () => {
     await finishWithout()
     await bench.clock.advance(10_000)
     bench.store.heal()
@@ -259,7 +259,7 @@ describe('when the store is away at the end', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('it is tried again at once when commands can be sent again', async () => {
+  it('is tried again at once when commands can be sent again', async () => {
     await finishWithout()
     await bench.clock.advance(10_000)
     bench.store.heal()
@@ -270,7 +270,7 @@ describe('when the store is away at the end', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('its lease is renewed meanwhile, so that nobody else begins', async () => {
+  it('renews its lease meanwhile, so that no other attempt begins', async () => {
     const request = await ask()
     bench.store.next('finish', refuse)
     for (let i = 0; i < 40; i++) bench.store.next('finish', refuse)
@@ -282,7 +282,7 @@ describe('when the store is away at the end', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('a release is tried again too, and answers nobody', async () => {
+  it('is tried again for a release, too, which is no replay', async () => {
     await finishWithout({ status: 500 })
     bench.store.always = undefined
     expect((await ask()).got?.status).toBe(409)
@@ -291,7 +291,7 @@ describe('when the store is away at the end', () => {
     await (await ask()).answer()
   })
 
-  it('it is given up after what it would have been kept for', async () => {
+  it('is given up after its retention', async () => {
     ask = bench.route({ retentionMs: 60_000 })
     await finishWithout()
     await bench.clock.advance(66_000)
@@ -299,7 +299,7 @@ describe('when the store is away at the end', () => {
     expect((await ask()).got?.status).toBe(503)
   })
 
-  it('what came after it is not hidden by it', async () => {
+  it('does not hide a later attempt', async () => {
     const frozen = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_001)
@@ -312,7 +312,7 @@ describe('when the store is away at the end', () => {
     expect((await ask()).got?.body).toBe('next')
   })
 
-  it('nor is what was completed before it ended', async () => {
+  it('does not hide an attempt that completed before it was stored', async () => {
     const frozen = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_001)

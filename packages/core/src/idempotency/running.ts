@@ -1,5 +1,4 @@
-// One attempt of this process: its lease with the renewal, the signal that reports its loss, and
-// its end.
+// A running attempt of this process: its lease with the renewal, the signal of a loss, and its end.
 
 import { leaseLost } from '../errors.ts'
 import type { Deadline } from '../lease/deadlines.ts'
@@ -23,14 +22,16 @@ export type Outcome =
   | { readonly as: 'released' }
   | { readonly as: 'uncertain' }
 
-/** An uncertain record waits for an operator: a week. */
+/** How long an uncertain record is kept for an operator: a week. */
 export const KEEP_UNCERTAIN_MS: number = 7 * 24 * 3600 * 1000
-/** A client waits no longer than this for the store, also if the store has no budget of its own. */
+/** Longest wait for the store at the end of an attempt, for stores without a time budget. */
 const FINISH_WITHIN_MS = 1_000
-const NOT_OURS = 'another attempt has it, or the store lost it'
+const NOT_OURS = 'another attempt has it, or the store lost its record'
 const LATE = 'it was not renewed in time'
 
-/** It is held by several, for as long as it may be replayed. */
+/**
+ * A copy without references to larger buffers, because the result may stay in memory for replays.
+ */
 function ownOutcome(outcome: Outcome): Outcome {
   return outcome.as === 'completed' ? { as: 'completed', kept: ownKept(outcome.kept) } : outcome
 }
@@ -40,33 +41,33 @@ export class Running {
   readonly begun: Begun
   readonly #rt: IdempotencyRuntime
   readonly #hold: Hold
-  /** Made when the handler asks for the signal. */
+  /** Created when the handler first reads the signal. */
   #abort: AbortController | undefined
   #whyLost: string | undefined
   #leaseEndsAt = 0
-  /** When `maxHoldMs` is over. Once the handler has answered, it no longer counts. */
-  #longestUntil: number
+  /** End of `maxHoldMs`. `Infinity` once the handler has responded. */
+  #holdEndsAt: number
   #deadline: Deadline | undefined
   #isOver = false
 
-  /** `sentAt`: when the command was sent. The lease counts from then. */
+  /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
     this.#rt = rt
     this.claim = claim
     this.begun = begun
     const { leaseMs, maxHoldMs } = claim.policy
     const now = rt.clock.now()
-    this.#longestUntil = now + maxHoldMs
+    this.#holdEndsAt = now + maxHoldMs
     const hooks: HoldHooks = {
       renewed: (sentAt) => this.#watch(sentAt),
-      lost: () => this.#lost(NOT_OURS),
+      lost: () => this.#lose(NOT_OURS),
     }
     this.#hold = rt.keeper.hold(begun.grant, leaseMs, hooks, Math.max(0, sentAt + leaseMs - now))
     rt.running.set(claim.key, this)
     this.#watch(sentAt)
   }
 
-  /** Aborted if the lease is lost or was not renewed in time: another attempt may begin. */
+  /** Aborted if the lease is lost or was not renewed in time. Then another attempt may begin. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController()
     if (this.isLost) this.#abort.abort(leaseLost(this.#whyLost ?? LATE))
@@ -74,14 +75,15 @@ export class Running {
   }
 
   get isLost(): boolean {
-    // Timers are late after a suspended machine or a blocked event loop. The clock is not.
-    if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lost(LATE)
+    // The clock is checked too, because timers fire late after a suspension or a blocked event
+    // loop.
+    if (this.#rt.clock.now() >= this.#leaseEndsAt) this.#lose(LATE)
     return this.#whyLost !== undefined
   }
 
   /**
-   * Whether the work may begin. If the lease is already lost, the attempt is released, since
-   * another may run.
+   * Whether the handler may start. If the lease is already lost, the attempt is released, since
+   * another attempt may run.
    */
   mayStart(): boolean | Promise<boolean> {
     return this.isLost ? this.#release() : true
@@ -92,54 +94,57 @@ export class Running {
     return false
   }
 
-  /** Lets the lease run out: the outcome is unknown. */
+  /** Stops renewing the lease, because the outcome is unknown. */
   abandon(why: string): void {
-    this.#lost(why)
-    this.#over()
-  }
-
-  /** Asks the store whether the lease is still ours: an operator may have settled the key. */
-  async verify(): Promise<void> {
-    const asked = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
-    const replies = await asked.catch(() => undefined)
-    if (replies?.[0] === false) this.#lost(NOT_OURS)
+    this.#lose(why)
+    this.#stop()
   }
 
   /**
-   * False if another attempt has the key by now, so the result does not count. Never rejects;
-   * bounded in time. A store in this process may reply at once.
+   * Checks in the store that this attempt still holds its lease. An operator may have settled it.
+   */
+  async verify(): Promise<void> {
+    const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
+    const replies = await renewal.catch(() => undefined)
+    if (replies?.[0] === false) this.#lose(NOT_OURS)
+  }
+
+  /**
+   * Ends the attempt. False if another attempt has the key by now, so that the result does not
+   * count. Never rejects. Bounded in time. Synchronous with a memory store.
    */
   finish(outcome: Outcome): boolean | Promise<boolean> {
-    this.#longestUntil = Infinity
+    this.#holdEndsAt = Infinity
     const own = ownOutcome(outcome)
     const local = this.#rt.local()
-    if (local === undefined) return this.#tell(own).then((reply) => this.#finished(own, reply))
-    return this.#finished(own, this.#tellNow(local, own))
+    if (local === undefined) return this.#send(own).then((reply) => this.#finished(own, reply))
+    return this.#finished(own, this.#finishNow(local, own))
   }
 
   #finished(outcome: Outcome, reply: FinishReply | undefined): boolean {
     if (reply !== undefined) return this.#accept(outcome, reply)
-    // A newer attempt of this process decides.
+    // A newer attempt of this process counts instead.
     if (this.#isTakenOver()) return this.#accept(outcome, 'stale')
     this.#finishLater(outcome)
     return true
   }
 
-  /** The lease is renewed until the result is stored. */
+  /** Keeps the result in `unstored`. The lease is renewed until the store has the result. */
   #finishLater(outcome: Outcome): void {
     const { key, policy, fingerprints } = this.claim
     const kept = outcome.as === 'completed' ? outcome.kept : undefined
-    // `retry` holds neither the outcome nor its frame: each would be another copy of the body.
+    // `retry` must not reference the outcome or its frame, which would keep another copy of the
+    // body.
     const bare = outcome.as === 'completed' ? undefined : outcome
     const retry = async (left: Kept | undefined) => {
       const ending = bare ?? { as: 'completed', kept: left as Kept }
-      const late = await this.#tell(ending)
-      if (late !== undefined) this.#accept(ending, late)
-      return late !== undefined
+      const reply = await this.#send(ending)
+      if (reply !== undefined) this.#accept(ending, reply)
+      return reply !== undefined
     }
-    const giveUp = () => this.#over()
+    const giveUp = () => this.#stop()
     this.#rt.unstored.add(key, { kept, fingerprints, retry, giveUp }, policy.retentionMs)
-    this.#notRunning()
+    this.#removeFromRunning()
     this.#report(outcome, 'late')
   }
 
@@ -155,10 +160,10 @@ export class Running {
     return as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
   }
 
-  /** Undefined if the store did not take it. */
-  #tellNow(local: LocalIdempotency, outcome: Outcome): FinishReply | undefined {
+  /** Ends the attempt in a memory store. Undefined if the store threw. */
+  #finishNow(local: LocalIdempotency, outcome: Outcome): FinishReply | undefined {
     const { key, fingerprints } = this.claim
-    // What is sealed is sealed in memory too.
+    // With encryption keys, the result is encrypted in memory too.
     const isLazy = outcome.as === 'completed' && !this.#rt.seal.hasKeys
     const finish = isLazy
       ? { as: outcome.as, frame: new LazyKept(key, outcome.kept), keepMs: this.#keepMs(outcome) }
@@ -166,37 +171,37 @@ export class Running {
     try {
       return local.finishNow(this.begun.grant, finish, fingerprints)
     } catch (error) {
-      return this.#untold(error)
+      return this.#reportFailure(error)
     }
   }
 
-  /** Undefined if the store did not reply. */
-  #tell(outcome: Outcome): Promise<FinishReply | undefined> {
+  /** Sends the end of the attempt to the store. Undefined if the store did not reply in time. */
+  #send(outcome: Outcome): Promise<FinishReply | undefined> {
     const { store, clock, deadlines } = this.#rt
     const { grant } = this.begun
     const finish = this.#encode(outcome)
     return new Promise((resolve) => {
-      const late = deadlines.add(clock.now() + FINISH_WITHIN_MS, () => resolve(undefined))
-      const told = (reply: FinishReply | undefined): void => {
-        deadlines.end(late)
+      const timeout = deadlines.add(clock.now() + FINISH_WITHIN_MS, () => resolve(undefined))
+      const done = (reply: FinishReply | undefined): void => {
+        deadlines.end(timeout)
         resolve(reply)
       }
-      const telling = (async () => store.finish(grant, finish, this.claim.fingerprints))()
-      telling.then(told, (error: unknown) => told(this.#untold(error)))
+      const command = (async () => store.finish(grant, finish, this.claim.fingerprints))()
+      command.then(done, (error: unknown) => done(this.#reportFailure(error)))
     })
   }
 
-  #untold(error: unknown): undefined {
+  #reportFailure(error: unknown): undefined {
     const { key, name } = this.claim
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
   }
 
   #accept(outcome: Outcome, reply: FinishReply): boolean {
     const { key, policy, fingerprints } = this.claim
-    if (reply === 'stale') this.#lost('another attempt has taken over')
+    if (reply === 'stale') this.#lose('another attempt has taken over')
     else if (outcome.as === 'completed')
       this.#rt.replays.add(key, { kept: outcome.kept, fingerprints }, policy.retentionMs)
-    this.#over()
+    this.#stop()
     this.#report(outcome, reply)
     return reply !== 'stale'
   }
@@ -214,14 +219,17 @@ export class Running {
     this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply }, name)
   }
 
-  /** Our own clock ends the lease; no reply is needed. */
+  /**
+   * Sets the deadline at which this process treats its lease as ended, without a reply of the
+   * store.
+   */
   #watch(from: number): void {
     const { leaseMs, maxHoldMs } = this.claim.policy
     this.#leaseEndsAt = from + leaseMs - driftMs(leaseMs)
-    const endsInMs = Math.min(this.#leaseEndsAt, this.#longestUntil) - this.#rt.clock.now()
+    const endsInMs = Math.min(this.#leaseEndsAt, this.#holdEndsAt) - this.#rt.clock.now()
     this.#rt.deadlines.end(this.#deadline)
     const end = () => {
-      if (this.#rt.clock.now() >= this.#longestUntil)
+      if (this.#rt.clock.now() >= this.#holdEndsAt)
         this.abandon(`it took longer than maxHoldMs (${maxHoldMs})`)
       else if (!this.isLost) this.#watch(from)
     }
@@ -229,27 +237,27 @@ export class Running {
     else this.#deadline = this.#rt.deadlines.add(this.#rt.clock.now() + endsInMs, end)
   }
 
-  #lost(why: string): void {
+  #lose(why: string): void {
     if (this.#isOver || this.#whyLost !== undefined) return
     this.#whyLost = why
     this.#abort?.abort(leaseLost(why))
-    this.#notRunning()
+    this.#removeFromRunning()
     const { key, name } = this.claim
     this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
   }
 
-  /** Duplicates ask the store again. */
-  #notRunning(): void {
+  /** From now on, repeats of the request send a command to the store. */
+  #removeFromRunning(): void {
     const { key } = this.claim
     if (this.#rt.running.get(key) !== this) return
     this.#rt.running.delete(key)
     this.#rt.waiters.wake(key)
   }
 
-  #over(): void {
+  #stop(): void {
     this.#isOver = true
     this.#hold.end()
     this.#rt.deadlines.end(this.#deadline)
-    this.#notRunning()
+    this.#removeFromRunning()
   }
 }

@@ -19,38 +19,38 @@ describe('Seal with keys', () => {
 
   it.each([
     ['a frame', frame],
-    ['nothing', new Uint8Array()],
-    ['much', Buffer.alloc(1_000_000, 7)],
-  ])('opens what it sealed: %s', (_, bytes) => {
+    ['no bytes', new Uint8Array()],
+    ['many bytes', Buffer.alloc(1_000_000, 7)],
+  ])('opens its own seal: %s', (_, bytes) => {
     expect(text(seal.open(RECORD, seal.seal(RECORD, bytes)))).toBe(text(bytes))
   })
 
-  it('shows nothing of it, and never the same twice', () => {
+  it('hides the content, and never gives the same bytes twice', () => {
     const sealed = seal.seal(RECORD, frame)
     for (const word of ['alice', 'x-secret', RECORD, NEW]) expect(text(sealed)).not.toContain(word)
     expect(text(sealed)).not.toBe(text(seal.seal(RECORD, frame)))
     expect(sealed.length).toBe(frame.length + 40)
   })
 
-  it('refuses what was sealed for another record', () => {
+  it('refuses a seal for another record', () => {
     const sealed = seal.seal(RECORD, frame)
     expect(seal.open('n1bR', sealed)).toBeUndefined()
     expect(seal.open('', sealed)).toBeUndefined()
   })
 
-  it('refuses what was changed anywhere, cut off or added to', () => {
+  it('refuses a seal that was changed, cut off or extended', () => {
     const sealed = seal.seal(RECORD, frame)
     for (let at = 0; at < sealed.length; at++) {
       const changed = Uint8Array.from(sealed)
       changed[at] = (changed[at] as number) ^ 1
-      // A frame whose first bytes are others does not say that it is sealed; whoever decodes it refuses it.
+      // A frame with other first bytes is not marked as sealed. Its decoder refuses it.
       if (at >= 3) expect(seal.open(RECORD, changed)).toBeUndefined()
       if (at >= 3) expect(seal.open(RECORD, sealed.subarray(0, at))).toBeUndefined()
     }
     expect(seal.open(RECORD, Buffer.concat([sealed, Buffer.from([0])]))).toBeUndefined()
   })
 
-  it('opens what any of its keys sealed, and seals with the first', () => {
+  it('opens seals of any of its keys, and seals with the first', () => {
     const before = new Seal([OLD]).seal(RECORD, frame)
     const both = new Seal([NEW, OLD])
     expect(text(both.open(RECORD, before))).toBe(text(frame))
@@ -59,13 +59,13 @@ describe('Seal with keys', () => {
     expect(new Seal([OLD]).open(RECORD, both.seal(RECORD, frame))).toBeUndefined()
   })
 
-  it('reads what was never sealed', () => {
+  it('reads unsealed frames', () => {
     expect(seal.open(RECORD, frame)).toBe(frame)
     expect(text(seal.open(RECORD, Buffer.from('{"a":1}')))).toBe('{"a":1}')
     expect(text(seal.open(RECORD, Buffer.alloc(0)))).toBe('')
   })
 
-  it('reads views into larger buffers', () => {
+  it('reads views of larger buffers', () => {
     const sealed = seal.seal(RECORD, frame)
     const view = Buffer.concat([Buffer.alloc(5), sealed, Buffer.alloc(5)]).subarray(5, -5)
     expect(text(seal.open(RECORD, new Uint8Array(view.buffer, view.byteOffset, view.length)))).toBe(
@@ -73,7 +73,7 @@ describe('Seal with keys', () => {
     )
   })
 
-  it('wants keys of 32 characters, and does not tell them', () => {
+  it('requires keys of 32 characters, and does not print them', () => {
     const short = 'x'.repeat(31)
     expect(() => new Seal([NEW, short])).toThrowError(
       expect.objectContaining({
@@ -88,12 +88,12 @@ describe('Seal with keys', () => {
 describe('Seal without keys', () => {
   const open = new Seal([])
 
-  it('leaves frames as they are', () => {
+  it('leaves frames unchanged', () => {
     expect(open.seal(RECORD, frame)).toBe(frame)
     expect(open.open(RECORD, frame)).toBe(frame)
   })
 
-  it('refuses what is sealed, of this layout or a later one', () => {
+  it('refuses sealed frames of this layout or a later one', () => {
     const sealed = Uint8Array.from(new Seal([NEW]).seal(RECORD, frame))
     expect(open.open(RECORD, sealed)).toBeUndefined()
     sealed[3] = 2

@@ -1,12 +1,14 @@
-// Encryption at rest, if keys were given: AES-256-GCM (NIST SP 800-38D). The additional data names the
-// record, so that what was sealed for one record cannot be passed off as another's.
+// Encryption of stored responses, if the options have keys: AES-256-GCM (NIST SP 800-38D). The
+// additional data has the key of the record, so a response cannot be moved to another record.
 //
 //   magic and layout (4)  key id (8)  IV (12)  ciphertext  tag (16)
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { optionError } from '../errors.ts'
 
-/** No frame begins with NUL, and no JSON. The last byte is the version of the layout. */
+/**
+ * First bytes of a sealed frame. Other frames never begin with NUL. The last byte is the version.
+ */
 const MAGIC = Buffer.from('\0SL\x01', 'latin1')
 const ID_END = 12
 const IV_END = 24
@@ -14,16 +16,16 @@ const TAG_BYTES = 16
 const SHORTEST_KEY = 32
 
 interface Key {
-  /** Tells keys apart, and nothing about them. */
+  /** Identifies the key in a sealed frame without revealing it. */
   readonly id: Buffer
   readonly key: Buffer
 }
 
 export class Seal {
-  /** The first encrypts, all decrypt. */
+  /** The first key encrypts. All keys decrypt. */
   readonly #keys: readonly Key[]
 
-  /** Each of 32 characters or more, which are taken as random. */
+  /** `keys`: strings of at least 32 random characters. Throws `ERR_STAMPEDE_OPTION`. */
   constructor(keys: readonly string[]) {
     this.#keys = keys.map(derive)
   }
@@ -32,7 +34,7 @@ export class Seal {
     return this.#keys.length > 0
   }
 
-  /** Unchanged when there are no keys. */
+  /** Encrypts a frame. Without keys, returns it unchanged. */
   seal(recordKey: string, frame: Uint8Array): Uint8Array {
     const [current] = this.#keys
     if (current === undefined) return frame
@@ -45,8 +47,9 @@ export class Seal {
   }
 
   /**
-   * `undefined` when it was sealed with a key not given here, or for another record, or was changed
-   * since. What was never sealed is readable, so that encryption can be turned on while records exist.
+   * Decrypts a frame. Undefined if its key is unknown, if it belongs to another record, or if it
+   * was changed. A frame that is not sealed is returned as it is, so that encryption can be turned
+   * on later.
    */
   open(recordKey: string, frame: Uint8Array): Uint8Array | undefined {
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
@@ -71,12 +74,12 @@ function decrypt({ key }: Key, recordKey: string, bytes: Buffer): Uint8Array | u
   }
 }
 
-/** What is sealed for a record: the layout comes first, and has a fixed length. */
+/** The additional data of a record: the layout, which has a fixed length, then the record's key. */
 function additionalData(recordKey: string): Buffer {
   return Buffer.concat([MAGIC, Buffer.from(recordKey)])
 }
 
-/** RFC 5869: the key and its id share nothing that could be reckoned back. */
+/** RFC 5869: derives the key and its id, so that the id reveals nothing about the key. */
 function derive(text: string): Key {
   if (text.length < SHORTEST_KEY) {
     const fix = `use ${SHORTEST_KEY} or more random characters`

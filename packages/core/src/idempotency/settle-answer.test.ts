@@ -39,22 +39,22 @@ const marker = (status: number) => ({
 const RELEASE = { as: 'released' }
 const UNCERTAIN = { as: 'uncertain' }
 
-describe('an answer of which nothing was said', () => {
-  it('is kept with a status that decides the request', () => {
+describe('a response without a decision of the handler', () => {
+  it('is kept if its status decides the request', () => {
     for (const status of KEPT) {
       expect(settle(answered(status)), String(status)).toEqual(whole(status))
       expect(settle(cutOff(status)), String(status)).toEqual(marker(status))
     }
   })
 
-  it('is released with one that is about the moment, or of a fault', () => {
+  it('is released if its status is temporary or a server fault', () => {
     for (const status of RELEASED) {
       expect(settle(answered(status)), String(status)).toEqual(RELEASE)
       expect(settle(cutOff(status)), String(status)).toEqual(RELEASE)
     }
   })
 
-  it('is a release when it threw, and nobody knows when there was none', () => {
+  it('is released after an error, and not settled if there is none', () => {
     expect(settle(failed)).toEqual(RELEASE)
     expect(settle(unanswered)).toBeUndefined()
   })
@@ -70,7 +70,7 @@ describe('keep()', () => {
     }
   })
 
-  it('of what threw leaves no answer to keep, and it must not be run again', () => {
+  it('makes the outcome uncertain after an error', () => {
     expect(settle(failed, { verdict })).toEqual(UNCERTAIN)
     expect(settle(unanswered, { verdict })).toBeUndefined()
   })
@@ -80,7 +80,7 @@ describe.each([
   ['release', RELEASE],
   ['uncertain', UNCERTAIN],
 ] as const)('%s()', (verdict, outcome) => {
-  it('is what counts, whatever is answered, or not', () => {
+  it('decides in any case, with or without a response', () => {
     for (const status of ALL) {
       expect(settle(answered(status), { verdict })).toEqual(outcome)
       expect(settle(cutOff(status), { verdict })).toEqual(outcome)
@@ -92,7 +92,7 @@ describe.each([
 })
 
 describe('withoutBody()', () => {
-  it('leaves the status and where it is, and changes nothing else', () => {
+  it('keeps the status and location, and changes nothing else', () => {
     for (const status of KEPT) {
       expect(settle(answered(status), { keepsBody: false })).toEqual(marker(status))
     }
@@ -103,7 +103,7 @@ describe('withoutBody()', () => {
   })
 })
 
-it('an answer that names no place has none', () => {
+it('a response without a Location has no location', () => {
   const end: AttemptEnd = { type: 'not-retained', head: { status: 200, headers: [] } }
   expect(settle(end)).toEqual({
     as: 'completed',

@@ -1,4 +1,4 @@
-// What an attempt came to, by how its handler answered and what it said besides.
+// The outcome of an attempt, by the handler's response and its calls on the attempt.
 
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
 import type { Said } from './attempt.ts'
@@ -6,7 +6,7 @@ import { type Kept, withoutBody } from './kept-response.ts'
 import { isKept, replayableHeaders } from './replayable.ts'
 import type { Outcome } from './running.ts'
 
-/** Undefined: nobody knows; the lease is left to run out, and then `onLeaseExpired` decides. */
+/** Undefined if the outcome is unknown. Then the lease expires, and `onLeaseExpired` decides. */
 export function settleAnswer(end: AttemptEnd, said: Readonly<Said>): Outcome | undefined {
   const { verdict, keepsBody } = said
   if (verdict === 'uncertain') return { as: 'uncertain' }

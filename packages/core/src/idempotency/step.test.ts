@@ -1,4 +1,4 @@
-// Parts of the work that are done once over all attempts.
+// Steps: parts of the work that run once over all attempts.
 
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { StampedeOptions } from '../stampede-options.ts'
@@ -19,7 +19,7 @@ const never = () => {
   throw new Error('it was run again')
 }
 
-/** The attempt after one that died. */
+/** The attempt after a dead one. */
 async function takeover(first: ScriptedRequest): Promise<ScriptedRequest> {
   await first.end({ type: 'unanswered' })
   await bench.clock.advance(30_000)
@@ -27,7 +27,7 @@ async function takeover(first: ScriptedRequest): Promise<ScriptedRequest> {
 }
 
 describe('a step', () => {
-  it('is run once, and kept in the record', async () => {
+  it('runs once, and is stored in the record', async () => {
     const { attempt } = await ask()
     expect(await attempt.step('charge', charge)).toEqual({ id: 'ch-1' })
     expect(await attempt.step('charge', never)).toEqual({ id: 'ch-1' })
@@ -36,7 +36,7 @@ describe('a step', () => {
     expect(record?.steps).toEqual(['charge'])
   })
 
-  it('is not run again by an attempt that takes over, nor by one after a release', async () => {
+  it('does not run again in an attempt that takes over, nor after a release', async () => {
     const first = await ask()
     await first.attempt.step('charge', charge)
     const second = await takeover(first)
@@ -49,7 +49,7 @@ describe('a step', () => {
     expect(await third.attempt.step('receipt', never)).toEqual(Buffer.from([0, 255]))
   })
 
-  it('that is asked for twice at once is run once', async () => {
+  it('runs once for two concurrent calls', async () => {
     const { attempt } = await ask()
     const work = vi.fn(async () => ({ id: 'ch-1' }))
     const [a, b] = await Promise.all([attempt.step('charge', work), attempt.step('charge', work)])
@@ -57,20 +57,20 @@ describe('a step', () => {
     expect(work).toHaveBeenCalledTimes(1)
   })
 
-  it('gives the first attempt what it will give the others', async () => {
+  it('gives the first attempt the same value as later ones', async () => {
     const { attempt } = await ask()
     const made = await attempt.step('charge', () => ({ at: new Date(0), gone: undefined }))
     expect(made).toEqual({ at: '1970-01-01T00:00:00.000Z' })
     expect(Object.isFrozen(made)).toBe(true)
   })
 
-  it('that returns nothing is remembered as null', async () => {
+  it('stores undefined as null', async () => {
     const first = await ask()
     expect(await first.attempt.step('mail', () => {})).toBeNull()
     expect(await (await takeover(first)).attempt.step('mail', never)).toBeNull()
   })
 
-  it('that fails rejects with its own error, and may be tried again', async () => {
+  it('rejects with its own error if it fails, and may be tried again', async () => {
     const { attempt } = await ask()
     const error = new Error('declined')
     await expect(attempt.step('charge', () => Promise.reject(error))).rejects.toBe(error)
@@ -83,7 +83,7 @@ describe('a step', () => {
   })
 })
 
-describe('a result that cannot be kept', () => {
+describe('a result that cannot be stored', () => {
   const cyclic: Record<string, unknown> = {}
   cyclic.self = cyclic
 
@@ -97,7 +97,7 @@ describe('a result that cannot be kept', () => {
       'more than 65536 bytes; return a reference instead',
     ],
     ['bytes over 64 KiB', new Uint8Array(64 * 1024 + 1), 'more than 65536 bytes'],
-  ])('%s, is an error that names the step', async (_, value, message) => {
+  ])('is an error that names the step: %s', async (_, value, message) => {
     const { attempt } = await ask()
     const step = attempt.step('charge', () => value)
     await expect(step).rejects.toMatchObject({
@@ -108,7 +108,7 @@ describe('a result that cannot be kept', () => {
     expect(bench.store.take()).toEqual(['begin'])
   })
 
-  it('is not one that has 64 KiB', async () => {
+  it('has more than 64 KiB, and exactly 64 KiB is accepted', async () => {
     const { attempt } = await ask()
     const most = new Uint8Array(64 * 1024)
     expect(await attempt.step('bytes', () => most)).toHaveLength(64 * 1024)
@@ -116,10 +116,10 @@ describe('a result that cannot be kept', () => {
   })
 })
 
-describe('a step of an attempt that is late', () => {
+describe('a step of an expired attempt', () => {
   const code = 'ERR_STAMPEDE_LEASE_LOST'
 
-  it('is not begun when its signal is aborted', async () => {
+  it('does not start if the signal is aborted', async () => {
     const late = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_000)
@@ -127,7 +127,7 @@ describe('a step of an attempt that is late', () => {
     await expect(step).rejects.toBe(late.attempt.signal.reason)
   })
 
-  it('is not begun when the machine was suspended past its lease, before any timer ran', async () => {
+  it('does not start after a suspension past the lease, before any timer ran', async () => {
     const late = await ask()
     bench.store.always = refuse
     bench.clock.stall(30_000)
@@ -135,7 +135,7 @@ describe('a step of an attempt that is late', () => {
     expect(late.attempt.signal.aborted).toBe(true)
   })
 
-  it('rejects when another attempt has taken over meanwhile', async () => {
+  it('rejects if another attempt has taken over meanwhile', async () => {
     const { a, b } = sharedStores()
     const { clock } = bench
     const here = new IdempotencyBench({ clock, store: a })
@@ -154,8 +154,8 @@ describe('a step of an attempt that is late', () => {
   })
 })
 
-describe('when the store is away', () => {
-  it('the work goes on, and an event says so', async () => {
+describe('a step while the store is unavailable', () => {
+  it('still runs, and an event reports it', async () => {
     const { attempt } = await ask()
     bench.store.next('keepStep', refuse)
     bench.events.take()
@@ -165,9 +165,9 @@ describe('when the store is away', () => {
   })
 })
 
-describe('a name', () => {
+describe('the name of a step', () => {
   it.each([[''], ['two words'], ['ä'], ['x'.repeat(101)], [undefined as never], [7 as never]])(
-    '%j is refused at once, of a step and of a child key',
+    'is rejected at once as %j, also for a child key',
     async (name) => {
       const { attempt } = await ask()
       const refused = /attempt\.(step|childKey): name.*use 1 to 100 visible ASCII characters/
@@ -176,7 +176,7 @@ describe('a name', () => {
     },
   )
 
-  it('of an object is a name as any other', async () => {
+  it('may be that of an object property', async () => {
     const { attempt } = await ask()
     for (const name of ['__proto__', 'constructor', 'toString']) {
       expect(await attempt.step(name, () => name)).toBe(name)
@@ -184,7 +184,7 @@ describe('a name', () => {
   })
 })
 
-it('a child key is the same in every attempt, and tells nothing of the key', async () => {
+it('a child key is the same in every attempt, and reveals nothing of the key', async () => {
   const first = await ask()
   const key = first.attempt.childKey('charge')
   expect(key).toMatch(/^[\w-]{43}$/)
@@ -192,10 +192,10 @@ it('a child key is the same in every attempt, and tells nothing of the key', asy
   expect((await takeover(first)).attempt.childKey('charge')).toBe(key)
 })
 
-describe('sealed', () => {
+describe('a sealed step', () => {
   const encryptionKeys = ['k'.repeat(32)]
 
-  /** What is stored of a step, by the key it is stored with. */
+  /** The stored bytes of a step, and the key under which they are stored. */
   async function stored(idempotency: StampedeOptions['idempotency'] = {}): Promise<Buffer> {
     bench = new IdempotencyBench({ idempotency })
     ask = bench.route()
@@ -208,12 +208,12 @@ describe('sealed', () => {
     return Buffer.concat(frames)
   }
 
-  it('it is not readable in the store', async () => {
+  it('is not readable in the store', async () => {
     expect((await stored({})).toString()).toContain('ch-1')
     expect((await stored({ encryptionKeys })).toString()).not.toContain('ch-1')
   })
 
-  it('it is readable by the next attempt; without the key it is not run again', async () => {
+  it('is readable by the next attempt, and does not run again without the key', async () => {
     bench = new IdempotencyBench({ idempotency: { encryptionKeys } })
     ask = bench.route()
     const first = await ask()

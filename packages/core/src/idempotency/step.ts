@@ -1,4 +1,4 @@
-// A step of the work, done once over all attempts: its result is stored in the record.
+// Steps: parts of a handler's work that run once for all attempts. The record stores their results.
 
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { attemptOver, StampedeError, show, valueError } from '../errors.ts'
@@ -8,7 +8,7 @@ import type { Running } from './running.ts'
 
 const MAX_STEP_BYTES = 64 * 1024
 
-/** Rejects with `ERR_STAMPEDE_VALUE` if the result cannot be stored. */
+/** Runs a step or returns its stored result. Rejects with `ERR_STAMPEDE_VALUE` or `_LEASE_LOST`. */
 export async function runStep<T>(
   rt: IdempotencyRuntime,
   key: string,
@@ -22,8 +22,8 @@ export async function runStep<T>(
     const record = stepRecord(key, name)
     const opened = rt.seal.open(record, stored)
     const kept = opened && decodeKept(record, opened)
-    // The step was done but its result is unreadable. Running it again would do it twice, so the
-    // attempt fails.
+    // The step completed, but its result cannot be decoded. The attempt fails, because running the
+    // step again would do its work twice.
     if (kept?.type !== 'value')
       throw valueError(
         where,
@@ -49,8 +49,8 @@ export async function runStep<T>(
 }
 
 /**
- * If the store is away, the step still counts, and an event reports it. If another attempt has the
- * record, this one ends.
+ * Stores the result of a step. If the store is unavailable, the attempt continues and an event
+ * reports it. If another attempt has taken over, the step rejects.
  */
 async function keep(
   rt: IdempotencyRuntime,

@@ -37,7 +37,7 @@ function setUp() {
 }
 
 describe('unstored results', () => {
-  it('are tried one after the other, and one that fails does not stop the others', async () => {
+  it('are tried one after the other, and a failing one does not stop the others', async () => {
     const { clock, unstored, log, replies, add } = setUp()
     add('a')
     add('b')
@@ -57,7 +57,7 @@ describe('unstored results', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('that are more than may be held lose their bodies, the oldest first, and are still stored', async () => {
+  it('lose their bodies beyond the limit, the oldest first, and are still stored', async () => {
     const { unstored, log, replies, tried, add } = setUp()
     for (const name of ['a', 'b', 'c']) add(name, { bytes: 30 * MIB })
     expect(log).toEqual([])
@@ -73,7 +73,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('of which one alone is too large to be held is stored without its body', () => {
+  it('are stored without a body if one alone is too large', () => {
     const { unstored, log, add } = setUp()
     add('a', { bytes: 65 * MIB })
     expect(log).toEqual([])
@@ -81,7 +81,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('are given up, the oldest first, only when not even their names fit', () => {
+  it('are given up, the oldest first, only if not even their names fit', () => {
     const { unstored, log, add } = setUp()
     for (let i = 0; i < 60_000; i++) add(String(i))
     expect(log[0]).toBe('give up 0')
@@ -120,7 +120,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('of one key: the later one counts, also while the earlier is being stored', async () => {
+  it('keep the later one of the same key, also while the earlier is being stored', async () => {
     const { unstored, log, replies, add } = setUp()
     add('old', { key: 'k' })
     unstored.retryNow()
@@ -138,7 +138,7 @@ describe('unstored results', () => {
     expect(unstored.size).toBe(0)
   })
 
-  it('that were replaced while others were tried are not tried', async () => {
+  it('are not tried if they were replaced meanwhile', async () => {
     const { unstored, log, replies, add } = setUp()
     add('a')
     add('old', { key: 'k' })
@@ -151,7 +151,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('that come after the end are not begun with', () => {
+  it('are not tried after the end', () => {
     const { clock, unstored, log, add } = setUp()
     unstored.stop()
     add('a')

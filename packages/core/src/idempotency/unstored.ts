@@ -1,6 +1,6 @@
-// Attempts that ended while the store could not be reached. Their work must not be done again. So
-// this process holds the result, replies to duplicates with it, and stores it as soon as it can.
-// Meanwhile it renews the lease, so that no other attempt begins.
+// Attempts that ended while the store was unavailable. Their handlers must not run again. So this
+// process keeps the result, replays it to repeats, and retries to store it. Meanwhile it renews the
+// lease, so that no other attempt begins.
 
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
@@ -9,18 +9,17 @@ import { bytesOf, type Kept, ownKept, type Replay, withoutBody } from './kept-re
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
 const MAX_BYTES = 64 * 1024 * 1024
-/**
- * An attempt with its lease, deadline and claim, without its body: measured by `test/soak/heap.test.ts`.
- */
+/** Memory of an attempt without its body, measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 1_500
 
+/** An attempt whose end is not stored yet. */
 export interface Unfinished {
-  /** Undefined for a release: there is no response. */
+  /** Undefined for an attempt without a result: released or uncertain. */
   readonly kept: Kept | undefined
   readonly fingerprints: Fingerprints
-  /** Tries to store it once more, with the present `kept`. False: not stored. Never rejects. */
+  /** Retries to store the end, with the current `kept`. Returns whether it did. Never rejects. */
   retry(kept: Kept | undefined): Promise<boolean>
-  /** This process will not store it. */
+  /** Stops the renewal of the lease, because this process does not retry any more. */
   giveUp(): void
 }
 
@@ -32,9 +31,9 @@ interface Entry extends Unfinished {
 
 export class Unstored {
   readonly #clock: Clock
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #waiting = new Map<string, Entry>()
-  /** Entries that may have a body, the oldest first. */
+  /** Keys of the entries that may have a body, oldest first. */
   readonly #whole = new Set<string>()
   #bytes = 0
   #timer: Timer | undefined
@@ -60,7 +59,8 @@ export class Unstored {
   }
 
   /**
-   * Beyond the bound, the oldest bodies are dropped. That those attempts completed is still stored.
+   * Adds an attempt. If there are too many bytes, the oldest bodies are dropped. Those attempts are
+   * then stored as completed without a response.
    */
   add(key: string, unfinished: Unfinished, forMs: number): void {
     if (this.#stopped) {
@@ -80,7 +80,7 @@ export class Unstored {
     this.#schedule()
   }
 
-  /** The store can be reached again: retries start at once, with short delays. */
+  /** The store is available again: retries start at once, with short delays. */
   storeIsBack(): void {
     this.#delayMs = FIRST_RETRY_MS
     this.retryNow()
@@ -122,7 +122,7 @@ export class Unstored {
       entry.bytes = RECORD_BYTES + bytesOf(key, entry)
       this.#bytes += entry.bytes
     }
-    // Reached only if the names of the attempts alone exceed the bound.
+    // Whole entries are dropped only if they exceed the bound without their bodies.
     for (const [key, entry] of this.#waiting) {
       if (this.#bytes <= MAX_BYTES) return
       this.#delete(key)
@@ -137,13 +137,13 @@ export class Unstored {
   }
 
   async #retryAll(): Promise<void> {
-    // One after the other, so that a store that is just back is not flooded.
+    // One after the other, so that a store which has just become available is not overloaded.
     for (const [key, unfinished] of [...this.#waiting.entries()]) {
-      // Dropped, replaced or given up meanwhile.
+      // The entry was dropped or replaced meanwhile.
       if (this.#waiting.get(key) !== unfinished) continue
       if (this.#clock.now() >= unfinished.until) unfinished.giveUp()
       else if (!(await unfinished.retry(unfinished.kept))) continue
-      // Only this entry, not one that replaced it meanwhile.
+      // An entry that replaced this one meanwhile stays.
       if (this.#waiting.get(key) === unfinished) this.#delete(key)
     }
   }

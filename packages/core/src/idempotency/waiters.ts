@@ -1,9 +1,12 @@
-// Who in this process waits for an attempt somewhere else to end. Wake-ups are hints: whoever is woken asks again.
+// The requests and jobs of this process that wait for the end of an attempt. Wake-ups are hints: a
+// woken waiter sends its command again.
 
 import type { Clock } from '../ports/clock.ts'
 
 export interface Waiting {
-  /** Until a wake-up since `join`, or for `forMs`. */
+  /**
+   * Waits for a wake-up, but at most for `forMs`. A wake-up since `join` or the last sleep counts.
+   */
   sleep(forMs: number): Promise<void>
   leave(): void
 }
@@ -16,15 +19,18 @@ export class Waiters {
     this.#clock = clock
   }
 
-  /** Before the store is asked, so that no wake-up falls in between. Undefined when `max` wait already. */
+  /**
+   * Adds a waiter. Called before the command is sent, so that no wake-up is missed. Undefined if
+   * there are `max` waiters already.
+   */
   join(key: string, max: number): Waiting | undefined {
     const all = this.#byKey.get(key) ?? { wakes: new Set(), turn: 0 }
     if (all.wakes.size >= max) return undefined
     let woken = false
-    let stir: () => void = () => {}
+    let endSleep: () => void = () => {}
     const wake = () => {
       woken = true
-      stir()
+      endSleep()
     }
     all.wakes.add(wake)
     this.#byKey.set(key, all)
@@ -33,7 +39,7 @@ export class Waiters {
         if (!woken)
           await new Promise<void>((resolve) => {
             const timer = this.#clock.setTimer(forMs, resolve)
-            stir = () => {
+            endSleep = () => {
               timer.cancel()
               resolve()
             }
@@ -47,7 +53,7 @@ export class Waiters {
     }
   }
 
-  /** Counts the wake-ups of those who wait: what was asked before one does not know what it told. */
+  /** Number of wake-ups of a key. A command sent before a wake-up must not be shared after it. */
   turn(key: string): number {
     return this.#byKey.get(key)?.turn ?? 0
   }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { whenKnown } from './when-known.ts'
 
-/** Settles later, and its then() returns nothing: allowed, and enough for `await`. */
+/** Settles later, and its then() returns undefined. That is allowed, and enough for `await`. */
 function thenable(how: 'resolve' | 'reject'): Promise<string> {
   const then = (resolve: (value: string) => void, reject: (error: Error) => void): void => {
     const settle = () => (how === 'resolve' ? resolve('value') : reject(new Error('refused')))
@@ -10,12 +10,12 @@ function thenable(how: 'resolve' | 'reject'): Promise<string> {
   return { then } as unknown as Promise<string>
 }
 
-it('goes on at once with a value, and later with a promised one', async () => {
+it('whenKnown continues at once with a value, and later with a promised one', async () => {
   expect(whenKnown('value', (value) => `${value}!`)).toBe('value!')
   expect(await whenKnown(Promise.resolve('value'), (value) => `${value}!`)).toBe('value!')
 })
 
-it('waits for a thenable that is no promise, and passes on what it or the next stage throws', async () => {
+it('whenKnown waits for a thenable, and passes on its errors and those of the next stage', async () => {
   expect(await whenKnown(thenable('resolve'), (value) => `${value}!`)).toBe('value!')
   await expect(whenKnown(thenable('reject'), () => '')).rejects.toThrow('refused')
   const throwing = (value: string): never => {

@@ -1,11 +1,11 @@
-// Calls the next stage at once with a value, and later with a promised one. A promise for each stage
-// would cost more than most stages do.
+// Calls the next function at once with a value, or later with the value of a promise. A promise per
+// call would cost more than most of these functions.
 
 export function whenKnown<T, R>(
   value: T | Promise<T>,
   next: (value: T) => R | Promise<R>,
 ): R | Promise<R> {
-  // The app's own thenable may return nothing from then(). A promise is taken as it is.
+  // `Promise.resolve` wraps a thenable of the app, whose then() need not return a promise.
   return isThenable(value) ? Promise.resolve(value).then(next) : next(value)
 }
 

@@ -1,5 +1,5 @@
-// An LRU bounded by bytes. It knows which of its keys are variants of a group, so that a purge of the
-// group finds them all.
+// An LRU map bounded by bytes, with an index of its keys by vary group. A purge of a group uses the
+// index to find all variants.
 
 import { LRUCache } from 'lru-cache'
 import { groupOf } from '../ports/key.ts'
@@ -10,7 +10,7 @@ export class GroupedLru<V extends object> extends LRUCache<string, V> {
   constructor(options: LRUCache.Options<string, V, unknown>) {
     super({
       ...options,
-      // Also called for a value that was too large and never stored.
+      // lru-cache also calls this for a value that was too large and never stored.
       dispose: (_value, key, reason) => {
         if (reason !== 'set') this.#remove(key)
       },
@@ -19,13 +19,13 @@ export class GroupedLru<V extends object> extends LRUCache<string, V> {
 
   override set(key: string, value: V): this {
     super.set(key, value)
-    // A value that is too large is not stored, but the old one is gone all the same.
+    // A value that is too large is not stored, but it does remove the old one.
     if (this.has(key)) this.#add(key)
     else this.#remove(key)
     return this
   }
 
-  /** The group's own key, and every variant. */
+  /** The plain key of a vary group, and the keys of its variants. */
   keysOf(group: string): string[] {
     return [group, ...(this.#variants.get(group) ?? [])]
   }

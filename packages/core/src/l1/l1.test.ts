@@ -30,15 +30,15 @@ const fenceIn = (l1: L1, key = 'k') => {
   return slot?.type === 'hold' ? slot.held.fence : slot?.type
 }
 
-describe('a write', () => {
-  it('is read back', () => {
+describe('a write to L1', () => {
+  it('can be read', () => {
     const l1 = create(LIMITS)
     const slot = hold('5')
     expect(l1.put('k', slot, l1.sequence())).toBe(true)
     expect(l1.get('k')).toBe(slot)
   })
 
-  it('that began before a purge of its key is refused', () => {
+  it('is refused if it began before a purge of its key', () => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     l1.purge('k')
@@ -47,7 +47,7 @@ describe('a write', () => {
     expect(l1.get('k')).toBeUndefined()
   })
 
-  it('that began after the purge of its key, or before one of another key, is taken', () => {
+  it('is accepted if it began after the purge of its key, or before one of another key', () => {
     const l1 = create(LIMITS)
     l1.purge('k')
     const since = l1.sequence()
@@ -55,7 +55,7 @@ describe('a write', () => {
     expect(l1.put('k', hold('5'), since)).toBe(true)
   })
 
-  it('that began before everything was forgotten is refused', () => {
+  it('is refused if it began before L1 was emptied', () => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     l1.flush()
@@ -66,7 +66,7 @@ describe('a write', () => {
   it.each([
     ['too long to remember', [3 * 1024 * 1024]],
     ['one of those that are too long together', [1024 * 1024, 1024 * 1024, 1024 * 1024]],
-  ])('is refused too when the purge of its key is %s', (_, lengths) => {
+  ])('is also refused if the purge of its key is %s', (_, lengths) => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     const keys = lengths.map((length, i) => `${i}`.padEnd(length, 'k'))
@@ -75,7 +75,7 @@ describe('a write', () => {
     expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
   })
 
-  it('is refused too when the purge of its key is one of too many to remember', () => {
+  it('is also refused if the purge of its key is one of too many to remember', () => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     l1.purge('k')
@@ -84,7 +84,7 @@ describe('a write', () => {
     expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
   })
 
-  it('with an older fence is refused, with the same or a newer one taken', () => {
+  it('is refused with an older fence, and accepted with the same or a newer one', () => {
     const l1 = create(LIMITS)
     const put = (fence: string) => l1.put('k', hold(fence), l1.sequence())
     expect([put('10'), put('9'), put('10'), put('11'), put('10')]).toEqual([
@@ -97,7 +97,7 @@ describe('a write', () => {
     expect(fenceIn(l1)).toBe('11')
   })
 
-  it('with an older fence is taken where the newer entry is stale: the store may have lost its data', () => {
+  it('is accepted with an older fence if the newer entry is stale, because the store may have lost data', () => {
     let now = 0
     const l1 = new L1(LIMITS, { now: () => now })
     l1.put('k', hold('7'), l1.sequence())
@@ -108,7 +108,7 @@ describe('a write', () => {
     expect(fenceIn(l1)).toBe('6')
   })
 
-  it('of another form of a variant leaves it where a purge of its group finds it', () => {
+  it('keeps a variant where a purge of its group finds it', () => {
     const l1 = create(LIMITS)
     const slot = hold('5') as L1Hold
     l1.put('k\0de', slot, l1.sequence())
@@ -118,7 +118,7 @@ describe('a write', () => {
     expect(l1.get('k\0de')).toBeUndefined()
   })
 
-  it('without a fence, made while the store was away, replaces what is there, and is replaced', () => {
+  it('replaces the entry and can be replaced if it has no fence, as without the store', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
     expect(l1.put('k', hold(''), l1.sequence())).toBe(true)
@@ -127,7 +127,7 @@ describe('a write', () => {
     expect(fenceIn(l1)).toBe('1')
   })
 
-  it('of a pass mark replaces an entry, and is replaced by one', () => {
+  it('replaces an entry with a PASS mark, and a PASS mark with an entry', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
     expect(l1.put('k', passSlot(0, 9), l1.sequence())).toBe(true)
@@ -137,8 +137,8 @@ describe('a write', () => {
   })
 })
 
-describe('a purge', () => {
-  it('drops one key, a flush all of them', () => {
+describe('a purge of L1', () => {
+  it('drops one key; a flush drops all', () => {
     const l1 = create(LIMITS)
     for (const key of ['a', 'b', 'c']) l1.put(key, hold('1'), l1.sequence())
     l1.purge('a')
@@ -148,8 +148,8 @@ describe('a purge', () => {
   })
 })
 
-describe('the bounds', () => {
-  it('of bytes drop what was used longest ago', () => {
+describe('a bound of L1', () => {
+  it('drops the least recently used entries beyond its bytes', () => {
     const l1 = create({ ...LIMITS, maxBytes: 5_000 })
     for (const key of ['a', 'b', 'c', 'd']) l1.put(key, hold('1', value(1_000)), l1.sequence())
     expect(l1.size.bytes).toBeLessThanOrEqual(5_000)
@@ -157,7 +157,7 @@ describe('the bounds', () => {
     expect(fenceIn(l1, 'd')).toBe('1')
   })
 
-  it('of entries drop what was used longest ago', () => {
+  it('drops the least recently used entries beyond its number', () => {
     const l1 = create({ ...LIMITS, maxEntries: 2 })
     l1.put('a', hold('1'), l1.sequence())
     l1.put('b', hold('1'), l1.sequence())
@@ -166,7 +166,7 @@ describe('the bounds', () => {
     expect([fenceIn(l1, 'a'), fenceIn(l1, 'b'), fenceIn(l1, 'c')]).toEqual(['1', undefined, '1'])
   })
 
-  it('of one entry leave it out, and what it would have replaced', () => {
+  it('leaves out an entry above the size per entry, and drops the one that it would have replaced', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 1_000 })
     l1.put('k', hold('1'), l1.sequence())
     expect(() => l1.put('k', hold('2', value(1_000)), l1.sequence())).not.toThrow()
@@ -174,21 +174,21 @@ describe('the bounds', () => {
     expect(l1.size).toEqual({ entries: 0, bytes: 0 })
   })
 
-  it.each([{ maxBytes: 0 }, { maxEntries: 0 }])('of %j switch it off', (none) => {
+  it.each([{ maxBytes: 0 }, { maxEntries: 0 }])('switches L1 off if it is %j', (none) => {
     const l1 = create({ ...LIMITS, ...none })
     expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
     expect(l1.get('k')).toBeUndefined()
     expect(l1.size).toEqual({ entries: 0, bytes: 0 })
   })
 
-  it('keep refusing while it is switched off, because a refusal makes others look again', () => {
+  it('keeps refusals while it is off, because a refusal makes others look up again', () => {
     const l1 = create({ ...LIMITS, maxBytes: 0 })
     const since = l1.sequence()
     l1.purge('k')
     expect(l1.put('k', hold('1'), since)).toBe(false)
   })
 
-  it('of nothing per entry keep nothing', () => {
+  it('stores nothing if it is 0 per entry', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 0 })
     l1.put('k', hold('1'), l1.sequence())
     expect(l1.get('k')).toBeUndefined()
@@ -226,7 +226,7 @@ describe('the bounds', () => {
       },
       1_000,
     ],
-  ] as Array<[string, string, StoredEntry, number]>)('count %s', (_, key, entry, least) => {
+  ] as Array<[string, string, StoredEntry, number]>)('counts %s', (_, key, entry, least) => {
     const l1 = create(LIMITS)
     l1.put(key, hold('1', entry), l1.sequence())
     expect(l1.size.bytes).toBeGreaterThan(least)
@@ -239,8 +239,8 @@ describe('the bounds', () => {
   })
 })
 
-describe('a fence', () => {
-  it('is newer when it is the greater number', () => {
+describe('the order of fences', () => {
+  it('puts the greater number first', () => {
     const fence = fc.bigInt({ min: 0n, max: 2n ** 70n })
     fc.assert(
       fc.property(fence, fence, (a, b) => {
@@ -249,7 +249,7 @@ describe('a fence', () => {
     )
   })
 
-  it('that is empty is older than any', () => {
+  it('puts an empty fence last', () => {
     expect(isNewer('', '0')).toBe(false)
     expect(isNewer('0', '')).toBe(true)
     expect(isNewer('', '')).toBe(false)

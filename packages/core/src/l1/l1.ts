@@ -1,6 +1,6 @@
-// The in-process tier: slots in an LRU of its own, or in the records of a store in this process. Refuses
-// a write that began before a purge of its key was applied here, so that a slow reader cannot bring a
-// purged value back.
+// L1: the copies of entries in this process, in an LRU map or in the records of an in-process
+// store. L1 refuses a copy whose lookup or fill began before a purge of its key, so that no slow
+// lookup brings a purged entry back.
 
 import { LRUCache } from 'lru-cache'
 import { codedBytes, dropCoded } from '../compress/coded-bodies.ts'
@@ -12,53 +12,51 @@ import { groupOf, isVariant } from '../ports/key.ts'
 import type { CommitReply, Grant } from '../ports/store.ts'
 import { GroupedLru } from './grouped-lru.ts'
 
-/**
- * Map slot, list links, the objects of an entry without their strings, numbers, the buffer of the
- * body.
- */
+/** Bytes of an entry without its strings and its body: objects, numbers, map and list links. */
 const OVERHEAD_BYTES = 600
 /**
- * `begunAt` of an entry that another process made: before everything. A whole number, so that
- * engines keep it unboxed.
+ * `begunAt` of an entry that another process filled. It is earlier than every other time. It is a
+ * small integer and not -Infinity, which V8 would allocate on the heap.
  */
 const LONG_AGO = -(2 ** 30)
 
-/** One element of an array. */
+/** Bytes of one array element. */
 const REFERENCE_BYTES = 8
-/** Bounds the remembered purges by bytes: clients choose the length of URLs. */
+/** Bound of the remembered purges in bytes. Clients choose the length of URLs, hence of keys. */
 const PURGES_BYTES = 2 * 1024 * 1024
-/** An element of the group index, and the share of its group. */
+/** Bytes of a variant in the index of vary groups. */
 const VARIANT_BYTES = 350
 
 export interface L1Limits {
   readonly maxBytes: number
   readonly maxEntries: number
-  /** A larger entry is only in the store. */
+  /** Larger entries are only in the store. */
   readonly maxEntryBytes: number
 }
 
-/**
- * A stored entry. `begunAt`: when its fill began, if that was in this process. `askAgainAt`: when
- * the store may be asked about a stale entry again. `drawAgainAt`: when a fresh one may be
- * refreshed early. `judged`: the version of the purge marks under which it was last valid.
- */
+/** The copy of an entry, with the state of this process about it. */
 export interface L1Hold {
   readonly type: 'hold'
   held: HeldEntry
+  /** Start of the fill, if it was in this process. */
   readonly begunAt: number
+  /** If the copy is stale: time from which this process may look it up in the store again. */
   askAgainAt: number
+  /** If the copy is fresh: time from which a hit may start a random early refresh. */
   drawAgainAt: number
+  /** `PurgeMarks.version` at which the copy was last found valid. */
   judged: number
 }
 
+/** Purges of one vary group: the sequence numbers of the last one and of the last hard one. */
 interface Purged {
   readonly last: number
   readonly hard: number
 }
 
 /**
- * Hit-for-miss: no request waits for this key before `until`. From `askAgainAt` on, this process
- * may ask the store for the lease of the one run that may be stored.
+ * A hit-for-miss marker. Requests of its key do not wait before `until`. From `askAgainAt` on, this
+ * process may request the lease for a run whose response may be stored.
  */
 export interface L1Pass {
   readonly type: 'pass'
@@ -66,9 +64,10 @@ export interface L1Pass {
   askAgainAt: number
 }
 
+/** The value of a key in L1: a copy or a hit-for-miss marker. */
 export type L1Slot = L1Hold | L1Pass
 
-/** Where L1 keeps its slots. */
+/** The storage of L1: copies and hit-for-miss markers, by key. */
 export interface Slots {
   readonly size: number
   readonly calculatedSize: number
@@ -76,31 +75,32 @@ export interface Slots {
   get(key: string): L1Slot | undefined
   set(key: string, slot: L1Slot): unknown
   delete(key: string): unknown
-  /** Drops a key and its variants. */
+  /** Deletes a key and its variants. */
   purge(group: string): void
   clear(): void
 }
 
 /**
- * A store in this process. Its records hold the slots of L1, so each entry is kept once and is
+ * A store in this process. L1 uses its records as storage, so each entry is in memory once and
  * never encoded.
  */
 export interface LocalStore {
   readonly slots: Slots
-  /** As `commit`, with the slot in place of a frame. */
+  /** Works like `commit`, with a copy in place of a frame. */
   keep(grant: Grant, slot: L1Hold): Promise<CommitReply>
 }
 
 export class L1 {
   readonly #slots: Slots | undefined
-  /** By group: the sequence of its last purge, and of its last hard purge. */
+  /** Recent purges, by vary group. */
   readonly #purges: LRUCache<string, Purged>
   readonly #clock: Pick<Clock, 'now'>
+  /** Number of the last purge in this process. */
   #sequence = 0
-  /** Purges up to this one are no longer remembered by key. */
+  /** `#purges` may lack purges up to this number, so each of them may have been of any key. */
   #forgotten = 0
 
-  /** `slots`: those of a store in this process, which has its own limits. */
+  /** `slots` is the storage of an in-process store. It has its own limits. */
   constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, slots?: Slots) {
     this.#clock = clock
     if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#slots = slots ?? ownSlots(limits)
@@ -114,7 +114,7 @@ export class L1 {
     })
   }
 
-  /** False: nothing is stored. */
+  /** False if the limits allow no copies at all. */
   get isOn(): boolean {
     return this.#slots !== undefined
   }
@@ -127,14 +127,15 @@ export class L1 {
     return this.#slots?.get(key)
   }
 
-  /** Take this before you read the entry that you will put. */
+  /** The number of the last purge. Get it before a lookup or fill, and pass it to `put`. */
   sequence(): number {
     return this.#sequence
   }
 
   /**
-   * Refused if the key was purged since `since`, or if L1 has a newer fence that is still fresh. An
-   * entry without a fence was made while the store was away. It replaces any other.
+   * Stores a copy or a marker. Returns false if the key was purged after `since`, or if L1 has a
+   * fresh copy with a newer fence. An entry without a fence was filled while the store was
+   * unavailable. It replaces any other.
    */
   put(key: string, slot: L1Slot, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
@@ -148,48 +149,46 @@ export class L1 {
     return true
   }
 
-  /**
-   * Whether a hard purge may have removed the entry that was read at `since`. A soft purge leaves
-   * it.
-   */
+  /** Whether a hard purge after `since` may have removed the entry. */
   wasPurgedSince(key: string, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.hard ?? 0
     return since < this.#forgotten || purgedAt > since
   }
 
+  /** Whether the copy of this key has this very body. */
   holds(key: string, body: Uint8Array): boolean {
     const slot = this.#slots?.get(key)
     return slot?.type === 'hold' && slot.held.entry.body === body
   }
 
   /**
-   * Counts the coded form that was added to this body. Drops it again if the entry is too large
-   * with it.
+   * Adds the compressed form of this body to the size of the copy. Drops that form if the copy
+   * would be too large with it.
    */
   recount(key: string, body: Uint8Array, added: Coding): void {
     const slot = this.#slots?.get(key)
     if (slot === undefined || !this.holds(key, body)) return
     if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body, added)
-    // A copy: the cache measures an object only once.
+    // A new object, because lru-cache measures each object only once.
     else this.#slots?.set(key, { ...slot })
   }
 
-  /** Drops one entry. A lookup in flight may still put it. */
+  /** Drops one copy. A pending lookup may still put it again. */
   drop(key: string): void {
     this.#slots?.delete(key)
   }
 
-  /** Drops a key and its variants, and refuses lookups in flight. */
+  /** Drops a key and its variants. A later `put` from a pending lookup or fill is refused. */
   purge(group: string, soft = false): void {
     this.#sequence += 1
     const hard = soft ? (this.#purges.get(group)?.hard ?? 0) : this.#sequence
     this.#purges.set(group, { last: this.#sequence, hard })
-    // The key is too long to be remembered, so every lookup in flight is refused.
+    // The key is too long for `#purges`, so pending lookups and fills of all keys are refused.
     if (!this.#purges.has(group)) this.#forgotten = this.#sequence
     this.#slots?.purge(group)
   }
 
-  /** Drops everything, and refuses lookups in flight. */
+  /** Drops everything. A later `put` from a pending lookup or fill is refused. */
   flush(): void {
     this.#sequence += 1
     this.#forgotten = this.#sequence
@@ -206,13 +205,15 @@ function ownSlots({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): Slots {
   })
 }
 
-/** Fences are decimal: the longer is the greater, then digit by digit. An empty one is the oldest. */
+/**
+ * Whether fence `a` is greater than `b`. Fences are decimal numbers as strings. Empty is the least.
+ */
 export function isNewer(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length
 }
 
 export function holdSlot(copy: HeldEntry, begunAt: number = LONG_AGO, askAgainAt = 0): L1Hold {
-  // One literal: objects built from parts would each get a hidden class of 300 bytes.
+  // A single literal. An object built step by step would get a hidden class of 300 bytes.
   const body = ownBytes(copy.entry.body)
   const isOwn = body === copy.entry.body
   const held = isOwn ? copy : { ...copy, entry: { ...copy.entry, body } }
@@ -224,15 +225,15 @@ export function passSlot(now: number, forMs: number, quietMs = 0): L1Pass {
 }
 
 /**
- * Size in memory, never less than measured (Node 20, `test/soak/l1-heap.test.ts`). Values parsed from
- * JSON are not held, so they are not counted.
+ * Size in bytes of heap, never less than measured (Node 20, `test/soak/l1-heap.test.ts`). Parsed
+ * values are not counted, because L1 references them only weakly.
  */
 function sizeOf(slot: L1Slot, key: string): number {
   const bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
   return slot.type === 'pass' ? bytes : bytes + entryBytes(slot.held.entry)
 }
 
-/** Strings and buffers of an entry. */
+/** Bytes of the strings and buffers of an entry. */
 export function entryBytes(entry: StoredEntry): number {
   const { subjects, path = '', host = '' } = entry.made
   let bytes =

@@ -24,14 +24,14 @@ function after(...marks: readonly Mark[]): PurgeMarks {
   return all
 }
 
-describe('what was made before a purge', () => {
+describe('an entry from before a purge', () => {
   it.each([
-    ['of a tag of it', tagSubject('products')],
+    ['of one of its tags', tagSubject('products')],
     ['of its path', pathSubject('/products/42', undefined)],
     ['of its path on its host', pathSubject('/products/42', 'SHOP.example')],
     ['of its route', routeSubject('/products/:id')],
     ['of everything', ALL],
-  ])('%s is void', (_, subject) => {
+  ])('is outdated if the purge is %s', (_, subject) => {
     expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('void')
     expect(after(mark(subject, 11, true)).judge(PRODUCT)).toBe(500)
   })
@@ -41,11 +41,11 @@ describe('what was made before a purge', () => {
     ['of a longer path', pathSubject('/products/42/reviews', undefined)],
     ['on another host', pathSubject('/products/42', 'shop.example:8080')],
     ['of another route', routeSubject('/products/:id/reviews')],
-  ])('%s is what it was', (_, subject) => {
+  ])('stays valid if the purge is %s', (_, subject) => {
     expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('valid')
   })
 
-  it('is void, whatever else was purged softly', () => {
+  it('is outdated after a hard purge, even if another subject was purged softly', () => {
     const marks = after(mark(ALL, 12, true), mark(tagSubject('products'), 11))
     expect(marks.judge(PRODUCT)).toBe('void')
   })
@@ -58,15 +58,15 @@ describe('what was made before a purge', () => {
   })
 })
 
-describe('what was made after a purge', () => {
-  it('is valid, also at the very position', () => {
+describe('an entry from after a purge', () => {
+  it('is valid, also at the same position', () => {
     expect(after(mark(ALL, 10)).judge(PRODUCT)).toBe('valid')
     expect(after(mark(ALL, 9, true)).judge(PRODUCT)).toBe('valid')
   })
 })
 
-describe('purges heard of', () => {
-  it('twice, late or in another order leave the same', () => {
+describe('known purges', () => {
+  it('give the same state if they arrive twice, late or in another order', () => {
     const subjects = [ALL, tagSubject('products'), routeSubject('/products/*')]
     const anyMark = fc.record({
       subject: fc.constantFrom(...subjects),
@@ -96,8 +96,8 @@ describe('purges heard of', () => {
   })
 })
 
-describe('purges that are forgotten', () => {
-  it('make void all that was made before them', () => {
+describe('forgotten purges', () => {
+  it('make all older entries outdated', () => {
     const marks = new PurgeMarks()
     marks.forgetBefore(11)
     expect(marks.judge(PRODUCT)).toBe('void')
@@ -105,7 +105,7 @@ describe('purges that are forgotten', () => {
     expect(marks.newest).toBe(11)
   })
 
-  it('are the oldest, when there are too many', () => {
+  it('are the oldest, if there are too many', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 100_001; n++) marks.add(mark(tagSubject(`tag${n}`), n), 0)
     expect(marks.size).toBe(100_000)
@@ -114,20 +114,20 @@ describe('purges that are forgotten', () => {
     expect(marks.judge({ ...untagged, asOf: 1 })).toBe('valid')
   })
 
-  it('are fewer when they are routes, since each is compared', () => {
+  it('are forgotten earlier for routes, because each of those is compared', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 1_001; n++) marks.add(mark(routeSubject(`/r${n}/:id`), n), 0)
     expect(marks.size).toBe(1_000)
     expect(marks.judge({ ...PRODUCT, asOf: 0 })).toBe('void')
   })
 
-  it('are not compared with what was made after them', () => {
+  it('are not compared with newer entries', () => {
     const marks = new PurgeMarks()
     for (let n = 0; n < 1_000; n++) marks.add(mark(routeSubject(`/products/:id/${n}/*`), n), 0)
     const made = { ...PRODUCT, asOf: 1_000, path: '/products/42/reviews/7' }
     const began = performance.now()
     for (let n = 0; n < 5_000; n++) expect(marks.judge(made)).toBe('valid')
-    // Else it is 5 million comparisons.
+    // Otherwise it would be 5 million comparisons.
     expect(performance.now() - began).toBeLessThan(2_000)
   })
 })

@@ -1,80 +1,100 @@
-// What was purged by tag, path or route, or altogether: for each subject the position of the last purge. What was made
-// earlier is void (hard) or stale (soft). Asked on every hit, so an answer is remembered until something is purged.
+// The purges by subject (tag, cache group, path, route, everything) that this process knows.
+// For each subject it has the positions of the last hard and the last soft purge. An entry that was
+// filled before a hard purge of one of its subjects is purged. Before a soft purge, it is stale.
+// Each hit needs this verdict, so a copy remembers it until `version` changes.
 
 import type { Made } from '../entry/entry.ts'
 import { matchesPattern } from '../http/route-pattern.ts'
 import type { Mark, Position } from '../ports/store.ts'
 import { ALL, isRoute, pathSubject } from '../ports/subject.ts'
 
-interface Kept {
-  /** Position of the last hard and of the last soft purge; 0: none. */
+/** The last purges of one subject. */
+interface LastPurges {
+  /** Positions of the last hard and the last soft purge. 0: none. */
   hard: Position
   soft: Position
-  /** When the soft one was, on this process's clock. */
+  /** Time of the last soft purge on the clock of this process. */
   softAt: number
 }
 
-/** `void`: as if it were not there. A number: stale since that moment of this process's clock. */
+/** `void`: purged. A number: stale since this time, on the clock of this process. */
 export type Verdict = 'valid' | 'void' | number
 
-/** Subjects remembered. Of what was made before a purge that was forgotten nothing is known, so it is void. */
+/**
+ * Most subjects that are remembered. Then the oldest purge is forgotten. Every entry from before it
+ * counts as purged, because this purge may have been of it.
+ */
 const MOST_SUBJECTS = 100_000
-/** Each pattern is compared with each path; beyond this, as above. */
+/**
+ * The same limit for routes. It is lower, because a verdict compares each pattern with the path.
+ */
 const MOST_ROUTES = 1_000
 
 export class PurgeMarks {
-  /** Oldest purge first. */
-  readonly #subjects = new Map<string, Kept>()
-  readonly #routes = new Map<string, Kept>()
-  /** Subjects being purged from here, and how often: until the store says when, all that is about them counts as purged. */
-  readonly #coming = new Map<string, number>()
-  #floor: Position = 0
-  /** Rises with everything that may change a verdict. */
+  /** By subject. The subject with the oldest purge comes first. */
+  readonly #subjects = new Map<string, LastPurges>()
+  readonly #routes = new Map<string, LastPurges>()
+  /**
+   * Subjects that this process is purging, with the number of such purges. Until the store has
+   * replied with their positions, entries of these subjects count as purged.
+   */
+  readonly #pending = new Map<string, number>()
+  /** The oldest known position. */
+  #oldestKnown: Position = 0
+  /** Rises with each change that may change a verdict. */
   version = 0
-  /** Of every purge heard of: what begins after that is newer than all before it, heard of or not. */
+  /** The highest known position. A fill that begins now is newer than all purges up to it. */
   newest: Position = 0
 
-  /** `at`: when the purge was, on this process's clock. Repeated and late ones change nothing. */
+  /**
+   * Adds a purge. `at` is its time on the clock of this process. A purge at a position that is not
+   * newer changes nothing.
+   */
   add({ subject, soft, position }: Mark, at: number): void {
     this.newest = Math.max(this.newest, position)
     const map = isRoute(subject) ? this.#routes : this.#subjects
-    const kept = map.get(subject) ?? { hard: 0, soft: 0, softAt: 0 }
-    if (position <= (soft ? kept.soft : kept.hard)) return
-    if (soft) Object.assign(kept, { soft: position, softAt: at })
-    else kept.hard = position
+    const last = map.get(subject) ?? { hard: 0, soft: 0, softAt: 0 }
+    if (position <= (soft ? last.soft : last.hard)) return
+    if (soft) Object.assign(last, { soft: position, softAt: at })
+    else last.hard = position
     map.delete(subject)
-    map.set(subject, kept)
+    map.set(subject, last)
     this.version += 1
     this.#bound(map, map === this.#routes ? MOST_ROUTES : MOST_SUBJECTS)
   }
 
-  /** A purge is on its way to the store. Returns what to call when it is known, or has failed. */
+  /**
+   * Announces a purge that is being sent to the store. Call the returned function when the purge
+   * was added or has failed.
+   */
   expect(subject: string): () => void {
-    this.#coming.set(subject, (this.#coming.get(subject) ?? 0) + 1)
+    this.#pending.set(subject, (this.#pending.get(subject) ?? 0) + 1)
     this.version += 1
     return () => {
-      const left = (this.#coming.get(subject) ?? 1) - 1
-      if (left === 0) this.#coming.delete(subject)
-      else this.#coming.set(subject, left)
+      const left = (this.#pending.get(subject) ?? 1) - 1
+      if (left === 0) this.#pending.delete(subject)
+      else this.#pending.set(subject, left)
     }
   }
 
-  /** Purges before this one are not known: whatever was made before is void. */
+  /** Sets the oldest known position. Entries from before it count as purged. */
   forgetBefore(position: Position): void {
     this.newest = Math.max(this.newest, position)
-    if (position <= this.#floor) return
-    this.#floor = position
+    if (position <= this.#oldestKnown) return
+    this.#oldestKnown = position
     this.version += 1
   }
 
+  /** The verdict about an entry with these facts about its fill. */
   judge(made: Made): Verdict {
-    if (made.asOf >= this.newest && this.#coming.size === 0) return 'valid'
-    if (made.asOf < this.#floor) return 'void'
-    if (this.#coming.size > 0 && made.subjects.some((each) => this.#coming.has(each))) return 'void'
+    if (made.asOf >= this.newest && this.#pending.size === 0) return 'valid'
+    if (made.asOf < this.#oldestKnown) return 'void'
+    if (this.#pending.size > 0 && made.subjects.some((each) => this.#pending.has(each)))
+      return 'void'
     let staleSince: number | undefined
-    for (const kept of this.#about(made)) {
-      if (kept.hard > made.asOf) return 'void'
-      if (kept.soft > made.asOf) staleSince = Math.min(staleSince ?? kept.softAt, kept.softAt)
+    for (const last of this.#purgesOf(made)) {
+      if (last.hard > made.asOf) return 'void'
+      if (last.soft > made.asOf) staleSince = Math.min(staleSince ?? last.softAt, last.softAt)
     }
     return staleSince ?? 'valid'
   }
@@ -83,26 +103,29 @@ export class PurgeMarks {
     return this.#subjects.size + this.#routes.size
   }
 
-  /** All marks about an entry. Marks of routes from before its fill are left out: they cost a comparison each. */
-  *#about({ subjects, path, host, asOf }: Made): Generator<Kept> {
+  /**
+   * The purges of all subjects of an entry. Routes without a purge after its fill are left out,
+   * because they would only cost a comparison with the path.
+   */
+  *#purgesOf({ subjects, path, host, asOf }: Made): Generator<LastPurges> {
     const named = [ALL, ...subjects]
     if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))
     for (const subject of named) {
-      const kept = this.#subjects.get(subject)
-      if (kept !== undefined) yield kept
+      const last = this.#subjects.get(subject)
+      if (last !== undefined) yield last
     }
     if (path === undefined) return
-    for (const [subject, kept] of this.#routes) {
-      const isLater = kept.hard > asOf || kept.soft > asOf
-      if (isLater && matchesPattern(subject.slice(1), path)) yield kept
+    for (const [subject, last] of this.#routes) {
+      const isLater = last.hard > asOf || last.soft > asOf
+      if (isLater && matchesPattern(subject.slice(1), path)) yield last
     }
   }
 
-  #bound(map: Map<string, Kept>, most: number): void {
-    for (const [subject, kept] of map) {
+  #bound(map: Map<string, LastPurges>, most: number): void {
+    for (const [subject, last] of map) {
       if (map.size <= most) return
       map.delete(subject)
-      this.forgetBefore(Math.max(kept.hard, kept.soft))
+      this.forgetBefore(Math.max(last.hard, last.soft))
     }
   }
 }

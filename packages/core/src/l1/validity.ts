@@ -1,5 +1,5 @@
-// Whether a copy in memory may be served: not if it was purged, or if a purge of it may have been
-// missed.
+// Checks of copies before they are served. A purged copy is not served. Nor is one of which this
+// process may have missed a purge.
 
 import { type HeldEntry, staleSince } from '../entry/entry.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -7,7 +7,7 @@ import { CONFIRMED_FOR_MS, type StampedeStore } from '../ports/store.ts'
 import type { L1, L1Hold } from './l1.ts'
 import type { PurgeMarks } from './purge-marks.ts'
 
-/** What decides on the validity of a copy: the purges known here, and when the store last confirmed them. */
+/** The parts of the runtime that these checks need. */
 export interface Validity {
   readonly l1: L1
   readonly marks: PurgeMarks
@@ -16,15 +16,15 @@ export interface Validity {
 }
 
 /**
- * Whether an entry whose fill began at `since` may be used now. Either `since` is less than
- * CONFIRMED_FOR_MS ago, or the store's last confirmation is. So no copy is served for longer than
- * that after a purge, whatever message is lost.
+ * Whether an entry whose fill began at `since` may be used now: `since` or the last confirmation by
+ * the store is less than CONFIRMED_FOR_MS ago. So no copy is served for longer than that after a
+ * purge, even if messages are lost.
  */
 export function isConfirmed(rt: Validity, since: number, now: number = rt.clock.now()): boolean {
   return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS
 }
 
-/** The entry of an L1 slot as the purges leave it; undefined if it cannot be served. */
+/** The entry of a copy, stale if a soft purge made it so. Undefined if it may not be served. */
 export function goodCopy(
   rt: Validity,
   slot: L1Hold,
@@ -39,7 +39,10 @@ export function goodCopy(
   return held
 }
 
-/** The fresh entry in L1, unless the caller has to draw for an early refresh first. */
+/**
+ * The fresh entry in L1. Undefined if there is none, or if this hit may start a random early
+ * refresh, which the slow path decides.
+ */
 export function freshCopy(
   rt: Validity,
   key: string,
@@ -53,14 +56,17 @@ export function freshCopy(
   return earlyRefresh > 0 && now >= slot.drawAgainAt ? undefined : held
 }
 
-/** A spare as the purges leave it, and only while it is certain that no purge was missed. */
+/**
+ * An older entry to serve in place of a failure, stale if a soft purge made it so. Undefined if it
+ * was purged, or if this process may have missed a purge.
+ */
 export function trusted(rt: Validity, held: HeldEntry): HeldEntry | undefined {
   return isConfirmed(rt, Number.NEGATIVE_INFINITY) ? afterPurges(rt, held) : undefined
 }
 
 /**
- * The entry that was read before a fill, as the purges since then leave it. `since` is the sequence
- * of L1 when it was read: a purge by key leaves no mark.
+ * The older entry of a fill after the purges since its lookup. `since` is the sequence of L1 at
+ * that lookup. It is needed for purges by key, which PurgeMarks does not have.
  */
 export function leftOf(
   rt: Validity,
@@ -72,9 +78,7 @@ export function leftOf(
   return afterPurges(rt, previous)
 }
 
-/**
- * The entry as the known purges by subject leave it: unchanged, stale since a purge, or undefined.
- */
+/** The entry after the known purges by subject: unchanged, stale since a purge, or undefined. */
 export function afterPurges(rt: Validity, held: HeldEntry): HeldEntry | undefined {
   const verdict = rt.marks.judge(held.entry.made)
   if (verdict === 'void') return undefined

@@ -15,7 +15,7 @@ beforeEach(() => {
 const add = (name: string, inMs: number) => deadlines.add(clock.now() + inMs, () => due.push(name))
 
 describe('deadlines on one timer', () => {
-  it('are due in time, whatever the order in which they were added', async () => {
+  it('are due in time, for any order in which they were added', async () => {
     add('late', 300)
     add('soon', 100)
     add('next', 200)
@@ -29,7 +29,7 @@ describe('deadlines on one timer', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are not due once they were ended, also by another that is due', async () => {
+  it('are not due after they were ended, also by another deadline', async () => {
     deadlines.end(add('ended', 100))
     const other = add('other', 200)
     deadlines.add(clock.now() + 150, () => deadlines.end(other))
@@ -46,7 +46,7 @@ describe('deadlines on one timer', () => {
     expect(due).toEqual(['late', 'soon'])
   })
 
-  it('may be added by one that is due', async () => {
+  it('may be added by a deadline that is due', async () => {
     deadlines.add(clock.now() + 100, () => add('again', 100))
     await clock.advance(200)
     expect(due).toEqual(['again'])
@@ -60,7 +60,7 @@ describe('deadlines on one timer', () => {
     expect(due).toEqual([])
   })
 
-  it('that come after a stop are due, also later than those that were dropped', async () => {
+  it('are due if they were added after a stop, also later than the dropped ones', async () => {
     add('a', 100)
     deadlines.stop()
     add('after', 150)

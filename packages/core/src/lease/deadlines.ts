@@ -1,5 +1,5 @@
-// Many deadlines on one timer. Most are ended before they are due, and a timer for each of them would
-// cost more than what it guards.
+// Many deadlines on one timer. Most deadlines end before they are due, so a timer for each of them
+// would be wasted.
 
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
 
@@ -18,7 +18,7 @@ export class Deadlines {
     this.#clock = clock
   }
 
-  /** Calls `due` once when the clock has reached `at`, never earlier. */
+  /** Calls `due` once when the clock reaches `at`, never earlier. */
   add(at: number, due: () => void): Deadline {
     const deadline = { at, due }
     this.#open.add(deadline)
@@ -26,7 +26,7 @@ export class Deadlines {
     return deadline
   }
 
-  /** The timer stays: the next deadline may use it. */
+  /** Ends a deadline before it is due. The timer keeps running for the next deadline. */
   end(deadline: Deadline | undefined): void {
     if (deadline !== undefined) this.#open.delete(deadline)
   }
@@ -52,7 +52,7 @@ export class Deadlines {
   #runDue(): void {
     const now = this.#clock.now()
     for (const deadline of [...this.#open]) {
-      // One that is due may end others.
+      // A deadline that is due may end another one during this loop.
       if (deadline.at > now || !this.#open.delete(deadline)) continue
       deadline.due()
     }

@@ -1,6 +1,9 @@
-// The part of a lease that its holder does not count on.
+// Drift: the part of a lease that its holder does not use.
 
-/** 1 % of the lease for clocks that run at different speeds, and 2 ms for rounding. */
+/**
+ * Drift of a lease, in ms: 1 % of the lease for clocks that run at different speeds, and 2 ms for
+ * rounding.
+ */
 export function driftMs(leaseMs: number): number {
   return leaseMs * 0.01 + 2
 }

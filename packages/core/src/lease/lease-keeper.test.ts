@@ -5,7 +5,7 @@ import { type Hold, type HoldHooks, LeaseKeeper, type Renewer } from './lease-ke
 
 const grantOf = (key: string): Grant => ({ key, token: `token of ${key}`, fence: '1' })
 
-/** A keeper over something whose replies to `renew` are what the test says. */
+/** A keeper whose replies to `renew` are set by the test. */
 function setUp(
   reply: (keys: string[]) => Promise<boolean[]> = async (keys) => keys.map(() => true),
 ) {
@@ -26,7 +26,7 @@ function setUp(
   return { clock, keeper, log, note, hold, startedAt }
 }
 
-describe('a lease', () => {
+describe('a lease that is kept', () => {
   it('is renewed at each third of its length until it is ended', async () => {
     const { clock, keeper, log, hold } = setUp()
     const held = hold('a', 300)
@@ -38,7 +38,7 @@ describe('a lease', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('that ends before it is due costs nothing', async () => {
+  it('costs nothing if it ends before it is due', async () => {
     const { clock, log, hold } = setUp()
     hold('a', 300).end()
     await clock.advance(1_000)
@@ -66,7 +66,7 @@ describe('a lease', () => {
     expect(keeper.size).toBe(3)
   })
 
-  it('that is due sooner than all others is not late', async () => {
+  it('is not late if it is due sooner than all others', async () => {
     const { clock, log, hold } = setUp()
     hold('slow', 3_000)
     await clock.advance(10)
@@ -75,7 +75,7 @@ describe('a lease', () => {
     expect(log).toEqual(['110: renew quick for 300'])
   })
 
-  it('is not held twice by ending it twice', () => {
+  it('is not kept twice after it was ended twice', () => {
     const { keeper, hold } = setUp()
     const first = hold('a', 300)
     hold('a', 300)
@@ -86,8 +86,8 @@ describe('a lease', () => {
   })
 })
 
-describe('a lease that the store gave to another', () => {
-  it('is lost, said once, and renewed no more', async () => {
+describe('a lease that the store granted to another holder', () => {
+  it('is lost, reported once, and no longer renewed', async () => {
     const { clock, keeper, log, hold } = setUp(async (keys) => keys.map((key) => key !== 'a'))
     const lost = hold('a', 300)
     hold('b', 300)
@@ -102,7 +102,7 @@ describe('a lease that the store gave to another', () => {
     lost.end()
   })
 
-  it('is not said to be lost when it was ended while the question was under way', async () => {
+  it('is not reported if it was ended while the renewal was under way', async () => {
     let answer: (held: boolean[]) => void = () => {}
     const { clock, log, hold } = setUp(() => new Promise((resolve) => (answer = resolve)))
     const held = hold('a', 300)
@@ -113,7 +113,7 @@ describe('a lease that the store gave to another', () => {
     expect(log).toEqual(['100: renew a for 300'])
   })
 
-  it('counts as lost when the store forgot to answer for it', async () => {
+  it('counts as lost if the store did not reply for it', async () => {
     const { clock, log, hold } = setUp(async () => [])
     hold('a', 300)
     await clock.advance(100)
@@ -121,8 +121,8 @@ describe('a lease that the store gave to another', () => {
   })
 })
 
-describe('a store that fails', () => {
-  it('is asked again twice as often, and the lease is not lost by it', async () => {
+describe('a renewal whose store fails', () => {
+  it('is repeated twice as often, and the lease is not lost by it', async () => {
     let calls = 0
     const { clock, log, hold } = setUp(async (keys) => {
       calls += 1
@@ -143,7 +143,7 @@ describe('a store that fails', () => {
   it.each([
     ['refuses one lease', () => Promise.reject(new Error('no answer'))],
     ['never answers for one lease', () => new Promise<boolean[]>(() => {})],
-  ])('or %s renews the others that are due with it all the same', async (_, fail) => {
+  ])('keeps the other leases that are due with it if it %s', async (_, fail) => {
     const { clock, keeper, hold } = setUp((keys) =>
       keys.includes('frozen') ? fail() : Promise.resolve(keys.map(() => true)),
     )
@@ -156,14 +156,14 @@ describe('a store that fails', () => {
     expect(keeper.size).toBe(2)
   })
 
-  it('that does not answer is asked again at the next third', async () => {
+  it('is tried again at the next third if it gets no reply', async () => {
     const { clock, log, hold } = setUp(() => new Promise(() => {}))
     hold('a', 300)
     await clock.advance(200)
     expect(log).toEqual(['100: renew a for 300', '200: renew a for 300'])
   })
 
-  it('throwing instead of rejecting is no different', async () => {
+  it('may also throw instead of rejecting', async () => {
     const { clock, log, hold } = setUp(() => {
       throw new Error('away')
     })
@@ -184,8 +184,8 @@ describe('a store that fails', () => {
   })
 })
 
-describe('what a holder is told', () => {
-  it('is from when on the renewed lease counts: from before the question was sent', async () => {
+describe('the renewal callback of a holder', () => {
+  it('gets the start of the renewed lease, which is before the renewal was sent', async () => {
     const gate: Array<() => void> = []
     const { clock, hold, log, note, startedAt } = setUp(
       (keys) => new Promise((resolve) => gate.push(() => resolve(keys.map(() => true)))),
@@ -197,7 +197,7 @@ describe('what a holder is told', () => {
     expect(log).toEqual(['100: renew a for 300', '150: renewed from 100'])
   })
 
-  it('is nothing any more once it ended the lease', async () => {
+  it('is not called after it ended the lease', async () => {
     const gate: Array<() => void> = []
     const { clock, hold, log, note } = setUp(
       (keys) => new Promise((resolve) => gate.push(() => resolve(keys.map(() => true)))),
@@ -210,7 +210,7 @@ describe('what a holder is told', () => {
     expect(log).toEqual(['100: renew a for 300'])
   })
 
-  it('does not keep others from being told when it throws', async () => {
+  it('does not keep other holders from their callbacks if it throws', async () => {
     const { clock, hold, log, note } = setUp(async (keys) => keys.map((key) => key !== 'b'))
     const careless = () => {
       throw new Error('careless')
@@ -224,8 +224,8 @@ describe('what a holder is told', () => {
   })
 })
 
-describe('a lease that is shorter at first', () => {
-  it('is renewed at a third of what it has, and then of its length', async () => {
+describe('a lease with a shorter first term', () => {
+  it('is renewed at a third of that term, and then of its length', async () => {
     const { clock, hold, log } = setUp()
     hold('a', 300, {}, 60)
     await clock.advance(200)

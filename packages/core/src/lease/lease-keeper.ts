@@ -1,5 +1,5 @@
-// Renews every lease of this process, each at a third of its length. All of them share one timer.
-// A lost lease only forbids the commit. The response still reaches its client.
+// Renewal of all leases of this process, each after a third of its length, by one timer. A lost
+// lease only forbids the commit. The response still reaches its client.
 
 import { messageOf } from '../errors.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -11,14 +11,16 @@ export interface Renewer {
 }
 
 export interface HoldHooks {
-  /** The lease is extended by its length, counted from before the renewal was sent. */
+  /**
+   * The lease was extended. It lasts for its full length from `sentAt`, when the renewal was sent.
+   */
   renewed?(sentAt: number): void
   /** The store replied that the lease has ended or belongs to another holder. */
   lost?(): void
 }
 
 export interface Hold {
-  /** Stops the renewal. It sends nothing: the commit or the release ends the lease in the store. */
+  /** Stops the renewal. The lease in the store is ended by a commit or a release. */
   end(): void
 }
 
@@ -45,7 +47,7 @@ export class LeaseKeeper {
     return this.#held.size
   }
 
-  /** No lease is renewed from now on. */
+  /** Stops all renewals. */
   stop(): void {
     this.#renewals.stop()
     this.#held.clear()
@@ -55,7 +57,7 @@ export class LeaseKeeper {
     return [...this.#held].map((held) => held.grant)
   }
 
-  /** `forMs`: how long the lease is held so far, if that is not `leaseMs`. */
+  /** Renews the lease until it ends. `forMs`: the remaining time of the lease, if not `leaseMs`. */
   hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
     const held: Held = {
       grant,
@@ -80,8 +82,9 @@ export class LeaseKeeper {
   }
 
   /**
-   * One command per lease: a frozen node of a cluster must not delay the renewals on other nodes.
-   * After an error, two thirds of the lease are left. Retries come twice as often.
+   * Renews one lease. Each lease has its own command, because a node of a cluster that hangs must
+   * not delay the renewals on other nodes. If a renewal fails, two
+   * thirds of the lease remain. Retries come twice as often as renewals.
    */
   async #renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held
@@ -91,14 +94,14 @@ export class LeaseKeeper {
       const [reply] = await this.#renewer.renew([grant], leaseMs)
       if (!this.#held.has(held)) return
       if (reply !== true) this.#end(held)
-      this.#tell(held, reply === true, sentAt)
+      this.#callHook(held, reply === true, sentAt)
     } catch {
       if (this.#held.has(held)) this.#renewAt(held, this.#clock.now() + leaseMs / 6)
     }
   }
 
   /** A hook that throws must not stop the renewal of other leases. */
-  #tell({ hooks }: Held, isOurs: boolean, sentAt: number): void {
+  #callHook({ hooks }: Held, isOurs: boolean, sentAt: number): void {
     try {
       if (isOurs) hooks.renewed?.(sentAt)
       else hooks.lost?.()

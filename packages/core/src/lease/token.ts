@@ -1,13 +1,15 @@
-// Tokens: random names of claims to a key, for leases of fills, attempts and locks.
+// Tokens: random values that identify one grant, for leases of fills, attempts and locks.
 
 import { randomBytes } from 'node:crypto'
 
 const TOKEN_BYTES = 16
-/** Random bytes are drawn for many tokens at once, which costs hardly more than for one. */
+/** Random bytes are generated for many tokens at once, which costs hardly more than for one. */
 const TOKENS_AT_ONCE = 256
 let random: Buffer = Buffer.alloc(0)
 
-/** 128 random bits: nobody else can name, and so end, this claim. */
+/**
+ * 128 random bits in base64url. Another process cannot guess them, and so cannot end this lease.
+ */
 export function newToken(): string {
   if (random.length === 0) random = randomBytes(TOKEN_BYTES * TOKENS_AT_ONCE)
   const token = random.toString('base64url', 0, TOKEN_BYTES)

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { ExpiringMap } from './expiring-map.ts'
 
-describe('a map whose entries end', () => {
+describe('ExpiringMap', () => {
   let now = 0
   const map = () => {
     now = 0
     return new ExpiringMap<{ expiresAt: number }>(() => now)
   }
 
-  it('gives an entry until it ends, and then drops it', () => {
+  it('returns an entry until it ends, and then drops it', () => {
     const entries = map()
     entries.set('a', { expiresAt: 10 })
     now = 9
@@ -18,7 +18,7 @@ describe('a map whose entries end', () => {
     expect(entries.size).toBe(0)
   })
 
-  it('does not grow by entries that nobody asks for again', () => {
+  it('does not grow by entries that are never read again', () => {
     const entries = map()
     for (let i = 0; i < 10_000; i++) {
       now = i
@@ -27,7 +27,7 @@ describe('a map whose entries end', () => {
     expect(entries.size).toBeLessThan(300)
   })
 
-  it('drops all that has ended when it is told to, at most once a second', () => {
+  it('drops all ended entries when it is swept, at most once a second', () => {
     const entries = map()
     for (let i = 0; i < 100; i++) entries.set(`${i}`, { expiresAt: i < 50 ? 10 : 1_015 })
     now = 15

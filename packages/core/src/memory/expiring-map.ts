@@ -1,28 +1,29 @@
-// A Map whose entries end. What has ended is found when somebody asks for it, and by and by as others are added,
-// so that no timer is needed and no call takes long.
+// A Map whose entries expire. It finds expired entries on lookup, and a few more on each addition.
+// So it needs no timer, and no call takes long.
 
 interface Expiring {
   readonly expiresAt: number
 }
 
-/** Each addition looks at so many entries whether they have ended. */
+/** Number of entries that each addition checks for expiry. */
 const SWEPT_AT_ONCE = 4
+/** Shortest time between two checks of all entries. */
 const FULL_SWEEP_EVERY_MS = 1_000
 
 export class ExpiringMap<V extends Expiring> {
   readonly #entries = new Map<string, V>()
   readonly #now: () => number
-  readonly #ended: (entry: V) => void
+  readonly #onExpired: (entry: V) => void
   #cursor: Iterator<[string, V]> | undefined
   #sweptAt: number = Number.NEGATIVE_INFINITY
 
-  /** `ended` is told of each entry that was dropped because it had ended. */
-  constructor(now: () => number, ended: (entry: V) => void = () => {}) {
+  /** `onExpired` is called with each entry that is dropped because it expired. */
+  constructor(now: () => number, onExpired: (entry: V) => void = () => {}) {
     this.#now = now
-    this.#ended = ended
+    this.#onExpired = onExpired
   }
 
-  /** Counts what has ended and was not found yet. */
+  /** Number of entries, including expired ones that were not found yet. */
   get size(): number {
     return this.#entries.size
   }
@@ -40,12 +41,12 @@ export class ExpiringMap<V extends Expiring> {
     this.#entries.set(key, entry)
   }
 
-  /** Before its time: `ended` is not told. */
+  /** Deletes an entry without a call of `onExpired`. */
   delete(key: string): void {
     this.#entries.delete(key)
   }
 
-  /** Drops all that has ended, though not more often than each second. Returns whether anything was. */
+  /** Drops all expired entries, at most once per second. Returns whether it dropped any. */
   sweep(): boolean {
     const now = this.#now()
     if (now < this.#sweptAt + FULL_SWEEP_EVERY_MS) return false
@@ -61,7 +62,7 @@ export class ExpiringMap<V extends Expiring> {
 
   #drop(key: string, entry: V): void {
     this.#entries.delete(key)
-    this.#ended(entry)
+    this.#onExpired(entry)
   }
 
   #sweepNext(now: number): void {

@@ -1,4 +1,4 @@
-// A memory store as the memory of L1: one place for each entry, and nothing is encoded.
+// A memory store as the memory of L1: one place for each entry, without encoding.
 
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { holdFor, UNKNOWN_ORIGIN } from '../entry/entry.ts'
@@ -28,7 +28,7 @@ function setUp(options: StampedeOptions = {}) {
 }
 
 describe('an entry of a Stampede on a memory store', () => {
-  it('is never encoded, and read where the store has it', async () => {
+  it("is never encoded, and read from the store's own memory", async () => {
     const { store, commit, get, stampede, transcript, rt } = setUp()
     await get('k', { price: 5 })
     transcript.take()
@@ -39,7 +39,7 @@ describe('an entry of a Stampede on a memory store', () => {
     expect(stampede.stats().l1).toEqual((store as unknown as { size: unknown }).size)
   })
 
-  it('is bounded by the store, whatever the other limits of L1 are', async () => {
+  it('is limited by the store, not by the other limits of L1', async () => {
     const l1 = { maxEntries: 1, maxEntryBytes: 1 }
     const { get, transcript } = setUp({ l1, store: memoryStore({ maxBytes: 100_000 }) })
     await get('a', 'a'.repeat(30_000))
@@ -56,7 +56,7 @@ describe('an entry of a Stampede on a memory store', () => {
 
   it.each([
     ['L1 is off', { l1: { maxBytes: 0 } }, 'hit l2'],
-    ['the store is wrapped in one that only knows bytes', { store: new FaultyStore() }, 'hit l1'],
+    ['the store is wrapped in one that only accepts bytes', { store: new FaultyStore() }, 'hit l1'],
   ])('is a frame if %s', async (_when, options, hit) => {
     const { commit, get, transcript } = setUp(options)
     await get('k', 'v')
@@ -89,8 +89,8 @@ describe('an entry of a Stampede on a memory store', () => {
   })
 })
 
-describe('L1 on a memory store', () => {
-  it('brings no entry or pass that the store does not have', async () => {
+describe('the L1 on a memory store', () => {
+  it('has no entry or PASS mark that the store does not have', async () => {
     const { get, rt, clock } = setUp()
     await get('k', 'v')
     const key = dataKey('k')

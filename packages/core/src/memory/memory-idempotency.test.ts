@@ -1,4 +1,5 @@
-// What one process alone has to mind: memory. The contract is run by test/contracts/idempotency-stores.test.ts.
+// The memory limits of a store in one process. test/contracts/idempotency-stores.versions.test.ts
+// runs the contract.
 
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../testing/index.ts'
@@ -35,8 +36,8 @@ function setUp() {
   return { clock, store, ask, begin, complete }
 }
 
-describe('what is remembered in this process', () => {
-  it('is bounded in bytes: nothing new begins, nothing is forgotten, until some has expired', async () => {
+describe('the idempotency records of this process', () => {
+  it('have a limit in bytes: no new key begins, and none is forgotten, until some have expired', async () => {
     const { clock, store, begin, complete } = setUp()
     const frame = new Uint8Array(100 * MIB)
     await complete('a', frame)
@@ -53,15 +54,15 @@ describe('what is remembered in this process', () => {
     expect(await begin('d')).toMatchObject({ key: 'd' })
   })
 
-  it('has room again when an operator settles a large answer away', async () => {
+  it('have room again when an operator settles a large response', async () => {
     const { store, begin, complete } = setUp()
     await complete('a', new Uint8Array(256 * MIB))
-    await expect(begin('b')).rejects.toThrow('bytes are remembered')
+    await expect(begin('b')).rejects.toThrow('the store is full')
     await store.settle('a', { as: 'released', keepMs: 60_000 }, { force: true })
     expect(await begin('b')).toMatchObject({ key: 'b' })
   })
 
-  it('is counted no longer once it has expired, whoever asks for it again', async () => {
+  it('are no longer counted after they have expired', async () => {
     const { clock, store, begin, complete } = setUp()
     await complete('a', new Uint8Array(0))
     const { bytes } = store.size
@@ -72,7 +73,7 @@ describe('what is remembered in this process', () => {
     expect(store.size).toEqual({ entries: 2, bytes: 2 * bytes })
   })
 
-  it('is a completed answer until its very end, and then as if it had never been', async () => {
+  it('replay a completed response until its end, and then begin again', async () => {
     const { clock, begin, complete } = setUp()
     await complete('a', new Uint8Array(1))
     await clock.advance(59_999)
@@ -81,7 +82,7 @@ describe('what is remembered in this process', () => {
     expect(await begin('a')).toMatchObject({ key: 'a' })
   })
 
-  it('is a lapsed attempt for a minute after a lease that was renewed', async () => {
+  it('keep an expired attempt for a minute after a renewed lease', async () => {
     const { clock, store, begin } = setUp()
     const grant = await begin('a')
     for (let i = 0; i < 100; i++) {
@@ -94,7 +95,7 @@ describe('what is remembered in this process', () => {
     expect(await store.inspect('a')).toBeUndefined()
   })
 
-  it('is no recovery after an operator settled it, and the count of lost leases begins anew', async () => {
+  it('count no recovery and no lost leases after an operator settled the key', async () => {
     const { clock, store, ask } = setUp()
     for (let i = 0; i < 2; i++) {
       await ask('a')
@@ -109,7 +110,7 @@ describe('what is remembered in this process', () => {
     expect(await ask('a')).toMatchObject({ status: 'uncertain' })
   })
 
-  it('counts lost leases on over an attempt that was taken back, and not over one that was released', async () => {
+  it('keep the count of lost leases over an attempt that was taken back, and not over a released one', async () => {
     const { clock, store, ask } = setUp()
     const end = async (key: string, fence?: string) => {
       const reply = await ask(key)

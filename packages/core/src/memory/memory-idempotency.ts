@@ -1,6 +1,6 @@
-// Idempotency records in one process: the protocol of lua/*-record-1.lua on a Map. Records are
-// never evicted for newer ones, since a key is a promise. They expire. If there are too many, no
-// new key begins.
+// The idempotency store in one process: the protocol of lua/*-record-1.lua on a Map. A record is
+// never evicted before it expires, because its handler could run again. If there are too many
+// records, new keys are refused.
 
 import { ownBytes, stringBytes } from '../entry/own-memory.ts'
 import { storeInUse, storeUnavailable } from '../errors.ts'
@@ -25,32 +25,32 @@ import { ExpiringMap } from './expiring-map.ts'
 interface Record {
   state: 'running' | 'completed' | 'released' | 'uncertain'
   readonly fingerprints: Fingerprints
-  /** Token of the attempt that runs; '' if none does. */
+  /** Token of the running attempt, or '' if none runs. */
   token: string
   until: number
   fence: string
   attempt: number
-  /** Attempts in a row whose lease ran out. */
+  /** Number of consecutive attempts whose lease expired. */
   lost: number
-  /** The lease of some earlier attempt ran out. */
+  /** Whether the lease of an earlier attempt expired. */
   recovery: boolean
-  /** Token of the attempt that ended it; '' if none did. */
+  /** Token of the attempt that finished the record, or '' if none did. */
   ended: string
   readonly createdAt: number
   expiresAt: number
   waiting: boolean
   frame: Uint8Array | LazyFrame | undefined
-  /** Made when a step is kept. */
+  /** Undefined until the first step is stored. */
   steps: Map<string, Uint8Array> | undefined
-  /** Its size as counted. */
+  /** Size of the record in the total. */
   bytes: number
 }
 
-/** Map slot, the objects of a record, its key and fingerprints (hashes): measured by `test/soak/heap.test.ts`. */
+/** Memory of a record with its key and fingerprints, measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 660
-/** The map of steps. */
+/** Memory of the map of steps. */
 const STEPS_BYTES = 190
-/** Map slot and the objects of a buffer. */
+/** Memory of a step without its name and bytes. */
 const STEP_BYTES = 250
 
 function bytesOf({ frame, steps }: Record): number {
@@ -72,7 +72,7 @@ const NO_STEPS: ReadonlyMap<string, Uint8Array> = new Map()
 
 const MOST_RECORDS = 100_000
 const MOST_BYTES = 256 * 1024 * 1024
-const FULL = `${MOST_RECORDS} keys or ${MOST_BYTES} bytes are remembered, and none may be forgotten yet; use Redis for more`
+const FULL = `the store is full (${MOST_RECORDS} keys or ${MOST_BYTES} bytes), and no key has expired; use Redis`
 /** A record outlives a renewed lease by this much, as in Redis. */
 const KEEP_MS = 60_000
 const ANY_FENCE = '*'
@@ -209,12 +209,12 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     this.#bytes = 0
   }
 
-  /** The lease has run out, and another request begins. */
+  /** Handles an expired lease, when another request begins. */
   #lapse(record: Record, request: BeginRequest): void {
     record.lost += 1
     record.recovery = true
     if (request.onLeaseExpired === 'takeover' && record.lost < request.maxAttempts) return
-    // The token stays: its holder may still come back and finish.
+    // The token stays, so that the expired attempt can still finish the record.
     record.state = 'uncertain'
     record.expiresAt = this.#now() + request.keepUncertainMs
   }
@@ -241,7 +241,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     return 'resurrected'
   }
 
-  /** The record, if this attempt neither ended nor was taken over. */
+  /** The record, if this attempt has not finished and no other attempt took over. */
   #ours({ key, token, fence }: Grant): Record | undefined {
     const record = this.#records.get(key)
     const isOurs = token !== '' && record?.token === token && isFence(record, fence)
@@ -259,7 +259,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
 
   #nextFence(): string {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
-    // Also rises over records that were forgotten.
+    // `#lastFence` outlives expired records, so a new record of a key gets a higher fence.
     this.#lastFence = Math.max(this.#lastFence + 1, clock)
     return String(this.#lastFence)
   }
@@ -311,7 +311,7 @@ function isFence(record: Record, fence: string): boolean {
 
 const { begin: ownBegin, finish: ownFinish } = MemoryIdempotency.prototype
 
-/** The store as one in this process, if it is one: not where somebody has put methods of his own on it. */
+/** The store, if it is a memory store whose `begin` and `finish` were not replaced. */
 export function localIdempotency(store: IdempotencyStore): LocalIdempotency | undefined {
   if (!(store instanceof MemoryIdempotency)) return undefined
   return store.begin === ownBegin && store.finish === ownFinish ? store : undefined

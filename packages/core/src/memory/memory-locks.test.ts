@@ -1,4 +1,4 @@
-// What the contract in @stampede/testkit cannot tell: it has no two names of one process in the queue.
+// Cases that the contract in @stampede/testkit lacks: two tokens of one process in the queue.
 
 import { describe, expect, it } from 'vitest'
 import type { Grant } from '../ports/grant.ts'
@@ -23,7 +23,7 @@ function setUp() {
 }
 
 describe('a lock in memory', () => {
-  it('is handed to the name that the release gives, not to one the process asked by before', async () => {
+  it('is granted to the token of the release, not to an earlier one of the process', async () => {
     const { store, granted, acquire } = setUp()
     const reply = await acquire('holder', false)
     if (reply.status !== 'granted') throw new Error(reply.status)
@@ -34,7 +34,7 @@ describe('a lock in memory', () => {
     expect(granted).toEqual([])
   })
 
-  it('is given to the name in the queue when its holder died, and not to one that does not queue', async () => {
+  it('is granted to the queued token when its holder died, and not to one that is not in the queue', async () => {
     const { clock, granted, acquire } = setUp()
     await acquire('dead', false)
     await acquire('queued', true)

@@ -1,5 +1,5 @@
-// Locks in one process: the protocol of lua/*-lock-1.lua on a Map, with this process as the only one that
-// can queue.
+// The lock store in one process: the protocol of lua/*-lock-1.lua on a Map. Only this process can
+// be in the lock queue.
 
 import { storeInUse } from '../errors.ts'
 import type { Grant } from '../ports/grant.ts'
@@ -16,7 +16,7 @@ interface Lock {
   fence: number
   token: string
   until: number
-  /** Then it is forgotten, as in Redis: nobody released it, held it or wanted it. */
+  /** End of a record that is neither released nor requested again, as in Redis. */
   expiresAt: number
   queued: Queued | undefined
 }
@@ -41,11 +41,11 @@ export class MemoryLocks implements LockStore {
 
   async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
     const now = this.#now()
-    const lock = this.#locks.get(key) ?? { ...NOBODYS }
+    const lock = this.#locks.get(key) ?? { ...FREE }
     const held = lock.token !== '' && now < lock.until
     if (held && lock.token === token) return granted(key, lock, now)
     if (held) {
-      // One place for this process, under the name it asked by last.
+      // This process is in the queue only once, with the token of its newest request.
       if (queue) lock.queued = { token, leaseMs }
       return { status: 'busy', forMs: lock.until - now }
     }
@@ -54,7 +54,7 @@ export class MemoryLocks implements LockStore {
     const next = lock.queued
     lock.queued = undefined
     if (next !== undefined && !queue) {
-      // Nobody overtakes those who queue.
+      // A request that does not join the queue must not overtake the queue.
       this.#handOver(key, lock, next, now)
       return next.token === token
         ? granted(key, lock, now)
@@ -77,7 +77,7 @@ export class MemoryLocks implements LockStore {
     const { key } = grant
     const lock = this.#ours(grant)
     if (lock === undefined) return { status: 'lost' }
-    // One place for this process, under the name it asked by last.
+    // This process is in the queue only once, with the token of its newest request.
     const queued = next ?? lock.queued
     lock.token = ''
     lock.queued = undefined
@@ -117,7 +117,8 @@ export class MemoryLocks implements LockStore {
 
   #grant(lock: Lock, token: string, until: number): void {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
-    // Rises over a release too, which forgets the lock within the same millisecond.
+    // `#lastFence` outlives the lock. Without it, a lock that is released and acquired again within
+    // one tick of the clock would get the same fence.
     this.#lastFence = Math.max(this.#lastFence + 1, clock)
     lock.fence = this.#lastFence
     lock.token = token
@@ -129,7 +130,7 @@ export class MemoryLocks implements LockStore {
   }
 }
 
-const NOBODYS: Lock = { fence: 0, token: '', until: 0, expiresAt: 0, queued: undefined }
+const FREE: Lock = { fence: 0, token: '', until: 0, expiresAt: 0, queued: undefined }
 
 function hold(lock: Lock, until: number): void {
   lock.until = until

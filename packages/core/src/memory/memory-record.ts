@@ -1,5 +1,5 @@
-// One record of the memory store: entry or pass, lease, failure, and whether requests wait. Redis has
-// one hash per key for it. The entry is an object, in a slot that L1 reads and changes in place.
+// One record of the memory store: entry or hit-for-miss, lease, failure, and whether requests wait.
+// Redis has one hash per key for it. The entry is an object in a slot, which L1 reads and updates.
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { stringBytes } from '../entry/own-memory.ts'
@@ -29,7 +29,7 @@ export function newRecord(): MemoryRecord {
   }
 }
 
-/** Forgets a failure, but not a pass. */
+/** Drops the failure. A key that is hit-for-miss stays so. */
 export function clearFailure(record: MemoryRecord): void {
   record.retryAt = 0
   record.failure = undefined
@@ -43,11 +43,11 @@ export function isGrantOf(record: MemoryRecord | undefined, { fence, token }: Gr
   return record !== undefined && String(record.fence) === fence && record.token === token
 }
 
-/** Map slot, list links, the objects of a record: measured by `test/soak/heap.test.ts`. */
+/** Memory of a record's objects, measured by `test/soak/heap.test.ts`. */
 const RECORD_BYTES = 350
-/** The objects of an entry without their strings, and the buffer of the body. */
+/** Memory of an entry's objects without their strings and the bytes of the body. */
 const ENTRY_BYTES = 380
-/** An element of the group index, and the share of its group. */
+/** Memory of a variant in the index of vary groups, with its share of the group. */
 const VARIANT_BYTES = 350
 
 /** Size of a record in memory. */
@@ -59,7 +59,7 @@ export function bytesOf(record: MemoryRecord, key: string): number {
   return held === undefined ? bytes : bytes + ENTRY_BYTES + entryBytes(held.entry)
 }
 
-/** When everything in the record has expired. */
+/** The moment at which all parts of the record have expired. */
 export function endOf(record: MemoryRecord): number {
   const held = heldIn(record)
   const entryEnd = held === undefined ? 0 : endOfEntry(held)
@@ -74,12 +74,12 @@ export function heldIn({ slot }: MemoryRecord): HeldEntry | undefined {
   return slot?.type === 'hold' ? slot.held : undefined
 }
 
-/** Until when the key is hit-for-miss. */
+/** The moment at which hit-for-miss ends, or 0. */
 export function passUntil({ slot }: MemoryRecord): number {
   return slot?.type === 'pass' ? slot.until : 0
 }
 
-/** The entry, unless all of its windows are over. */
+/** The entry, unless it is neither fresh nor in a stale window. */
 export function usable(record: MemoryRecord, now: number): HeldEntry | undefined {
   const held = heldIn(record)
   return held !== undefined && now < endOfEntry(held) ? held : undefined

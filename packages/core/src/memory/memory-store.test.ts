@@ -1,4 +1,5 @@
-// What the contract in @stampede/testkit does not ask of every store: bounds, options, and one process.
+// Cases that the contract in @stampede/testkit does not check for every store: bounds, options, and
+// one process.
 
 import { describe, expect, it } from 'vitest'
 import type { StampedeStore, StoreHooks } from '../ports/store.ts'
@@ -46,7 +47,7 @@ const sizeOf = (store: StampedeStore) =>
   (store as unknown as { size: { entries: number; bytes: number } }).size
 
 describe('maxBytes', () => {
-  it('bounds the frames of all records, and drops what was used longest ago', async () => {
+  it('limits the frames of all records, and drops the least recently used', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
     attach(store)
     for (let i = 0; i < 20; i++) await write(store, `k${i}`, 1_000)
@@ -65,7 +66,7 @@ describe('maxBytes', () => {
     expect([await has(store, 'a'), await has(store, 'b')]).toEqual([false, true])
   })
 
-  it('counts a frame no longer once it was passed on or purged', async () => {
+  it('does not count a frame after a PASS mark or a purge', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
     const { clock } = attach(store)
     await write(store, 'a', 6_000)
@@ -78,7 +79,7 @@ describe('maxBytes', () => {
     expect(await has(store, 'c')).toBe(true)
   })
 
-  it('that one frame exceeds leaves that one out', async () => {
+  it('leaves out a frame that exceeds it alone', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
     attach(store)
     await write(store, 'small', 100)
@@ -89,7 +90,7 @@ describe('maxBytes', () => {
     })
   })
 
-  it('holds no larger buffer than a frame takes', async () => {
+  it('keeps no larger buffer than a frame needs', async () => {
     const store = memoryStore()
     const { clock } = attach(store)
     const pool = Buffer.alloc(100_000)
@@ -103,7 +104,7 @@ describe('maxBytes', () => {
     expect(sizeOf(store).bytes).toBe(first)
   })
 
-  it('lets go of records whose time is over, while others are written', async () => {
+  it('drops expired records while others are written', async () => {
     const store = memoryStore()
     const { clock } = attach(store)
     for (let i = 0; i < 100; i++) await write(store, `old${i}`, 100)
@@ -116,7 +117,7 @@ describe('maxBytes', () => {
     expect(sizeOf(store).entries).toBe(142)
     await clock.advance(1)
     for (let i = 0; i < 80; i++) await write(store, `newer${i}`, 100)
-    // Those that are fresh, and those that are still passed on or failed.
+    // Fresh records, and those with a PASS mark or a failure.
     expect(sizeOf(store).entries).toBe(122)
     expect(await store.lookup('passed', { token: '', leaseMs: 0 })).toMatchObject({
       status: 'pass',
@@ -126,7 +127,7 @@ describe('maxBytes', () => {
     })
   })
 
-  it('always leaves room for leases, or is refused', async () => {
+  it('always leaves room for leases, or is rejected', async () => {
     let store: StampedeStore
     try {
       store = memoryStore({ maxBytes: 0 })
@@ -143,7 +144,7 @@ describe('maxBytes', () => {
     expect(() => memoryStore({ maxBytes: maxBytes as number })).toThrow(/^memoryStore\.maxBytes: /)
   })
 
-  it('is spelled so', () => {
+  it('is the right spelling of the option', () => {
     const options = { maxByte: 5 } as object
     expect(() => memoryStore(options)).toThrow('did you mean maxBytes?')
   })
@@ -164,13 +165,13 @@ describe('fences', () => {
 })
 
 describe('one store', () => {
-  it('serves one Stampede: a second one would take the wake-ups of the first', () => {
+  it('serves one Stampede, because a second one would take the wake-ups of the first', () => {
     const store = memoryStore()
     attach(store)
     expect(() => attach(store)).toThrow(expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }))
   })
 
-  it('forgets everything when it is closed', async () => {
+  it('drops everything when it is closed', async () => {
     const store = memoryStore()
     attach(store)
     await write(store, 'k', 10)
@@ -179,7 +180,7 @@ describe('one store', () => {
     expect(await has(store, 'k')).toBe(false)
   })
 
-  it('wakes once for each time somebody was told to wait', async () => {
+  it('wakes a process once for each wait', async () => {
     const store = memoryStore()
     const { wakes } = attach(store)
     const first = await lease(store, 'k')
@@ -192,7 +193,7 @@ describe('one store', () => {
     expect(wakes).toEqual(['k'])
   })
 
-  it('wakes those who wait for a stale entry to be refreshed', async () => {
+  it('wakes processes that wait for a refresh of a stale entry', async () => {
     const store = memoryStore()
     const { clock, wakes } = attach(store)
     const stale = { ...LIFETIMES, staleWhileRevalidateMs: 5_000 }
@@ -206,7 +207,7 @@ describe('one store', () => {
     expect(wakes).toEqual(['k'])
   })
 
-  it('does not let a reader that takes no lease wait to be woken', async () => {
+  it('does not let a caller wait that only reads', async () => {
     const store = memoryStore()
     const { wakes } = attach(store)
     const grant = await lease(store, 'k')

@@ -1,5 +1,5 @@
-// The embedded default: the same protocol as lua/, on an LRU in this process. It is the memory of L1,
-// too: entries are kept once, as objects. Time is the runtime's clock.
+// The memory store: the protocol of lua/ on an LRU map in this process. L1 uses the same map, so
+// each entry is in memory only once, as an object. Time comes from the clock of the runtime.
 
 import { holdFor, staleSince, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import { ownBytes } from '../entry/own-memory.ts'
@@ -42,25 +42,26 @@ import {
   usable,
 } from './memory-record.ts'
 
+/** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /** Bound of all records together. Default 128 MiB; the least recently used go first. */
+  /** Most bytes of all records. The least recently used ones are evicted. Default 128 MiB. */
   maxBytes?: number
 }
 
-/** Records that each write checks for expiry, the least recently used first. */
+/** Number of records that each write checks for expiry, the least recently used first. */
 const SWEPT_AT_ONCE = 4
 
-/** A smaller store could not hold the leases of keys that are being filled. */
+/** A smaller store would evict the leases of running fills. */
 const OPTIONS = {
   maxBytes: number(128 * 1024 * 1024, { min: 1_024, max: 2 ** 40, unit: 'bytes' }),
 }
 
-/** A store in this process, for one process, tests and development. */
+/** Creates a store for a single process, tests and development. May throw `ERR_STAMPEDE_OPTION`. */
 export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
   return new MemoryStore(readOptions('memoryStore', options, OPTIONS).maxBytes)
 }
 
-/** The store as the place where L1 keeps its entries, if it is a memory store. */
+/** The store, if it is a memory store, whose records L1 shares. */
 export function localStore(store: StampedeStore): LocalStore | undefined {
   return store instanceof MemoryStore ? store : undefined
 }
@@ -69,7 +70,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   readonly locks: LockStore = new MemoryLocks()
   readonly idempotency: IdempotencyStore = new MemoryIdempotency()
   readonly name = 'memory'
-  /** One process cannot miss a purge. */
+  /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
   readonly #records: GroupedLru<MemoryRecord>
   readonly slots: Slots
@@ -93,7 +94,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     return { entries: this.#records.size, bytes: this.#records.calculatedSize }
   }
 
-  /** Position of the newest purge by subject. Purges by key need none here. */
+  /** Position of the newest purge by subject. Purges by key need no position in one process. */
   get position(): number {
     return this.#position
   }
@@ -237,7 +238,8 @@ class MemoryStore implements StampedeStore, LocalStore {
     record.fence = this.#nextFence(record)
     record.token = request.token
     record.leaseUntil = now + request.leaseMs
-    // The size of a record depends on its entry and its failure only.
+    // The LRU measures a record only in `set`. Without a change of entry or failure its size is the
+    // same.
     if (record.failure !== undefined || !isKnown) {
       clearFailure(record)
       this.#records.set(key, { ...record })
@@ -245,7 +247,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     return grantOf(key, record)
   }
 
-  /** A copy: the LRU measures an object only once. */
+  /** Writes a copy of the record, because the LRU does not measure the same object again. */
   #keep(key: string, record: MemoryRecord): void {
     this.#sweepSome()
     this.#records.set(key, { ...record })
@@ -265,7 +267,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     }
   }
 
-  /** Also rises over a purge that forgets the record within the same millisecond. */
+  /** Uses `#lastFence`, since a purged record may be created again within one tick of the clock. */
   #nextFence(record: MemoryRecord): number {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
     this.#lastFence = Math.max(record.fence + 1, this.#lastFence + 1, clock)
@@ -281,7 +283,9 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 }
 
-/** A failure may be caused by its request, so an unlike request does not share it. */
+/**
+ * Whether a failure is from an unlike request. Its cause may be that request, so it is not shared.
+ */
 function isOther({ like }: Failure, request: LookupRequest): boolean {
   return like !== undefined && request.like !== undefined && request.like !== like
 }
@@ -302,7 +306,9 @@ function makeStale(slot: L1Hold, now: number): void {
   slot.askAgainAt = 0
 }
 
-/** The records as L1 sees them. The store decides what is in them; L1 only brings a slot up to date. */
+/**
+ * The slots of the records, for L1. Only the store adds and removes them. L1 only updates a slot.
+ */
 class RecordSlots implements Slots {
   readonly #records: GroupedLru<MemoryRecord>
 
@@ -329,7 +335,7 @@ class RecordSlots implements Slots {
   set(key: string, slot: L1Slot): void {
     const record = this.#records.peek(key)
     if (record?.slot === undefined || record.slot === slot) return
-    if (nameOf(record.slot) === nameOf(slot)) this.#records.set(key, { ...record, slot })
+    if (versionOf(record.slot) === versionOf(slot)) this.#records.set(key, { ...record, slot })
   }
 
   delete(): void {}
@@ -339,4 +345,4 @@ class RecordSlots implements Slots {
   clear(): void {}
 }
 
-const nameOf = (slot: L1Slot): string => (slot.type === 'hold' ? slot.held.fence : slot.type)
+const versionOf = (slot: L1Slot): string => (slot.type === 'hold' ? slot.held.fence : slot.type)

@@ -5,7 +5,7 @@ beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 describe('a timer', () => {
-  it('calls once after its delay', () => {
+  it('runs once after its delay', () => {
     const called = vi.fn()
     systemClock.setTimer(10, called)
     vi.advanceTimersByTime(9)
@@ -14,7 +14,7 @@ describe('a timer', () => {
     expect(called).toHaveBeenCalledOnce()
   })
 
-  it('that is cancelled does not call, and may be cancelled again', () => {
+  it('does not run after it was cancelled, which may be repeated', () => {
     const called = vi.fn()
     const timer = systemClock.setTimer(10, called)
     timer.cancel()
@@ -24,7 +24,7 @@ describe('a timer', () => {
   })
 
   it.each([2 ** 31, 366 * 24 * 3600 * 1000, Number.POSITIVE_INFINITY])(
-    'of %d ms, which setTimeout would take for none, does not call at once',
+    'does not run at once for %d ms, which setTimeout would treat as 1 ms',
     (delayMs) => {
       const called = vi.fn()
       systemClock.setTimer(delayMs, called).cancel
@@ -33,7 +33,7 @@ describe('a timer', () => {
     },
   )
 
-  it('of less than nothing calls as soon as it may', () => {
+  it('runs as soon as possible for a negative delay', () => {
     const called = vi.fn()
     systemClock.setTimer(-5, called)
     vi.advanceTimersByTime(1)
@@ -41,7 +41,7 @@ describe('a timer', () => {
   })
 })
 
-describe('the time', () => {
+describe('the steady clock', () => {
   function setUp() {
     const clocks = { monotonic: 5_000.25, wall: 1_700_000_000_000, readings: 0 }
     const now = steadyClock(
@@ -51,7 +51,7 @@ describe('the time', () => {
         return clocks.wall
       },
     )
-    /** Both go on, and the wall clock by `more`. */
+    /** Both clocks advance, and the wall clock by `more`. */
     const pass = (ms: number, more = 0) => {
       clocks.monotonic += ms
       clocks.wall += ms + more
@@ -59,14 +59,14 @@ describe('the time', () => {
     return { clocks, now, pass }
   }
 
-  it('is whole milliseconds of the monotonic clock', () => {
+  it('returns whole milliseconds of the monotonic clock', () => {
     const { now, pass } = setUp()
     expect(now()).toBe(5_000)
     pass(1.5)
     expect(now()).toBe(5_001)
   })
 
-  it('goes on while the machine is suspended, by the wall clock', () => {
+  it('advances by the wall clock while the machine is suspended', () => {
     const { now, pass } = setUp()
     now()
     pass(3, 20_000)
@@ -88,7 +88,7 @@ describe('the time', () => {
     expect(now()).toBe(25_006)
   })
 
-  it('does not add up what is only rounding', () => {
+  it('does not add up rounding differences', () => {
     const { now, pass } = setUp()
     for (let i = 0; i < 1_000; i++) pass(1, i % 2 === 0 ? 9 : -9)
     expect(now()).toBe(6_000)
@@ -99,7 +99,7 @@ describe('the time', () => {
     expect(now()).toBe(7_000)
   })
 
-  it('goes on by nothing when the process is interrupted between the readings of both clocks', () => {
+  it('does not advance when the process is interrupted between the readings of both clocks', () => {
     const clocks = { at: 0, interruptions: 0 }
     const read = () => clocks.at
     const wall = () => {

@@ -1,18 +1,18 @@
 // The clock of a process. Core measures every duration on `now()`. It is never compared with a
 // moment of another machine: Redis TIME is the fleet's only clock.
 
-// Imported, because the global is looked up on each call.
+// Imported because Node looks up the global `performance` on each access, which is slower.
 import { performance } from 'node:perf_hooks'
 
-/** A pending timer; `cancel()` is safe to call at any time, also after it ran. */
+/** A pending timer. `cancel()` may be called at any time, also after the timer fired. */
 export interface Timer {
   cancel(): void
 }
 
 export interface Clock {
   /**
-   * Milliseconds on a clock that never goes back, and continues while the machine is suspended:
-   * leases and copies end meanwhile. Zero has no meaning.
+   * Milliseconds on a clock that never goes back. It continues while the machine is suspended,
+   * because leases and copies end meanwhile. Zero has no meaning.
    */
   now(): number
   /** Milliseconds since the Unix epoch, for `Date` headers only. */
@@ -27,35 +27,35 @@ export interface Clock {
  */
 export const MOST_LATE_MS = 1_000
 
-/** A difference this small between both clocks is rounding, not time that one of them missed. */
+/** A smaller difference between the two clocks is a rounding error. It is ignored. */
 const ROUNDING_MS = 10
-/** Most readings to get one that was not interrupted. */
+/** The process may be interrupted between two readings. After this many tries, the last is used. */
 const MOST_READINGS = 5
 
 /**
- * A clock that counts time by whichever clock has passed more. The monotonic clock stands still
- * while the machine is suspended, and the wall clock may be set back. If the wall clock is set
- * forward, that counts as time passed: leases and copies end early at worst.
+ * A clock that advances with the faster one of two clocks. The monotonic clock stands still while
+ * the machine is suspended, and the wall clock may be set back. A wall clock that is set forward
+ * counts as time passed: at worst, leases and copies end early.
  *
- * The clocks are compared once per millisecond, since a second reading costs as much as the first.
+ * The clocks are compared only once per millisecond, since each reading costs time.
  */
 export function steadyClock(monotonic: () => number, wall: () => number): () => number {
   let missedMs = 0
   let comparedAt = Number.NaN
-  let apartMs = readApart(monotonic, wall)
+  let differenceMs = readDifference(monotonic, wall)
 
   function compare(): void {
-    if (Math.abs(wall() - monotonic() - apartMs) <= ROUNDING_MS) return
-    const nowApartMs = readApart(monotonic, wall)
-    const byMs = nowApartMs - apartMs
-    if (Math.abs(byMs) <= ROUNDING_MS) return
-    if (byMs > 0) missedMs += Math.ceil(byMs)
-    apartMs = nowApartMs
+    if (Math.abs(wall() - monotonic() - differenceMs) <= ROUNDING_MS) return
+    const currentMs = readDifference(monotonic, wall)
+    const changeMs = currentMs - differenceMs
+    if (Math.abs(changeMs) <= ROUNDING_MS) return
+    if (changeMs > 0) missedMs += Math.ceil(changeMs)
+    differenceMs = currentMs
   }
 
   return () => {
-    // Whole milliseconds: comparisons with whole moments give the same result, and engines keep
-    // whole numbers unboxed.
+    // Rounded down to whole milliseconds, because JavaScript engines keep small whole numbers
+    // unboxed. Comparisons with moments in whole milliseconds give the same result.
     const ms = Math.floor(monotonic())
     if (ms !== comparedAt) {
       comparedAt = ms
@@ -65,8 +65,8 @@ export function steadyClock(monotonic: () => number, wall: () => number): () => 
   }
 }
 
-/** Wall minus monotonic clock, from a reading that was not interrupted. */
-function readApart(monotonic: () => number, wall: () => number): number {
+/** Wall clock minus monotonic clock, in ms, from a reading that was not interrupted. */
+function readDifference(monotonic: () => number, wall: () => number): number {
   for (let reading = 1; ; reading++) {
     const before = monotonic()
     const at = wall()
@@ -75,7 +75,7 @@ function readApart(monotonic: () => number, wall: () => number): number {
   }
 }
 
-/** setTimeout fires at once for longer delays, so they are cut to 24.8 days. */
+/** `setTimeout` fires at once for longer delays, so they are cut to this one (24.8 days). */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

@@ -1,185 +1,220 @@
-// One request and its response, as core sees them. The adapters implement it; core decides.
+// The interface between core and the adapters: one request and its response.
 
-/** Header fields in order, names lower-case; repeated names are repeated pairs. */
+/** Header fields in order, with lower-case names. A repeated field is a repeated pair. */
 export type HeaderList = ReadonlyArray<readonly [name: string, value: string]>
 
-/** What a handler says to this cache alone (RFC 9213). */
+/** The response field with directives for this cache only (RFC 9213). */
 export const OWN_FIELD = 'stampede-cache-control'
 
 /**
- * It, and the tags of a response in the two spellings there are. Adapters take them off every response to a client, also off one
- * that core has not seen.
+ * `OWN_FIELD` and the two response fields that hold purge tags. Adapters remove them from each
+ * response to a client, also from a response that core has not seen.
  */
 export const OWN_FIELDS: readonly string[] = [OWN_FIELD, 'surrogate-key', 'cache-tag']
 
-/** Request and response as the framework calls them: what the user's own callbacks are given. */
+/** Request and response objects of the framework. Callbacks in the user's options get them. */
 export type Natives = readonly [request: unknown, response: unknown]
 
 /**
- * Type of the body that the handler gave its framework, where layers in front can see it: a value
- * sent as JSON, a string, or a stream. Undefined: bytes, or not known.
+ * Type of the body that the handler gave its framework: a value sent as JSON, a string, or a
+ * stream. It is recorded because middlewares around the handler can see it. Undefined: bytes, or
+ * unknown.
  */
 export type BodyKind = 'json' | 'string' | 'stream'
 
-/** Status and headers of a response as its handler made them. */
+/** Status and header fields of a response as its handler set them. */
 export interface CapturedHead {
   readonly status: number
   readonly headers: HeaderList
 }
 
-/** What core reads of a request. Header names are lower-case, values as Node joins them. */
+/**
+ * The parts of a request that core reads. Header names are lower-case, values as Node joins them.
+ */
 export interface RequestView {
   readonly method: string
-  /** `http` or `https`, as the framework (and its trust-proxy setting) sees it. */
+  /** `http` or `https`, as determined by the framework and its trust-proxy setting. */
   readonly scheme: string
-  /** Authority as the framework (and its trust-proxy setting) sees it, port included. */
+  /** Authority with its port, as determined by the framework and its trust-proxy setting. */
   readonly host: string
-  /** Path and query as received, before any mounting changed them. */
+  /** Path and query as received, before a mounted router changed them. */
   readonly target: string
-  /** Where middlewares in front of the cache have sent it instead; what they went by may be in no key. */
+  /**
+   * The target that a middleware before the cache rewrote the request to. It is part of the key,
+   * because the middleware may have chosen it by request fields that are in no key.
+   */
   readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  /** Over HTTP/2: whether a body follows the head. Undefined: the fields tell. */
+  /** Over HTTP/2: whether a body follows the head. Undefined: the header fields show it. */
   readonly hasBody?: boolean | undefined
-  /** The client sent a TLS certificate, valid or not. */
+  /** Whether the client sent a TLS certificate, valid or not. */
   readonly hasClientCertificate?: boolean | undefined
-  /** This request or an earlier one logged in the whole connection (NTLM, Negotiate). */
+  /** Whether this or an earlier request logged in the whole connection (NTLM, Negotiate). */
   readonly hasLogin?: boolean | undefined
   /**
-   * Server name that the client sent in the TLS handshake (SNI, RFC 6066 §3). Empty: it sent none.
-   * Undefined: no TLS.
+   * Server name that the client sent in the TLS handshake (SNI, RFC 6066 §3). Empty: the client
+   * sent none. Undefined: no TLS.
    */
   readonly servername?: string | undefined
 }
 
-/** What core wants done with a response whose head was just seen. */
+/** How the adapter must handle a response, decided by core when the handler sends the head. */
 export type HeadDecision =
   /**
-   * Let it go to the client without the fields named in `remove` (lower-case), and with `add` on top of the others;
-   * `capture` says whether to keep its body.
+   * Send the response to the client without the fields named in `remove` (lower-case), and with the
+   * fields of `add`. `capture`: also collect the body for core.
    */
   | {
       readonly action: 'send'
       readonly capture: boolean
       readonly add: HeaderList
       readonly remove: readonly string[]
-      /** 304, 416 or 206 for this client in place of the 200. `capture` still holds for the 200. */
+      /** 304, 416 or 206 for this client instead of the 200. `capture` still refers to the 200. */
       readonly instead?: Reply | PartOfBody | undefined
     }
-  /** Discard it, and answer with this instead: stale-if-error, or what a 304 stands for. */
+  /** Discard the response and send `reply`: stale-if-error, or the entry that a 304 confirmed. */
   | { readonly action: 'replace'; readonly reply: Reply }
 
-/** A 206, cut from the body while it arrives (RFC 9110 §15.3.7). */
+/** A 206, cut from the body while the handler writes it (RFC 9110 §15.3.7). */
 export interface PartOfBody {
   readonly status: 206
-  /** First byte of the part. `end` is the byte after the last one. */
+  /** Offset of the first byte of the part. */
   readonly start: number
+  /** Offset of the byte after the last one. */
   readonly end: number
-  /** Replace the fields of the same names in the head of the 200. Sent besides `add`. */
+  /** Fields that replace those of the same names in the head of the 200. `add` is sent too. */
   readonly fields: HeaderList
 }
 
-/** Told of a head in whose making core has no part. */
+/** Called with the head of a response that core does not capture. */
 export type HeadWatch = (head: CapturedHead, natives?: Natives) => void
 
-/** A cache in the app, come upon while another one further out runs the app for the same request. */
+/** A second cache on the path of one request, nearer to the handler than the first. */
 export interface InnerCache {
-  /** The key that it has for this request, as the outer one sees it. */
+  /** The inner cache's key for the request as the outer cache sees it. */
   keyOf(request: RequestView): string
-  /** Its options, as core has read them, and what its callbacks are given. */
+  /** The inner cache's validated options. Its callbacks get `natives`. */
   readonly config: object
   readonly natives: Natives
 }
 
 /**
- * Told of an inner cache, before the head. Undefined: it is to let the request pass. Else it takes it on as if nobody had before: this run is
- * its client's alone from then on, and the fields are put on top of the response's.
+ * Called when the request reaches an inner cache, before the head. If it returns undefined, the
+ * inner cache bypasses the request. If it returns fields, the inner cache handles the request, and
+ * the fields are added to the response. The outer cache shares that response with no other client.
  */
 export type OnInner = (inner: InnerCache) => HeaderList | undefined
 
-/** Where an adapter shows a body it captures, as it comes. */
+/** Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. */
 export interface LiveSink {
-  /** The head has left, and with nothing on it that is one client's: what follows may be shown. Once, before any chunk. */
+  /**
+   * Called once, before any chunk. The head was sent, and it has no field for one client only, so
+   * followers may read the body.
+   */
   open(head: CapturedHead): void
-  /** Somebody reads it now. */
+  /** Whether a follower reads the body now. */
   readonly watched: boolean
-  /** A chunk that nobody will change. False: nobody reads, and beyond `maxBodyBytes` nobody will; no more need come. */
+  /**
+   * Passes on a chunk, which must not change afterwards. False: no follower reads the body. Beyond
+   * `maxBodyBytes`, the adapter can then stop writing, because no follower can join any more.
+   */
   write(chunk: Uint8Array): boolean
-  /** Nothing follows. `whole`: the app ended it; otherwise those who read are cut off. */
+  /**
+   * Ends the body. `whole`: the handler ended it. Otherwise the followers' responses are cut off.
+   */
   end(whole: boolean): void
 }
 
-/** Told of a run in which core has no part. None of them ever throws. */
+/** Callbacks for a run of the handler whose response core does not capture. None of them throws. */
 export interface RunWatch {
-  /** Once, before the head leaves or when its client is gone. */
+  /** Called once, before the head is sent or when the client left. */
   readonly onHead?: HeadWatch | undefined
-  /** For a request that was looked up. */
+  /** Set for a request whose key was looked up. */
   readonly onInner?: OnInner | undefined
-  /** Once the response has ended, or its client has left. */
+  /** Called once, when the response ended or the client left. */
   readonly onEnd?: (() => void) | undefined
 }
 
 export interface OriginObserver {
   readonly onInner?: OnInner
   /**
-   * Called once, before the head leaves; never throws. `whole` is the body, where all of it is at hand by then; it may
-   * change as soon as this returns. `natives` are of the run that makes this response, be it behind an answer already given.
+   * Called once, before the head is sent. Never throws. `whole` is the body, if all of it is known
+   * by then. It may change as soon as this call returns. `natives` belong to the run that sends
+   * this response, which may be a background run.
    */
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision
   /**
-   * What the app, and nobody further out, sees as the request's conditions, in place of the client's own. A 304 that it answers
-   * with is replaced by `onHead`, however it is written.
+   * The request's conditional fields that the handler sees instead of the client's own. Middlewares
+   * before the cache do not see them. `onHead` replaces the handler's 304.
    */
   readonly conditions?: HeaderList | undefined
-  /** Bodies above this go to the client and are not kept. */
+  /** A larger body goes to the client and is not stored. */
   readonly maxBodyBytes: number
-  /** Once the response has ended, or its client has left; perhaps after the run's own outcome. */
+  /**
+   * Called once, when the response ended or the client left. This may be after the run's promise
+   * resolved.
+   */
   readonly onEnd?: (() => void) | undefined
-  /** Where the body is shown while it is captured, and beyond `maxBodyBytes` as long as somebody reads. */
+  /**
+   * Receives the body while it is captured. Beyond `maxBodyBytes` it receives the body only as long
+   * as a follower reads it.
+   */
   readonly live?: LiveSink | undefined
 }
 
-/** How a run of the origin ended. */
+/** How a run of the handler ended. */
 export type OriginEnd =
-  /** The whole body was seen, and it is as long as its Content-Length said. */
+  /** The whole body was captured, and its length equals its Content-Length. */
   | {
       readonly type: 'complete'
       readonly head: CapturedHead
       readonly body: Uint8Array
       readonly kind?: BodyKind | undefined
     }
-  /** `onHead` answered with something else, which has left without a Set-Cookie; `head` is what the app had said. */
+  /**
+   * `onHead` replaced the response, and the reply was sent without a Set-Cookie. `head` is that of
+   * the handler.
+   */
   | { readonly type: 'replaced'; readonly head: CapturedHead }
-  /** Answered, but the body was not kept: `capture: false`, too large, cut off, written around us. */
+  /**
+   * The handler responded, but the body was not captured. Reasons: `capture: false`, too large, cut
+   * off, or written to the socket without the response object.
+   */
   | {
       readonly type: 'not-captured'
       readonly reason: 'declined' | 'too-large' | 'incomplete' | 'detached'
     }
-  /** It threw; `status` is what the framework will answer with. */
+  /** The handler threw. `status` is the one that the framework will send. */
   | { readonly type: 'failed'; readonly status: number; readonly error: unknown }
 
-/** A complete answer written by core: a hit, a part of it, a 304, a shared failure. */
+/** A complete response from core: a hit, a part of one, a 304, or a shared failure. */
 export interface Reply {
   readonly status: number
   readonly headers: HeaderList
   readonly body: Uint8Array | undefined
-  /** Kind of a whole stored body. Bytes from a shared store may not be of that kind: check them. */
+  /**
+   * Kind of a whole stored body. The bytes come from a shared store and may not be of that kind, so
+   * check them.
+   */
   readonly kind?: BodyKind | undefined
   /**
-   * The body is a part, cut from a whole as it is: what lies further out must not code it anew, so `no-transform` goes into
-   * its Cache-Control, whoever made that.
+   * Whether the body is a byte range. A middleware must not compress a range, so adapters add
+   * `no-transform` to its Cache-Control.
    */
   readonly part?: true
 }
 
-/** An answer of which the body is still coming. */
+/** A response whose body is still being written by the handler. */
 export interface LiveReply {
   readonly status: number
-  /** Without framing. */
+  /** Without fields of message framing, such as Content-Length. */
   readonly headers: HeaderList
-  /** The Content-Length, where it is known. */
+  /** The Content-Length, if it is known. */
   readonly length: number | undefined
-  /** Throws when the body was cut off: then the client must see a broken transfer. `return` when the client left. */
+  /**
+   * The chunks. `next` throws if the body was cut off: then the adapter must break the transfer.
+   * The adapter calls `return` when the client left.
+   */
   readonly body: LiveChunks
 }
 
@@ -188,63 +223,69 @@ export interface LiveChunks {
   return(): unknown
 }
 
-/** A stored answer as it is. Every field is valid. */
+/** A stored response that can be sent without further checks: each field is valid. */
 export interface ReadyReply {
   readonly type: 'ready'
   readonly status: number
-  /** Name, value, name, value; Content-Length among them. */
+  /** Names and values in turn, Content-Length included. */
   readonly fields: readonly string[]
   readonly body: Uint8Array
-  /** As in Reply. */
+  /** As in `Reply`. */
   readonly kind?: BodyKind | undefined
 }
 
-/** What was read of a request since `watchReads`. Names of headers are lower-case. */
+/** The parts of a request that the handler read since `watchReads`. Header names are lower-case. */
 export interface ReadLog {
   readonly headers: ReadonlySet<string>
   readonly cookies: ReadonlySet<string>
   readonly query: ReadonlySet<string>
 }
 
-/** `Native` is what the user's own callbacks are given: an Express request, a Koa context. */
+/** One request and its response. `Native` is an Express request or a Koa context, for callbacks. */
 export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
   /**
-   * Whether the client left. If its request runs the handler: whether it left before the response
-   * ended.
+   * Whether the client left. If its request runs the handler: whether the client left before the
+   * response ended.
    */
   isGone?(): boolean
   /**
-   * Hands the request to the app untouched, `add` on top of the response's headers, `OWN_FIELDS` off them.
+   * Forwards the request to the handler unchanged. The response gets the fields of `add` and loses
+   * `OWN_FIELDS`.
    */
   bypass(add: HeaderList, watch?: RunWatch): void | Promise<void>
   /**
-   * Runs the app on this client's own response, teeing what it writes; the client's conditional and range headers
-   * are hidden from it. Never rejects. An error of the app still reaches the framework.
+   * Runs the handler with this client's own response, and captures what the handler writes. The
+   * handler does not see the client's conditional and range fields. Never rejects. An error of the
+   * handler still reaches the framework.
    */
   runOrigin(observer: OriginObserver): Promise<OriginEnd>
   /**
-   * Whether the app's settings allow an ETag that its handler did not set. Called for a run that is
-   * stored, never on a hit, with the request of that run. Absent: they do.
+   * Whether the framework's settings allow an ETag that the handler did not set. Called with the
+   * request of a run whose response is stored, never on a hit. Absent: they allow it.
    */
   allowsEtag?(native: Native): boolean
   /**
-   * Called once, in the context of the request, unless `sendReady` or `bypass` is the first call: the methods that
-   * follow may be called from other asynchronous contexts.
+   * Called once in the asynchronous context of the request, unless `sendReady` or `bypass` is the
+   * first call. Later calls may come from other asynchronous contexts.
    */
   prepare?(): void
-  /** For `audit`: from now on remembers what the app reads of the request. */
+  /** For the option `audit`: records from now on which parts of the request the handler reads. */
   watchReads?(): ReadLog
-  /** Answers the client; nothing was sent before. Returns what the adapter must return. */
+  /** Sends the response. Nothing was sent to this client before. */
   send(reply: Reply): void
-  /** As `send`, of a stored answer as it is: faster. Where it is absent, that is sent as any other. */
+  /** A faster `send` for a stored response. Core calls `send` if this method is absent. */
   sendReady?(ready: ReadyReply): void
-  /** As `send`, with a body that is still coming. Absent where a broken transfer would look like a whole one. */
+  /**
+   * Sends a response whose body is still being written. Absent if the client could mistake a broken
+   * transfer for a whole response.
+   */
   sendLive?: ((reply: LiveReply) => void) | undefined
   /**
-   * Runs the same request through the whole app again on a detached request and response, and observes
-   * it where it comes back into this middleware. `failed` if it never got there. Never rejects.
+   * Runs the same request through the whole app again, on a request and response without a client.
+   * Observes the run from this middleware on. The end is `failed` if the run does not reach this
+   * middleware. Never rejects.
    */
   redispatch(observer: OriginObserver): Promise<OriginEnd>
 }

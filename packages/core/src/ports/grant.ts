@@ -1,15 +1,23 @@
-// One handing-out of a lease.
+// Grants: the leases that a store gave out, with their tokens and fences.
 
-/** The right to one key until the lease ends. What it writes is accepted while it is the newest grant. */
+/**
+ * The right to one key until the lease ends. The store accepts its writes as long as it is the
+ * newest grant of the key.
+ */
 export interface Grant {
   readonly key: string
-  /** 128 random bits naming this attempt; repeating a lookup with it returns the same lease. */
+  /** 128 random bits for this grant. A repeated lookup with the same token gets the same lease. */
   readonly token: string
-  /** Strictly increasing per key, in decimal: max(previous + 1, the store's clock in microseconds). */
+  /**
+   * Decimal number that increases with each grant of the key: max(previous + 1, the store's clock
+   * in microseconds).
+   */
   readonly fence: string
 }
 
-/** A fence as users see it. The empty one stands for a run without a lease. */
+/**
+ * A fence as users see it. Undefined for the empty fence, which stands for a run without a lease.
+ */
 export function publicFence(fence: string): bigint | undefined {
   return /^\d+$/.test(fence) ? BigInt(fence) : undefined
 }

@@ -1,18 +1,20 @@
-// What is remembered of one idempotency key: a record guarded by a lease, like everything here. Its states are
+// The interface of an idempotency store: one record per key, guarded by a lease. Its states are
 //
 //   absent ─ begin ─▶ running ─ complete ─▶ completed (immutable)
 //                       │  └──── release ──▶ released ─ begin ─▶ running, attempt + 1
-//                       └ lease over, begin ─▶ running again (takeover), or uncertain until somebody settles it
+//                       └ lease over, begin ─▶ running again (takeover), or uncertain
 //
-// The doc comments are the contract; `@stampede/testkit` runs it against every implementation. Keys are opaque
-// here: core hands over HMACs, so that no store ever sees what a client sent.
+// An operator settles an uncertain record. The doc comments are the contract, and
+// `@stampede/testkit` tests each implementation against it. Keys are HMACs: no store sees what a
+// client sent.
 
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 
 /**
- * What makes two requests the same. They are if either part is known of both and equal: `exact` for the bytes,
- * `canonical` for what they mean. Empty: not known.
+ * Hashes that show whether two requests are the same: `exact` of the bytes, `canonical` of the
+ * parsed body. Two requests are the same if one of the parts is known for both and equal. Empty:
+ * unknown.
  */
 export interface Fingerprints {
   readonly exact: string
@@ -20,35 +22,36 @@ export interface Fingerprints {
 }
 
 export interface BeginRequest {
-  /** 128 random bits naming this attempt; repeating it while it runs returns the same grant. */
+  /** 128 random bits for this attempt. A repeated `begin` with it gets the same grant. */
   readonly token: string
   readonly fingerprints: Fingerprints
   readonly leaseMs: number
-  /** How long the record is kept, from now, unless it completes. */
+  /** How long the record is kept from now on, unless the attempt completes. */
   readonly retentionMs: number
-  /** What becomes of a record whose holder let its lease run out. */
+  /** Whether a record whose lease expired is taken over by this attempt or becomes uncertain. */
   readonly onLeaseExpired: 'takeover' | 'uncertain'
-  /** After this many attempts in a row whose lease ran out, the record is uncertain. */
+  /** After this many consecutive attempts whose lease expired, the record is uncertain. */
   readonly maxAttempts: number
   /** How long an uncertain record is kept. */
   readonly keepUncertainMs: number
-  /** Register this process to be woken when a running attempt ends. */
+  /** Whether to register this process for a wake-up when the running attempt ends. */
   readonly wait: boolean
 }
 
 /**
- * - `begun`: run it. `isRecovery`: an earlier attempt's lease ran out, so part of the work may be done; `steps` are
- *   the results that earlier attempts kept.
- * - `mismatch`: the key is known with other fingerprints. Said before anything else.
- * - `busy`: another attempt holds the lease, for `forMs` at most; or the record is of a layout this version does not know.
- * - `completed`: with `frame`, kept for `forMs` more.
- * - `uncertain`: nobody knows whether it was done.
+ * - `begun`: the caller runs the handler. `isRecovery`: the lease of an earlier attempt expired, so
+ *   part of the work may be done. `steps` has the results that earlier attempts stored.
+ * - `mismatch`: the record has other fingerprints. This is checked before all other states.
+ * - `busy`: another attempt holds the lease, for `forMs` at most. Also the reply for a record in a
+ *   layout that this version does not know.
+ * - `completed`: `frame` has the response, which is kept for `forMs` more.
+ * - `uncertain`: no process knows whether the handler succeeded.
  */
 export type BeginReply =
   | {
       readonly status: 'begun'
       readonly grant: Grant
-      /** 1 for the first; counts every one that began. */
+      /** Number of this attempt. The first one is 1, and each attempt that begins adds 1. */
       readonly attempt: number
       readonly isRecovery: boolean
       readonly steps: ReadonlyMap<string, Uint8Array>
@@ -58,21 +61,21 @@ export type BeginReply =
   | { readonly status: 'completed'; readonly frame: Uint8Array; readonly forMs: number }
   | { readonly status: 'uncertain' }
 
-/** A frame that is made when it is read. */
+/** A frame that is encoded when it is first read. */
 export interface LazyFrame {
-  /** What it takes in memory as yet. */
+  /** Its size in memory before it is encoded. */
   readonly bytes: number
   encode(): Uint8Array
 }
 
-/** How an attempt ends, and how long that is remembered. `frame` is opaque to the store. */
+/** How an attempt ends, and how long the record is kept. The store does not parse `frame`. */
 export type Finish =
   | { readonly as: 'completed'; readonly frame: Uint8Array; readonly keepMs: number }
-  /** Nothing was done: the next request runs it. Fingerprints, steps, attempt and fence are kept. */
+  /** The next request runs the handler. The record keeps fingerprints, steps, attempt and fence. */
   | { readonly as: 'released'; readonly keepMs: number }
   | { readonly as: 'uncertain'; readonly keepMs: number }
 
-/** As `Finish`, for a store in this process. */
+/** A completed `Finish` for a store in this process, which encodes the frame later. */
 export interface LazyFinish {
   readonly as: 'completed'
   readonly frame: LazyFrame
@@ -80,70 +83,87 @@ export interface LazyFinish {
 }
 
 /**
- * - `finished`: also when this same finish was accepted before and its reply was lost. A lease that is over is no
- *   obstacle as long as nobody took over.
- * - `resurrected`: the record was gone (evicted, flushed) and was written again; only of `completed`.
- * - `stale`: another has it, or has finished it; nothing was written.
+ * - `finished`: the record has the end of this attempt. Also the reply to a repeated finish whose
+ *   first reply was lost, and after an expired lease if no other attempt took over.
+ * - `resurrected`: the record was missing (evicted or flushed) and was written again. Only for
+ *   `completed`.
+ * - `stale`: another attempt runs or has finished. Nothing was written.
  */
 export type FinishReply = 'finished' | 'resurrected' | 'stale'
 
-/** An operator's word. */
+/** The end that an operator decides for an attempt. */
 export type Settlement = Exclude<Finish, { as: 'uncertain' }>
 
-/** `refused`: an attempt is running, or it completed, and `force` was not given. */
+/** `refused`: an attempt runs or has completed, and `force` is false. */
 export type SettleReply = 'settled' | 'absent' | 'refused'
 
 export interface Inspection {
-  /** `lapsed`: its lease is over, and nobody has come since. */
+  /** `lapsed`: the lease expired, and no attempt began since. */
   readonly state: 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
   readonly attempt: number
   readonly fence: string
-  /** Of a running attempt; 0 otherwise. */
+  /** Remaining lease of a running attempt, otherwise 0. */
   readonly leaseForMs: number
-  /** Since the first attempt began. */
+  /** Time since the first attempt began. */
   readonly ageMs: number
-  /** Until the record is forgotten. */
+  /** Time until the record expires. */
   readonly keepForMs: number
   readonly steps: readonly string[]
   readonly frame: Uint8Array | undefined
 }
 
-/** What a store tells core. Hints only: losing, repeating or reordering them is harmless. */
+/**
+ * Callbacks from a store to core. They are hints: core stays correct if calls are lost, repeated or
+ * reordered.
+ */
 export interface IdempotencyHooks {
   readonly clock: Clock
   /** An attempt that this process waited for has ended. */
   onWake(key: string): void
-  /** An operator settled this record: forget copies of it. */
+  /** An operator settled this record, so copies of it are outdated. */
   onSettled(key: string): void
-  /** Messages may have been lost, or the server was away and is back. */
+  /** Messages may have been lost, or the server is available again after an outage. */
   onGap(): void
-  /** Commands can be sent again, or to another server. What could not be stored is tried at once. */
+  /**
+   * Commands can be sent again, or go to another server now. Core retries at once to store the
+   * responses that it could not store.
+   */
   onBack(): void
+  /** The connection for messages was lost. */
   onLost(): void
   onError(operation: string, error: unknown): void
 }
 
 export interface IdempotencyStore {
   readonly name: string
-  /** Whether messages from elsewhere are heard now; left out by a store that serves one process. */
+  /** Whether messages of other processes arrive now. Undefined for a store of one process. */
   readonly hearing?: boolean
-  /** Called once, before anything else, when idempotency is first used. */
+  /** Called once, before all other methods, when idempotency keys are first used. */
   attach(hooks: IdempotencyHooks): void
-  /** One round trip, one atomic step: begins an attempt, or says why not. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. */
+  /**
+   * Begins an attempt, or returns the reason why not. One round trip, one atomic step. Rejects with
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
+   */
   begin(key: string, request: BeginRequest): Promise<BeginReply>
-  /** Extends leases; one reply per grant: is it still ours? */
+  /** Extends leases. Returns for each grant whether it still holds its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
-  /** Ends the attempt and wakes those who wait, in one step. `fingerprints` are for a record that was lost meanwhile. */
+  /**
+   * Ends the attempt and wakes the waiters, in one step. `fingerprints` go into the record if it
+   * was lost and is written again.
+   */
   finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply>
-  /** Remembers the result of a part of a running attempt. */
+  /** Stores the result of one step of a running attempt. */
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'>
   inspect(key: string): Promise<Inspection | undefined>
-  /** Settles a record that is uncertain, lapsed or released; any with `force`. Voids the attempt that runs, and wakes. */
+  /**
+   * Settles a record that is uncertain, lapsed or released. With `force`, settles a record in any
+   * state. A running attempt loses its lease, and the waiters are woken.
+   */
   settle(key: string, settlement: Settlement, options: { force: boolean }): Promise<SettleReply>
   close(): Promise<void>
 }
 
-/** A store in this process: it replies at once, and nothing is encoded before it is read. */
+/** A store in this process. It replies synchronously and encodes a frame when it is first read. */
 export interface LocalIdempotency {
   beginNow(key: string, request: BeginRequest): BeginReply
   finishNow(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply

@@ -1,39 +1,43 @@
-// A request with an idempotency key and its response, as core sees them. The adapters implement it; core decides.
+// The interface between core and the adapters for a request with an idempotency key.
 
 import type { CapturedHead, HeaderList, Reply, RequestView } from './exchange.ts'
 
-/** What could be seen of a request's body. */
+/** The request body, as far as the adapter can read it. */
 export type RequestBody =
   | { readonly type: 'none' }
-  /** As it was sent, before any parser. */
+  /** The bytes as the client sent them. */
   | { readonly type: 'bytes'; readonly bytes: Uint8Array }
-  /** What a parser that ran before made of it. */
+  /** The value that a body parser produced before idempotency() ran. */
   | { readonly type: 'parsed'; readonly value: unknown }
   | { readonly type: 'too-large' }
-  /** There was one, and whoever read it left nothing to see. */
+  /** Other code read the body before, and left neither bytes nor a parsed value. */
   | { readonly type: 'unseen' }
-  /** The client left before all of it had come. */
+  /** The client left before the whole body arrived. */
   | { readonly type: 'incomplete' }
 
 /** How a run of the handler ended. */
 export type AttemptEnd =
-  /** The whole body was seen. */
+  /** The whole response body was captured. */
   | { readonly type: 'answered'; readonly head: CapturedHead; readonly body: Uint8Array }
-  /** It began to answer, but the body was too large, cut off, or written around us. */
+  /**
+   * The handler responded, but its body was not captured. It was too large, cut off, or written to
+   * the socket without the response object.
+   */
   | { readonly type: 'not-retained'; readonly head: CapturedHead }
-  /** It threw, and nobody made an answer of that. */
+  /** The handler threw, and no error handler sent a response. */
   | { readonly type: 'failed'; readonly error: unknown }
-  /** Nothing was heard of it: it may be at work still, or never answer. */
+  /** The handler did not respond in time. It may still run. */
   | { readonly type: 'unanswered' }
 
 export interface AttemptObserver {
-  /** Bodies above this go to the client and are not kept. */
+  /** A larger body goes to the client and is not stored. */
   readonly maxBodyBytes: number
-  /** How long a handler may take to answer after its client left. */
+  /** How long the handler may still take to respond after its client left. */
   readonly patienceMs: number
   /**
-   * Called exactly once. The end of the response leaves when the promise resolves, which it does in bounded time; it never
-   * rejects. Without a promise it leaves at once. (Where the body is known not to be kept before its end, the response is not held.)
+   * Called exactly once. The adapter sends the end of the response when the promise resolves, or at
+   * once without a promise. The promise resolves in bounded time and never rejects. If the adapter
+   * knows early that the body is not stored, it does not delay the response.
    */
   onEnd(end: AttemptEnd): void | Promise<void>
 }
@@ -41,16 +45,19 @@ export interface AttemptObserver {
 export interface IdempotentExchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
-  /** Every line of a request field as received, one string a line. */
+  /** The lines of a request field as received, one string per line. */
   lines(name: string): readonly string[]
-  /** Whether middlewares around us have set this field of the response. Needs no `this`. */
+  /** Whether a middleware before idempotency() set this response field. Does not use `this`. */
   isSet(name: string): boolean
-  /** Leaves the body for the handler to read. Never rejects. */
+  /** Reads the body and leaves it readable for the handler. Never rejects. */
   readBody(maxBytes: number): RequestBody | Promise<RequestBody>
-  /** Hands the request to the app untouched, `add` on top of the response's headers. */
+  /** Forwards the request to the handler unchanged. The response gets the fields of `add`. */
   bypass(add: HeaderList): void | Promise<void>
-  /** Runs the app on this client's own response. Never rejects; an error of the app still reaches the framework. */
+  /**
+   * Runs the handler with this client's own response. Never rejects. An error of the handler still
+   * reaches the framework.
+   */
   run(observer: AttemptObserver): void | Promise<void>
-  /** Answers the client; nothing was sent before. */
+  /** Sends the response. Nothing was sent to this client before. */
   send(reply: Reply): void
 }

@@ -1,5 +1,5 @@
-// The two parts of a key: what it is about, and which of its variants. They are separated by NUL, which no
-// header, URL or escaped text of a caller contains. Purging the first part purges every variant.
+// The two parts of a key: its vary group, and the variant within the group. NUL separates them,
+// because no header, URL or escaped key contains it. A purge of the first part purges all variants.
 
 export const VARIANT_MARK = '\0'
 
@@ -12,26 +12,29 @@ export function isVariant(key: string): boolean {
   return key.includes(VARIANT_MARK)
 }
 
-/** Makes a caller's own text safe to be the first part. */
+/** Escapes a key of the user, so that it contains neither NUL nor a lone surrogate. */
 export function escapeKey(text: string): string {
   return /[\0\p{Surrogate}]/u.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
 }
 
-/** The text that escapeKey made safe. What it did not make is returned as it is: names come from the server, too. */
+/**
+ * Inverse of `escapeKey`. A key that `escapeKey` did not produce is returned unchanged, since keys
+ * also come from the server.
+ */
 export function unescapeKey(escaped: string): string {
   if (!escaped.startsWith('j')) return escaped.slice(1)
   try {
     const text: unknown = JSON.parse(escaped.slice(1))
     if (typeof text === 'string') return text
   } catch {
-    // Falls through.
+    // Not JSON: returned unchanged below.
   }
   return escaped
 }
 
 export const DATA_PREFIX = 'd:'
 
-/** Data and responses never meet under one key. */
+/** Key of a `getOrSet` value. The prefix keeps it apart from the key of a response. */
 export function dataKey(key: string): string {
   return DATA_PREFIX + escapeKey(key)
 }

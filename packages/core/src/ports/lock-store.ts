@@ -1,20 +1,24 @@
-// Locks for what is not a response. Same idea as the cache's record: one record per key with the lease and
-// the fence in it, and who queues. `@stampede/locks` is the public face.
+// The interface of a lock store: one record per lock with the lease, the fence and the lock queue.
+// Users call it through `@stampede/locks`.
 
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 
 export interface LockRequest {
-  /** 128 random bits naming this attempt; repeating it while it is held returns the same lease. */
+  /** 128 random bits for this request. A repeated request with it gets the same lease. */
   readonly token: string
   readonly leaseMs: number
-  /** Register this process in the queue when the lock is held; `onGrant` tells when it is its turn. */
+  /**
+   * Whether to put this process into the lock queue if the lock is held. `onGrant` is called when
+   * the process gets the lock.
+   */
   readonly queue: boolean
 }
 
 /**
- * `forMs` counts from before the request was sent, never more than the store's own remaining time.
- * `busy`: for that long at most, or until `onGrant`.
+ * - `granted`: the lease lasts for `forMs`, counted from before the request was sent. That is never
+ *   longer than the lease in the store.
+ * - `busy`: another holder has the lock, for `forMs` at most. `onGrant` may end the wait earlier.
  */
 export type LockReply =
   | { readonly status: 'granted'; readonly grant: Grant; readonly forMs: number }
@@ -22,19 +26,21 @@ export type LockReply =
 
 export interface LockRelease {
   readonly status: 'released' | 'lost'
-  /** The lock came back at once to the `next` of this process: nobody else queued before it. */
+  /**
+   * Set if no other process was queued, so that the lock went to `next` of this process at once.
+   */
   readonly granted?: { readonly grant: Grant; readonly forMs: number }
-  /** How long another has it now, to begin with. */
+  /** Lease of the next holder, which that holder may renew. */
   readonly busyForMs?: number
 }
 
 export interface LockHooks {
   readonly clock: Clock
-  /** This process was next in the queue and has the lock now, for at least `forMs`. */
+  /** This process was first in the lock queue and now has the lock, for at least `forMs`. */
   onGrant(grant: Grant, forMs: number): void
-  /** Grants may have been missed: everybody who waits asks again. */
+  /** Messages with grants may have been lost, so each waiter sends its request again. */
   onGap(): void
-  /** Nothing can be heard now. */
+  /** The connection for messages was lost. */
   onLost(): void
   onError(operation: string, error: unknown): void
 }
@@ -42,13 +48,20 @@ export interface LockHooks {
 export interface LockStore {
   readonly name: string
   attach(hooks: LockHooks): void
-  /** One round trip. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`; then the lease was not taken, or ends by itself. */
+  /**
+   * Takes the lock or joins the lock queue. One round trip. Rejects with
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE`. Then the lease was not taken, or expires by itself.
+   */
   acquire(key: string, request: LockRequest): Promise<LockReply>
-  /** One reply per grant: is it still ours, and now for `leaseMs` more? */
+  /** Extends leases to `leaseMs`. Returns for each grant whether it still holds its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
-  /** A fence of `*` stands for any: the token alone names it. Frees the lock and hands it to the head of the queue. With `next`, this process queues again behind the others. */
+  /**
+   * Frees the lock, or hands it over to the first process of the lock queue. With `next`, this
+   * process joins the end of the queue. The fence `*` matches each fence, so that only the token is
+   * compared.
+   */
   release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease>
-  /** Nobody in this process waits for the lock any more. */
+  /** Removes this process from the lock queue, because it has no waiter any more. */
   leave(key: string): Promise<void>
   close(): Promise<void>
 }

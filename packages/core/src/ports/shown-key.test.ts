@@ -17,11 +17,11 @@ const request = (target: string): RequestView =>
 
 const ODD = ['rates:eur', '', 'a\0b', '\ud800', '5:x', 'ü', 'j"', '=', 'http:GET 1:']
 
-it.each(ODD.filter((key) => key !== ''))('shows the key %j of getOrSet', (key) => {
+it.each(ODD.filter((key) => key !== ''))('shownKey returns the key %j of getOrSet', (key) => {
   expect(shownKey(dataKey(key))).toBe(key)
 })
 
-it.each(ODD)('shows the text %j that a key option returned', (text) => {
+it.each(ODD)('shownKey returns the text %j of a key option', (text) => {
   expect(shownKey(customKey(text))).toBe(text)
 })
 
@@ -29,7 +29,7 @@ it.each([
   ['/products?page=2&a=1', 'GET http://shop.test:80/products?a=1&page=2'],
   ['/', 'GET http://shop.test:80/'],
   ['/a:b/9:c', 'GET http://shop.test:80/a:b/9:c'],
-])('shows method and URL of the response to %s', (target, shown) => {
+])('shownKey returns method and URL for the response to %s', (target, shown) => {
   expect(shownKey(cacheKey(request(target), undefined, readCacheOptions(), ['accept']))).toBe(shown)
 })
 
@@ -41,9 +41,13 @@ it.each([
   [pathSubject('/products/42', 'Shop.test'), 'shop.test/products/42'],
   [routeSubject('/products/:id'), '/products/:id'],
   [ALL, '*'],
-])('shows the target of a purge: %s', (subject, shown) => expect(shownKey(subject)).toBe(shown))
+])('shownKey returns the target of a purge: %s', (subject, shown) =>
+  expect(shownKey(subject)).toBe(shown),
+)
 
 it.each([
   ...['', 'http:GET ', 'http:GET x:y', 'http:GET -9:a', 'http:key ', 'unknown'],
   ...['d:j', 'd:j{bad', 'd:j{"toString":1}', 'd:jnull', 'http:key 5:j{bad'],
-])('shows something for the malformed key %j', (key) => expect(typeof shownKey(key)).toBe('string'))
+])('shownKey returns some text for the malformed key %j', (key) =>
+  expect(typeof shownKey(key)).toBe('string'),
+)

@@ -1,9 +1,12 @@
-// Internal keys and purge subjects as users wrote them, for events and errors. The inverse of cache/key.ts, ports/key.ts
-// and ports/subject.ts; a test reads back what they make.
+// Internal keys and purge subjects as users wrote them, for events and errors. The inverse of
+// cache/key.ts, ports/key.ts and ports/subject.ts, which a test checks.
 
 import { DATA_PREFIX, groupOf, unescapeKey } from './key.ts'
 
-/** The key of `getOrSet`, what a `key` option returned, `GET` and the URL, or the target of a purge. */
+/**
+ * The key of `getOrSet`, the key that an option `key` returned, `GET` with the URL, or the target
+ * of a purge.
+ */
 export function shownKey(internalKey: string): string {
   const text = groupOf(internalKey)
   if (text.startsWith(DATA_PREFIX)) return unescapeKey(text.slice(DATA_PREFIX.length))
@@ -14,7 +17,7 @@ export function shownKey(internalKey: string): string {
   return internalKey.replace(/^[tgph]=|^r(?=\/)/, '')
 }
 
-/** Each field is preceded by its length. */
+/** Splits text in which each field follows its length and a colon. */
 function fieldsIn(text: string): string[] {
   const fields: string[] = []
   for (let at = 0; at < text.length; ) {
@@ -22,7 +25,7 @@ function fieldsIn(text: string): string[] {
     if (mark === -1) break
     const end = mark + 1 + Number(text.slice(at, mark))
     fields.push(text.slice(mark + 1, end))
-    // A malformed length must not loop.
+    // A malformed length must not cause an endless loop.
     if (!(end > at)) break
     at = end
   }

@@ -1,5 +1,6 @@
-// The shared tier: one record per key, holding the frame, its lifetimes, the lease and the fence.
-// The doc comments are the contract; `@stampede/testkit` runs it against every implementation.
+// The interface of a store: one record per key with the frame, its lifetimes, the lease and the
+// fence. The doc comments are the contract, and `@stampede/testkit` tests each implementation
+// against it.
 
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
@@ -8,71 +9,88 @@ import type { LockStore } from './lock-store.ts'
 
 export type { Grant }
 
-/** How long an entry lives. All durations count from the moment the store writes it. */
+/** Durations of an entry, counted from the moment at which the store writes it. */
 export interface Lifetimes {
-  /** Logical TTL: fresh for this long. */
+  /** Logical TTL: how long the entry is fresh. */
   readonly freshMs: number
   /** RFC 5861 stale-while-revalidate, after `freshMs`. */
   readonly staleWhileRevalidateMs: number
   /** RFC 5861 stale-if-error, after `freshMs`. */
   readonly staleIfErrorMs: number
-  /** After `freshMs`: how long it is kept to be compared with what the origin has by then (304). */
+  /** How long after `freshMs` the entry is kept, so that a 304 of the origin can confirm it. */
   readonly keepMs: number
-  /** Physical TTL: when the store drops the record. Never less than the others allow. */
+  /** Physical TTL: when the store deletes the record. Covers all durations above. */
   readonly physicalMs: number
 }
 
-/** A frame as the store holds it. Durations are relative to the reply, so no clocks are compared. */
+/**
+ * A stored frame with its times. Durations count from the moment of the reply, so clocks of two
+ * machines are not compared.
+ */
 export interface StoredFrame {
-  /** Opaque to the store. Undefined: it is the one the caller has (`knownFence`). */
+  /**
+   * The bytes, which the store does not parse. Undefined: the caller already has this entry
+   * (`knownFence`).
+   */
   readonly frame: Uint8Array | undefined
   /** The fence of the commit. */
   readonly fence: string
   readonly ageMs: number
-  /** Negative once stale. */
+  /** Remaining freshness. Negative if the entry is stale. */
   readonly freshForMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
   readonly keepMs: number
 }
 
-/** Why the last fill failed, as the fleet shares it. */
+/** Why the last fill failed, shared with all processes. */
 export interface Failure {
-  /** HTTP status to answer with, 500 to 599. */
+  /** HTTP status of the response, 500 to 599. */
   readonly status: number
   readonly message: string
   /**
-   * Digest of the request whose run failed: at most 64 characters `A-Za-z0-9_-`. The failure is
-   * shared with requests of the same digest only. Absent: it is shared with all.
+   * Digest of the request whose run failed, at most 64 characters `A-Za-z0-9_-`. The failure is
+   * shared only with requests of the same digest. Absent: it is shared with all requests.
    */
   readonly like?: string
 }
 
 export interface LookupRequest {
   readonly token: string
-  /** 0: only read. The lease is not taken, nobody is registered, and a miss is `busy` for 0 ms. */
+  /**
+   * Length of the lease. 0: the lookup only reads. It takes no lease, registers no waiter, and a
+   * miss is `busy` for 0 ms.
+   */
   readonly leaseMs: number
-  /** Fence of a copy the caller has; its frame is not sent again. */
+  /** Fence of the copy that the caller has. The store does not send the frame of that entry. */
   readonly knownFence?: string | undefined
   /**
-   * An entry that the caller must not use: it could not be read, or was made before a purge of one of its tags. The store drops it
-   * and answers as if it were not there; `soft` makes it stale instead.
+   * An entry that the caller must not use, because its frame is invalid or one of its subjects was
+   * purged since. The store drops the entry and replies as if it were absent. With `soft`, the
+   * store makes the entry stale instead.
    */
   readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
-  /** Digest of the request that would run. The store disregards a failure with another `like`. */
+  /** Digest of this request. The store ignores a failure with another `like`. */
   readonly like?: string | undefined
-  /** Wants the lease of a fresh entry too, to refresh it before its time; nobody is made to wait for that. */
+  /**
+   * Whether to take the lease of a fresh entry too, for an early refresh. No request waits for it.
+   */
   readonly early?: boolean | undefined
 }
 
 /**
- * - `fresh`: use it; with a `grant`, which only `early` asks for, the caller is the one to refresh it.
- * - `stale`: inside its stale-while-revalidate window; with a `grant` the caller is the one to refresh it.
- * - `leased`: fill it. `stored` is an entry past that window: for stale-if-error, or to be compared with what the origin has.
- * - `busy`: another holds the lease; this process is registered and will be woken.
- * - `pass`: hit-for-miss for `forMs`: requests do not wait. With a `grant` the caller's run may be
- *   stored, which ends the mark. Without one, another run holds the lease.
- * - `failed`: the last fill failed, and others waited for it; no new attempt for `forMs`.
+ * - `fresh`: the entry can be used. With `early`, the reply may have a `grant`. Then the caller
+ *   refreshes the entry.
+ * - `stale`: the entry is in its stale-while-revalidate window. With a `grant`, the caller
+ *   refreshes it.
+ * - `leased`: the caller fills the key. `stored` is an entry past that window, for stale-if-error
+ *   or revalidation.
+ * - `busy`: another process holds the lease. This process is registered and gets a wake-up.
+ * - `pass`: the key is hit-for-miss for `forMs`, so requests do not wait. With a `grant`, the
+ *   caller's response may be stored, which ends the hit-for-miss. Without one, another run holds
+ *   the lease.
+ * - `failed`: the last fill failed while other requests waited for it. The back-off ends in
+ *   `forMs`.
  */
 export type LookupReply =
   | { readonly status: 'fresh'; readonly stored: StoredFrame; readonly grant?: Grant }
@@ -80,7 +98,7 @@ export type LookupReply =
       readonly status: 'stale'
       readonly stored: StoredFrame
       readonly grant?: Grant
-      /** Without a grant: how long the present holder's lease has left. */
+      /** Without a grant: how long the lease of the current holder still lasts. */
       readonly busyForMs: number
     }
   | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: StoredFrame }
@@ -93,77 +111,87 @@ export type LookupReply =
       readonly stored?: StoredFrame
     }
 
-/** `fenced`: a newer grant or a purge came first; nothing was written. */
+/** `fenced`: a newer grant or a purge came first, and nothing was written. */
 export type CommitReply = 'committed' | 'fenced'
 
 /**
- * Purges are numbered by one clock for the whole fleet, in the order in which the store took them. What is made carries the position
- * up to which its maker knew them, so that any later one of its tags voids it, wherever it is by then.
+ * Number of a purge in the order in which the store received the purges, the same for all
+ * processes. An entry carries the newest position that its process knew. A later purge of one of
+ * its subjects makes the entry outdated in each process.
  */
 export type Position = number
 
-/** How long copies in memory are trusted after it was last certain that no purge was missed. */
+/** How long copies may be used after the process last knew that it missed no purge. */
 export const CONFIRMED_FOR_MS = 5_000
 
-/** A purge of everything that was made under a subject: a tag, a path, a route, or all there is (`ports/subject.ts`). */
+/** A purge of all entries of a subject: a tag, cache group, path, route or everything. */
 export interface Mark {
   readonly subject: string
   readonly soft: boolean
   readonly position: Position
-  /** How long ago it was, on the store's own clock. */
+  /** Time since the purge, on the store's clock. */
   readonly agoMs: number
 }
 
-/** What a store tells core. Hints only: losing, repeating or reordering them is harmless. */
+/**
+ * Callbacks from a store to core. They are hints: core stays correct if calls are lost, repeated or
+ * reordered.
+ */
 export interface StoreHooks {
   readonly clock: Clock
-  /** The record of this key changed while this process was registered as waiting. */
+  /** The record of this key changed while this process was registered as a waiter. */
   onWake(key: string): void
-  /** This key was purged somewhere in the fleet. */
+  /** A process purged this key. */
   onPurge(key: string, options: { soft: boolean }): void
-  /** What was made under this subject was purged somewhere in the fleet. */
+  /** A process purged the entries of a subject. */
   onMark(mark: Mark): void
-  /** Wake-ups may have been lost: let everybody who waits look again. Purges are told of nevertheless. */
+  /** Wake-ups may have been lost, so each waiter looks up again. Purges are still reported. */
   onGap(): void
-  /** Purges may have been lost: forget every copy. What was made before `floor` may have been purged, and is void. */
+  /**
+   * Purges may have been lost, so core drops all copies. `floor` is the oldest known position: an
+   * entry from before it may have been purged and is outdated.
+   */
   onForget(floor: Position): void
-  /** Nothing can be heard now: nobody may count on being woken. */
+  /** The connection for messages was lost, so wake-ups do not arrive. */
   onLost(): void
-  /** Something failed behind the scenes; `operation` names what. */
+  /** A background operation failed. `operation` is its name. */
   onError(operation: string, error: unknown): void
 }
 
 export interface StampedeStore {
-  /** Shown in events and errors: `memory`, `redis`. */
+  /** Name in events and errors, such as `memory` or `redis`. */
   readonly name: string
   /** Locks on the same server and connections. */
   readonly locks: LockStore
   /** Records of idempotency keys on the same server and connections. */
   readonly idempotency: IdempotencyStore
-  /** The newest purge that was heard of here. What is begun now is newer than it, and than all before it. */
+  /** The newest purge that this process knows. A fill that begins now is newer than it. */
   readonly position: Position
   /**
-   * As of when, on the runtime's clock, it is certain that no purge made elsewhere was missed; copies in memory are trusted for some
-   * seconds (CONFIRMED_FOR_MS) after that. `Infinity` in a store that serves one process, `-Infinity` before anything was heard.
+   * Moment on the runtime's clock at which this process last knew that it missed no purge. Copies
+   * may be used for `CONFIRMED_FOR_MS` after it. `Infinity` in a store of one process. `-Infinity`
+   * before the first confirmation.
    */
   readonly confirmedAt: number
-  /** Called once, by createStampede. A store serves one Stampede. */
+  /** Called once, by `createStampede`. A store serves one Stampede. */
   attach(hooks: StoreHooks): void
   /**
-   * Reads, and takes the lease if the entry needs filling and nobody holds it. One round trip, or two for what is not fresh; one more, if
-   * nothing was heard of purges for some seconds. Rejects if it cannot be known what was purged.
+   * Reads the entry. Takes the lease if the entry is not fresh and no process holds it. One round
+   * trip for a fresh entry, at most two for others, and one more if `confirmedAt` is too old.
+   * Rejects if the store cannot find out which purges happened.
    */
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
-  /** Writes, ends the lease and wakes those who wait, in one step. One round trip. */
+  /** Writes the entry, ends the lease and wakes the waiters, in one step. One round trip. */
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
   /**
-   * Marks the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
+   * Makes the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
    */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
-   * Ends the lease and wakes the waiters. A hit-for-miss mark stays. The failure is remembered for
-   * `backoffMs` if anyone waited for it: a process that got `busy`, or (`awaited`) a caller in the
-   * holder's process. Otherwise the next lookup gets the lease at once.
+   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. The failure is
+   * shared for `backoffMs` if a request waited for it. That request is in a process that got
+   * `busy`, or (`awaited`) in the process of the holder. Otherwise the next lookup gets the lease
+   * at once.
    */
   fail(
     grant: Grant,
@@ -171,16 +199,17 @@ export interface StampedeStore {
     backoffMs: number,
     awaited?: boolean,
   ): Promise<CommitReply>
-  /** Extends leases still held; one reply per grant: is it still ours? */
+  /** Extends leases. Returns for each grant whether it still holds its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
-   * Of the key and all its variants (`ports/key.ts`). Hard: drops the entries. Soft: makes them stale. Both void
-   * every fill in flight, fleet-wide. Resolves when this process has heard of it, too.
+   * Purges the key with all its variants (`ports/key.ts`). Hard: drops the entries. Soft: makes
+   * them stale. Commits of running fills are refused in all processes. Resolves when this process
+   * has applied the purge too.
    */
   purge(key: string, options: { soft: boolean }): Promise<void>
   /**
-   * Everything made under `subject` before now is void (hard) or stale (soft), however much it is: one command. Resolves when this
-   * process has heard of it, too.
+   * Purges all entries of `subject`, in one command for any number of entries. Hard: they are
+   * outdated. Soft: they are stale. Resolves when this process has applied the purge too.
    */
   mark(subject: string, options: { soft: boolean }): Promise<void>
   /** Ends connections and timers. */

@@ -1,11 +1,11 @@
-// What a purge can be about, other than one key: a tag, a path, a route, or everything. A subject is its name in a store
-// and in messages; the first letter says what it is.
+// Purge subjects: a tag, cache group, path, route or everything. Stores and messages have a subject
+// as one string, whose first letter shows its kind.
 
 import { createHash } from 'node:crypto'
 
 export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
 
-/** Every subject of anything: what was made has no need to name it. */
+/** The subject of all entries. Entries do not list it. */
 export const ALL = '*'
 
 const KINDS: Readonly<Record<string, SubjectKind>> = {
@@ -20,24 +20,26 @@ export function kindOf(subject: string): SubjectKind {
   return KINDS[subject[0] ?? ''] ?? 'all'
 }
 
-/** Longer ones are hashed: how long a tag is, is the user's, and how much the fleet has to remember of it is ours. */
+/** Longer tags and paths are hashed, because each process keeps purged subjects in memory. */
 const LONGEST_PLAIN = 200
 
 export function tagSubject(tag: string): string {
   return `t${bounded(tag)}`
 }
 
-/** RFC 9875: a group belongs to one origin. */
+/** Subject of a cache group, which belongs to one scheme and host (RFC 9875). */
 export function groupSubject(origin: string, group: string): string {
   return `g${bounded(`${origin} ${group}`)}`
 }
 
-/** `path` as canonicalPath gives it; without `host`, that path on every host. */
+/**
+ * Subject of a path, as `canonicalPath` returns it. Without `host`, it is that path on all hosts.
+ */
 export function pathSubject(path: string, host: string | undefined): string {
   return host === undefined ? `p${bounded(path)}` : `h${bounded(host.toLowerCase() + path)}`
 }
 
-/** The pattern itself, since others have to match it. */
+/** Subject of a route. It has the whole pattern, because other processes match paths against it. */
 export function routeSubject(pattern: string): string {
   return `r${pattern}`
 }
@@ -46,7 +48,10 @@ export function isRoute(subject: string): boolean {
   return subject[0] === 'r'
 }
 
-/** Half of a character (a tag that was cut off) is no UTF-8: in messages it is U+FFFD, and so it has to be everywhere. */
+/**
+ * The text, or its hash if it is long. A lone surrogate, as at the end of a truncated tag, becomes
+ * U+FFFD. Messages are UTF-8 and would change it in the same way.
+ */
 function bounded(text: string): string {
   if (text.length <= LONGEST_PLAIN) {
     return `=${/\p{Surrogate}/u.test(text) ? Buffer.from(text).toString() : text}`

@@ -1,5 +1,5 @@
-// `collapse: 'stream'`: who is shown an answer while it comes, who is not, and what becomes of them, over exchanges without
-// a server.
+// `collapse: 'stream'` over exchanges without a server: which requests follow a stream, which do
+// not, and how each ends.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { customKey } from '../cache/key.ts'
@@ -20,12 +20,15 @@ import { FaultyStore } from '../testing/store-doubles.ts'
 interface Got {
   by?: 'cache' | 'app' | 'bypass' | 'live'
   head?: HeaderList
-  /** As it came; `.` at its end, `!` where it broke off. */
+  /** The body as it came. `.` marks its end, `!` a break. */
   body: string
   done: Promise<void>
 }
 
-/** One run of the app, driven by the test as an adapter would: the sink is opened when the head has left. */
+/**
+ * One run of the app, driven by the test like an adapter. The sink opens when the head has been
+ * sent.
+ */
 class Run {
   readonly observer: OriginObserver
   readonly #end: (end: OriginEnd) => void
@@ -49,7 +52,7 @@ class Run {
     return this
   }
 
-  /** The head has left without a cookie. */
+  /** The head was sent without a cookie. */
   open(): this {
     this.observer.live?.open(this.#head)
     return this
@@ -151,7 +154,7 @@ async function read({ body }: LiveReply, got: Got): Promise<void> {
 const status = ({ head = [] }: Got) => head.find(([name]) => name === 'cache-status')?.[1]
 const seen = (...all: Got[]) => all.map(({ by, body }) => [by, body])
 
-/** A leader whose head has left, and who has written `text`. */
+/** A leader whose head was sent, and who has written `text`. */
 async function lead(cache: HttpCache<RequestView>, text = 'one ', headers = {}) {
   const leader = await ask(cache)
   const [run] = runs.slice(-1)
@@ -160,8 +163,8 @@ async function lead(cache: HttpCache<RequestView>, text = 'one ', headers = {}) 
   return { leader, run, follow }
 }
 
-describe('an answer on its way', () => {
-  it('is shown to those who wait for it, and to those who come while it comes', async () => {
+describe('a streamed response', () => {
+  it('reaches its waiters, and requests that arrive while it is sent', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache)
     const waiting = await ask(cache)
@@ -193,7 +196,7 @@ describe('an answer on its way', () => {
     expect(events.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed', 'hit l1'])
   })
 
-  it('is shown from its first byte on: before it, nothing is lost by looking again', async () => {
+  it('reaches waiters from its first byte on, because before it they can still look up again', async () => {
     const cache = cacheWith()
     const { run } = await lead(cache)
     const waiting = await ask(cache)
@@ -208,7 +211,7 @@ describe('an answer on its way', () => {
     expect(waiting.by).toBe('app')
   })
 
-  it('is shown to nobody before its head has left, and never if it left with a cookie', async () => {
+  it('reaches no waiter before its head was sent, and never if the head had a cookie', async () => {
     const cache = cacheWith()
     const { run } = await lead(cache)
     const waiting = await ask(cache)
@@ -220,7 +223,7 @@ describe('an answer on its way', () => {
     expect(seen(waiting)).toEqual([['bypass', '']])
   })
 
-  it('breaks off for those who read it when it breaks off, and the next one tries', async () => {
+  it('breaks off for its followers when it breaks off for the leader, and the next request runs the handler', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache)
     follow()
@@ -233,7 +236,7 @@ describe('an answer on its way', () => {
     runs[1]?.head().open().write('x').finish()
   })
 
-  it('that ends before anybody was answered is asked for again', async () => {
+  it('is replaced by another run if it breaks before any waiter got a byte', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache)
     const waiting = await ask(cache)
@@ -246,7 +249,7 @@ describe('an answer on its way', () => {
     expect(waiting.by).toBe('app')
   })
 
-  it('that is cut three times sends its waiters to the handler, and is no sign of variants', async () => {
+  it('sends its waiters to the handler after three breaks, without a too-many-variants', async () => {
     const cache = cacheWith()
     const all = [1, 2, 3, 4].map(() => ask(cache))
     const clients = await Promise.all(all)
@@ -260,7 +263,7 @@ describe('an answer on its way', () => {
     expect(last && status(last)).toBe('Stampede; fwd=uri-miss; detail=abandoned')
   })
 
-  it('shorter than it said breaks off', async () => {
+  it('breaks off if it is shorter than its Content-Length', async () => {
     const cache = cacheWith()
     const { run } = await lead(cache)
     run.head({ 'content-length': '100' }).open().write('short')
@@ -274,7 +277,7 @@ describe('an answer on its way', () => {
     ['a range', { range: 'bytes=0-1' }, {}],
     ['a condition', { 'if-none-match': '"a"' }, {}],
     ['no way to see a broken transfer', {}, { old: true }],
-  ])('is waited for by one with %s', async (_, headers, rest) => {
+  ])('makes a request with %s wait for the stored response', async (_, headers, rest) => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache)
     follow()
@@ -285,7 +288,7 @@ describe('an answer on its way', () => {
     expect(waiting.by).toBe('cache')
   })
 
-  it('is waited for by everybody unless the option says otherwise', async () => {
+  it('makes all requests wait for the stored response without the option', async () => {
     const cache = cacheWith({ collapse: 'wait' })
     const { run, follow } = await lead(cache)
     follow()
@@ -296,7 +299,7 @@ describe('an answer on its way', () => {
     expect(seen(waiting)).toEqual([['cache', 'one ']])
   })
 
-  it('for another selection is not shown: the request finds its own', async () => {
+  it('is not sent to a request of another selection, which runs the handler', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'neither', { vary: 'accept-language' })
     const waiting = await ask(cache, { 'accept-language': 'de' })
@@ -312,15 +315,15 @@ describe('an answer on its way', () => {
   })
 })
 
-describe('an answer that becomes too large to be kept', () => {
-  it('goes on for those who read it; those who come later run their own', async () => {
+describe('a streamed response that is too large to be stored', () => {
+  it('continues for its followers, and later requests run the handler', async () => {
     const cache = cacheWith({ maxBodyBytes: 8 })
     const { run, follow } = await lead(cache, '12345678')
     follow()
     const reading = await ask(cache)
     run.write('9')
     await settled()
-    // The first one may be stored again, if it is not too large.
+    // One later run may be stored, if its response is not too large.
     const late = [await ask(cache), await ask(cache)]
     expect(late.map((each) => each.by)).toEqual([undefined, 'bypass'])
     run.write('0')
@@ -329,7 +332,7 @@ describe('an answer that becomes too large to be kept', () => {
     expect(seen(reading)).toEqual([['live', '1234567890.']])
   })
 
-  it('with its first chunk is shown to nobody', async () => {
+  it('is sent to no waiter if its first chunk is too large', async () => {
     const cache = cacheWith({ maxBodyBytes: 2 })
     const { follow } = await lead(cache, 'large')
     const waiting = await ask(cache)
@@ -339,8 +342,8 @@ describe('an answer that becomes too large to be kept', () => {
   })
 })
 
-describe('a purge', () => {
-  it('while it comes leaves it to those who asked before, and stores nothing of it', async () => {
+describe('a purge during a streamed response', () => {
+  it('lets earlier followers read the rest, and stores nothing', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'old ')
     follow()
@@ -357,7 +360,7 @@ describe('a purge', () => {
     expect(seen(await ask(cache))).toEqual([['cache', 'new']])
   })
 
-  it('before its first byte keeps it from everybody but its own client', async () => {
+  it('keeps the response from all waiters if it comes before the first byte', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'old')
     const waiting = await ask(cache)
@@ -373,7 +376,7 @@ describe('a purge', () => {
     expect(waiting.by).toBe('app')
   })
 
-  it('in another process fences the commit: those who read keep their bytes', async () => {
+  it('refuses the commit if it comes from another process, and followers keep their bytes', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'old')
     follow()
@@ -392,7 +395,7 @@ describe('a purge', () => {
   })
 })
 
-it('after originTimeoutMs, those who read go on, and nobody joins them', async () => {
+it('a streamed response continues for its followers after originTimeoutMs, and gets no new ones', async () => {
   const cache = cacheWith({ originTimeoutMs: 1_000 })
   const { run, follow } = await lead(cache)
   follow()

@@ -1,6 +1,5 @@
-// `collapse: 'stream'`: shows a leader's response, while it comes, to the waiters of its own
-// flight. Only a response that is to be stored is shown, only from its first byte on, and never one
-// that was purged meanwhile.
+// `collapse: 'stream'`: the waiters of a flight get the leader's response while the handler writes
+// it. The response must be storable and not purged meanwhile. A waiter gets all of it.
 
 import { holdFor, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'
@@ -12,14 +11,14 @@ import type { CapturedHead, LiveSink } from '../ports/exchange.ts'
 import type { Live } from './live-body.ts'
 import { LiveBody } from './live-body.ts'
 
-/** A response whose head arrived at `bornAt`; its body is still coming. */
+/** A response whose handler sent the head at `bornAt` and still writes the body. */
 interface LiveHead {
   readonly entry: StoredResponse
   readonly freshMs: number
   readonly bornAt: number
 }
 
-/** What a run shows its body to. `headOf` is undefined when the head was not found storable. */
+/** The receiver of a run's body. `headOf` returns undefined if the response is not storable. */
 export function liveSink(
   lead: Lead,
   maxBytes: number,
@@ -44,7 +43,8 @@ export function liveSink(
       if (chunk.byteLength === 0) return true
       if (live === undefined || !live.body.write(chunk)) return false
       if (published || !live.body.joinable) return published
-      // With the first byte: as long as nothing has come, nothing is lost by looking again.
+      // The response is published with its first byte. Without one, waiters can still look up
+      // again.
       published = !lead.isLate && publish(live)
       if (!published) live = undefined
       return published
@@ -60,7 +60,10 @@ function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
   return { ...holdFor(entry, '', { freshMs, ...none }, bornAt), entry }
 }
 
-/** False when newcomers must not see it: purged since, or nobody would have told us. */
+/**
+ * Gives the response to the waiters of the flight. False if it was purged meanwhile, or if a purge
+ * may have been missed.
+ */
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
   if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
   flight.showLive(live)
@@ -68,7 +71,7 @@ export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
   return true
 }
 
-/** What somebody who comes now is answered with, if there is an answer on its way from its start. */
+/** The response being written, for a new caller, if the caller can still get it from its start. */
 export function joinLive(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { live } = flight
   if (live === undefined || !caller.takesLive || !live.body.joinable) return undefined

@@ -1,11 +1,11 @@
-// One body, several readers: each gets every byte, or sees that it did not.
+// One body with several readers: each gets every byte, or sees that it broke off.
 
 import { describe, expect, it } from 'vitest'
 import { LiveBody, type LiveReader } from './live-body.ts'
 
 const bytes = (text: string) => Buffer.from(text)
 
-/** What a reader gets, up to its end or its cut. */
+/** Everything a reader gets, up to the end or the break. */
 async function all(reader: LiveReader | undefined): Promise<string> {
   if (reader === undefined) return 'not attached'
   let text = ''
@@ -23,8 +23,8 @@ async function take(reader: LiveReader | undefined): Promise<string> {
   return value === undefined ? '' : Buffer.from(value).toString()
 }
 
-describe('a body on its way', () => {
-  it('is given whole to who was there from the start, and to who came later', async () => {
+describe('a live body', () => {
+  it('reaches readers from its start in full, and later ones too', async () => {
     const body = new LiveBody(100)
     expect(body.joinable).toBe(false)
     const early = all(body.attach())
@@ -38,7 +38,7 @@ describe('a body on its way', () => {
     expect(await Promise.all([early, late])).toEqual(['one two.', 'one two.'])
   })
 
-  it('lets each read at its own pace, also after the end', async () => {
+  it('lets each reader read at its own pace, also after the end', async () => {
     const body = new LiveBody(100)
     const [slow, fast] = [body.attach(), all(body.attach())]
     for (const text of ['a', 'b', 'c']) body.write(bytes(text))
@@ -47,7 +47,7 @@ describe('a body on its way', () => {
     expect(await all(slow)).toBe('abc.')
   })
 
-  it('ends as broken for everybody when it is cut, be it in the middle of a wait', async () => {
+  it('breaks for every reader when it is cut, even in the middle of a wait', async () => {
     const body = new LiveBody(100)
     const [waiting, behind] = [all(body.attach()), body.attach()]
     body.write(bytes('half'))
@@ -63,20 +63,23 @@ describe('a body on its way', () => {
     ['fewer', ['12345678'], '12345678!'],
     ['more', ['123456789', 'ab'], '123456789!'],
     ['as many', ['12345', '67890'], '1234567890.'],
-  ])('of %s bytes than were declared is what its length says it is', async (_, chunks, got) => {
-    const body = new LiveBody(100, 10)
-    const read = all(body.attach())
-    for (const chunk of chunks) {
-      body.write(bytes(chunk))
-      await new Promise(setImmediate)
-    }
-    body.end(true)
-    expect(await read).toBe(got)
-  })
+  ])(
+    'has the length that it declared, or breaks, if it has %s bytes than declared',
+    async (_, chunks, got) => {
+      const body = new LiveBody(100, 10)
+      const read = all(body.attach())
+      for (const chunk of chunks) {
+        body.write(bytes(chunk))
+        await new Promise(setImmediate)
+      }
+      body.end(true)
+      expect(await read).toBe(got)
+    },
+  )
 })
 
-describe('a body that becomes too large to be kept', () => {
-  it('goes on for who reads it, and takes nobody new', async () => {
+describe('a live body that is too large to be stored', () => {
+  it('continues for its readers, and accepts no new ones', async () => {
     const body = new LiveBody(4)
     const read = all(body.attach())
     for (const text of ['abc', 'def', 'ghi']) {
@@ -89,7 +92,7 @@ describe('a body that becomes too large to be kept', () => {
     expect(await read).toBe('abcdefghi.')
   })
 
-  it('cuts off who falls further behind than may be kept, and nobody else', async () => {
+  it('cuts off a reader that falls further behind than the limit, and no other', async () => {
     const body = new LiveBody(4)
     const [slow, fast] = [body.attach(), all(body.attach())]
     body.write(bytes('abc'))
@@ -105,7 +108,7 @@ describe('a body that becomes too large to be kept', () => {
     expect(await fast).toBe('abcdefghi.')
   })
 
-  it('does not cut off who waits for a chunk that is too large by itself', async () => {
+  it('does not cut off a reader that waits for a chunk which is too large by itself', async () => {
     const body = new LiveBody(4)
     const read = all(body.attach())
     body.write(bytes('abc'))
@@ -115,7 +118,7 @@ describe('a body that becomes too large to be kept', () => {
     expect(await read).toBe('abca large one.')
   })
 
-  it('is no longer wanted when its last reader left', async () => {
+  it('is no longer needed when its last reader left', async () => {
     const body = new LiveBody(4)
     const reader = body.attach()
     body.write(bytes('abc'))

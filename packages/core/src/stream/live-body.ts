@@ -1,28 +1,29 @@
-// A body that several read while it comes, each at a pace of its own. A linked list of chunks: the body holds the first
-// for those who come later, each reader the one it is at, so that what everybody has read is let go by itself.
+// A body with several readers while the handler still writes it. It is a linked list of chunks: the
+// body references the first one for later readers, and each reader its next one. Once the body is
+// too large to store, it drops its reference, so that chunks which all readers have read are freed.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { responseError } from '../errors.ts'
 import type { LiveChunks } from '../ports/exchange.ts'
 
-/** An answer on its way: `held` has everything but the body. */
+/** A response that is still being written. `held` has all of it except the body. */
 export interface Live {
   readonly held: HeldEntry & { readonly entry: StoredResponse }
   readonly body: LiveBody
 }
 
 interface Link {
-  /** Undefined in the last one: it has not come yet. */
+  /** Undefined in the last link, whose chunk was not written yet. */
   chunk: Uint8Array | undefined
   next: Link | undefined
 }
 
 export class LiveBody {
   readonly #maxBytes: number
-  /** As declared; a body of another length is a broken one. */
+  /** The Content-Length. A body with another length is cut off. */
   readonly length: number | undefined
   readonly #readers = new Set<LiveReader>()
-  /** Gone when the body has become too large to be kept: nobody can begin any more. */
+  /** Undefined once the body is too large to store. Then no reader can begin any more. */
   #first: Link | undefined
   #last: Link
   #bytes = 0
@@ -43,12 +44,12 @@ export class LiveBody {
     return this.#readers.size > 0
   }
 
-  /** It has begun, and is there from its start. What has ended is about to be stored. */
+  /** Whether a reader may begin. False after the end, because the entry is about to be stored. */
   get joinable(): boolean {
     return this.#state === 'open' && this.#first !== undefined && this.#bytes > 0
   }
 
-  /** Undefined when it is not there from its start any more. */
+  /** Adds a reader. Undefined if the start of the body was dropped or the body was cut off. */
   attach(): LiveReader | undefined {
     if (this.#first === undefined || this.#state === 'cut') return undefined
     const reader = new LiveReader(this, this.#first)
@@ -60,7 +61,7 @@ export class LiveBody {
     this.#readers.delete(reader)
   }
 
-  /** False when nobody reads it, and nobody can begin to. */
+  /** Adds a chunk. False if the body has no reader and no reader can begin. */
   write(chunk: Uint8Array): boolean {
     if (this.#state !== 'open') return false
     if (chunk.byteLength > 0) this.#append(chunk)
@@ -69,7 +70,7 @@ export class LiveBody {
 
   #append(chunk: Uint8Array): void {
     this.#bytes += chunk.byteLength
-    // Not a byte beyond what was declared: on a kept connection it would begin another answer.
+    // A byte beyond Content-Length would be read as the next response on a keep-alive connection.
     if (this.length !== undefined && this.#bytes > this.length) {
       this.end(false)
       return
@@ -98,9 +99,9 @@ export class LiveBody {
   }
 }
 
-/** One reader's place in it. */
+/** One reader with its position in the body. */
 export class LiveReader implements LiveChunks {
-  /** Bytes taken so far. */
+  /** Number of bytes read so far. */
   read = 0
   readonly #body: LiveBody
   #at: Link | undefined
@@ -112,12 +113,14 @@ export class LiveReader implements LiveChunks {
     this.#at = first
   }
 
-  /** Before its first byte it can still be sent elsewhere. */
+  /**
+   * Whether the body was cut off. A caller without its first byte can still get another response.
+   */
   get isCut(): boolean {
     return this.#isCut
   }
 
-  /** It has everything that came so far, and waits for more. */
+  /** Whether the reader has read all chunks so far and waits for the next one. */
   get isWaiting(): boolean {
     return this.#waiting !== undefined
   }
@@ -150,7 +153,7 @@ export class LiveReader implements LiveChunks {
     this.#waiting = undefined
   }
 
-  /** Too far behind, or there is no more to come: it must not look like the end. */
+  /** Ends the reader with an error, so that its client does not take the response for complete. */
   cut(): void {
     this.#isCut = true
     this.#at = undefined

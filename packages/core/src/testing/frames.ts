@@ -1,5 +1,6 @@
-// Frames made by hand, with a correct checksum: what a hostile writer could put into Redis, and a broken one could not. Written
-// down apart from `entry/frame.ts`, so that a change of the layout is noticed.
+// Frames made by hand, with a correct checksum. A hostile writer could put them into Redis, a
+// broken one could not. They are separate from `entry/frame.ts`, so that a change of the layout is
+// noticed.
 
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -8,7 +9,7 @@ export interface Forged {
   /** 1 response, 2 JSON, 3 bytes, 4 note. Default 1. */
   readonly kind?: number
   readonly body?: string
-  /** Of the key; see `keyDigest`. Default: of `k`. */
+  /** Digest of the key, see `keyDigest`. Default: of `k`. */
   readonly digest?: Uint8Array
 }
 
@@ -16,7 +17,7 @@ export function keyDigest(key: string): Buffer {
   return createHash('sha256').update(key).digest().subarray(0, 8)
 }
 
-/** Correct but for its head, which may be anything. */
+/** A frame that is valid except for its head, which may be any text. */
 export function forgeFrame(
   head: string,
   { kind = 1, body = 'x', digest = keyDigest('k') }: Forged = {},
@@ -29,14 +30,14 @@ export function forgeFrame(
   return withChecksum(Buffer.concat([start, sizes, digest, text, rest]))
 }
 
-/** A copy whose checksum is right for what is in it. */
+/** A copy with the right checksum for its bytes. */
 export function withChecksum(frame: Buffer): Buffer {
   const copy = Buffer.from(frame)
   if (copy.length > 6) copy.writeUInt32BE(crc32(copy.subarray(6)), 2)
   return copy
 }
 
-/** A copy in which one bit is not as it was. */
+/** A copy with one bit turned. */
 export function turnBit(frame: Uint8Array, bit: number): Buffer {
   const copy = Buffer.from(frame)
   copy[bit >> 3] = (copy[bit >> 3] as number) ^ (1 << (bit & 7))

@@ -1,15 +1,19 @@
-// What a hostile sender puts together, and how often: for property tests of whatever reads what comes from outside.
+// Pieces of hostile input, and the number of runs, for property tests of all parsers of outside
+// input.
 
 /**
- * How a property is run. The same cases each time, unless `npm run fuzz:input` asks for others. `npm test`
- * runs a quarter of the usual number, `npm run test:soak` twice the number.
+ * Settings of a property. The cases are the same each time, unless `npm run fuzz:input` asks for
+ * others. `npm test` runs a quarter of the usual number, `npm run test:soak` twice the number.
  */
 export function runs(usual: number): { readonly seed: number; readonly numRuns: number } {
   const { STAMPEDE_FUZZ_SEED: seed = '2026', STAMPEDE_FUZZ_TIMES: times = '0.25' } = process.env
   return { seed: Number(seed), numRuns: Math.ceil(usual * Number(times)) }
 }
 
-/** Each means something to some parser here: separators, quotes left open, names that every object has, half of a character. */
+/**
+ * Each piece means something to some parser here: separators, open quotes, names that every object
+ * has, lone surrogates.
+ */
 export const HOSTILE_PIECES: readonly string[] = [
   ...['', ' ', '\t', '\r\n', '\n', '\0', '\x7f', '\x80', '\xa0', '\xff', 'é', '☃', '\u2028', '💥'],
   ...['\ud800', '\udc00', ',', ';', '=', ':', '/', '//', '\\', '"', "'", '""', '"\\', '\\"', '%'],
@@ -21,10 +25,13 @@ export const HOSTILE_PIECES: readonly string[] = [
   ...['gzip', 'identity', 'en', 'GMT', 'Thu, 01 Jan 1970 00:00:00 GMT', ':id', '*rest', 'http://'],
 ]
 
-/** As long as anything that comes from outside. The square of it is 4e9 steps: seconds, where one pass takes milliseconds. */
+/**
+ * The greatest length of outside input. A quadratic parser takes seconds for it (4e9 steps), a
+ * linear one milliseconds.
+ */
 export const LONG: number = 64 * 1024
 
-/** The piece, over and over. */
+/** The piece, repeated. */
 export function repeated(piece: string, length: number = LONG): string {
   return piece.repeat(Math.ceil(length / piece.length)).slice(0, length)
 }

@@ -1,4 +1,4 @@
-// One process with idempotency keys, everything in it under a test's control.
+// One process with idempotency keys, fully controlled by a test.
 
 import { createHttpIdempotency, type IdempotencyOptions } from '../http-idempotency.ts'
 import type { IdempotencyRuntime } from '../idempotency/idempotency-runtime.ts'
@@ -28,7 +28,7 @@ export class IdempotencyBench {
     this.events.record(this.stampede)
   }
 
-  /** A route: what is sent to it has gone as far as it can when the promise resolves. */
+  /** Sends requests to a route. The promise resolves when promises have settled. */
   route(options: BenchOptions = {}): (asked?: Asked) => Promise<ScriptedRequest> {
     const scope = ({ user }: ScriptedRequest) => user as string
     const http = createHttpIdempotency<ScriptedRequest>({
@@ -43,7 +43,7 @@ export class IdempotencyBench {
     }
   }
 
-  /** What is left of attempts; all zero when nothing goes on. */
+  /** Counts of unfinished attempts. All are zero when nothing is under way. */
   get left(): Readonly<Record<'running' | 'unstored' | 'leases' | 'asking', number>> {
     const { running, unstored, keeper, asking } = this.rt
     return {

@@ -1,4 +1,4 @@
-// Doubles of an idempotency store: one that fails as it is told to, and two processes on the same records.
+// Doubles of an idempotency store: one with scripted faults, and two processes on the same records.
 
 import type { Grant } from '../ports/grant.ts'
 import type {
@@ -14,7 +14,7 @@ import type {
   SettleReply,
 } from '../ports/idempotency-store.ts'
 
-/** What becomes of one call; `work` does it on the store behind. */
+/** The fault of one call. `work` runs the call on the real store. */
 export type Fault = (work: () => Promise<unknown>) => Promise<unknown>
 
 export type IdempotencyOperation =
@@ -26,12 +26,12 @@ export type IdempotencyOperation =
   | 'settle'
   | 'close'
 
-/** Passes calls on to a store, as long as it is not told otherwise. Records what was asked of it, without keys. */
+/** Passes calls on to a store, unless a fault is set. Records the calls, without keys. */
 export class FaultyIdempotency implements IdempotencyStore {
   readonly name = 'faulty'
   readonly calls: string[] = []
   readonly begins: BeginRequest[] = []
-  /** Holds for every operation that has no fault of its own. */
+  /** The fault of every call without a fault of its own. */
   always: Fault | undefined
   hearing = true
   readonly #inner: IdempotencyStore
@@ -42,24 +42,24 @@ export class FaultyIdempotency implements IdempotencyStore {
     this.#inner = inner
   }
 
-  /** For the next call of `operation` that has no fault yet. */
+  /** Sets the fault of the next call of `operation` that has none yet. */
   next(operation: IdempotencyOperation, fault: Fault): this {
     this.#faults.set(operation, [...(this.#faults.get(operation) ?? []), fault])
     return this
   }
 
-  /** Every fault that has not happened yet is off. */
+  /** Removes every fault that has not happened yet. */
   heal(): void {
     this.always = undefined
     this.#faults.clear()
   }
 
-  /** The calls since the last time. */
+  /** The calls since the last call of this. */
   take(): string[] {
     return this.calls.splice(0)
   }
 
-  /** What this store would be told by its server. */
+  /** Messages that the store's server would send. */
   get hooks(): IdempotencyHooks {
     if (this.#hooks === undefined) throw new Error('not attached')
     return this.#hooks
@@ -109,11 +109,11 @@ export class FaultyIdempotency implements IdempotencyStore {
   }
 }
 
-/** What two processes see of the same records: both are woken, and both hear of an operator's word. */
+/** Two processes with the same records. Both get wake-ups and operators' decisions. */
 export function sharedIdempotency(inner: IdempotencyStore): () => IdempotencyStore {
   const hooks: IdempotencyHooks[] = []
   let open = 0
-  // On another connection than the replies, and after them.
+  // Sent on another connection than the replies, and after them.
   const tell = (how: (each: IdempotencyHooks) => void) => {
     setImmediate(() => {
       for (const each of hooks) how(each)

@@ -1,4 +1,4 @@
-// @stampede/core/testing: time, origins and events under a test's control. No test runner inside.
+// @stampede/core/testing: time, origins and events under a test's control. It needs no test runner.
 
 export { type Forged, forgeFrame, keyDigest, turnBit, withChecksum } from './frames.ts'
 export { HOSTILE_PIECES, LONG, repeated, runs } from './hostile.ts'

@@ -1,5 +1,5 @@
-// A clock that only moves when it is told to. Timers run in the order of their time, and promises settle
-// between them, so that a test reads as a schedule.
+// A clock that only moves when a test moves it. Timers run in the order of their time, and promises
+// settle between them, so that a test reads as a schedule.
 
 import type { Clock, Timer } from '../ports/clock.ts'
 
@@ -10,7 +10,7 @@ interface Pending {
 }
 
 export class ManualClock implements Clock {
-  /** What timers go by. */
+  /** The time by which timers run. */
   #now = 1_000
   #stalledMs = 0
   #order = 0
@@ -38,7 +38,7 @@ export class ManualClock implements Clock {
     return { cancel: () => this.#pending.delete(pending) }
   }
 
-  /** Moves on by `ms`, running what falls due on the way. */
+  /** Advances by `ms`, and runs the timers that fall due. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms
     await settled()
@@ -68,7 +68,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Every promise that can settle without time passing has settled. */
+/** Resolves when every promise that needs no time has settled. */
 export async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve))
 }

@@ -1,5 +1,5 @@
-// Several processes on one memory store. What each hears of the others goes through a network that delays, repeats,
-// reorders and loses, as a test says; the log of purges is read every two seconds, as with Redis.
+// Several processes on one memory store. A network delays, repeats, reorders and loses the messages
+// between them, as a test says. The purge log is read every two seconds, as with Redis.
 
 import { memoryStore } from '../memory/memory-store.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -8,7 +8,7 @@ import { sharedIdempotency } from './idempotency-doubles.ts'
 
 type Hint = (hooks: StoreHooks) => void
 
-/** How one message fares on its way to one process: when its copies arrive; none: it is lost. */
+/** The delays of one message to one process, one for each copy. An empty list loses the message. */
 export type Fate = () => readonly number[]
 
 interface Logged {
@@ -28,7 +28,7 @@ export class PurgeNetwork {
   readonly #members: NetworkMember[] = []
   readonly #log: Logged[] = []
 
-  /** `latencyMs`: of each way of each command. */
+  /** `latencyMs`: the delay of each direction of a command. */
   constructor(clock: Clock, fate: Fate, latencyMs: () => number) {
     this.#clock = clock
     this.#fate = fate
@@ -50,7 +50,7 @@ export class PurgeNetwork {
     const inner = this.#inner
     const purge = async (key: string, options: { soft: boolean }): Promise<void> => {
       await inner.purge(key, options)
-      // Between two marks, which are whole: no two purges have one position.
+      // Marks are whole numbers, so no two purges have the same position.
       this.#append(this.#last() + 0.001, (hooks) => hooks.onPurge(key, options))
     }
     const member = new NetworkMember(
@@ -96,7 +96,7 @@ export class NetworkMember implements StampedeStore {
   readonly name = 'network'
   readonly locks: StampedeStore['locks']
   readonly idempotency: StampedeStore['idempotency']
-  /** `bus`: no message arrives. `all`: nothing does, in either direction. */
+  /** `bus`: no message arrives. `all`: nothing arrives, in either direction. */
   cut: 'no' | 'bus' | 'all' = 'no'
   confirmedAt: number = Number.NEGATIVE_INFINITY
   position = 0
@@ -168,7 +168,7 @@ export class NetworkMember implements StampedeStore {
     this.#beat?.cancel()
   }
 
-  /** There and back, each in its time. */
+  /** A command and its reply, each with its own delay. */
   async #travel<T>(work: () => Promise<T>): Promise<T> {
     await this.#way()
     const reply = await work()

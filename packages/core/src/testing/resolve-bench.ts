@@ -1,5 +1,5 @@
-// Two processes on one memory store, or one, whose flights, clock and store are under a test's control.
-// A test file calls `begin` before each test and `end` after it.
+// One or two processes on one memory store, whose flights, clock and store a test controls. A test
+// file calls `begin` before each test and `end` after it.
 
 import { type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
 import type { Policy } from '../flight/policy.ts'
@@ -14,7 +14,7 @@ import { ScriptedOrigin } from './scripted-origin.ts'
 import { FaultyStore, sharedStores } from './store-doubles.ts'
 import { Transcript } from './transcript.ts'
 
-/** What getOrSet('k') is kept under. */
+/** The internal key of getOrSet('k'). */
 export const KEY: string = dataKey('k')
 export const NO_L1 = { l1: { maxBytes: 0 } } as const
 
@@ -28,7 +28,7 @@ export function begin(): void {
   open = []
 }
 
-/** Whatever a test did, nothing may be left of it: no flight, lease, concurrency slot or timer. */
+/** Ends a test. No flight, lease, concurrency slot or timer may be left. */
 export async function end(): Promise<void> {
   await clock.advance(60_000)
   const left = open.map((stampede) => {
@@ -88,7 +88,7 @@ export function setUpTwo(options: StampedeOptions = {}): TwoProcesses {
   return { a, b, originA, originB, getA, getB, storeA: stores.a, storeB: stores.b }
 }
 
-/** What became of a promise, without waiting for it: the value, or the code or message of the error. */
+/** The state of a promise, without waiting: its value, or the code or message of its error. */
 export function outcome<T>(promise: T | Promise<T>): { now: unknown } {
   const box: { now: unknown } = { now: 'pending' }
   Promise.resolve(promise).then(

@@ -1,4 +1,4 @@
-// An origin whose runs the test ends one by one, and counts.
+// An origin whose runs are counted, and end when the test ends them.
 
 export interface Run<T> {
   resolve(value: T): void

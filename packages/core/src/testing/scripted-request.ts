@@ -1,4 +1,5 @@
-// A request with an idempotency key whose handler the test plays: it answers, throws or dies when the test says so.
+// A request with an idempotency key whose handler is scripted: it responds, throws or dies when the
+// test says so.
 
 import type { HttpIdempotency } from '../http-idempotency.ts'
 import type { Attempt } from '../idempotency/attempt.ts'
@@ -11,15 +12,15 @@ import type {
 } from '../ports/idempotent-exchange.ts'
 
 export interface Asked {
-  /** Of the Idempotency-Key field; an array for several lines. Default: none. */
+  /** The Idempotency-Key field. An array has several lines. Default: none. */
   readonly key?: string | readonly string[]
   readonly user?: unknown
   readonly method?: string
   readonly target?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Text is sent as it is, anything else as JSON. Default: no body. */
+  /** Text is sent unchanged, anything else as JSON. Default: no body. */
   readonly body?: unknown
-  /** What can be seen of the body, if that is not its bytes. */
+  /** The visible form of the body, if not its bytes. */
   readonly seen?: RequestBody
 }
 
@@ -29,7 +30,7 @@ export interface Answered {
   readonly body?: string
 }
 
-/** `by`: core itself, the handler under a key, or the app as if there were no keys. */
+/** `by`: core itself, the handler under a key, or the app without keys. */
 export interface Got {
   readonly by: 'core' | 'handler' | 'bypass'
   readonly status: number
@@ -41,11 +42,11 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
   readonly request: RequestView
   readonly native: this = this
   readonly user: unknown
-  /** What the client got. */
+  /** The response that the client got. */
   got: Got | undefined
-  /** What the framework is told. */
+  /** The error that the framework got. */
   error: unknown
-  /** What the handler was given. */
+  /** The attempt that the handler got. */
   given: Attempt | undefined
   readonly #lines: Readonly<Record<string, readonly string[]>>
   readonly #body: RequestBody
@@ -67,7 +68,7 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
     this.#body = asked.seen ?? plain
   }
 
-  /** Whether the handler is at work. */
+  /** Whether the handler is running. */
   get isRunning(): boolean {
     return this.#observer !== undefined
   }
@@ -92,7 +93,7 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
     return JSON.parse(this.got?.body ?? '')
   }
 
-  /** The handler answers; settles when the client has it. */
+  /** The handler responds. Settles when the client has the response. */
   answer({ status = 200, headers = {}, body = '' }: Answered = {}): Promise<void> {
     const head = { status, headers: Object.entries(headers) }
     return this.end({ type: 'answered', head, body: Buffer.from(body) })
@@ -144,7 +145,7 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
 
 const KEY = 'idempotency-key'
 
-/** Sends a request; what comes of it shows when promises have settled. */
+/** Sends a request. Its result is visible when promises have settled. */
 export function send(http: HttpIdempotency<ScriptedRequest>, asked: Asked = {}): ScriptedRequest {
   const request = new ScriptedRequest(asked)
   const handled = async () =>

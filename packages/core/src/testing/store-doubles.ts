@@ -1,4 +1,4 @@
-// Doubles of a store: one that fails as it is told to, and two processes on one memory store.
+// Doubles of a store: one with scripted faults, and two processes on one memory store.
 
 import { memoryStore } from '../memory/memory-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
@@ -15,18 +15,18 @@ import { type Fault, FaultyIdempotency, sharedIdempotency } from './idempotency-
 
 export type Operation = 'lookup' | 'commit' | 'pass' | 'fail' | 'renew' | 'purge' | 'mark'
 
-/** Nothing is done. */
+/** The command is not executed. */
 export const refuse: Fault = async () => {
   throw new Error('the store is away')
 }
 
-/** Everything is done, and nobody hears of it. */
+/** The command is executed, and its reply is lost. */
 export const loseReply: Fault = async (work) => {
   await work()
   throw new Error('the reply was lost')
 }
 
-/** A point that calls wait at until the test opens it. */
+/** A gate at which calls wait until the test opens it. */
 export class Gate {
   #open: () => void = () => {}
   readonly #opened = new Promise<void>((resolve) => {
@@ -37,14 +37,14 @@ export class Gate {
     this.#open()
   }
 
-  /** The work is done at once, and its reply comes when the gate opens. */
+  /** The command is executed at once, and its reply comes when the gate opens. */
   readonly delayReply: Fault = async (work) => {
     const reply = await work()
     await this.#opened
     return reply
   }
 
-  /** As `delayReply`, and then the reply is lost. */
+  /** Like `delayReply`, and then the reply is lost. */
   readonly delayAndLose: Fault = async (work) => {
     await work()
     await this.#opened
@@ -52,13 +52,13 @@ export class Gate {
   }
 }
 
-/** Passes calls on to a store, as long as it is not told otherwise. Records them as `operation key`. */
+/** Passes calls on to a store, unless a fault is set. Records them as `operation key`. */
 export class FaultyStore implements StampedeStore {
   readonly name = 'faulty'
   readonly locks: LockStore
   readonly idempotency: FaultyIdempotency
   readonly calls: string[] = []
-  /** Holds for every operation that has no fault of its own. */
+  /** The fault of every call without a fault of its own. */
   always: Fault | undefined
   confirmed: number | undefined
   readonly #inner: StampedeStore
@@ -71,19 +71,19 @@ export class FaultyStore implements StampedeStore {
     this.idempotency = new FaultyIdempotency(inner.idempotency)
   }
 
-  /** For the next call of `operation` that has no fault yet. */
+  /** Sets the fault of the next call of `operation` that has none yet. */
   next(operation: Operation, fault: Fault): this {
     this.#faults.set(operation, [...(this.#faults.get(operation) ?? []), fault])
     return this
   }
 
-  /** Every fault that has not happened yet is off. */
+  /** Removes every fault that has not happened yet. */
   heal(): void {
     this.always = undefined
     this.#faults.clear()
   }
 
-  /** What this store would be told by its server. */
+  /** Messages that the store's server would send. */
   get hooks(): StoreHooks {
     if (this.#hooks === undefined) throw new Error('not attached')
     return this.#hooks
@@ -106,7 +106,7 @@ export class FaultyStore implements StampedeStore {
     return this.#inner.position
   }
 
-  /** As the store behind says, if the test does not say otherwise. */
+  /** The value of the real store, unless the test sets one. */
   get confirmedAt(): number {
     return this.confirmed ?? this.#inner.confirmedAt
   }
@@ -143,11 +143,14 @@ export class FaultyStore implements StampedeStore {
   }
 }
 
-/** Stores of two processes on the same data: both are woken, and each hears of the other's purges. */
+/**
+ * Stores of two processes on the same data. Both get wake-ups, and each gets the purges of the
+ * other.
+ */
 export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
   const inner = memoryStore()
   const hooks: StoreHooks[] = []
-  // On another connection than the replies, and after them.
+  // Sent on another connection than the replies, and after them.
   const messages = (key: string) => {
     setImmediate(() => {
       for (const each of hooks) each.onWake(key)

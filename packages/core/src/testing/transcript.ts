@@ -1,4 +1,4 @@
-// Events as numbered lines, so that a test's assertion reads as what happened, in order.
+// Events as numbered lines, so that a test's assertion reads as a list of events in order.
 
 import type { StampedeEvent } from '../events.ts'
 import type { Stampede } from '../stampede.ts'

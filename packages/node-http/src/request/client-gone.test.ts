@@ -1,4 +1,4 @@
-// A client that leaves does not end a fill; a response that nobody will end does.
+// A client that leaves does not end a fill. A response that can no longer end does.
 
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
@@ -24,7 +24,7 @@ interface Abandoned {
   leave(how?: 'fin' | 'rst'): Promise<void>
 }
 
-/** A request that has come into the handler, and a client that can be made to leave. */
+/** A request in its handler, and a client that can leave. */
 async function open(use: (opened: Abandoned) => Promise<void>): Promise<void> {
   const heads: CapturedHead[] = []
   let arrived: (at: { res: ServerResponse; end: Promise<OriginEnd> }) => void = () => {}
@@ -60,7 +60,7 @@ const LATE_ANSWERS: ReadonlyArray<readonly [string, (res: ServerResponse) => unk
   ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res.setHeader('X-A', '1'))],
 ]
 
-test.each(LATE_ANSWERS)('an answer given by %s after the client left is complete', (_, answer) =>
+test.each(LATE_ANSWERS)('a response sent by %s after the client left is complete', (_, answer) =>
   open(async ({ res, end, heads, leave }) => {
     await leave()
     answer(res)
@@ -73,14 +73,14 @@ test.each(LATE_ANSWERS)('an answer given by %s after the client left is complete
 )
 
 test.each(LATE_ANSWERS)(
-  'an answer given by %s is complete, also if the client left before the handler began',
+  'a response sent by %s is complete, also if the client left before the handler began',
   async (_, answer) => {
     let ended: (end: OriginEnd) => void = () => {}
     const end = new Promise<OriginEnd>((resolve) => {
       ended = resolve
     })
     await using server = await serve((_req, res) => {
-      // As while the store is asked: there will be no `close` any more.
+      // As during a lookup in the store: no further `close` comes.
       res.once('close', () => {
         setImmediate(() => {
           const onHead = () => ({ action: 'send', capture: true, add: [], remove: [] }) as const
@@ -97,14 +97,14 @@ test.each(LATE_ANSWERS)(
   },
 )
 
-test('an answer given after a reset connection is complete', () =>
+test('a response after a reset connection is complete', () =>
   open(async ({ res, end, leave }) => {
     await leave('rst')
     res.end('hello')
     expect((await end).type).toBe('complete')
   }))
 
-test('the cookie of an inner session is seen even when nobody reads the answer', () =>
+test('the cookie of an inner session is seen even without a client', () =>
   open(async ({ res, end, heads, leave }) => {
     onHeaders(res, () => void res.setHeader('Set-Cookie', 'sid=1'))
     await leave()
@@ -113,7 +113,7 @@ test('the cookie of an inner session is seen even when nobody reads the answer',
     expect(heads[0]?.headers).toContainEqual(['set-cookie', 'sid=1'])
   }))
 
-test('a handler that goes on writing without its client comes to a complete end', () =>
+test('a handler that writes on without its client ends completely', () =>
   open(async ({ res, end, leave }) => {
     res.write('one ')
     await leave()
@@ -131,7 +131,7 @@ const PIPES: ReadonlyArray<
   ['pipeline', (source, res) => pipeline(source, res, () => {})],
 ]
 
-test.each(PIPES)('a source in a %s is given up with the client', (_, start) =>
+test.each(PIPES)('a source in a %s is destroyed with the client', (_, start) =>
   open(async ({ res, end, leave }) => {
     const source = new PassThrough()
     start(source, res)
@@ -146,7 +146,7 @@ test.each([
   // As `send` does for res.sendFile() and express.static().
   ['after', (source: PassThrough, res: ServerResponse) => source.pipe(res) && source.destroy()],
 ])(
-  'a source that is destroyed %s it is piped to a client that left gives up at once',
+  'a source that is destroyed %s it is piped to a departed client ends the capture at once',
   (_, answer) =>
     open(async ({ res, end, leave }) => {
       await leave()
@@ -161,7 +161,7 @@ const DESTROYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown
   ['destroying the socket', (res) => res.req.socket.destroy()],
 ]
 
-test.each(DESTROYS)('%s by the app gives up at once', (_, destroy) =>
+test.each(DESTROYS)('%s by the app ends the capture at once', (_, destroy) =>
   open(async ({ res, end }) => {
     res.write('some')
     destroy(res)
@@ -172,13 +172,13 @@ test.each(DESTROYS)('%s by the app gives up at once', (_, destroy) =>
 const WHEN: ReadonlyArray<
   readonly [string, (res: ServerResponse, destroy: () => void) => unknown]
 > = [
-  // Node tells the request of a departure before it tells the response.
+  // Node reports a departure on the request before the response.
   ['as its request is aborted', ({ req }, destroy) => req.on('aborted', destroy)],
   ['as its client says that it ends', ({ req }, destroy) => req.socket.on('end', destroy)],
   ['after its client left', (res, destroy) => res.on('close', destroy)],
 ]
 
-test.each(WHEN)('res.destroy() by the app %s gives up at once', (_, when) =>
+test.each(WHEN)('res.destroy() by the app %s ends the capture at once', (_, when) =>
   open(async ({ res, end, leave }) => {
     when(res, () => res.destroy())
     await leave()
@@ -186,7 +186,7 @@ test.each(WHEN)('res.destroy() by the app %s gives up at once', (_, when) =>
   }),
 )
 
-test('res.destroy() after its client left gives up at once, also where a layer inside wraps it', () =>
+test('res.destroy() after its client left ends the capture at once, also if an inner layer wraps it', () =>
   open(async ({ res, end, leave }) => {
     const { destroy } = res
     res.destroy = (...args) => destroy.apply(res, args)
@@ -195,7 +195,7 @@ test('res.destroy() after its client left gives up at once, also where a layer i
     expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
   }))
 
-test('a source that fails in a pipeline gives up at once', () =>
+test('a source that fails in a pipeline ends the capture at once', () =>
   open(async ({ res, end }) => {
     const source = new PassThrough()
     pipeline(source, res, () => {})
@@ -215,7 +215,7 @@ test('a silent handler is given up some time after its client left', () =>
     expect(settled).toHaveBeenCalledWith({ type: 'not-captured', reason: 'incomplete' })
   }))
 
-test('a body that comes to a halt is given up sooner', () =>
+test('a body that stalls is given up sooner than a silent handler', () =>
   open(async ({ res, end, leave }) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     res.write('one ')

@@ -1,15 +1,16 @@
 // Decides when a response that was closed before its end() is given up.
 //
-// `close` says that the client no longer reads. It does not say that the handler has stopped. A handler
-// that waits for its database will still respond, and that response is worth storing. A source piped
-// into the response was unpiped by `close`, and will never end it. So a response is given up:
+// `close` says that the client no longer reads. It does not say that the handler has stopped. A
+// handler that waits for its database will still respond, and that response is worth storing. A
+// source piped into the response was unpiped by `close`, and will never end it. So a response is
+// given up:
 //   - at once, if the app closed it (res.destroy, or its socket destroyed from this side), or if a
 //     source was piped into it;
-//   - after 30 s, if the client left before anything was written. If the handler then pipes a source
-//     and the source breaks, at once;
+//   - after 30 s, if the client left before anything was written. If the handler then pipes a
+//     source and the source breaks, at once;
 //   - after 2 s without a write, if the client left in the middle of the body;
-//   - after 30 s without a write, if other clients read the same response. Its source is then read on
-//     for them.
+//   - after 30 s without a write, if other clients read the same response. Its source is then read
+//     on for them.
 //
 // `graceMs` replaces both times, since the response of an idempotent handler is worth more. A
 // socket destroyed from this side then counts as a client that left: server.setTimeout() and a

@@ -1,4 +1,4 @@
-// What the origin sees of the headers that ask for less than the whole response.
+// The origin's view of fields that request less than the full response.
 
 import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
@@ -22,7 +22,7 @@ async function withRequest(fields: readonly string[], use: (req: IncomingMessage
   if (failure !== undefined) throw failure
 }
 
-test('conditions and ranges are hidden from every view, and come back', () =>
+test('conditions and ranges are hidden from every view of the request, and restored', () =>
   withRequest(FIELDS, (req) => {
     const { headers, rawHeaders } = req
     const restore = hideConditionals(req)
@@ -36,7 +36,7 @@ test('conditions and ranges are hidden from every view, and come back', () =>
     expect(req.headersDistinct.range).toEqual(['bytes=0-1'])
   }))
 
-test('what the app adds meanwhile stays', () =>
+test('fields that the app adds while they are hidden stay', () =>
   withRequest(FIELDS, (req) => {
     const restore = hideConditionals(req)
     req.headers['x-user'] = '7'
@@ -44,7 +44,7 @@ test('what the app adds meanwhile stays', () =>
     expect(req.headers).toMatchObject({ 'x-user': '7', range: 'bytes=0-1' })
   }))
 
-test('the view that core reads still has them', () =>
+test('the view that core reads still has conditions and ranges', () =>
   withRequest(FIELDS, (req) => {
     const view = readRequest(req, { scheme: 'http', host: 'shop.test', target: '/' })
     hideConditionals(req)
@@ -52,7 +52,7 @@ test('the view that core reads still has them', () =>
     expect(req.headers['if-none-match']).toBeUndefined()
   }))
 
-test('others may stand in their place, in every view', () =>
+test('other conditions may replace the hidden ones in every view', () =>
   withRequest(FIELDS, (req) => {
     const { headers, rawHeaders } = req
     const restore = hideConditionals(req, [
@@ -76,7 +76,7 @@ test('others may stand in their place, in every view', () =>
     expect(req.headersDistinct['if-modified-since']).toBeUndefined()
   }))
 
-test('a request without any is asked with those of another, and is then as it was', () =>
+test('a request without conditions can be sent with other ones, and is restored', () =>
   withRequest(['X-Tag: a'], (req) => {
     const { headers } = req
     const restore = hideConditionals(req, [['if-none-match', '"2"']])
@@ -86,7 +86,7 @@ test('a request without any is asked with those of another, and is then as it wa
     expect(req.rawHeaders.join()).not.toContain('none-match')
   }))
 
-test('a request without any keeps its objects', () =>
+test('a request without conditions or ranges keeps its objects', () =>
   withRequest(['X-Tag: a'], (req) => {
     const { headers } = req
     hideConditionals(req)?.()

@@ -1,4 +1,4 @@
-// Where the compatibility objects of node:http2 differ from those of node:http.
+// Differences between the compatibility objects of node:http2 and those of node:http.
 
 import type { ServerResponse } from 'node:http'
 

@@ -14,7 +14,7 @@ export interface RequestAddress {
   readonly host: string
   /** Path and query as received, before any mounting changed them. */
   readonly target: string
-  /** Where middlewares in front of the cache have sent it instead. */
+  /** Path and query as rewritten by middlewares in front of the cache, if they differ. */
   readonly rewritten?: string | undefined
 }
 

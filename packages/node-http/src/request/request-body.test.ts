@@ -1,4 +1,4 @@
-// What is seen of a body, and that whoever reads it next gets the very same bytes.
+// The body as the middleware sees it. The next reader gets the very same bytes.
 
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -41,7 +41,7 @@ function bodyOf(req: IncomingMessage): unknown {
   return Reflect.get(req, 'body')
 }
 
-/** The ways in which something behind us may read. */
+/** The ways in which a later layer may read the body. */
 const READERS: ReadonlyArray<readonly [string, (req: IncomingMessage) => Promise<Uint8Array>]> = [
   [
     'data events',
@@ -91,7 +91,7 @@ const chunked = (...parts: string[]): string[] => [
   '0\r\n\r\n',
 ]
 
-/** Fields, and what is written after the head; each part in a packet of its own. */
+/** Fields, and the parts after the head, each in a packet of its own. */
 const FRAMINGS: ReadonlyArray<readonly [string, string[], string[], string]> = [
   ['a length', [`Content-Length: ${Buffer.byteLength(BODY)}`], [BODY], BODY],
   ['a length, in parts', ['Content-Length: 9'], ['{"a"', ':', '"b"}'], '{"a":"b"}'],
@@ -110,7 +110,10 @@ interface Seen {
   after: Uint8Array
 }
 
-/** One request whose parts are written one by one, each when the one before has arrived, or all at once. */
+/**
+ * One request whose parts are written one by one, each after the one before has arrived, or all at
+ * once.
+ */
 async function send(
   framing: readonly [string, string[], string[], string],
   how: 'at once' | 'slowly',
@@ -130,7 +133,7 @@ async function send(
     if (how === 'slowly') for (let i = 0; i < 20; i += 1) await turn()
     client.write(part)
   }
-  // The connection must be good for another request.
+  // The connection must work for another request.
   await answers.until(1)
   client.write(`POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}`)
   await answers.until(2)
@@ -151,9 +154,9 @@ function collect(client: Socket): { text(): string; until(answers: number): Prom
   }
 }
 
-describe.each(READERS)('read by %s', (_, reader) => {
+describe.each(READERS)('a body that a later layer reads by %s', (_, reader) => {
   test.each(FRAMINGS.flatMap((f) => [[...f, 'at once'] as const, [...f, 'slowly'] as const]))(
-    '%s: seen and left as it was (%#)',
+    'is seen and left as it was: %s (%#)',
     async (name, fields, parts, text, how) => {
       const { seen } = await send([name, fields, parts, text], how, reader)
       const bytes = Buffer.from(text)
@@ -167,7 +170,7 @@ describe.each(READERS)('read by %s', (_, reader) => {
   )
 })
 
-/** Calls `use` with each request, and gives back what it returned for the first. */
+/** Calls `use` with each request, and returns its result for the first. */
 async function withRequest<T>(
   use: (req: IncomingMessage, res: ServerResponse) => Promise<T>,
   fields: readonly string[],
@@ -197,7 +200,7 @@ const lengthOf = (body: string): string => `Content-Length: ${Buffer.byteLength(
 const JSON_TYPE = 'Content-Type: application/json'
 
 describe('a body that is too large', () => {
-  test('by its length is not begun to read', async () => {
+  test('is not read if its Content-Length is too large', async () => {
     const body = await withRequest(
       async (req) => [await readRequestBody(req, 3, { body: undefined }), req.readableDidRead],
       ['Content-Length: 4'],
@@ -206,7 +209,7 @@ describe('a body that is too large', () => {
     expect(body).toEqual([{ type: 'too-large' }, false])
   })
 
-  test('in chunks is left as it was, and the rest to come', async () => {
+  test('is left as it was if it comes in chunks, with the rest unread', async () => {
     const text = await withRequest(
       async (req) => {
         const body = await readRequestBody(req, 1000, { body: undefined })
@@ -218,7 +221,7 @@ describe('a body that is too large', () => {
     expect(text).toEqual(['too-large', LONG + LONG])
   })
 
-  test('in chunks can be discarded, and the connection used again', async () => {
+  test('can be discarded if it comes in chunks, and the connection used again', async () => {
     await using server = await serve(async (req, res) => {
       const body = await readRequestBody(req, 1000, { body: undefined })
       res.end(body.type)
@@ -239,7 +242,7 @@ describe('a body that is too large', () => {
   })
 })
 
-test('the client is told to continue, and then read', async () => {
+test('a client with Expect gets 100 Continue, and its body is read', async () => {
   await using server = await serve(async (req, res) => {
     const body = await readRequestBody(req, LIMIT, { body: undefined })
     res.end(`${body.type} ${await buffer(req)}`)
@@ -259,7 +262,7 @@ test('the client is told to continue, and then read', async () => {
   client.destroy()
 })
 
-test('two requests in one packet are each read', async () => {
+test('two requests in one packet are both read', async () => {
   await using server = await serve(async (req, res) => {
     const body = await readRequestBody(req, LIMIT, { body: undefined })
     res.end(`[${body.type} ${await buffer(req)}]`)
@@ -277,7 +280,7 @@ describe('a client that leaves in the middle of its body', () => {
   test.each([
     ['with a length', ['Content-Length: 10'], 'half'],
     ['in chunks', ['Transfer-Encoding: chunked'], '4\r\nhalf\r\n'],
-  ])('%s: nothing hangs, and the handler does not run', async (_, fields, sent) => {
+  ])('leaves nothing pending, and the handler does not run: %s', async (_, fields, sent) => {
     let seen: ((body: RequestBody) => void) | undefined
     const body = new Promise<RequestBody>((resolve) => {
       seen = resolve
@@ -297,7 +300,7 @@ describe('a client that leaves in the middle of its body', () => {
     expect(await body).toEqual({ type: 'incomplete' })
   })
 
-  test('before it is read', async () => {
+  test('leaves nothing pending if it leaves before the body is read', async () => {
     let body: Promise<RequestBody> | undefined
     let done = (): void => {}
     const finished = new Promise<void>((resolve) => {
@@ -316,7 +319,7 @@ describe('a client that leaves in the middle of its body', () => {
   })
 })
 
-describe.each(PARSERS)('behind %s', (_, parser) => {
+describe.each(PARSERS)('a body behind %s', (_, parser) => {
   const behind = (use: Parser, fields: string[], body: string) =>
     withRequest(
       async (req) => {
@@ -331,7 +334,7 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
     ['an object', '{"a":1}', { a: 1 }],
     ['an array', '[]', []],
     ['an empty object', '{}', {}],
-  ])('json, %s, is what it made of it', async (_name, text, value) => {
+  ])('is the parsed object for json, %s', async (_name, text, value) => {
     expect(await behind(parser.json(), [JSON_TYPE], text)).toEqual({ type: 'parsed', value })
   })
 
@@ -340,22 +343,22 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
     ['7', 7],
     ['false', false],
     ['""', ''],
-  ])('json that is not strict, %s', async (text, value) => {
+  ])('is the parsed value for json that is not strict: %s', async (text, value) => {
     const body = await behind(parser.json({ strict: false }), [JSON_TYPE], text)
     expect(body).toEqual({ type: 'parsed', value })
   })
 
-  test('json that remembers the raw body is bytes', async () => {
+  test('is the raw bytes for json with a stored raw body', async () => {
     const body = await behind(parser.json({ verify: rememberRawBody }), [JSON_TYPE], ' {"a":1} ')
     expect(body).toEqual({ type: 'bytes', bytes: Buffer.from(' {"a":1} ') })
   })
 
-  test('raw is bytes', async () => {
+  test('is bytes for raw', async () => {
     const body = await behind(parser.raw({ type: () => true }), [], 'abc')
     expect(body).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
   })
 
-  test('text and urlencoded are what they made of it', async () => {
+  test('is the parsed value for text and urlencoded', async () => {
     const text = await behind(parser.text(), ['Content-Type: text/plain'], 'abc')
     expect(text).toEqual({ type: 'parsed', value: 'abc' })
     const type = 'Content-Type: application/x-www-form-urlencoded'
@@ -363,7 +366,7 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
     expect(form.type === 'parsed' && { ...(form.value as object) }).toEqual({ a: ['1', '2'] })
   })
 
-  test('a type that it does not parse is read, and left to read', async () => {
+  test('is read, and left readable, if the parser ignores its type', async () => {
     const seen = await withRequest(
       async (req) => {
         await parse(parser.json(), req)
@@ -376,7 +379,7 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
     expect(seen).toEqual([{ type: 'bytes', bytes: Buffer.from('a,b') }, 'a,b'])
   })
 
-  test('a body that somebody else has read is unseen', async () => {
+  test('is unseen if another layer has read it', async () => {
     const read = async (req: IncomingMessage) => {
       await parse(parser.json(), req)
       await buffer(req)
@@ -386,7 +389,7 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
     expect(await withRequest(read, fields, 'a,b')).toEqual({ type: 'unseen' })
   })
 
-  test('chunks without data were no body', async () => {
+  test('is empty for chunks without data', async () => {
     const body = await withRequest(
       async (req) => {
         await parse(parser.json(), req)
@@ -399,7 +402,7 @@ describe.each(PARSERS)('behind %s', (_, parser) => {
   })
 })
 
-describe('what others have left', () => {
+describe('the body that earlier layers have left', () => {
   const left = (what: object, body: unknown = {}, more: object = {}) =>
     withRequest(
       async (req) => {
@@ -416,11 +419,11 @@ describe('what others have left', () => {
   test.each([
     ['a raw body', { rawBody: Buffer.from('abc') }],
     ['a raw body as a string', { rawBody: 'abc' }],
-  ])('%s is bytes', async (_, what) => {
+  ])('is bytes for %s', async (_, what) => {
     expect(await left(what)).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
   })
 
-  test('a raw body may be too large', async () => {
+  test('may be too large as a raw body', async () => {
     expect(await left({ rawBody: 'more than ten' })).toEqual({ type: 'too-large' })
     expect(await left({}, Buffer.from('more than ten'))).toEqual({ type: 'too-large' })
   })
@@ -429,12 +432,12 @@ describe('what others have left', () => {
     ['a file', { file: inMemory }],
     ['an array of files', { files: [inMemory] }],
     ['files by field', { files: { f: [inMemory] } }],
-  ])('%s in memory belongs to the body', async (_, what) => {
+  ])('includes %s in memory', async (_, what) => {
     const value = { body: { a: '1' }, files: [inMemory] }
     expect(await left(what, { a: '1' })).toEqual({ type: 'parsed', value })
   })
 
-  test('files on disk are not seen', async () => {
+  test('does not include files on disk', async () => {
     expect(await left({ files: [inMemory, { ...file, path: '/tmp/a' }] })).toEqual({
       type: 'unseen',
     })
@@ -443,14 +446,14 @@ describe('what others have left', () => {
   test.each([
     ['in memory', inMemory, { type: 'parsed', value: { body: { a: '1' }, files: [inMemory] } }],
     ['on disk', { ...file, path: '/tmp/a' }, { type: 'unseen' }],
-  ])('files where the framework has them, %s', async (_, one, expected) => {
+  ])('includes files where the framework has them, %s', async (_, one, expected) => {
     const files = { f: [one] }
     expect(await left({}, { a: '1' }, { files })).toEqual(expected)
-    // Named twice, it is still one.
+    // Listed twice, it is still one file.
     expect(await left({ files }, { a: '1' }, { files })).toEqual(expected)
   })
 
-  test('an empty object of more bytes is the body only where parsers leave nothing else behind', async () => {
+  test('is an empty object for other bytes only if parsers leave nothing else', async () => {
     const type = (value: string) => ({ headers: { 'content-length': '3', 'content-type': value } })
     const json = type('Application/JSON; charset=utf-8')
     expect(await left(json, {})).toEqual({ type: 'unseen' })
@@ -460,12 +463,12 @@ describe('what others have left', () => {
     expect(await left(type('text/csv'), {}, { leavesNothing: true })).toEqual({ type: 'unseen' })
   })
 
-  test('an upload without files is its fields', async () => {
+  test('is the fields for an upload without files', async () => {
     expect(await left({ files: [] }, { a: '1' })).toEqual({ type: 'parsed', value: { a: '1' } })
   })
 })
 
-test('an encoding that somebody has set is kept', async () => {
+test('an encoding that an earlier layer has set is kept', async () => {
   const text = await withRequest(
     async (req) => {
       req.setEncoding('utf8')
@@ -480,7 +483,7 @@ test('an encoding that somebody has set is kept', async () => {
   expect(text).toEqual([{ type: 'bytes', bytes: Buffer.from('Zoë') }, 'Zoë'])
 })
 
-test('somebody who reads already takes it away', async () => {
+test('a request with another reader has an unseen body', async () => {
   const body = await withRequest(
     async (req) =>
       readRequestBody(
@@ -494,14 +497,14 @@ test('somebody who reads already takes it away', async () => {
   expect(body).toEqual({ type: 'unseen' })
 })
 
-describe('HTTP/2', () => {
+describe('a body on HTTP/2', () => {
   async function exchange(sent: readonly string[] | 'no body' | 'leaves'): Promise<unknown[]> {
     let done: (seen: unknown[]) => void = () => {}
     const seen = new Promise<unknown[]>((resolve) => {
       done = resolve
     })
     const server = createServer(async (request, response) => {
-      // The compatibility objects are what the adapters get.
+      // Adapters get the compatibility objects.
       const req = request as unknown as IncomingMessage
       const body = await readRequestBody(req, LIMIT, { body: undefined })
       const after = sent === 'leaves' ? '' : (await buffer(req)).toString()
@@ -531,7 +534,7 @@ describe('HTTP/2', () => {
     return result
   }
 
-  test('a body is seen, and left as it was', async () => {
+  test('is seen and left as it was', async () => {
     expect(await exchange(['ab', 'cd'])).toEqual([
       { type: 'bytes', bytes: Buffer.from('abcd') },
       'abcd',
@@ -539,12 +542,12 @@ describe('HTTP/2', () => {
     expect(await exchange([LONG.slice(9), 'stampede '])).toMatchObject([{ type: 'bytes' }, LONG])
   })
 
-  test('none is none, however that is said', async () => {
+  test('is absent, however the request says so', async () => {
     expect(await exchange('no body')).toEqual([{ type: 'none' }, ''])
     expect(await exchange([])).toEqual([{ type: 'none' }, ''])
   })
 
-  test('a client that leaves', async () => {
+  test('is incomplete if the client leaves', async () => {
     expect(await exchange('leaves')).toEqual([{ type: 'incomplete' }, ''])
   })
 })

@@ -37,7 +37,7 @@ const stateOf = (socket: TLSSocket) => ({
 it.each([
   ['with a certificate', identityOf('alice')],
   ['without a certificate', {}],
-])('a refresh is told the TLS state of a client %s that has left', async (_, client) => {
+])('a refresh has the TLS state of a client %s that has left', async (_, client) => {
   let seen: IncomingMessage | undefined
   let before: ReturnType<typeof stateOf> | undefined
   const server = createServer({ ...SERVER, rejectUnauthorized: false }, (req, res) => {

@@ -125,7 +125,7 @@ export interface Tee {
  *
  * - `onError` passes an error of the source on to the stream. Default: it destroys the stream.
  * - `beforeEnd` delays the end of a complete body until its promise has settled.
- * - `live`: while other clients read the body, the source is read to its end even if this client left.
+ * - `live`: while other clients read the body, the source is read on even if this client left.
  * - `cut`: the client gets only these bytes. The copy still has the whole body.
  */
 export function teeStream(

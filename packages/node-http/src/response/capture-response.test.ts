@@ -1,4 +1,4 @@
-// What is captured, and that the client gets what it would have got without us.
+// Captured responses. The client gets the same bytes as without a capture.
 
 import type { RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
@@ -132,15 +132,18 @@ describe('captureResponse', () => {
     ['nothing set before', undefined],
     ['a header set before', (res: ServerResponse) => res.setHeader('X-Request-Id', '7')],
   ] as const)('with %s', (_, outer) => {
-    test.each(WAYS)('keeps what is sent by %s, and sends the same', async (_, handler, body) => {
-      const plain = await withoutCapture(handler, outer)
-      const { wire, end, heads } = await capture(handler, outer ? { outer } : {})
-      expect(wire).toEqual(plain)
-      expect(bodyOf(end)).toBe(body)
-      expect(heads).toHaveLength(1)
-    })
+    test.each(WAYS)(
+      'captures a response sent by %s, and sends the same',
+      async (_, handler, body) => {
+        const plain = await withoutCapture(handler, outer)
+        const { wire, end, heads } = await capture(handler, outer ? { outer } : {})
+        expect(wire).toEqual(plain)
+        expect(bodyOf(end)).toBe(body)
+        expect(heads).toHaveLength(1)
+      },
+    )
 
-    test.each(WAYS)('adds its fields to %s and changes nothing else', async (_, handler) => {
+    test.each(WAYS)('adds its fields to %s, and changes nothing else', async (_, handler) => {
       const plain = await withoutCapture(handler, outer)
       const { wire } = await capture(handler, {
         ...(outer && { outer }),
@@ -163,7 +166,7 @@ describe('captureResponse', () => {
     ['writeHead', (res) => res.writeHead(200).end('hello'), undefined],
     ['flushHeaders', (res) => [res.flushHeaders(), res.end('hello')], undefined],
     ['a stream', (res) => void Readable.from(['hello']).pipe(res), undefined],
-  ])('shows the body with the head where it is at hand: %s', async (_, handler, expected) => {
+  ])('shows the body with the head if it is known by then: %s', async (_, handler, expected) => {
     const seen: Array<string | undefined> = []
     await capture(handler, {
       decide(_head, whole) {
@@ -174,7 +177,7 @@ describe('captureResponse', () => {
     expect(seen).toEqual([expected])
   })
 
-  test('keeps the duplicates of an array given to writeHead', async () => {
+  test('keeps duplicates in an array given to writeHead', async () => {
     const { end, wire } = await capture((res) => res.writeHead(200, DUPLICATES).end('x'), {
       decide: () => ({ ...KEEP, add: [['cache-status', 'S']] }),
     })
@@ -182,7 +185,7 @@ describe('captureResponse', () => {
     expect(end.type === 'complete' && headerOf(end.head, 'x-tag')).toEqual(['a', 'b'])
   })
 
-  test('reads an array of pairs', async () => {
+  test('accepts an array of pairs', async () => {
     const handler: Handler = (res) =>
       void Reflect.apply(res.writeHead, res, [
         200,
@@ -232,7 +235,7 @@ describe('captureResponse', () => {
     ['an object', { 'Content-Type': 'text/plain' }],
     ['an array', ['Content-Type', 'text/plain']],
   ])(
-    'does not keep an answer with %s to which an outer layer adds its cookie in writeHead',
+    'does not store a response with %s to which an outer layer adds its cookie in writeHead',
     async (_, headers) => {
       const addCookie = (res: ServerResponse) => {
         const { writeHead } = res
@@ -254,7 +257,7 @@ describe('captureResponse', () => {
     },
   )
 
-  test('does not keep an answer to which an outer session adds its cookie', async () => {
+  test('does not store a response to which an outer session adds its cookie', async () => {
     const { end, wire } = await capture((res) => res.end('x'), {
       outer: (res) => onHeaders(res, () => res.setHeader('Set-Cookie', 'sid=1')),
     })
@@ -263,7 +266,7 @@ describe('captureResponse', () => {
   })
 
   test.each(['Set-Cookie', 'Set-Cookie2'])(
-    'does not keep an answer to which an outer layer adds %s as it ends',
+    'does not store a response to which an outer layer adds %s as it ends',
     async (name) => {
       const { end } = await capture((res) => res.end('x'), {
         outer(res) {
@@ -276,7 +279,7 @@ describe('captureResponse', () => {
     },
   )
 
-  test('stores no field that an outer layer adds as the head is flushed', async () => {
+  test('stores no field that an outer layer adds when the head is flushed', async () => {
     let ended: Promise<OriginEnd> | undefined
     await using server = await serve((_req, res) => {
       const { flushHeaders } = res
@@ -292,7 +295,7 @@ describe('captureResponse', () => {
     expect(headerOf(end.head, 'x-request-id')).toEqual([])
   })
 
-  test('judges what an inner hook adds while the head is written', async () => {
+  test('judges fields that an inner hook adds while the head is written', async () => {
     const { heads } = await capture((res) => {
       onHeaders(res, () => res.setHeader('Set-Cookie', 'sid=1'))
       res.end('x')
@@ -317,7 +320,7 @@ describe('captureResponse', () => {
     expect(fieldOf(wire, 'content-length')).toEqual(['1'])
   })
 
-  test('is complete when an outer layer puts off the end and the head', async () => {
+  test('is complete if an outer layer delays the end and the head', async () => {
     const { end } = await capture((res) => res.writeHead(301).end(), {
       outer(res) {
         const { end } = res
@@ -329,7 +332,7 @@ describe('captureResponse', () => {
     expect(end).toMatchObject({ type: 'complete', head: { status: 301 } })
   })
 
-  test('ends early, without the body, when core does not want it', async () => {
+  test('ends early without the body if core does not store it', async () => {
     const { end, wire } = await capture((res) => res.end('hello'), {
       decide: () => ({ ...KEEP, capture: false }),
     })
@@ -337,7 +340,7 @@ describe('captureResponse', () => {
     expect(wire.body).toBe('hello')
   })
 
-  test('lets a body that is too large pass, and forgets it', async () => {
+  test('passes on a body that is too large, and drops it', async () => {
     const { end, wire } = await capture((res) => [res.write('12345'), res.end('6')], {
       maxBodyBytes: 5,
     })
@@ -362,14 +365,14 @@ describe('captureResponse', () => {
     expect(bodyOf(end)).toBe('')
   })
 
-  test('does not take the length of a HEAD answer for a short body', async () => {
+  test('does not take the length of a HEAD response for a short body', async () => {
     const { end } = await capture((res) => res.setHeader('Content-Length', 5).end(), {
       method: 'HEAD',
     })
     expect(bodyOf(end)).toBe('')
   })
 
-  test('does not keep what follows a head that Node refused', async () => {
+  test('does not store a body after a head that Node refused', async () => {
     const { end, wire } = await capture((res) => {
       try {
         res.writeHead(200, { 'X-A': 'a\nb' })
@@ -381,12 +384,12 @@ describe('captureResponse', () => {
     expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  test('is detached when the head had already left', async () => {
+  test('is detached if the head was sent before', async () => {
     const { end } = await capture((res) => res.end(), { outer: (res) => res.flushHeaders() })
     expect(end).toEqual({ type: 'not-captured', reason: 'detached' })
   })
 
-  test('is detached when the answer is written past us', async () => {
+  test('is detached if the response is written past it', async () => {
     let beneath: () => void = () => {}
     const { end } = await capture(() => beneath(), {
       outer(res) {
@@ -398,13 +401,17 @@ describe('captureResponse', () => {
   })
 
   test.each([
-    ['does not slow the handler down while the body is kept: others wait for it', 4_000_000, true],
-    ['slows it down as ever once the body is too large to be kept', 1_000, false],
+    [
+      'does not slow the handler down while the body is captured, because waiters need it',
+      4_000_000,
+      true,
+    ],
+    ['slows the handler down as usual once the body is too large', 1_000, false],
   ])('%s', async (_, maxBodyBytes, expected) => {
     const more: boolean[] = []
     await capture(
       (res) => {
-        // More than a socket takes at once.
+        // More than a socket accepts at once.
         for (let i = 0; i < 2; i++) more.push(res.write(Buffer.alloc(1_000_000)))
         res.end()
       },
@@ -423,7 +430,7 @@ describe('captureResponse', () => {
   })
 })
 
-describe('replacing a response', () => {
+describe('a capture that replaces a response', () => {
   const STALE: HeadDecision = {
     action: 'replace',
     reply: {
@@ -447,7 +454,7 @@ describe('replacing a response', () => {
   ]
 
   test.each(FAILURES)(
-    'discards an error sent by %s and sends the stale answer',
+    'discards an error sent by %s, and sends the stale response',
     async (_, handler) => {
       const { wire, end, heads } = await capture(handler, {
         decide: onError,
@@ -464,7 +471,7 @@ describe('replacing a response', () => {
     },
   )
 
-  test('tells what the app had said, without what was set further out', async () => {
+  test("reports the app's response without fields that were set further out", async () => {
     const { end } = await capture((res) => failing(res).setHeader('X-Bad', '1').end('oops'), {
       decide: onError,
       outer: (res) => res.setHeader('X-Request-Id', '7'),
@@ -475,7 +482,7 @@ describe('replacing a response', () => {
     ])
   })
 
-  test("is one client's answer when a layer further out gives it a cookie", async () => {
+  test('is not shared if an outer layer gives the response a cookie', async () => {
     const { wire, end } = await capture((res) => failing(res).end('oops'), {
       decide: onError,
       outer: (res) => addAtHead(res, [['set-cookie', 'session=1']]),
@@ -484,7 +491,7 @@ describe('replacing a response', () => {
     expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  // As express-session does it: end() works once, and the real end may wait for the store.
+  // As in express-session: end() works once, and the real end may wait for the store.
   const sessionLike = (deferred: boolean) => (res: ServerResponse) => {
     const { end } = res
     let ended = false
@@ -504,7 +511,7 @@ describe('replacing a response', () => {
       [name, 'later', handler, true] as const,
     ]),
   )(
-    'goes through an outer layer for an error sent by %s, ending %s',
+    'passes through an outer layer when it replaces an error sent by %s, ending %s',
     async (_n, _w, handler, deferred) => {
       const { wire } = await capture(handler, { decide: onError, outer: sessionLike(deferred) })
       expect(wire.head[0]).toBe('HTTP/1.1 200 OK')
@@ -512,7 +519,7 @@ describe('replacing a response', () => {
     },
   )
 
-  test('calls the callbacks of what it discards', async () => {
+  test('calls the callbacks of the discarded response', async () => {
     let calls = 0
     const { wire } = await capture(
       (res) => {
@@ -530,7 +537,7 @@ describe('replacing a response', () => {
     expect(calls).toBe(2)
   })
 
-  test('leaves the answer alone when the replacement cannot be sent', async () => {
+  test('sends the original response if the replacement cannot be sent', async () => {
     const { wire } = await capture((res) => res.writeHead(500).end('oops'), {
       decide: () => ({
         action: 'replace',

@@ -75,8 +75,8 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
 }
 
 /**
- * Sets each field. `Cache-Status` is appended to the members already there (RFC 9211 §2), `Vary` is
- * merged with what outer middlewares set; every other field replaces its predecessor.
+ * Sets each field. `Cache-Status` is appended to the members already there (RFC 9211 §2). `Vary` is
+ * merged with the field of outer middlewares. Every other field replaces its predecessor.
  */
 export function applyFields(res: ServerResponse, list: HeaderList): void {
   if (list.length === 1) {

@@ -1,4 +1,5 @@
-// The end of a response waits for core, and nobody can tell: not the app, not the layers around, not the client.
+// The end of a response waits for core, without a visible difference for the app, other layers and
+// the client.
 
 import { once } from 'node:events'
 import type { RequestListener, ServerResponse } from 'node:http'
@@ -23,13 +24,13 @@ const compression: (options?: object) => Layer = require('compression')
 interface Held {
   readonly res: ServerResponse
   readonly client: Socket
-  /** What core was told, in order. */
+  /** Calls to core, in order. */
   readonly ends: AttemptEnd[]
-  /** Resolves when core is told. */
+  /** Resolves when core is called. */
   readonly told: Promise<AttemptEnd>
   readonly watch: AttemptWatch
   received(): string
-  /** Lets the end go, and waits for the client to have it. */
+  /** Releases the end, and waits until the client has it. */
   release(): Promise<string>
   letGo(): void
 }
@@ -112,7 +113,7 @@ function statusOf(end: AttemptEnd | undefined): number | undefined {
 
 const withoutDate = (text: string): string => text.replace(/^date:.*\r\n/im, '')
 
-/** Enough for anything that is not held to have come. */
+/** Enough time for anything that is not held to arrive. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 20; i += 1) await turn()
 }
@@ -139,9 +140,9 @@ const WAYS: ReadonlyArray<readonly [string, Handler, string]> = [
   ['a length', (res) => res.setHeader('Content-Length', 5).end('hello'), 'hello'],
 ]
 
-describe('what the client gets', () => {
+describe('the response while its end is held', () => {
   test.each(WAYS)(
-    'by %s is what he would have got, after core was told',
+    'is the usual one after core was called, sent by %s',
     async (_, handler, body) => {
       await using bare = await serve((req, res) => void handler(res, req, res))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
@@ -156,7 +157,7 @@ describe('what the client gets', () => {
     },
   )
 
-  test('of a whole answer is nothing, until core was told', () =>
+  test('has not begun for a complete body until core was called', () =>
     hold(
       (res) => res.end('hello'),
       async ({ told, received, release }) => {
@@ -167,7 +168,7 @@ describe('what the client gets', () => {
       },
     ))
 
-  test('of a stream is all but its end', () =>
+  test('has arrived except its end for a stream', () =>
     hold(
       (res) => [res.write('hel'), res.write('lo'), res.end()],
       async ({ told, received, client, release }) => {
@@ -179,7 +180,7 @@ describe('what the client gets', () => {
       },
     ))
 
-  test('is what the buffer held when it was given', () => {
+  test('has the content of the buffer at the time of the call', () => {
     const buffer = Buffer.from('hello')
     return hold(
       (res) => {
@@ -191,8 +192,8 @@ describe('what the client gets', () => {
   })
 })
 
-describe('while the end is held', () => {
-  test('the response looks ended, and afterwards is itself again', () =>
+describe('the response object while its end is held', () => {
+  test('looks ended, and afterwards is itself again', () =>
     hold(
       (res) => res.setHeader('X-A', '1').end('hello'),
       async ({ res, told, release }) => {
@@ -213,7 +214,7 @@ describe('while the end is held', () => {
     ['appendHeader', (res) => res.appendHeader('X-A', '2')],
     ['removeHeader', (res) => res.removeHeader('X-A')],
     ['writeHead', (res) => res.writeHead(500)],
-  ])('%s throws as it does after an end', (_, change) =>
+  ])('throws for %s as after an end', (_, change) =>
     hold(
       (res) => res.setHeader('X-A', '1').end('hello'),
       async ({ res, told, release }) => {
@@ -226,7 +227,7 @@ describe('while the end is held', () => {
     ),
   )
 
-  test('a second answer goes nowhere, and does not hang', () =>
+  test('ignores a second response, which does not hang', () =>
     hold(
       (res) => res.setHeader('Content-Length', 5).end('hello'),
       async ({ res, told, release, ends }) => {
@@ -244,7 +245,7 @@ describe('while the end is held', () => {
       },
     ))
 
-  test('a second status reaches no layer outside', () => {
+  test('shows a second status to no outer layer', () => {
     const statuses: number[] = []
     const outer: Layer = (_req, res, next) => {
       const { end } = res
@@ -267,11 +268,11 @@ describe('while the end is held', () => {
     )
   })
 
-  test('who destroys without a reason does it after the end', () =>
+  test('is destroyed after the end if no reason is given', () =>
     hold(
       (res, req) => {
         res.end('hello')
-        // What finalhandler does with an error that comes after the answer.
+        // As finalhandler does with an error after the response.
         req.socket.destroy()
       },
       async ({ release, res }) => {
@@ -280,7 +281,7 @@ describe('while the end is held', () => {
       },
     ))
 
-  test('who destroys with a reason does it now', () =>
+  test('is destroyed at once if a reason is given', () =>
     hold(
       (res) => [res.end('hello'), res.destroy(new Error('now'))],
       async ({ client, received, told }) => {
@@ -290,7 +291,7 @@ describe('while the end is held', () => {
       },
     ))
 
-  test('the client may leave', () =>
+  test('keeps its result if the client leaves', () =>
     hold(
       (res) => res.end('hello'),
       async ({ res, told, client, letGo, watch, ends }) => {
@@ -303,7 +304,7 @@ describe('while the end is held', () => {
       },
     ))
 
-  test('an outer layer that fails afterwards takes the response with it, and nothing else', async () => {
+  test('is lost if an outer layer fails afterwards, and nothing else is', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const outer: Layer = (_req, res, next) => {
       onHeaders(res, () => {
@@ -323,7 +324,9 @@ describe('while the end is held', () => {
   })
 })
 
-/** What express-session does: the end waits until the session is saved, and the head carries a cookie. */
+/**
+ * As express-session does: the end waits until the session is saved, and the head carries a cookie.
+ */
 const session: Layer = (_req, res, next) => {
   const { end } = res
   onHeaders(res, function () {
@@ -337,7 +340,7 @@ const session: Layer = (_req, res, next) => {
   next()
 }
 
-describe('with other layers', () => {
+describe('the held end with other layers', () => {
   const TEXT = 'stampede '.repeat(50)
   const zip = { fields: ['Accept-Encoding: gzip'] }
   const answer: Handler = (res) => res.setHeader('Content-Type', 'text/plain').end(TEXT)
@@ -355,7 +358,7 @@ describe('with other layers', () => {
     return gunzipSync(Buffer.from(out.join(''), 'latin1')).toString()
   }
 
-  test('compression outside: core is told the plain body', () =>
+  test('gives core the plain body in front of compression', () =>
     hold(
       answer,
       async ({ told, received, release }) => {
@@ -369,7 +372,7 @@ describe('with other layers', () => {
       { ...zip, outer: compression({ threshold: 0 }) },
     ))
 
-  test('compression inside: core is told what is sent', () =>
+  test('gives core the sent body behind compression', () =>
     hold(
       answer,
       async ({ told, release }) => {
@@ -383,7 +386,7 @@ describe('with other layers', () => {
     ))
 
   test.each(['end', 'write'] as const)(
-    'a session outside adds its cookie, which core is not told (%s)',
+    'lets an outer session add its cookie, which core does not see (%s)',
     (way) =>
       hold(
         (res) => (way === 'end' ? res.end('hello') : [res.write('hel'), res.end('lo')]),
@@ -397,7 +400,7 @@ describe('with other layers', () => {
       ),
   )
 
-  test('fields that were set outside are not the answer', () =>
+  test('gives core no fields that were set outside', () =>
     hold(
       (res) => res.setHeader('X-Own', '1').end('hello'),
       async ({ told, release }) => {
@@ -415,12 +418,12 @@ describe('with other layers', () => {
     ))
 })
 
-describe('what is not held', () => {
+describe('a response whose end is not held', () => {
   test.each<[string, Handler]>([
     ['at once', (res) => res.end('x'.repeat(2000))],
     ['in pieces', (res) => [res.write('x'.repeat(1000)), res.end('x'.repeat(1000))]],
     ['with a length', (res) => res.setHeader('Content-Length', 2000).end('x'.repeat(2000))],
-  ])('a body that is too large, %s', (_, handler) =>
+  ])('has a body that is too large, %s', (_, handler) =>
     hold(
       (res, ...rest) => handler(Object.assign(res, { statusCode: 201 }), ...rest),
       async ({ told, client, received, ends }) => {
@@ -432,13 +435,13 @@ describe('what is not held', () => {
     ),
   )
 
-  test('a body that is shorter than it says', () =>
+  test('has a body shorter than its length', () =>
     hold(
       (res) => res.setHeader('Content-Length', 9).end('hello'),
       async ({ told }) => expect((await told).type).toBe('not-retained'),
     ))
 
-  test('an end around us', () =>
+  test('was ended past the held object', () =>
     hold(
       (res) => Object.getPrototypeOf(res).end.call(res, 'hello'),
       async ({ told, received, client }) => {
@@ -448,7 +451,7 @@ describe('what is not held', () => {
       },
     ))
 
-  test('the hints before the answer', () =>
+  test('is an informational one before the final response', () =>
     hold(
       (res) => {
         res.writeEarlyHints({ link: '</a.css>; rel=preload' })
@@ -463,14 +466,14 @@ describe('what is not held', () => {
     ))
 })
 
-describe('an answer that Node refuses is refused while its handler listens, and the next one counts', () => {
+describe('a response that Node refuses', () => {
   test.each<[string, Handler]>([
     ['a status', (res) => Object.assign(res, { statusCode: 9999 }).end('hello')],
     ['a reason', (res) => Object.assign(res, { statusMessage: 'a\nb' }).end('hello')],
     ['a chunk', (res) => res.end(5 as never)],
     ['a chunk of a stream', (res) => res.write(5 as never)],
     ['a field', (res) => res.writeHead(200, { 'X-A': 'a\nb' }).end('hello')],
-  ])('%s', (_, refused) =>
+  ])('fails while its handler listens, and the next one counts: %s', (_, refused) =>
     hold(
       (res, ...rest) => {
         expect(() => refused(res, ...rest)).toThrow()
@@ -484,24 +487,26 @@ describe('an answer that Node refuses is refused while its handler listens, and 
   )
 })
 
-describe('a client that leaves', () => {
+describe('a client that leaves while the end is held', () => {
   const leave = async ({ client, res }: Held): Promise<void> => {
     client.destroy()
     await once(res, 'close')
   }
 
-  test.each(WAYS)('before the answer (by %s) changes nothing of it', (_, handler, body) =>
-    hold(
-      () => {},
-      async (held) => {
-        await leave(held)
-        handler(held.res, held.res.req, held.res)
-        expect(textOf(await held.told)).toBe(body)
-      },
-    ),
+  test.each(WAYS)(
+    'changes nothing of the response if it leaves before it (by %s)',
+    (_, handler, body) =>
+      hold(
+        () => {},
+        async (held) => {
+          await leave(held)
+          handler(held.res, held.res.req, held.res)
+          expect(textOf(await held.told)).toBe(body)
+        },
+      ),
   )
 
-  test('before the answer is waited for as long as core says', () =>
+  test('is waited for as long as core says if it leaves before the response', () =>
     hold(
       () => {},
       async (held) => {
@@ -511,11 +516,12 @@ describe('a client that leaves', () => {
       { patienceMs: 5 },
     ))
 
-  // server.setTimeout() destroys it from this side, and so does what comes behind the request and cannot be read.
+  // server.setTimeout() destroys the socket from this side, and so do unreadable bytes after the
+  // request.
   test.each<[string, (held: Held) => unknown]>([
     ['a timeout of the server', ({ res }) => res.req.socket.setTimeout(1)],
-    ['bytes that are no request', ({ client }) => client.write('nonsense\r\n\r\n')],
-  ])('because of %s changes nothing of the answer', (_, cut) =>
+    ['malformed bytes', ({ client }) => client.write('nonsense\r\n\r\n')],
+  ])('changes nothing of the response if it leaves because of %s', (_, cut) =>
     hold(
       () => {},
       async (held) => {
@@ -530,7 +536,7 @@ describe('a client that leaves', () => {
     ),
   )
 
-  test('in the middle of the answer does not stop its handler', () =>
+  test('does not stop its handler in the middle of the response', () =>
     hold(
       (res) => res.write('hel'),
       async (held) => {
@@ -541,7 +547,7 @@ describe('a client that leaves', () => {
       },
     ))
 
-  test('in the middle of a piped answer ends it: it is not kept', () =>
+  test('ends a piped response in the middle, which is not stored', () =>
     hold(
       (res) => new Readable({ read() {} }).pipe(Object.assign(res, { statusCode: 201 })),
       async (held) => {
@@ -550,7 +556,7 @@ describe('a client that leaves', () => {
       },
     ))
 
-  test('of events that were flushed is not waited for longer', () =>
+  test('is not waited for longer after flushed events', () =>
     hold(
       (res) => res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders(),
       async (held) => {
@@ -562,7 +568,7 @@ describe('a client that leaves', () => {
       { patienceMs: 5 },
     ))
 
-  test('has left before the handler began', async () => {
+  test('can have left before the handler began', async () => {
     let told: Promise<AttemptEnd> | undefined
     await using server = await serve(async (_req, res) => {
       client.destroy()

@@ -1,4 +1,5 @@
-// What a follower's client sees, on HTTP/1 and HTTP/2: bytes as they come, and a broken transfer when they break off.
+// A follower's view of a streamed response, on HTTP/1 and HTTP/2: bytes as they come, and a broken
+// transfer after a break.
 
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
@@ -9,7 +10,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { rawRequest, serve } from '../testing/raw-client.ts'
 import { canBreakOff, writeLive } from './live-stream.ts'
 
-/** Gives the texts, and then its end, or breaks off. */
+/** Sends the texts, and then ends or breaks. */
 function chunksOf(
   texts: readonly string[],
   how: 'ends' | 'breaks',
@@ -44,7 +45,7 @@ const serveLive = (live: LiveReply, told: boolean[] = []) =>
     if (told.at(-1) === false) res.end('own')
   })
 
-test('is chunked without a length, and counted with one', async () => {
+test('a live stream is chunked without a length, and has a Content-Length with one', async () => {
   await using chunked = await serveLive(reply(chunksOf(['ab', 'c'], 'ends')))
   expect((await rawRequest(chunked.port)).body).toBe('2\r\nab\r\n1\r\nc\r\n0\r\n\r\n')
   await using counted = await serveLive(reply(chunksOf(['ab', 'c'], 'ends'), { length: 3 }))
@@ -53,7 +54,7 @@ test('is chunked without a length, and counted with one', async () => {
   expect(response.head.map((line) => line.toLowerCase())).toContain('content-length: 3')
 })
 
-test('has no end when it breaks off', async () => {
+test('a live stream has no end after a break', async () => {
   const chunks = chunksOf(['ab'], 'breaks')
   await using server = await serveLive(reply(chunks))
   const { body } = await rawRequest(server.port)
@@ -61,7 +62,7 @@ test('has no end when it breaks off', async () => {
   expect(chunks.left).toBe(true)
 })
 
-test('leaves the response alone when a field is none', async () => {
+test('a live stream leaves the response alone if a field is invalid', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   await using server = await serveLive(reply(chunks, { headers: [['x', 'a\r\nb']] }), told)
@@ -69,7 +70,7 @@ test('leaves the response alone when a field is none', async () => {
   expect([told, chunks.left]).toEqual([[false], true])
 })
 
-test('is given back at once when the client left while it waited', async () => {
+test('a live stream ends its reader at once when the client left while it waited', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   await using server = await serve((_req, res) => {
@@ -80,7 +81,7 @@ test('is given back at once when the client left while it waited', async () => {
   expect([told, chunks.left]).toEqual([[true], true])
 })
 
-test('is not for HTTP/1.0, where the end of the connection is the end of the body', async () => {
+test('a live stream is not sent on HTTP/1.0, where the end of the connection is the end of the body', async () => {
   const seen: boolean[] = []
   await using server = await serve((req, res) => {
     seen.push(canBreakOff(Object.assign(req, { httpVersionMinor: 0 })))
@@ -90,7 +91,7 @@ test('is not for HTTP/1.0, where the end of the connection is the end of the bod
   expect(seen).toEqual([false])
 })
 
-test('is reset on HTTP/2', async () => {
+test('a live stream is reset on HTTP/2 after a break', async () => {
   const bodies = [chunksOf(['ab', 'c'], 'ends'), chunksOf(['ab'], 'breaks')]
   const { get } = await serveHttp2((res) => {
     const [body] = bodies.splice(0, 1)
@@ -100,7 +101,7 @@ test('is reset on HTTP/2', async () => {
   expect(await get()).toMatch(/^(ab)? 2$/)
 })
 
-test('is reset on HTTP/2 in a turn of its own, outside a callback of node:http2', async () => {
+test('a live stream is reset on HTTP/2 in a turn of its own, outside a callback of node:http2', async () => {
   const turns: string[] = []
   const { get } = await serveHttp2((res, stream) => {
     const close = stream.close.bind(stream)
@@ -117,7 +118,7 @@ test('is reset on HTTP/2 in a turn of its own, outside a callback of node:http2'
   expect(turns).toEqual(['next turn', 'reset'])
 })
 
-test('is given back at once when the client left on HTTP/2 while it waited', async () => {
+test('a live stream ends its reader at once when the client left on HTTP/2 while it waited', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   const { get } = await serveHttp2((res, stream) => {

@@ -6,14 +6,14 @@ import { expect, test } from 'vitest'
 import type { LiveFeed } from './live-feed.ts'
 import { shield } from './read-on.ts'
 
-test('a source that others read survives that its client leaves over HTTP/2', async () => {
+test('a source with other readers survives when its client leaves over HTTP/2', async () => {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, resolve))
   const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
   const request = client.request({ ':path': '/' }).on('error', () => {})
   const [, res]: Http2ServerResponse[] = await once(server, 'request')
   const source = new PassThrough()
-  // The objects of HTTP/2 have what is used of those of HTTP/1.
+  // The objects of HTTP/2 have the members of HTTP/1 that are used here.
   shield(source, res as never, { watched: true } as LiveFeed)
   request.close(8)
   if (res !== undefined) await once(res.stream, 'close')

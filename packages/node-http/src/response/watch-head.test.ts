@@ -1,4 +1,4 @@
-// Watching a head takes no part in it, and misses none.
+// Watching a head changes nothing, and misses none.
 
 import { ServerResponse } from 'node:http'
 import type { CapturedHead } from '@stampede/core/adapter'
@@ -32,7 +32,7 @@ const WAYS: Record<string, (res: ServerResponse) => void> = {
 }
 
 describe('watchHead', () => {
-  it.each(Object.entries(WAYS))('is told once, by %s', async (_, answer) => {
+  it.each(Object.entries(WAYS))('calls its listener once, by %s', async (_, answer) => {
     const heads: CapturedHead[] = []
     await using server = await serve((_req, res) => {
       watchHead(res, (head) => {
@@ -48,7 +48,7 @@ describe('watchHead', () => {
     expect(heads[0]?.headers).toContainEqual(['location', '/x'])
   })
 
-  it('is told of an answer that no client takes any more', () => {
+  it('calls its listener for a response whose client has left', () => {
     const res = new ServerResponse({ method: 'POST', headers: {} } as never)
     const heads: CapturedHead[] = []
     watchHead(res, (head) => heads.push(head))
@@ -59,7 +59,7 @@ describe('watchHead', () => {
     expect(heads).toEqual([{ status: 202, headers: [] }])
   })
 
-  it('is told that an answer stands, if nothing is written; and no second time', () => {
+  it('calls its listener once for a response without a write', () => {
     const res = new ServerResponse({ method: 'POST', headers: {} } as never)
     const heads: CapturedHead[] = []
     const stands = watchHead(res, (head) => heads.push(head))

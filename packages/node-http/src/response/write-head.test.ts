@@ -1,4 +1,4 @@
-// Fields taken off, and put on, in every form that writeHead is called in.
+// Removing and adding fields in every form of writeHead.
 
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
@@ -45,9 +45,9 @@ const FORMS: ReadonlyArray<readonly [name: string, answer: (res: ServerResponse)
   ['nothing of it', (res) => res.writeHead(200, { 'X-A': 'a' }).end()],
 ]
 
-describe.each(FORMS)('with %s', (_, answer) => {
+describe.each(FORMS)('writeHead with %s', (_, answer) => {
   test.each([[[]], [[['cache-status', 'S']] as const]])(
-    'one field goes, and %j comes',
+    'loses one field and gets %j',
     async (add) => {
       await using server = await serve((_req, res) => {
         addAtHead(res, add, ['x-own'])
@@ -61,7 +61,7 @@ describe.each(FORMS)('with %s', (_, answer) => {
   )
 })
 
-test('the headers that the app gave are not changed themselves', async () => {
+test("writeHead does not change the app's own headers object", async () => {
   const given = { [OWN]: '1', 'X-A': 'a' }
   const list = [OWN, '1', 'X-A', 'a']
   await using server = await serve((req, res) => {

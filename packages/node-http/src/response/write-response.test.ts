@@ -1,4 +1,4 @@
-// Replies as they arrive at a client, and those that must not be sent.
+// Replies as they arrive at a client, and replies that must not be sent.
 
 import type { ServerResponse } from 'node:http'
 import type { ReadyReply, Reply } from '@stampede/core/adapter'
@@ -37,10 +37,10 @@ async function send(
 describe.each([
   ['a bare response', undefined],
   ['a response with headers', (res: ServerResponse) => void res.setHeader('X-Request-Id', '7')],
-] as const)('on %s', (_, before) => {
+] as const)('a reply on %s', (_, before) => {
   const use = before ? { before } : {}
 
-  test('status, repeated fields and body are sent with the one right length', async () => {
+  test('has its status, repeated fields and body with the one right length', async () => {
     const response = await send(REPLY, use)
     expect(response.head[0]).toBe('HTTP/1.1 200 OK')
     expect(response.body).toBe('hello')
@@ -49,19 +49,19 @@ describe.each([
     expect(fieldOf(response, 'x-tag')).toEqual(['a', 'b'])
   })
 
-  test('HEAD is answered with the length and no body', async () => {
+  test('has the length and no body for HEAD', async () => {
     const response = await send(REPLY, { ...use, method: 'HEAD' })
     expect(fieldOf(response, 'content-length')).toEqual(['5'])
     expect(response.body).toBe('')
   })
 
-  test.each([204, 304])('%d is answered without length and body', async (status) => {
+  test.each([204, 304])('has no length and body with status %d', async (status) => {
     const response = await send({ ...REPLY, status }, use)
     expect(fieldOf(response, 'content-length')).toEqual([])
     expect(response.body).toBe('')
   })
 
-  test('a reply without a body has length 0', async () => {
+  test('has length 0 without a body', async () => {
     const response = await send({ status: 503, headers: [], body: undefined }, use)
     expect(fieldOf(response, 'content-length')).toEqual(['0'])
   })
@@ -71,14 +71,14 @@ describe.each([
     ['a value outside latin1', { ...REPLY, headers: [['x-a', '\u{1f4a5}']] }],
     ['a name with a space', { ...REPLY, headers: [['x a', 'b']] }],
     ['a status out of range', { ...REPLY, status: 99 }],
-  ])('%s is refused, and the response left untouched', async (_name, reply) => {
+  ])('is refused with %s, and the response is unchanged', async (_name, reply) => {
     const response = await send(reply, use)
     expect(response.sent).toBe(false)
     expect(response.body).toContain(`fallback 200 ${before ? 'x-request-id' : ''}`)
   })
 })
 
-test('Cache-Status is appended, Vary merged, anything else replaced', async () => {
+test('a reply appends Cache-Status, merges Vary, and replaces other fields', async () => {
   const response = await send(REPLY, {
     before(res) {
       res.setHeader('Cache-Status', 'Outer; fwd=miss')
@@ -91,14 +91,17 @@ test('Cache-Status is appended, Vary merged, anything else replaced', async () =
   expect(fieldOf(response, 'content-type')).toEqual(['text/plain'])
 })
 
-test('a response that was answered before is left alone', async () => {
+test('a response that was sent before is left unchanged', async () => {
   const response = await send(REPLY, { before: (res) => void res.end('timed out') })
   expect(response.sent).toBe(true)
   expect(response.body).toBe('timed out')
 })
 
-describe('a layer further out that has wrapped writeHead', () => {
-  /** As on-headers did before 1.1: it takes an array for one of pairs, and gives on what it has set. */
+describe('an outer layer that has wrapped writeHead', () => {
+  /**
+   * As on-headers did before 1.1: it takes an array for one of pairs, and passes on the fields it
+   * has set.
+   */
   const pairsOnly = (res: ServerResponse): void => {
     const { writeHead } = res
     const own = (status: number, fields?: ReadonlyArray<readonly [string, string]>) => {
@@ -107,7 +110,7 @@ describe('a layer further out that has wrapped writeHead', () => {
     }
     Object.assign(res, { writeHead: own })
   }
-  /** A session: Node 20 then keeps one field of each name in an array. */
+  /** A session. Node 20 then keeps one field of each name in an array. */
   const addsCookie = (res: ServerResponse): void => {
     const { writeHead } = res
     const own = (...args: unknown[]): unknown => {
@@ -124,9 +127,9 @@ describe('a layer further out that has wrapped writeHead', () => {
 
   test.each([
     ['beside nothing', undefined, ['a', 'b']],
-    // Of repeated names it would not be sent at once.
+    // With repeated names the reply would not be sent by the fast path.
     ['beside a field of others', 'X-Powered-By', ['a']],
-  ] as const)('is told what is sent in words that every one knows, %s', async (_, outer, tags) => {
+  ] as const)('gets the reply in forms that every layer knows, %s', async (_, outer, tags) => {
     const reply = { ...REPLY, headers: tags.map((tag) => ['x-tag', tag] as const) }
     for (const wrap of [pairsOnly, addsCookie]) {
       for (const send of [

@@ -1,5 +1,5 @@
-// Apps answer a detached request as they answer a real one. Each app is run once without a client, with
-// a capture on the detached response, and compared with what a real client gets.
+// Apps respond to a detached request as to a real one. Each app runs once without a client, with a
+// capture on the detached response. The result is compared with that of a real client.
 
 import { once } from 'node:events'
 import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http'
@@ -29,7 +29,7 @@ const bodyParser: { json(): RequestHandler } = require('body-parser')
 const FILE = fileURLToPath(import.meta.url)
 const LARGE = 'stampede '.repeat(20_000)
 
-/** Serves one real request, and hands it over after its client has got an answer and left. */
+/** Serves one real request, and passes it on after its client has got a response and left. */
 async function realRequest(fields: readonly string[] = []): Promise<IncomingMessage> {
   let seen: IncomingMessage | undefined
   await using server = await serve((req, res) => {
@@ -42,7 +42,7 @@ async function realRequest(fields: readonly string[] = []): Promise<IncomingMess
   return seen
 }
 
-/** The whole outcome of a listener that is run without a client. */
+/** The complete result of a listener that runs without a client. */
 async function runDetached(listener: RequestListener, target = '/'): Promise<OriginEnd> {
   const { req, res } = createDetachedPair(await realRequest(), target)
   const end = captureResponse(res, {
@@ -70,31 +70,37 @@ const HANDLERS: ReadonlyArray<readonly [string, RequestHandler]> = [
   ['status alone', (_req, res) => void res.sendStatus(404)],
 ]
 
-describe.each(EXPRESS)('%s', (_, express) => {
-  test.each(HANDLERS)('answers a detached request with %s', async (_name, handler) => {
-    const app = express()
-    app.get('/', handler)
-    const detached = textOf(await runDetached(app))
-    await using server = await serve(app)
-    const real = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
-    expect(detached).toBe(await real.text())
-  })
+describe.each(EXPRESS)('an app on %s', (_, express) => {
+  test.each(HANDLERS)(
+    'responds to a detached request as to a real one: %s',
+    async (_name, handler) => {
+      const app = express()
+      app.get('/', handler)
+      const detached = textOf(await runDetached(app))
+      await using server = await serve(app)
+      const real = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
+      expect(detached).toBe(await real.text())
+    },
+  )
 
-  test.each(HANDLERS)('answers through compression with %s', async (_name, handler) => {
-    const app = express()
-    app.use(compression())
-    app.get('/', handler)
-    expect((await runDetached(app)).type).toBe('complete')
-  })
+  test.each(HANDLERS)(
+    'responds to a detached request through compression: %s',
+    async (_name, handler) => {
+      const app = express()
+      app.use(compression())
+      app.get('/', handler)
+      expect((await runDetached(app)).type).toBe('complete')
+    },
+  )
 
-  test('answers an error with 500', async () => {
+  test('responds to a detached request with 500 after an error', async () => {
     const app = express()
     app.set('env', 'test')
     app.get('/', (_req, _res, next) => next(new Error('broken')))
     expect(await runDetached(app)).toMatchObject({ type: 'complete', head: { status: 500 } })
   })
 
-  test('parses the body that is not there', async () => {
+  test('parses the missing body of a detached request', async () => {
     const app = express()
     app.use(bodyParser.json())
     app.get('/', (req, res) => void res.json({ ip: req.ip }))
@@ -110,8 +116,8 @@ const BODIES: ReadonlyArray<readonly [string, () => unknown]> = [
   ['null', () => null],
 ]
 
-describe.each(KOA)('%s', (_, Application) => {
-  test.each(BODIES)('answers a detached request with %s', async (_name, make) => {
+describe.each(KOA)('an app on %s', (_, Application) => {
+  test.each(BODIES)('responds to a detached request as to a real one: %s', async (_name, make) => {
     const app = new Application()
     app.use((ctx) => {
       ctx.body = make()
@@ -145,7 +151,7 @@ describe('the detached request', () => {
     expect(chunks).toEqual([])
   })
 
-  test('takes any amount without asking to wait, and is closed after its end', async () => {
+  test('accepts any amount of data without back-pressure, and is closed after its end', async () => {
     const { req, res } = createDetachedPair(await realRequest(), '/')
     const aborted = once(req, 'aborted', { signal: AbortSignal.timeout(50) }).then(
       () => true,

@@ -2,7 +2,7 @@ import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { Breaker } from './breaker.ts'
 
-describe('the breaker', () => {
+describe('the circuit breaker', () => {
   function opened() {
     const clock = new ManualClock()
     const breaker = new Breaker(clock)
@@ -25,7 +25,7 @@ describe('the breaker', () => {
     expect(breaker.mayTry()).toBe(true)
   })
 
-  it('lets one probe through after half a second, and the others when that succeeded', async () => {
+  it('lets one probe through after half a second, and the others after its success', async () => {
     const { clock, breaker } = opened()
     await clock.advance(499)
     expect(breaker.mayTry()).toBe(false)
@@ -35,7 +35,7 @@ describe('the breaker', () => {
     expect(breaker.mayTry()).toBe(true)
   })
 
-  it('stays open for another half second when the probe failed', async () => {
+  it('stays open for another half second after a failed probe', async () => {
     const { clock, breaker } = opened()
     await clock.advance(500)
     breaker.mayTry()

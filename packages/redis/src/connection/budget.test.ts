@@ -19,18 +19,18 @@ async function connected(): Promise<{ client: Socket; peer: Socket; close(): voi
   return { client, peer, close }
 }
 
-describe('a budget', () => {
-  it('is spent when nothing comes', async () => {
+describe('a time budget', () => {
+  it('is spent if no reply comes', async () => {
     await expect(withBudget(10, new Promise(() => {}))).rejects.toThrow('no answer within 10 ms')
   })
 
-  it('is not spent by our own blocked event loop when the answer is there already', async () => {
+  it('is not spent by a blocked event loop if the reply is there already', async () => {
     const { client, peer, close } = await connected()
     const answer = once(client, 'data').then(([data]) => String(data))
-    // In the check phase: the next to come are timers, and only then sockets are read.
+    // In the check phase: timers come next, and only then sockets are read.
     await new Promise(setImmediate)
     const asked = withBudget(10, answer)
-    // It is in the buffer of our socket at once.
+    // The reply is in the buffer of our socket at once.
     peer.write('there')
     const end = performance.now() + 50
     while (performance.now() < end);
@@ -38,7 +38,7 @@ describe('a budget', () => {
     close()
   })
 
-  it('ends each command by itself', async () => {
+  it('ends each command separately', async () => {
     const never = () => new Promise(() => {})
     const asked = [
       withBudget(20, never()),

@@ -2,12 +2,12 @@ import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { ServerClock } from './server-clock.ts'
 
-describe('what is known of the server’s clock', () => {
-  it('is nothing before the first reply: then a command has no last moment', () => {
+describe("the estimate of the server's clock", () => {
+  it('is missing before the first reply, and then a command has no deadline', () => {
     expect(new ServerClock(new ManualClock()).notAfter(250)).toBe(0)
   })
 
-  it('does not change by what is no time', () => {
+  it('ignores invalid times', () => {
     const server = new ServerClock(new ManualClock())
     server.observe(Number.NaN, 0)
     expect(server.notAfter(250)).toBe(0)
@@ -17,24 +17,26 @@ describe('what is known of the server’s clock', () => {
     expect(server.notAfter(250)).toBe(before)
   })
 
-  it('never says that more of a lease is left than there is', async () => {
+  it('never gives a lease more time than it has', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     const sentAt = clock.now()
     await clock.advance(40)
-    // The server read its clock somewhere in these 40 ms: at the latest just now, at the earliest at once.
+    // The server read its clock somewhere in these 40 ms: at the earliest at the start, at the
+    // latest just now.
     server.observe(1_000_000, sentAt)
     expect(server.atLeastUntil(1_000_500)).toBe(460)
     await clock.advance(100)
     expect(server.atLeastUntil(1_000_500)).toBe(360)
   })
 
-  it('refuses no command that comes within its budget, however slow the replies were till then', async () => {
+  it('refuses no command within its budget, however slow the earlier replies were', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     const sentAt = clock.now()
     await clock.advance(40)
-    // At the latest, the server read it as the command was sent: then its clock is 40 ms further by now.
+    // At the latest the server read its clock when the command was sent, so its clock is 40 ms
+    // further now.
     server.observe(1_000_000, sentAt)
     expect(server.notAfter(250)).toBe(1_000_040 + 250)
   })
@@ -55,7 +57,7 @@ describe('what is known of the server’s clock', () => {
     expect(server.atLeastUntil(1_000_842)).toBe(498)
   })
 
-  it('is learned anew when the server’s clock was set', async () => {
+  it("starts again when the server's clock was set", async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     server.observe(1_000_000, clock.now())

@@ -23,8 +23,8 @@ function told(filled: Partial<Delivery> = {}): Awaited {
   return awaited
 }
 
-describe('what is awaited', () => {
-  it('is given as it is by now', () => {
+describe('a delivered entry', () => {
+  it('is returned with its present age', () => {
     const reply = told().take('k', REQUEST, clockAt(1_100))
     expect(reply).toEqual({
       status: 'fresh',
@@ -41,21 +41,21 @@ describe('what is awaited', () => {
   })
 
   it.each([
-    ['nobody was told', new Awaited()],
-    ['it is of another fill', told({ fence: '8' })],
-    ['it is for another name', told({ token: 'you' })],
-    ['it is of another key', told({ key: 'other' })],
-  ])('is asked for where %s', (_why, awaited) => {
+    ['there is none', new Awaited()],
+    ['it belongs to another fill', told({ fence: '8' })],
+    ['it has another token', told({ token: 'you' })],
+    ['it has another key', told({ key: 'other' })],
+  ])('is not returned if %s', (_why, awaited) => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('is asked for when it is stale already, came late, or from a time that is not known', () => {
+  it('is not returned if it is stale, came late, or has an unknown time', () => {
     expect(told().take('k', REQUEST, clockAt(1_400))).toBeUndefined()
     expect(told({ freshMs: 60_000 }).take('k', REQUEST, clockAt(1_501))).toBeUndefined()
     expect(told().take('k', REQUEST, { agoAtMost: () => undefined })).toBeUndefined()
   })
 
-  it('is given once, and not after a purge', () => {
+  it('is returned once, and not after a purge', () => {
     const awaited = told()
     awaited.take('k', REQUEST, clockAt(1_100))
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
@@ -65,13 +65,13 @@ describe('what is awaited', () => {
     expect(purged.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('is still awaited when somebody only reads meanwhile', () => {
+  it('is still kept when another caller only reads meanwhile', () => {
     const awaited = told()
     expect(awaited.take('k', { token: '', leaseMs: 0 }, clockAt(1_100))).toBeUndefined()
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeDefined()
   })
 
-  it('is of five hundred keys at once, and who gave up waiting makes room one by one', () => {
+  it('is awaited for at most five hundred keys, and each wait that ends makes room for one', () => {
     const awaited = new Awaited()
     const begun = Array.from({ length: 502 }, () => awaited.mayBegin('k'))
     expect(begun.filter((mayBe) => mayBe)).toHaveLength(500)
@@ -83,7 +83,7 @@ describe('what is awaited', () => {
     expect(awaited.mayBegin('k')).toBe(true)
   })
 
-  it('is of no key over 1 KiB, and of no frame over 16 KiB', () => {
+  it('has no key over 1 KiB, and no frame over 16 KiB', () => {
     const awaited = new Awaited()
     expect(awaited.mayBegin('k'.repeat(1_025))).toBe(false)
     expect(awaited.mayBegin('k'.repeat(1_024))).toBe(true)
@@ -92,7 +92,7 @@ describe('what is awaited', () => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('keeps nothing alive of what came with it', () => {
+  it('keeps no other memory of its message', () => {
     const all = new Uint8Array(64 * 1024)
     const reply = told({ frame: all.subarray(100, 110) }).take('k', REQUEST, clockAt(1_100))
     const { frame } = (reply?.status === 'fresh' && reply.stored) || {}

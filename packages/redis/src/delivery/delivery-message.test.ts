@@ -7,8 +7,8 @@ const FRAME = Buffer.from([0, 255, 10])
 const write = (head: string, key = 'k\n\0ü', frame = FRAME) =>
   Buffer.concat([Buffer.from(`${head} ${Buffer.byteLength(key)}\n${key}`), frame])
 
-describe('a delivery', () => {
-  it('is read as the commit wrote it', () => {
+describe('a delivery message', () => {
+  it('is parsed as the commit wrote it', () => {
     const message = write(HEAD)
     expect(isDelivery(message)).toBe(true)
     const windows = { staleWhileRevalidateMs: 20, staleIfErrorMs: 30, keepMs: 40 }
@@ -19,23 +19,23 @@ describe('a delivery', () => {
 
   it.each([
     ['no key', write(HEAD, '')],
-    ['no end of its line', Buffer.from(HEAD)],
+    ['no end of the line', Buffer.from(HEAD)],
     ['a key longer than the message', Buffer.from(`${HEAD} 9\nkey`)],
-    ['a part too few', write('\0token 7 1000 400 20 30')],
-    ['a part too many', write(`${HEAD} 50`)],
-    ['a number below zero', write('\0token 7 -1000 400 20 30 40')],
-    ['a fence that is no number', write('\0token x 1000 400 20 30 40')],
+    ['a missing part', write('\0token 7 1000 400 20 30')],
+    ['an extra part', write(`${HEAD} 50`)],
+    ['a negative number', write('\0token 7 -1000 400 20 30 40')],
+    ['a fence that is not a number', write('\0token x 1000 400 20 30 40')],
     ['a line without end', Buffer.concat([Buffer.from('\0'), Buffer.alloc(1_000, 'x')])],
-  ])('with %s is not read', (_, message) => {
+  ])('is not parsed with %s', (_, message) => {
     expect(readDelivery(message)).toBeUndefined()
   })
 
-  it('differs from a key, and from nothing', () => {
+  it('differs from a bare key, and from an empty message', () => {
     expect(isDelivery(Buffer.from('http:GET /'))).toBe(false)
     expect(isDelivery(Buffer.alloc(0))).toBe(false)
   })
 
-  it('has numbers and a part of the message, or is not read', () => {
+  it('has numbers and a slice of the message, or is not parsed', () => {
     const number = fc.oneof(
       { weight: 20, arbitrary: fc.constant('1') },
       fc.constantFrom('0', '5000', '9'.repeat(16), '9'.repeat(20), '-1', ''),

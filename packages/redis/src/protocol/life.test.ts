@@ -5,7 +5,7 @@ import { readLife } from './life.ts'
 const read = (text: string) => readLife(Buffer.from(text))
 
 describe('the life of an entry', () => {
-  it('is read from its record', () => {
+  it('is parsed from its record', () => {
     expect(read('1795307491160000 1795307491160 1795307499160 2000 3000 0')).toEqual({
       fence: 1795307491160000,
       made: 1795307491160,
@@ -17,26 +17,26 @@ describe('the life of an entry', () => {
   })
 
   it.each([
-    ['nothing', ''],
-    ['a part too few', '1 2 3 4 5'],
-    ['a part too many', '1 2 3 4 5 6 7'],
+    ['no text', ''],
+    ['a missing part', '1 2 3 4 5'],
+    ['an extra part', '1 2 3 4 5 6 7'],
     ['an empty part', '1 2  4 5 6'],
-    ['a space before', ' 1 2 3 4 5 6'],
-    ['a space after', '1 2 3 4 5 6 '],
+    ['a leading space', ' 1 2 3 4 5 6'],
+    ['a trailing space', '1 2 3 4 5 6 '],
     ['a sign', '1 2 -3 4 5 6'],
     ['a fraction', '1 2 3.5 4 5 6'],
     ['an exponent', '1 2 1e9 4 5 6'],
     ['a word', '1 2 inf 4 5 6'],
     ['a number that is not exact', '1 2 99999999999999999 4 5 6'],
-  ])('with %s is none', (_what, text) => {
+  ])('is not parsed with %s', (_what, text) => {
     expect(read(text)).toBeUndefined()
   })
 
-  it.each([null, undefined, 'text', 7, []])('that is no bytes (%s) is none', (value) => {
+  it.each([null, undefined, 'text', 7, []])('is not parsed if it is not bytes (%s)', (value) => {
     expect(readLife(value)).toBeUndefined()
   })
 
-  it('is what a pattern makes of it', () => {
+  it('is parsed as a regular expression would', () => {
     const part = fc.oneof(fc.nat(), fc.constantFrom('', 'x', '-1', '007', '9007199254740992'))
     const parts = fc.array(part, { minLength: 5, maxLength: 7 })
     const whole = /^\d+( \d+){5}$/

@@ -24,7 +24,7 @@ const words = fc.constantFrom(
   ...['k', 'kh', 'khname', 'mst=a', 'mh*', '{"status":503,"message":"x"}', '{"status":1}', 'null'],
   ...HOSTILE_PIECES,
 )
-/** What a client library can make of a reply. */
+/** Values that a client library can return for a reply. */
 const element = fc.oneof(
   words.map((word) => Buffer.from(word)),
   words,
@@ -42,7 +42,7 @@ const startingWith = (statuses: readonly string[]) =>
     .tuple(fc.constantFrom(...statuses), fc.array(element, { minLength: 8, maxLength: 14 }))
     .map(([status, rest]) => [Buffer.from(status), ...rest])
 
-/** Undefined where it is refused, which has to be as what it is. */
+/** Undefined if it is refused, which must be by an error about an unknown reply. */
 function readOrRefused<T>(read: () => T): T | undefined {
   try {
     return read()
@@ -59,7 +59,7 @@ const isBytes = (bytes: unknown): boolean => bytes === undefined || bytes instan
 
 describe('a reply to a lookup', () => {
   const statuses = ['FRESH', 'STALE', 'LEASED', 'BUSY', 'PASS', 'FAILED', 'LATE']
-  it('is refused as unknown, or means something: bytes are bytes, and times are times', () => {
+  it('is refused as unknown or has a meaning, with bytes as bytes and times as times', () => {
     let read = 0
     fc.assert(
       fc.property(fc.oneof(reply, startingWith(statuses)), (raw) => {
@@ -84,7 +84,7 @@ describe('a reply to a lookup', () => {
 })
 
 describe('a reply about an idempotency key', () => {
-  it('is refused as unknown, or means something', () => {
+  it('is refused as unknown or has a meaning', () => {
     const begins = startingWith(['BEGUN', 'MISMATCH', 'BUSY', 'COMPLETED', 'UNCERTAIN'])
     fc.assert(
       fc.property(fc.oneof(reply, begins), (raw) => {
@@ -111,8 +111,8 @@ describe('a reply about an idempotency key', () => {
   })
 })
 
-describe('what is heard of purges', () => {
-  it('is refused as unknown, or has positions that can be compared', () => {
+describe('a reply about purges', () => {
+  it('is refused as unknown or has comparable positions', () => {
     const isPosition = (position: unknown): boolean =>
       Number.isSafeInteger(position) && (position as number) >= 0
     fc.assert(
@@ -134,7 +134,7 @@ describe('what is heard of purges', () => {
     )
   })
 
-  it('is what was written, with whatever name', () => {
+  it('is parsed as it was written, with any name', () => {
     const purge = fc.record({
       of: fc.constantFrom('key' as const, 'subject' as const),
       name: fc.string({ minLength: 1, unit: 'binary' }),
@@ -149,7 +149,7 @@ describe('what is heard of purges', () => {
     )
   })
 
-  it('is nothing where it cannot be read, also when it is long', () => {
+  it('is empty if it cannot be parsed, also if it is long', () => {
     fc.assert(
       fc.property(
         fc.array(words).map((all) => all.join(' ')),
@@ -177,7 +177,7 @@ describe('the name of a record', () => {
     })
     .map((all) => all.join(''))
 
-  it('is of one key alone', () => {
+  it('belongs to one key alone', () => {
     fc.assert(
       fc.property(key, key, (one, other) => {
         const same = Buffer.from(record(one)).equals(Buffer.from(record(other)))
@@ -187,7 +187,7 @@ describe('the name of a record', () => {
     )
   })
 
-  it('is short, however long the key is', () => {
+  it('is short for any length of the key', () => {
     for (const long of [repeated('a'), `a\0${repeated('b')}`, repeated('é')]) {
       expect(record(long).length).toBeLessThan(300)
     }

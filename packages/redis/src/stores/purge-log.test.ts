@@ -7,11 +7,11 @@ import { lacks, positionOf, writeEvent } from './purge-news.ts'
 interface Logged extends PurgeEvent {
   readonly position: number
   readonly prev: string
-  /** When it was appended, on the clock of the test. */
+  /** The time of the append, on the clock of the test. */
   readonly at: number
 }
 
-/** What the scripts do, on an array. */
+/** The scripts on an array. */
 class Log {
   now = 1_000
   last = '1000-1'
@@ -19,7 +19,7 @@ class Log {
   run = 'run 0'
   #events = 0
   all: Logged[] = []
-  /** Events before this one are only remembered as marks. */
+  /** Events before this one remain only as marks. */
   kept = 0
 
   append(purge: Purge, known = '0-0'): Logged {
@@ -87,7 +87,7 @@ class Log {
 
 const message = ({ id, prev, ...purge }: Logged) => `${id} ${prev} ${writeEvent(purge)}`
 
-/** One process, and what it was told to forget. */
+/** One process, and the forgets that it got. */
 class Process {
   readonly marks = new Map<string, number>()
   /** When each key was last dropped. */
@@ -97,7 +97,7 @@ class Process {
   floor = 0
   readonly purges: RedisPurges
   readonly log: Log
-  /** Replies on their way, and requests. */
+  /** Replies and requests on their way. */
   readonly wire: Array<() => void> = []
   fails = false
 
@@ -143,7 +143,7 @@ class Process {
     })
   }
 
-  /** What was purged there and is not known here. */
+  /** Purges of the log that this process does not know. */
   missed(before: number): Logged[] {
     return this.log.all.filter((event) => {
       if (event.at >= before || event.position <= this.floor) return false
@@ -162,7 +162,7 @@ class Process {
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Chance that can be repeated (mulberry32). */
+/** Random numbers that can be repeated (mulberry32). */
 function chance(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -179,7 +179,7 @@ const purgeOf = (below: (n: number) => number): Purge => ({
   soft: below(2) === 0,
 })
 
-/** Messages doubled, reordered and lost, commands that fail and come late, logs cut and lost. */
+/** Doubled, reordered and lost messages, failing and late commands, trimmed and lost logs. */
 async function runSchedule(seed: number): Promise<void> {
   const below = chance(seed)
   const log = new Log()
@@ -237,16 +237,16 @@ async function runSchedule(seed: number): Promise<void> {
   expect(purges.confirmedAt, `seed ${seed}`).toBe(log.now)
 }
 
-describe('whatever happens to messages and commands, a process', () => {
+describe('a process under random faults', () => {
   it.each([0, 1, 2, 3])(
-    'knows in the end what the log knows, and before that says what it does not: %d',
+    'knows all purges of the log in the end, and reports unknown ones before: %d',
     async (part) => {
       for (let seed = part * 250; seed < (part + 1) * 250; seed++) await runSchedule(seed)
     },
   )
 })
 
-describe('the purges that a process knows of', () => {
+describe('the purges that a process knows', () => {
   const started = async () => {
     const log = new Log()
     const process = new Process(log)
@@ -257,7 +257,7 @@ describe('the purges that a process knows of', () => {
   const red: Purge = { of: 'subject', name: 't=red', soft: false }
   const key: Purge = { of: 'key', name: 'k', soft: false }
 
-  it('begin with all marks and the floor', async () => {
+  it('start with all marks and the oldest known position', async () => {
     const log = new Log()
     log.append(red)
     const process = new Process(log)
@@ -269,7 +269,7 @@ describe('the purges that a process knows of', () => {
     expect(process.purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
-  it('follow the messages without asking', async () => {
+  it('follow the messages without a command', async () => {
     const { log, process, purges } = await started()
     for (const purge of [red, key, red]) purges.receive(message(log.append(purge)))
     expect(process.wire).toHaveLength(0)
@@ -277,7 +277,7 @@ describe('the purges that a process knows of', () => {
     expect(process.forgets).toBe(1)
   })
 
-  it('are read from the log where a message was lost; nothing is forgotten', async () => {
+  it('are read from the log after a lost message, and copies stay', async () => {
     const { log, process, purges } = await started()
     log.append(key)
     log.now += 5
@@ -289,7 +289,7 @@ describe('the purges that a process knows of', () => {
     expect(process.forgets).toBe(1)
   })
 
-  it('are applied once, though the sender hears of its own', async () => {
+  it('are applied once, although the sender also gets its own', async () => {
     const { log, process, purges } = await started()
     const onMark = vi.spyOn(process.marks, 'set')
     let echo = ''
@@ -304,7 +304,7 @@ describe('the purges that a process knows of', () => {
     expect(purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
-  it('are looked for by a heartbeat, where a message was lost and none came after it', async () => {
+  it('are looked for by a heartbeat if a lost message was the last one', async () => {
     const { log, process, purges } = await started()
     log.append(red)
     log.now += 2_000
@@ -314,7 +314,7 @@ describe('the purges that a process knows of', () => {
     expect(purges.confirmedAt).toBe(log.now)
   })
 
-  it('are certain as of when it was asked, not when the answer came', async () => {
+  it('are confirmed as of the request, not as of the reply', async () => {
     const { log, process, purges } = await started()
     log.now += 2_000
     const askedAt = log.now
@@ -324,7 +324,7 @@ describe('the purges that a process knows of', () => {
     expect(purges.confirmedAt).toBe(askedAt)
   })
 
-  it('stay as certain as they were while the server is away; then one question is for all', async () => {
+  it('stay confirmed as before while the server is unavailable; then one request serves all', async () => {
     const { log, process, purges } = await started()
     const since = purges.confirmedAt
     process.fails = true
@@ -339,7 +339,7 @@ describe('the purges that a process knows of', () => {
     expect(purges.confirmedAt).toBe(since)
   })
 
-  it('are forgotten about where the server lost them, or is behind', async () => {
+  it('are replaced, and copies dropped, if the server lost them or is behind', async () => {
     const { log, process, purges } = await started()
     log.lose()
     log.append(key)
@@ -349,12 +349,12 @@ describe('the purges that a process knows of', () => {
     log.last = `${log.position - 500}-1`
     void purges.beat()
     await process.settle()
-    // Also what this process had heard of is void: in the server it may be as if it had not been.
+    // Purges that this process knew are in doubt too: the server may not have them.
     expect(process).toMatchObject({ forgets: 3, floor: log.floor })
     expect(log.position).toBe(purges.position)
   })
 
-  it('are forgotten about without making anything void, where only the log was cut', async () => {
+  it('are replaced without outdated entries if the log was only trimmed', async () => {
     const { log, process, purges } = await started()
     log.append(key)
     log.append(red)
@@ -365,10 +365,10 @@ describe('the purges that a process knows of', () => {
     expect(process.marks.get('mht=red')).toBe(log.position)
   })
 
-  it('go on from what is known after a reconnection, with a question sent after it', async () => {
+  it('continue after a reconnection from the known position, with a new request', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()
-    // It has arrived, and its reply is on the way.
+    // The request has arrived, and its reply is on the way.
     process.wire.splice(0)[0]?.()
     log.append(red)
     const resumed = purges.resume()
@@ -377,7 +377,7 @@ describe('the purges that a process knows of', () => {
     expect(process.marks.has('mht=red')).toBe(true)
   })
 
-  it('are asked for again, where more was missed while the answer was on its way', async () => {
+  it('are requested again if more were missed while the reply was on its way', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()
     process.wire.splice(0)[0]?.()
@@ -387,7 +387,7 @@ describe('the purges that a process knows of', () => {
     expect(process.dropped.has('k')).toBe(true)
   })
 
-  it('are applied too where they came before what is known: of a server that was set back, say', async () => {
+  it('are also applied if they come before the known position, from a server that was set back', async () => {
     const { log, process, purges } = await started()
     purges.receive(message(log.append(red)))
     const { position } = purges
@@ -398,10 +398,10 @@ describe('the purges that a process knows of', () => {
   })
 
   it.each(['the next read', 'a heartbeat'])(
-    'are forgotten about where the server lacks one that was heard of after a gap: %s',
+    'are replaced if the server lacks one that was received after a gap: %s',
     async (by) => {
       const { log, process, purges } = await started()
-      // Of two purges the first is not heard of, and it cannot be read before the server is lost.
+      // The message of the first purge is lost, and it cannot be read before the server is lost.
       log.append(red)
       const second = log.append(key)
       process.fails = true
@@ -418,7 +418,7 @@ describe('the purges that a process knows of', () => {
     },
   )
 
-  it('are not moved by a message from the far future', async () => {
+  it('do not follow a message from the far future', async () => {
     const log = new Log()
     const process = new Process(log)
     const clock = { now: () => log.now, agoAtMost: (ms: number) => log.now - ms }

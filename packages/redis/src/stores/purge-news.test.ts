@@ -12,12 +12,12 @@ import {
 
 const bytes = (...texts: string[]) => texts.map((text) => Buffer.from(text))
 
-describe('an event', () => {
+describe('a purge event', () => {
   it.each([
     [{ of: 'key', name: 'd:=k', soft: false } as const, 'khd:=k'],
     [{ of: 'subject', name: '*', soft: true } as const, 'ms*'],
     [{ of: 'subject', name: 't=a b\nc ü', soft: false } as const, 'mht=a b\nc ü'],
-  ])('is read as it was written: %j', (purge, text) => {
+  ])('is parsed as it was written: %j', (purge, text) => {
     expect(writeEvent(purge)).toBe(text)
     expect(readMessage(`20-7 10-6 ${text}`)).toEqual({ ...purge, id: '20-7', prev: '10-6' })
   })
@@ -40,11 +40,11 @@ describe('an event', () => {
     '9000000000000000-7 10-6 mhname',
     '99999999999999999999-7 10-6 mhname',
     ' 20-7 10-6 mhname',
-  ])('is none: %j', (message) => expect(readMessage(message)).toBeUndefined())
+  ])('is not parsed: %j', (message) => expect(readMessage(message)).toBeUndefined())
 })
 
-describe('news', () => {
-  it('of a log that covers everything', () => {
+describe('a reply of read-purges', () => {
+  it('may cover everything in the log', () => {
     const raw = bytes('LOG', '40', '30-3', '5', 'run', '20-2', 'khk', '30-3', 'ms*')
     expect(readNews(raw)).toEqual({
       isComplete: true,
@@ -60,12 +60,12 @@ describe('news', () => {
     })
   })
 
-  it('of a page of the log, which is complete as far as it goes', () => {
+  it('may be a page of the log, which is complete up to its end', () => {
     const raw = bytes('PART', '40', '20-2', '5', 'run', '20-2', 'khk')
     expect(readNews(raw)).toMatchObject({ isComplete: true, hasMore: true, last: '20-2' })
   })
 
-  it('of marks, which begin without a letter for what they are', () => {
+  it('may have marks, which have no letter for their type', () => {
     const raw = bytes('MORE', '40', '30-3', '5', 'run', '20-0', 'ht=red')
     expect(readNews(raw)).toMatchObject({
       isComplete: false,
@@ -78,16 +78,13 @@ describe('news', () => {
     ['LOG', 'x', 20],
     ['MARKS', 'x', 20],
     ['LOG', 'mh', 20],
-  ])(
-    'with something unknown say that what was made before it may be void',
-    (status, event, floor) => {
-      const raw = bytes(status, '40', '30-3', '5', 'run', '20-2', event)
-      const { isComplete, floor: known } = readNews(raw)
-      expect([isComplete, known]).toEqual([false, floor])
-    },
-  )
+  ])('raises the oldest known position if it has an unknown event', (status, event, floor) => {
+    const raw = bytes(status, '40', '30-3', '5', 'run', '20-2', event)
+    const { isComplete, floor: known } = readNews(raw)
+    expect([isComplete, known]).toEqual([false, floor])
+  })
 
-  it('with something of an unknown time say so of all that was made before', () => {
+  it('raises that position to its end if an unknown event has no time', () => {
     expect(readNews(bytes('MARKS', '40', '30-3', '5', 'run', 'inf', 'x'))).toMatchObject({
       floor: 30,
     })
@@ -104,13 +101,13 @@ describe('news', () => {
     bytes('LOG'),
     bytes('LOG', '1', 'x', '1'),
     bytes('LOG', '1', '1', '1'),
-  ])('that are no reply of the script are refused: %j', (raw) => {
+  ])('is refused if it is not a reply of the script: %j', (raw) => {
     expect(() => readNews(raw)).toThrow(StampedeError)
     expect(() => readAppended(raw)).toThrow(StampedeError)
   })
 })
 
-it('a position is a whole number with room to count on from', () => {
+it('a position is a whole number with room to count on from it', () => {
   for (const value of ['0', 7, Buffer.from('1795278251743960')]) {
     expect(readPosition(value)).toBe(Number(String(value)))
   }
@@ -132,6 +129,6 @@ it.each([
 })
 
 it.each(['', '1', '1-', '-1', '1-x', '1-1-1', '9000000000000000-1', ' 1-1'])(
-  'an ID is not %j',
+  'an ID is not valid as %j',
   (text) => expect(readId(text)).toBeUndefined(),
 )

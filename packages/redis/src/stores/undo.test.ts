@@ -6,7 +6,7 @@ import { mayHaveRun, Undos } from './undo.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-/** Rejects until it is told that the server is back; counts. */
+/** Rejects until the test says that the server is back. Counts calls. */
 function attempts() {
   const seen = { count: 0, isBack: false }
   const attempt = async () => {
@@ -16,8 +16,8 @@ function attempts() {
   return { seen, attempt }
 }
 
-describe('an undo', () => {
-  it('is tried until it succeeds, as long as what it takes back may last', async () => {
+describe('the undo of a command', () => {
+  it('is tried until it succeeds, as long as its result may last', async () => {
     const undos = new Undos()
     const { seen, attempt } = attempts()
     undos.start('t', 30_000, attempt)
@@ -31,7 +31,7 @@ describe('an undo', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is given up when that has ended by itself', async () => {
+  it('is given up when that result has ended by itself', async () => {
     const undos = new Undos()
     const { seen, attempt } = attempts()
     undos.start('t', 3_000, attempt)
@@ -42,7 +42,7 @@ describe('an undo', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is for what may have run: not for what was refused, or never sent', () => {
+  it('is for a command that may have run, not for one that was refused or never sent', () => {
     const refused = Object.assign(new Error('OOM'), { name: 'ReplyError' })
     const failed = (cause?: unknown) => storeUnavailable('redis', 'begin', cause)
     expect(mayHaveRun(failed(new Error('no answer within 250 ms')))).toBe(true)

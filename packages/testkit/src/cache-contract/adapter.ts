@@ -1,4 +1,5 @@
-// What the author of an adapter gives the contract: the adapter in a small app on its framework.
+// The interface that an author of an adapter implements for the contract: a small app on its
+// framework.
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { CacheOptions } from '@stampede/core'
@@ -11,7 +12,7 @@ export interface Seen {
   readonly query: string
 }
 
-/** The response of a handler. `status` is 200, `headers` none and `body` empty unless given. */
+/** The response of a handler. Defaults: `status` 200, no `headers`, an empty `body`. */
 export interface Says {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
@@ -20,8 +21,8 @@ export interface Says {
 }
 
 /**
- * A handler of the app. It may write to the raw response, and then resolves with `undefined`. The framework handles
- * the errors it throws.
+ * A handler of the app. It may write to the raw response, and then resolves with `undefined`. The
+ * framework handles the errors it throws.
  */
 export type Handler = (
   seen: Seen,
@@ -31,7 +32,7 @@ export type Handler = (
 /** A layer in front of the cache. */
 export type Outside = (res: ServerResponse, next: () => unknown) => unknown
 
-/** Options that mean the same in every framework. */
+/** Options with the same meaning in every framework. */
 export type CommonCacheOptions = Omit<
   CacheOptions<never>,
   'key' | 'identity' | 'bypass' | 'tags' | 'invalidateOn'
@@ -44,20 +45,35 @@ export interface RunningApp extends AsyncDisposable {
 
 export interface CacheAdapter {
   readonly name: string
-  /** Whether a refresh runs through the layers outside the cache. A front, which has none, says false. */
+  /**
+   * Whether a refresh runs through the layers outside the cache. A front, which has none, says
+   * false.
+   */
   readonly refreshesOutside: boolean
   /** Whether the framework writes a response after all layers have returned, as Koa does. */
   readonly writesLast: boolean
-  /** Whether the framework, without a cache too, never ends the response to a stream that fails. Default: false. */
+  /**
+   * Whether the framework, without a cache too, never ends the response to a stream that fails.
+   * Default: false.
+   */
   readonly leavesBrokenStreams?: boolean
-  /** Whether the framework itself destroys the stream it sends when the client leaves. Default: false. */
+  /**
+   * Whether the framework itself destroys the stream it sends when the client leaves. Default:
+   * false.
+   */
   readonly endsStreamOfLeaver?: boolean
-  /** Starts an app with `outside`, the caches, and the handler. `options` is a list for several caches, or none. */
+  /**
+   * Starts an app with `outside`, the caches, and the handler. `options` is a list for several
+   * caches, or none.
+   */
   start(
     options: CommonCacheOptions | readonly CommonCacheOptions[],
     handler: Handler,
     outside?: Outside,
   ): Promise<RunningApp>
-  /** Starts an app with a route for each way to respond in this framework; each sends the same bytes every time. */
+  /**
+   * Starts an app with a route for each way to respond in this framework; each sends the same bytes
+   * every time.
+   */
   startWays(options: object): Promise<RunningApp & { readonly ways: readonly string[] }>
 }

@@ -1,5 +1,5 @@
-// Setup of each case of the cache contract: an app behind a cache on a clock of the test. Its
-// requests and runs can be awaited, and its clients keep to one socket.
+// Setup of each case of the cache contract: an app behind a cache, on a clock of the test. A test
+// can wait for requests and runs, and its clients use one socket.
 import { type RequestOptions, request } from 'node:http'
 import { connect } from 'node:net'
 import {
@@ -12,7 +12,7 @@ import { ManualClock } from '@stampede/core/testing'
 import type { Answer } from '../requests.ts'
 import type { CacheAdapter, Handler, Outside, RunningApp, Says, Seen } from './adapter.ts'
 
-/** Counts, and tells when it has counted so far. */
+/** A counter that resolves when it has reached a number. */
 export class Counter {
   count = 0
   readonly #waiting = new Map<() => void, number>()
@@ -34,7 +34,7 @@ type Act = (seen: Seen, run: number, res: Parameters<Handler>[1]) => ReturnType<
 export interface Bench {
   readonly clock: ManualClock
   readonly stampede: Stampede
-  /** What the handler saw, run by run. */
+  /** Requests that the handler saw, one for each run. */
   readonly seen: readonly Seen[]
   readonly runs: Counter
   /** Requests that came to the cache. */
@@ -42,7 +42,7 @@ export interface Bench {
   readonly events: readonly StampedeEvent[]
   /** Resolves once `n` events of a type have happened. */
   happened(type: StampedeEvent['type'], n?: number): Promise<void>
-  /** A list of options mounts the middleware so many times. */
+  /** A list of options mounts the middleware once for each. */
   start(options?: object | readonly object[]): Promise<RunningApp>
   /** The same app without a cache. */
   bare(): Promise<RunningApp>
@@ -52,7 +52,7 @@ export interface BenchOptions extends Omit<StampedeOptions, 'clock'> {
   readonly outside?: Outside
 }
 
-/** What the handler does not say of its body is `run <n>`. Lifetimes are exact unless `random` says otherwise. */
+/** The default body is `run <n>`. Lifetimes are exact unless `random` says otherwise. */
 export function setUp(
   adapter: CacheAdapter,
   act: Act = () => ({}),
@@ -75,7 +75,7 @@ export function setUp(
     counterOf(event.type).add()
   })
   const handler: Handler = (request, res) => {
-    // A copy: what was hidden from the handler is put back afterwards.
+    // A copy, because hidden fields are put back afterwards.
     seen.push({ ...request, headers: { ...request.headers } })
     const run = runs.add()
     const fill = (said: Says | undefined) => said && { body: `run ${run}`, ...said }
@@ -84,7 +84,7 @@ export function setUp(
   }
   const enter: Outside = (res, next) => {
     const pass = () => {
-      // The cache is entered, and has joined or begun a fill, when next() returns.
+      // When next() returns, the request has entered the cache, and has joined or begun a fill.
       const passed = next()
       arrivals.add()
       return passed
@@ -117,8 +117,9 @@ export interface RawAnswer {
 }
 
 /**
- * Writes `requests` at once on one connection, the last of which ends it, and reads answers that are each as
- * long as their Content-Length says. Fails if anything is left over or malformed: then the framing has drifted.
+ * Writes all `requests` at once on one connection, which the last one ends. Each response is as
+ * long as its Content-Length. Fails if bytes are left over or malformed, because then the framing
+ * has drifted.
  */
 export async function pipelined(url: string, requests: readonly string[]): Promise<RawAnswer[]> {
   const text = await exchange(url, requests.join(''))
@@ -137,7 +138,7 @@ export async function pipelined(url: string, requests: readonly string[]): Promi
   return answers
 }
 
-/** One request as it stands; everything until the server closes the connection. */
+/** Sends one request unchanged. Returns everything until the server closes the connection. */
 export async function untilClose(url: string, request: string): Promise<RawAnswer> {
   const text = await exchange(url, request)
   const end = text.indexOf('\r\n\r\n')
@@ -150,11 +151,11 @@ export interface Whole {
   readonly lines: Readonly<Record<string, readonly string[]>>
   readonly body: Buffer
   readonly trailers: Readonly<Record<string, readonly string[]>>
-  /** Statuses that came before the final one. */
+  /** Statuses before the final one. */
   readonly before: readonly number[]
 }
 
-/** One answer, down to the line and the byte. */
+/** One response with every line and byte. */
 export function whole(url: string, options: RequestOptions = {}): Promise<Whole> {
   return new Promise((resolve, reject) => {
     const before: number[] = []
@@ -177,7 +178,7 @@ export function whole(url: string, options: RequestOptions = {}): Promise<Whole>
   })
 }
 
-/** Node makes these without a prototype, which toEqual minds. */
+/** Node makes these objects without a prototype, which toEqual would count as a difference. */
 const copy = (fields: NodeJS.Dict<string[]>): Record<string, readonly string[]> =>
   Object.fromEntries(Object.entries(fields).map(([name, values = []]) => [name, values]))
 

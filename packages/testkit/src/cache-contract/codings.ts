@@ -1,4 +1,4 @@
-// Cases: answers that are kept, and sent compressed to who takes that.
+// Cases: stored responses that are sent compressed to clients which accept that.
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { eventually } from '../eventually.ts'
@@ -11,7 +11,7 @@ const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync } as const
 export function codingCases(adapter: CacheAdapter): void {
   const page = { body: TEXT, headers: { 'content-type': 'text/plain', etag: '"v1"' } }
 
-  it('are made once, behind an answer, and sent to who takes them', async () => {
+  it('are made once, after a response was sent, and go to clients that accept them', async () => {
     const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: true })
     const url = `${app.url}/a`
@@ -39,7 +39,7 @@ export function codingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('are the same to a condition, and nothing to a range or a HEAD without them', async () => {
+  it('match the same conditions, and a client without their coding gets the plain form, also for ranges and HEAD', async () => {
     const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: { codings: ['gzip'] } })
     const url = `${app.url}/a`
@@ -53,7 +53,8 @@ export function codingCases(adapter: CacheAdapter): void {
     }
     const other = await whole(url, { headers: { ...gzip, 'if-none-match': '"v1-br"' } })
     expect(other.status).toBe(200)
-    // A cache on the way that has the form of others would give it to who cannot read it.
+    // A cache between here and the client would send the compressed form to clients that cannot
+    // decode it.
     for (const takesNone of [{}, { 'accept-encoding': 'br' }, { 'accept-encoding': 'gzip;q=0' }]) {
       const refused = await whole(url, { headers: { ...takesNone, 'if-none-match': '"v1-gzip"' } })
       expect([refused.status, refused.body.toString()]).toEqual([200, TEXT])
@@ -72,22 +73,28 @@ export function codingCases(adapter: CacheAdapter): void {
 
   it.each([
     ['too small', { body: 'short', headers: { 'content-type': 'text/plain' } }],
-    ['of a type that is compressed', { body: TEXT, headers: { 'content-type': 'image/png' } }],
+    ['of a compressed type', { body: TEXT, headers: { 'content-type': 'image/png' } }],
     [
-      'to stay as it is',
+      'marked no-transform',
       { body: TEXT, headers: { ...page.headers, 'cache-control': 'no-transform' } },
     ],
-    ['coded by the app', { body: TEXT, headers: { ...page.headers, 'content-encoding': 'x-own' } }],
-    ['vouched for', { body: TEXT, headers: { ...page.headers, 'repr-digest': 'sha-256=:AA==:' } }],
+    [
+      'already coded by the app',
+      { body: TEXT, headers: { ...page.headers, 'content-encoding': 'x-own' } },
+    ],
+    [
+      'covered by a Repr-Digest',
+      { body: TEXT, headers: { ...page.headers, 'repr-digest': 'sha-256=:AA==:' } },
+    ],
     ['not a success', { status: 404, body: TEXT, headers: page.headers }],
-  ])('are not made of what is %s', async (_, says) => {
+  ])('are not made of a response that is %s', async (_, says) => {
     const { start } = setUp(adapter, ({ path }) => (path === '/a' ? says : page))
     await using app = await start({ compress: true, negativeTtlMs: 1_000 })
     const url = `${app.url}/a`
     const take = { headers: { 'accept-encoding': 'gzip, br' } }
     const miss = await whole(url, take)
     await whole(url, take)
-    // By then it would have been, too.
+    // By then a compressed form of this page would exist, too.
     await whole(`${app.url}/other`)
     await eventually(async () =>
       expect(await codingOf(`${app.url}/other`, take.headers)).toBeDefined(),
@@ -99,7 +106,7 @@ export function codingCases(adapter: CacheAdapter): void {
     expect(hit.lines.vary).toEqual(miss.lines.vary)
   })
 
-  it('are of the new answer once there is one', async () => {
+  it('are made again for a new response', async () => {
     const { clock, start } = setUp(adapter, ({ path }, run) => ({
       ...page,
       body: `${path} ${run} ${TEXT}`,

@@ -1,4 +1,4 @@
-// How long an answer is good for: what its own headers say, and what the options add.
+// Cases: the freshness of a response, from its own fields and from the options.
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { expect, it } from 'vitest'
@@ -10,7 +10,7 @@ const says = (control: string, more: Record<string, string> = {}): Says => ({
   headers: { 'cache-control': control, ...more },
 })
 
-/** A handler whose first body ends when the test says so. Later runs answer at once. */
+/** A handler whose first body ends when the test says so. Later runs end at once. */
 function slowBody(adapter: CacheAdapter, headers: Record<string, string>) {
   const body = new PassThrough()
   body.write('begun')
@@ -27,7 +27,7 @@ function headOf(url: string): Promise<IncomingMessage> {
 
 export function freshnessCases(adapter: CacheAdapter): void {
   it.each(['max-age=10, must-revalidate', 'max-age=10, proxy-revalidate', 's-maxage=10'])(
-    'makes the next client wait, and gives nothing stale, when the answer says %s',
+    'makes the next client wait instead of serving stale if the response says %s',
     async (control) => {
       const { clock, runs, start } = setUp(adapter, () => says(control))
       await using app = await start({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
@@ -42,7 +42,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('lets s-maxage decide against max-age, in both directions', async () => {
+  it('prefers s-maxage to max-age, in both directions', async () => {
     const { runs, start } = setUp(adapter, ({ path }) =>
       says(path === '/shared' ? 'max-age=0, s-maxage=60' : 'max-age=60, s-maxage=0'),
     )
@@ -56,7 +56,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
   })
 
   it.each([{ expires: '0' }, { expires: 'Thu, 01 Jan 1970 00:00:00 GMT' }])(
-    'stores nothing that says %o',
+    'does not store a response with %o',
     async (headers) => {
       const { start } = setUp(adapter, () => ({ headers }))
       await using app = await start()
@@ -79,7 +79,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('counts the Age an answer came with, and goes on from there', async () => {
+  it('adds the upstream Age of a response to its age', async () => {
     const { clock, start } = setUp(adapter, () => says('max-age=60', { age: '50' }))
     await using app = await start({ ttlMs: undefined })
     await ask(`${app.url}/a`)
@@ -94,7 +94,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
-  it('counts from the Date of an answer that was made long ago', async () => {
+  it('counts the age from the Date of an old response', async () => {
     const { clock, start } = setUp(adapter, ({ path }) => {
       const at = (seconds: number) => new Date(clock.wallNow() + seconds * 1000).toUTCString()
       const date = at(-50)
@@ -121,7 +121,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     ['max-age', { 'cache-control': 'max-age=4' }, undefined],
     ['ttlMs', {}, 4_000],
   ] as const)(
-    'counts Age and %s from the head, however long the body takes',
+    'counts Age and %s from the head, even if the body takes long',
     async (_what, headers, ttlMs) => {
       const { clock, runs, body, happened, start } = slowBody(adapter, headers)
       await using app = await start({ ttlMs })
@@ -142,7 +142,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('gives waiters a response that expired while its body came, and does not store it', async () => {
+  it('sends waiters a response that expired while its body came, and does not store it', async () => {
     const { clock, body, arrivals, happened, start } = slowBody(adapter, {
       'cache-control': 'max-age=2',
     })
@@ -164,7 +164,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect(statusOf(await ask(`${app.url}/a`))).toBe('Stampede; hit; ttl=2')
   })
 
-  it('begins the stale window when freshness ended, also while the body still came', async () => {
+  it('starts the stale window at the end of freshness, even while the body still came', async () => {
     const { clock, body, happened, start } = slowBody(adapter, {
       'cache-control': 'max-age=2, stale-while-revalidate=4',
     })
@@ -182,7 +182,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect([refreshed.body, statusOf(refreshed)]).toEqual(['run 2', 'Stampede; hit; ttl=2'])
   })
 
-  it('tells a client that joins a streamed body the Age since its head', async () => {
+  it('sends the Age since the head to a client that joins a streamed body', async () => {
     const { clock, body, arrivals, start } = slowBody(adapter, { 'cache-control': 'max-age=4' })
     await using app = await start({ ttlMs: undefined, collapse: 'stream' })
     const leader = await headOf(`${app.url}/a`)

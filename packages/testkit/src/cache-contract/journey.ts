@@ -6,7 +6,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
 export function journeyCases(adapter: CacheAdapter): void {
-  it('answers hits with the bytes and headers of the miss, however the handler answers', async () => {
+  it('sends on hits the bytes and fields of the miss, for each way to respond', async () => {
     const app = await adapter.startWays({ ttlMs: 60_000 })
     await using _ = app
     for (const way of app.ways) {
@@ -28,13 +28,13 @@ export function journeyCases(adapter: CacheAdapter): void {
       }
       expect(fields(hit), way).toEqual(fields(miss))
       expect(hit.headers.age, way).toBe('0')
-      // Node writes the date of the miss itself, perhaps a second later than the head was judged.
+      // Node writes the date of the miss itself, perhaps a second after the head was judged.
       const dates = [hit, miss].map(({ headers }) => Date.parse(headers.date ?? ''))
       expect(Math.abs((dates[0] ?? 0) - (dates[1] ?? Number.NaN)), way).toBeLessThanOrEqual(1_000)
     }
   })
 
-  it('runs the handler once for requests that come together', async () => {
+  it('runs the handler once for concurrent requests', async () => {
     const gate = createGate()
     const { seen: runs, start } = setUp(adapter, async () => {
       await gate.opened
@@ -47,11 +47,11 @@ export function journeyCases(adapter: CacheAdapter): void {
     const answers = await Promise.all(asked)
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['shared']))
     expect(runs).toHaveLength(1)
-    // One that arrived after the gate was opened is a hit.
+    // A request that arrived after the gate opened is a hit.
     expect(answers.filter((each) => /collapsed|; hit/.test(statusOf(each)))).toHaveLength(19)
   })
 
-  it('answers stale at once, and refreshes behind through the whole app', async () => {
+  it('serves stale at once, and refreshes in the background through the whole app', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a?x=1`)
@@ -66,7 +66,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('lets the client that got the lease wait when revalidation is in the foreground', async () => {
+  it('lets the client whose request got the lease wait if revalidate is foreground', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await ask(`${app.url}/a`)
@@ -77,7 +77,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('stands in with a stale answer for a 503, and passes a 404 on', async () => {
+  it('serves stale for a 503, and passes a 404 on', async () => {
     const { clock, start } = setUp(adapter, (_seen, run) => ({
       status: [200, 503, 404][run - 1] ?? 200,
     }))
@@ -98,7 +98,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     [{ 'cache-control': 'max-age=60, NO-STORE' }, 'no-store'],
     [{ vary: 'Accept, *' }, 'vary-star'],
     [{ 'access-control-allow-origin': 'https://a.example' }, 'cors-origin'],
-  ] as const)('keeps nothing of a response with %o', async (headers, reason) => {
+  ] as const)('stores no response with %o', async (headers, reason) => {
     const { seen: runs, start } = setUp(adapter, () => ({ headers }))
     await using app = await start()
     const first = await ask(`${app.url}/a`)
@@ -110,7 +110,7 @@ export function journeyCases(adapter: CacheAdapter): void {
   })
 
   it.each([429, 401, 400])(
-    'does not let one client’s %d turn the key off for the others',
+    'keeps storing a page for other clients after one client got a %d',
     async (refusal) => {
       const {
         clock,
@@ -120,7 +120,8 @@ export function journeyCases(adapter: CacheAdapter): void {
       await using app = await start({ staleWhileRevalidateMs: 60_000 })
       await ask(`${app.url}/a`)
       await clock.advance(12_000)
-      // Its refresh behind is refused; the good answer stays, and is refreshed after the back-off.
+      // Its background refresh is refused. The good response stays, and is refreshed after the
+      // back-off.
       expect((await ask(`${app.url}/a`)).body).toBe('run 1')
       await expect.poll(() => runs.length).toBe(2)
       const answers = await Promise.all(Array.from({ length: 20 }, () => ask(`${app.url}/a`)))
@@ -132,7 +133,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('lets a stream of events through, and makes nobody wait for its end', async () => {
+  it('passes an event stream through, and makes no request wait for its end', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({
       headers: { 'content-type': 'text/event-stream' },
     }))
@@ -147,7 +148,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     ['GET', { cookie: 'a=1' }, 'Stampede; fwd=bypass; detail=cookie'],
     ['GET', { authorization: 'Basic x' }, 'Stampede; fwd=bypass; detail=authorization'],
     ['GET', { 'if-match': '"x"' }, 'Stampede; fwd=bypass; detail=precondition'],
-  ] as const)('lets a %s with %o through', async (method, headers, expected) => {
+  ] as const)('passes a %s with %o through', async (method, headers, expected) => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     for (const run of [1, 2]) {
@@ -157,7 +158,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('tells hosts, paths and queries apart, but not the order of parameters', async () => {
+  it('keys by host, path and query, but not by the order of parameters', async () => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a?x=1&y=2`)
@@ -169,7 +170,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(4)
   })
 
-  it('keeps an answer per selection of the headers in Vary', async () => {
+  it('stores a response for each selection of the fields in Vary', async () => {
     const { seen: runs, start } = setUp(adapter, (seen) => ({
       headers: { vary: 'X-Lang' },
       body: `in ${seen.headers['x-lang'] ?? 'none'}`,
@@ -184,7 +185,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(3)
   })
 
-  it('answers HEAD from what a GET stored, and fills nothing by HEAD', async () => {
+  it('serves HEAD from the entry of a GET, and fills nothing by HEAD', async () => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a`, { method: 'HEAD' })
@@ -195,7 +196,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('hides conditions and ranges from a handler that fills, and answers them from the entry', async () => {
+  it('hides conditions and ranges from a handler that fills, and applies them to the entry', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({ headers: { etag: '"v1"' } }))
     await using app = await start()
     const headers = { 'if-none-match': '"v0"', range: 'bytes=0-0' }
@@ -207,7 +208,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(1)
   })
 
-  it('takes a targeted field for its own, and sends it to nobody', async () => {
+  it('obeys Stampede-Cache-Control, and sends it to no client', async () => {
     const {
       clock,
       seen: runs,
@@ -237,7 +238,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('passes on a targeted field of others, and obeys it when it is told to', async () => {
+  it('passes on a targeted field of other caches, and obeys it if targetedFields names it', async () => {
     const headers = { 'cache-control': 'no-store', 'CDN-Cache-Control': 'max-age=5' }
     const { seen: runs, start } = setUp(adapter, () => ({ headers }))
     await using deaf = await start()
@@ -251,7 +252,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('cuts ranges out of what it has, and asks the handler for the whole', async () => {
+  it('cuts ranges out of an entry, and requests the full response from the handler', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({
       headers: { etag: '"e"' },
       body: '0123456789',
@@ -276,7 +277,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(1)
   })
 
-  it('gives what it stores an entity tag, and keeps it over a refresh without a change', async () => {
+  it('mints an ETag for an entry, and keeps it over a refresh without a change', async () => {
     const { clock, seen: runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const miss = await ask(`${app.url}/a`)
@@ -293,7 +294,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect((await ask(`${plain.url}/plain`)).headers).not.toHaveProperty('etag')
   })
 
-  it('obeys a client’s directives only where the options say so', async () => {
+  it('obeys the Cache-Control of a request only if requestDirectives says so', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using deaf = await start()
     await using app = await start({ requestDirectives: 'respect' })
@@ -312,7 +313,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(4)
   })
 
-  it('stores nothing that is larger than maxBodyBytes, and sends it whole', async () => {
+  it('stores no response larger than maxBodyBytes, and sends it in full', async () => {
     const big = 'x'.repeat(5_000)
     const { seen: runs, start } = setUp(adapter, () => ({ body: big }))
     await using app = await start({ maxBodyBytes: 4_999 })
@@ -320,7 +321,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('refuses a mistyped option when it is created', () => {
+  it('rejects a mistyped option when it is created', () => {
     expect(() => adapter.start({ ttl: 5 } as object, () => ({}))).toThrow(
       'stampedeCache.ttl: received 5; there is no such option; did you mean ttlMs?',
     )

@@ -1,11 +1,11 @@
-// Which requests share an answer, and how many answers are kept.
+// Cases: which requests share a response, and how many variants are stored.
 import { expect, it } from 'vitest'
 import { ask } from '../requests.ts'
 import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp, statusOf, untilClose } from './bench.ts'
 
 export function keyCases(adapter: CacheAdapter): void {
-  it('keeps one variant for codings that are named in another order', async () => {
+  it('stores one variant for the same codings in another order', async () => {
     const { runs, start } = setUp(adapter, () => ({ headers: { vary: 'Accept-Encoding' } }))
     await using app = await start()
     const asking = (codings: string) =>
@@ -18,7 +18,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('gives a coded body to those who take its coding, also if the answer does not say that it varies', async () => {
+  it('sends a coded body only to clients that accept its coding, even without Vary in the response', async () => {
     const { runs, start } = setUp(adapter, ({ headers }) =>
       headers['accept-encoding'] === 'gzip'
         ? { headers: { 'content-encoding': 'gzip' }, body: 'coded' }
@@ -54,7 +54,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(201)
   })
 
-  it('follows an answer that varies today and not tomorrow, and mixes nothing up', async () => {
+  it('follows a response that varies at one time and not at another, and mixes no variants up', async () => {
     let says: 'X-Lang' | 'X-Tone' | undefined = 'X-Lang'
     const { clock, start } = setUp(adapter, (seen) => ({
       headers: says === undefined ? {} : { vary: says },
@@ -84,7 +84,7 @@ export function keyCases(adapter: CacheAdapter): void {
     await expectAll((lang) => `X-Lang ${lang}`)
   })
 
-  it('does not share an answer that echoes the origin that asked, unless it says so', async () => {
+  it('does not share a response that echoes the Origin of its request without Vary: Origin', async () => {
     const { start } = setUp(adapter, ({ path, headers: { origin } }) => ({
       headers: {
         'access-control-allow-origin': String(origin),
@@ -104,7 +104,7 @@ export function keyCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('keeps an answer for each callback that a client names in the query', async () => {
+  it('stores a response for each JSONP callback in the query', async () => {
     const { runs, start } = setUp(adapter, ({ query }) => ({
       headers: { 'content-type': 'text/javascript' },
       body: `${new URLSearchParams(query).get('callback')}({"a":1})`,
@@ -119,7 +119,7 @@ export function keyCases(adapter: CacheAdapter): void {
   })
 
   it.each(['X-Forwarded-Host: evil.test', 'X-Forwarded-Proto: http', 'X-Original-URL: /evil'])(
-    'gives nobody what a client had made by %s',
+    'serves no response that another client caused by %s',
     async (field) => {
       const name = field.split(':', 1).join().toLowerCase()
       const { runs, start } = setUp(adapter, ({ headers }) => ({
@@ -143,7 +143,7 @@ export function keyCases(adapter: CacheAdapter): void {
     ['the host in capitals', 'SHOP.test', '/a'],
     ['parameters out of order', 'shop.test', '/a?b=1&a=2'],
     ['a bare ?', 'shop.test', '/a?'],
-  ])('stores no redirect that the app sends for %s', async (_what, host, target) => {
+  ])('stores no redirect that the app sends because of %s', async (_what, host, target) => {
     const { runs, start } = setUp(adapter, ({ url, headers }) => {
       const { pathname, searchParams } = new URL(url, 'http://shop.test')
       searchParams.sort()
@@ -167,7 +167,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('tells a cookie in the key from what only some parsers take for it', async () => {
+  it('distinguishes a cookie in the key from text that only some parsers read as that cookie', async () => {
     const { start } = setUp(adapter, ({ headers }) => ({ body: String(headers.cookie) }))
     await using app = await start({ cookies: { key: ['lang'] } })
     const cookies = ['a=1;\tlang=en', 'lang =en', 'lang=en', 'b=1; lang=en ; a=1']

@@ -7,7 +7,7 @@ import { ask, burst } from '../requests.ts'
 import type { CacheAdapter, Outside } from './adapter.ts'
 import { setUp } from './bench.ts'
 
-/** Reverses each chunk in place, as a layer that encrypts or masks does. */
+/** Reverses each chunk in place. Layers that encrypt or mask also change chunks in place. */
 const reversing: Outside = (res, next) => {
   for (const method of ['write', 'end'] as const) wrap(res, method)
   return next()
@@ -29,7 +29,7 @@ export function layerCases(adapter: CacheAdapter): void {
   it.each([
     ['at once', () => Buffer.from('abc')],
     ['as a stream', () => Readable.from([Buffer.from('abc')])],
-  ])('keep their changes of a chunk, sent %s, off the entry', async (_, body) => {
+  ])('do not change the entry by changing a chunk in place, sent %s', async (_, body) => {
     const { clock, happened, runs, start } = setUp(adapter, () => ({ body: body() }), {
       outside: reversing,
     })
@@ -45,7 +45,7 @@ export function layerCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('do not change the entry by changing a part of its body', async () => {
+  it('do not change the entry by changing a slice of its body', async () => {
     const { happened, start } = setUp(adapter, () => ({ body: Buffer.from('abcdef') }), {
       outside: reversing,
     })
@@ -77,7 +77,7 @@ export function layerCases(adapter: CacheAdapter): void {
       const asked = burst([`${app.url}/a`], 6)
       await arrivals.reached(6)
       gate.open()
-      // Waiters for the whole body get one chunk.
+      // Waiters that get the whole body at once get one chunk.
       const bodies = bodiesOf(await asked)
       expect(bodies.filter((body) => body === 'cbazyx' || body === 'zyxcba')).toHaveLength(6)
       expect((await ask(`${app.url}/a`)).body).toBe('zyxcba')

@@ -1,4 +1,5 @@
-// Cases: what clients see of a response that is shared while it comes (`collapse: 'stream'`).
+// Cases: a response that is shared while its body arrives (`collapse: 'stream'`), as clients see
+// it.
 import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { createStampede, type Stampede } from '@stampede/core'
@@ -57,7 +58,7 @@ interface Scene {
   readonly stampede: Stampede
   readonly port: number
   readonly runs: PassThrough[]
-  /** A leader that has sent `text`, and so many followers that have received it. */
+  /** A leader that has sent `text`, and followers that have received it. */
   lead(text?: string, followers?: number): Promise<{ leader: Client; followers: Client[] }>
 }
 
@@ -132,14 +133,14 @@ async function scene(
 }
 
 export function liveCases(adapter: CacheAdapter): void {
-  describe('of a stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
+  describe('from a stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
   // A handler that writes by itself has left a framework that writes last.
   if (!adapter.writesLast)
-    describe('of a handler that writes', () => casesOf(adapter, sceneOf(adapter, 'writes')))
+    describe('from a handler that writes', () => casesOf(adapter, sceneOf(adapter, 'writes')))
 }
 
 function casesOf(adapter: CacheAdapter, scene: Start): void {
-  test('the first byte reaches those who wait before the last was made, and all get the same', async () => {
+  test('reaches followers before its end, and all get the same bytes', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     runs[0]?.end('two')
@@ -158,7 +159,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(runs).toHaveLength(1)
   })
 
-  test('one that does not read slows nobody down', async () => {
+  test('is not slowed down by a client that does not read', async () => {
     const { runs, lead, port } = await scene({ maxBodyBytes: 8_000_000 })
     const { leader, followers } = await lead()
     open(port, {}, false)
@@ -172,7 +173,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
 
   const outlives = test.skipIf(adapter.endsStreamOfLeaver)
 
-  outlives('a leader who leaves takes nobody along', async () => {
+  outlives('continues when its leader leaves', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     leader.abort()
@@ -190,7 +191,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(runs).toHaveLength(1)
   })
 
-  test('a follower who leaves takes nobody along', async () => {
+  test('continues when a follower leaves', async () => {
     const { runs, lead } = await scene()
     const { leader, followers } = await lead()
     followers[0]?.abort()
@@ -201,12 +202,12 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(followers[1]?.text).toBe('one two')
   })
 
-  test('a source that breaks off is a broken transfer for everybody, and the next one runs', async () => {
+  test('is a broken transfer for all followers if its source breaks, and the next request runs the handler', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     leader.ended.catch(() => {})
     runs[0]?.destroy()
-    // Not every framework ends the response; then its client gives up.
+    // Not every framework ends the response. In such a framework the client gives up.
     await new Promise((resolve) => setTimeout(resolve, 20))
     leader.abort()
     for (const each of followers) expect(await each.ended).toBe('broken')
@@ -216,7 +217,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(await next.ended).toBe('whole')
   })
 
-  test('fewer bytes than were declared are a broken transfer', async () => {
+  test('is a broken transfer if it has fewer bytes than its Content-Length', async () => {
     const { runs, lead } = await scene({}, { ...BYTES, 'content-length': '100' })
     const { followers } = await lead()
     expect(followers[0]?.headers).toMatchObject({ 'content-length': '100' })
@@ -224,7 +225,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     for (const each of followers) expect(await each.ended).toBe('broken')
   })
 
-  test('what becomes too large goes on for those who read it; those who come later run', async () => {
+  test('continues for its followers if it becomes too large, and later requests run the handler', async () => {
     const { runs, lead, port } = await scene({ maxBodyBytes: 20_000 })
     const { leader, followers } = await lead()
     for (let n = 0; n < 10; n++) {
@@ -243,22 +244,25 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(late.text).toBe('own')
   })
 
-  outlives('what has become too large goes on when its leader leaves', async () => {
-    const { runs, lead } = await scene({ maxBodyBytes: 20_000 })
-    const { leader, followers } = await lead()
-    const bytes = () => followers.map((each) => each.bytes)
-    for (let n = 1; n < 9; n++) {
-      runs[0]?.write(Buffer.alloc(5_000, 'x'))
-      await seen(bytes).toEqual([5_000 * n + 4, 5_000 * n + 4])
-      if (n === 5) leader.abort()
-      if (n === 5) await new Promise((resolve) => setTimeout(resolve, 30))
-    }
-    runs[0]?.end('.')
-    for (const each of followers) expect(await each.ended).toBe('whole')
-    expect(bytes()).toEqual([40_005, 40_005])
-  })
+  outlives(
+    'continues for its followers when its leader leaves after it became too large',
+    async () => {
+      const { runs, lead } = await scene({ maxBodyBytes: 20_000 })
+      const { leader, followers } = await lead()
+      const bytes = () => followers.map((each) => each.bytes)
+      for (let n = 1; n < 9; n++) {
+        runs[0]?.write(Buffer.alloc(5_000, 'x'))
+        await seen(bytes).toEqual([5_000 * n + 4, 5_000 * n + 4])
+        if (n === 5) leader.abort()
+        if (n === 5) await new Promise((resolve) => setTimeout(resolve, 30))
+      }
+      runs[0]?.end('.')
+      for (const each of followers) expect(await each.ended).toBe('whole')
+      expect(bytes()).toEqual([40_005, 40_005])
+    },
+  )
 
-  test('a cookie that is set with the head keeps the body from everybody else', async () => {
+  test('is not shared if its head sets a cookie', async () => {
     const { runs, port } = await scene({}, BYTES, setsLateCookie)
     const leader = open(port)
     await seen(() => runs.length).toBe(1)
@@ -273,7 +277,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('one whom the answer does not fit runs its own', async () => {
+  test('is not sent to a request of another Vary selection, which runs the handler', async () => {
     const { runs, lead, port } = await scene({}, { ...BYTES, vary: 'accept-language' })
     await lead('english', 0)
     const german = open(port, { 'accept-language': 'de' })
@@ -284,7 +288,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('after a purge, who asked before gets the rest, and who comes gets the new', async () => {
+  test('goes on for earlier followers after a purge, and later requests get a new response', async () => {
     const { runs, lead, port, stampede } = await scene()
     const { followers } = await lead('old ')
     await stampede.purge({ key: 'k' })

@@ -1,4 +1,4 @@
-// Cases: what a purge by path, route or tag is about, and what it leaves.
+// Cases: purges by path, route or tag, and the entries that they leave.
 import { memoryStore, type PurgeTarget, type StampedeStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
 import { createGate } from '../gate.ts'
@@ -17,7 +17,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   const isHit = async (app: RunningApp, asking: Asking) =>
     statusOf(await send(app, asking)).startsWith('Stampede; hit')
 
-  /** Has all of them stored, purges, and tells which of them are still there. */
+  /** Stores a response for each request, purges, and returns the requests that are still hits. */
   async function leftBy(
     { stampede }: Bench,
     app: RunningApp,
@@ -38,8 +38,8 @@ export function purgeCases(adapter: CacheAdapter): void {
   it.each<[string, object, readonly Asking[]]>([
     ['each query', {}, ['/a', '/a?x=1', '/a?x=2&y']],
     ['each spelling of it', {}, ['/a', '/A', '/a/', '/%61']],
-    ['what Vary told apart', {}, VARIED],
-    ['what the vary option told apart', { vary: ['x-lang'] }, VARIED],
+    ['each Vary selection', {}, VARIED],
+    ['each value of the vary option', { vary: ['x-lang'] }, VARIED],
     [
       'each caller',
       {
@@ -48,9 +48,9 @@ export function purgeCases(adapter: CacheAdapter): void {
       VARIED,
     ],
     ['each caller by cookie', { cookies: { key: ['id'] } }, [at('/a', { cookie: 'id=1' }), '/a']],
-    ['routes with a key of their own', { key: () => 'page' }, ['/a']],
+    ['each route with a key of its own', { key: () => 'page' }, ['/a']],
     ['every host', {}, [at('/a', { host: 'one.test' }), at('/a', { host: 'two.test:80' })]],
-  ])('purges a path for %s, and no other path', async (_, options, askings) => {
+  ])('purge a path for %s, and no other path', async (_, options, askings) => {
     const bench = setUp(adapter, () => ({ headers: { vary: 'X-Lang' } }))
     await using app = await bench.start(options)
     const others = 'key' in options ? [] : ['/ab', '/a/b', '/', '/b?path=/a']
@@ -61,7 +61,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('purges a path on one host, as the adapter sees it', async () => {
+  it('purge a path on one host, as the adapter sees it', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start()
     const hosts = ['one.test', 'ONE.test:8080', 'two.test'].map((host) => at('/a', { host }))
@@ -71,7 +71,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await left('three.test')).toEqual(hosts)
   })
 
-  it('purges by pattern', async () => {
+  it('purge routes by pattern', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start()
     const paths = ['/products/1', '/products/1/reviews', '/products', '/files/a/b?c=1']
@@ -81,7 +81,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await left('/*')).toEqual([])
   })
 
-  it('answers HEAD from what a purge left, and from nothing else', async () => {
+  it('make HEAD serve only entries that a purge left', async () => {
     const { runs, stampede, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a`)
@@ -92,7 +92,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('purges all there is, values too', async () => {
+  it('purge everything, values too', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start({ vary: ['x-lang'] })
     const value = () =>
@@ -102,7 +102,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await value()).not.toEqual(before)
   })
 
-  it('gives what is stored the tags of its own response', async () => {
+  it("use the tags of an entry's own response", async () => {
     const bench = setUp(adapter, ({ path }, _run, res) => {
       res.setHeader('x-about', path.slice(1))
       return {}
@@ -124,7 +124,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await leftBy(bench, app, ['/a'], { tag: 'a' })).toEqual([])
   })
 
-  it('reads the names in a response, and shows them to nobody', async () => {
+  it('use the names in a response, and send them to no client', async () => {
     const lines = { 'Surrogate-Key': ['a  list', 'b'], 'Cache-Tag': 'c, two words,', 'x-own': '1' }
     const bench = setUp(adapter, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
     await using app = await bench.start()
@@ -144,7 +144,7 @@ export function purgeCases(adapter: CacheAdapter): void {
       expect(await leftBy(bench, app, ['/a'], { tag }), tag).toEqual(['/a'])
   })
 
-  it('shows the names to nobody, however the head is written and whoever set them', async () => {
+  it('keep the names from clients, for every way to write the head and every layer that sets them', async () => {
     const { start } = setUp(
       adapter,
       ({ path }, _run, res) => {
@@ -169,7 +169,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 
   it.each(['first', 'second', 'option'])(
-    'keeps what a 304 finds unchanged under its tags: %s',
+    'keep the tags of a page whose refresh gets a 304: %s',
     async (tag) => {
       const bench = setUp(adapter, ({ headers }) =>
         headers['if-none-match'] === undefined
@@ -191,7 +191,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('sends what its tags cannot be found for, and does not keep it', async () => {
+  it('store no response whose tags callback fails, and send it', async () => {
     const { runs, start } = setUp(adapter)
     const tags = () => {
       throw new Error('no product')
@@ -210,7 +210,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     warned.mockRestore()
   })
 
-  it('purges the groups that a change names, and not those that a GET names', async () => {
+  it('purge the groups that a change names, and not those that a GET names', async () => {
     const bench = setUp(adapter, (_seen, _run, res) => ({
       headers: {
         'cache-groups': '"list"',
@@ -226,7 +226,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect([await isHit(app, '/list'), await isHit(app, '/other')]).toEqual([false, false])
   })
 
-  it('purges the tags that the option names for a change, by its response', async () => {
+  it('purge the tags that the option names for a change, from its response', async () => {
     const bench = setUp(adapter, ({ headers }, _run, res) => {
       res.setHeader('x-about', String(headers['x-about']))
       return { status: Number(headers['x-status'] ?? 200) }
@@ -245,7 +245,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await isHit(app, a)).toBe(false)
   })
 
-  it('serves what was purged softly while it is refreshed, once', async () => {
+  it('serve a softly purged page while it is refreshed, once', async () => {
     const { clock, happened, stampede, start } = setUp(adapter)
     await using app = await start({ tags: ['t'], staleWhileRevalidateMs: 5_000 })
     await ask(`${app.url}/a`)
@@ -257,13 +257,13 @@ export function purgeCases(adapter: CacheAdapter): void {
     await happened('fill.committed', 2)
     const fresh = await ask(`${app.url}/a`)
     expect([fresh.body, statusOf(fresh)]).toEqual(['run 2', 'Stampede; hit; ttl=10'])
-    // Both windows begin with the purge, not where the lifetime would have ended.
+    // Both windows start at the purge, not at the end of the original lifetime.
     await stampede.purge({ path: '/a' }, { soft: true })
     await clock.advance(5_001)
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('runs the handler for what was purged softly and has no window, and keeps it for errors', async () => {
+  it('run the handler for a softly purged page without a window, and keep the page for errors', async () => {
     const { stampede, start } = setUp(adapter, (_seen, run) => (run === 2 ? { status: 503 } : {}))
     await using app = await start({ tags: ['t'], staleIfErrorMs: 5_000 })
     await ask(`${app.url}/a`)
@@ -275,7 +275,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('does not cover an error with what was purged while the handler was at work', async () => {
+  it('serve no page for an error if it was purged while the handler ran', async () => {
     const gate = createGate()
     const { clock, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) return {}
@@ -297,7 +297,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     ['path', { path: '/a' }],
     ['route', { route: '/:id' }],
     ['everything', { all: true }],
-  ])('keeps nothing of a run that began before a purge of its %s', async (_, target) => {
+  ])('store nothing of a run that began before a purge of its %s', async (_, target) => {
     const gate = createGate()
     const { arrivals, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
@@ -317,7 +317,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   it.each([
     ['in the store alone', { l1: { maxBytes: 0 } }],
     ['in memory alone', { store: tooSmallStore() }],
-  ])('purges by tag what is %s, and what is missing there', async (_, options) => {
+  ])('purge by tag pages that are %s, and pages that are missing there', async (_, options) => {
     const bench = setUp(
       adapter,
       ({ path }) => ({ status: path === '/none' ? 404 : 200, body: 'x'.repeat(2_000) }),
@@ -329,7 +329,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 }
 
-/** Has no room for an entry. It is a store elsewhere, to which L1 gives bytes. */
+/** It has no room for entries. It is not the local memory store, so L1 gives it bytes. */
 function tooSmallStore(): StampedeStore {
   const store = memoryStore({ maxBytes: 1_024 })
   return {

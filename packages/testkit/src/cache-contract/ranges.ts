@@ -1,4 +1,4 @@
-// Cases: ranges of the client whose request runs the handler. The handler does not see the range.
+// Cases: ranges of the client whose request runs the handler. The handler does not see them.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Readable } from 'node:stream'
@@ -35,7 +35,7 @@ export function rangeCases(adapter: CacheAdapter): void {
   }
 
   it.each(Object.keys(bodies))(
-    'answers the leader 206 or 416, and stores the whole: %s',
+    'sends the leader 206 or 416, and stores the full response: %s',
     async (name) => {
       const { runs, start } = setUp(adapter, () => {
         const says = bodies[name]?.()
@@ -80,7 +80,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('gives the leader the whole unless it asks for a single byte range', async () => {
+  it('sends the leader the full response unless it requests a single byte range', async () => {
     const { start } = setUp(adapter, () => ({ body: TEXT }))
     await using app = await start()
     for (const range of ['bytes=0-1,3-4', 'bytes=4-3', 'bytes=x', 'lines=0-1', 'bytes=', '0-1']) {
@@ -89,7 +89,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('gives the leader the whole of a stream without a length, and cuts it on a hit', async () => {
+  it('sends the leader the full response of a stream without a length, and cuts it on a hit', async () => {
     const { start } = setUp(adapter, () => ({ body: stream('01234', '56789') }))
     await using app = await start()
     expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([200, undefined, TEXT])
@@ -138,7 +138,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('leaves a response other than 200 as the handler made it', async () => {
+  it('sends a response other than 200 as the handler made it', async () => {
     const own = { 'content-range': 'bytes 0-1/9' }
     const { start } = setUp(adapter, ({ path }) => ({
       status: Number(path.slice(1, 4)),
@@ -191,7 +191,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('gives the whole of an unstored response if the handler offers no ranges', async () => {
+  it('sends the full unstored response if the handler offers no ranges', async () => {
     const { start } = setUp(adapter, () => ({
       headers: { 'cache-control': 'private', 'content-length': '10' },
       body: stream(TEXT),
@@ -205,7 +205,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     ['416', bytes('99-'), 416, undefined],
     ['304', { headers: { 'if-none-match': '"v1"' } }, 304, ''],
   ] as const)(
-    'answers %s before the source ends if nothing is stored',
+    'sends %s before the source ends if nothing is stored',
     async (_, options, status, body) => {
       const gate = createGate()
       let source: Readable | undefined
@@ -234,7 +234,7 @@ export function rangeCases(adapter: CacheAdapter): void {
       if (source === undefined) throw new Error('the handler was not run')
       const closed = source.closed ? undefined : once(source, 'close')
       gate.open()
-      // The source must not stay open after its client left: it is read to its end, or destroyed.
+      // The source must not stay open after its client left. It is read to its end, or destroyed.
       await closed
     },
   )
@@ -263,7 +263,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(answers.at(-1)?.body).toBe(TEXT)
   })
 
-  it('gives waiters the whole if the leader leaves with its part', async () => {
+  it('sends waiters the full response if the leader leaves with its part', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, () => {
       async function* body() {
@@ -285,7 +285,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('streams the whole to other readers while the leader gets its part', async () => {
+  it('streams the full response to other readers while the leader gets its part', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, () => {
       async function* body() {
@@ -306,7 +306,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('gives waiters the whole if the leader leaves in the middle of its part', async () => {
+  it('sends waiters the full response if the leader leaves in the middle of its part', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) res.once('close', gone.open)
@@ -334,7 +334,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('gives waiters the whole if the leader never reads its part', async () => {
+  it('sends waiters the full response if the leader never reads its part', async () => {
     const large = Buffer.alloc(8 * 1024 * 1024, 'x')
     const chunks = Array.from({ length: 128 }, (_, i) =>
       large.subarray(i * 65_536, (i + 1) * 65_536),
@@ -352,7 +352,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     await arrivals.reached(4)
     const answers = await waiting
     expect(answers.map(({ body }) => body.length)).toEqual(Array(3).fill(large.length))
-    // Even when it reads late, it gets its whole part.
+    // Even if the leader reads late, it gets its whole part.
     let received = 0
     first.on('data', (chunk) => {
       received += chunk.length
@@ -382,7 +382,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect([next.body, statusOf(next)]).toEqual([TEXT, STORED])
   })
 
-  it('stores the whole body of a refresh that a range request causes', async () => {
+  it('stores the full body of a refresh that a range request causes', async () => {
     const { clock, happened, start } = setUp(adapter, (_seen, run) => ({
       body: `${run}123456789`,
       headers: { etag: `"v${run}"` },

@@ -1,4 +1,4 @@
-// What becomes of a stored answer when its refresh says something else.
+// Cases: a stored response whose refresh brings another result.
 import type { IncomingMessage } from 'node:http'
 import { isRevalidation } from '@stampede/node-http'
 import { expect, it } from 'vitest'
@@ -9,7 +9,7 @@ import { setUp, statusOf } from './bench.ts'
 
 export function refreshCases(adapter: CacheAdapter): void {
   it.each([404, 403, 301])(
-    'passes a %d on, which is no failure that a stale answer may hide',
+    'pass a %d on, because it is no failure for which stale may be served',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) =>
         run === 1 ? {} : { status, headers: { location: '/elsewhere' } },
@@ -23,7 +23,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   )
 
   it.each([500, 502, 503, 504])(
-    'hides a %d behind a stale answer, until its window is over',
+    'serve stale for a %d, until the window is over',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
       await using app = await start({ staleIfErrorMs: 60_000 })
@@ -38,7 +38,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     },
   )
 
-  it.each([404, 410])('forgets a page whose refresh behind finds a %d', async (status) => {
+  it.each([404, 410])('drop a page whose background refresh gets a %d', async (status) => {
     const { clock, happened, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a`)
@@ -50,7 +50,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   })
 
   it.each([undefined, 'max-age=60'])(
-    'does not keep an empty 204 in the place of a page: %s',
+    'do not store an empty 204 in place of a page: %s',
     async (control) => {
       const headers = control === undefined ? {} : { 'cache-control': control }
       const { clock, happened, start } = setUp(adapter, (_seen, run) =>
@@ -66,7 +66,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('keeps an empty 204 that says how long, where there was no page', async () => {
+  it('store an empty 204 with explicit freshness, if there was no page', async () => {
     const headers = { 'cache-control': 'max-age=5' }
     const { clock, happened, runs, start } = setUp(adapter, () => ({
       status: 204,
@@ -82,7 +82,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  /** A page that knows its tag, on a clock at which it has gone stale. */
+  /** A page with an ETag, which has gone stale. */
   const tagged = (act: (run: number) => Says | undefined = () => undefined) =>
     setUp(adapter, ({ headers }, run) => {
       const asked = headers['if-none-match'] === '"1"'
@@ -90,7 +90,7 @@ export function refreshCases(adapter: CacheAdapter): void {
       return { ...(asked ? { status: 304, body: '' } : {}), headers: own, ...act(run) }
     })
 
-  it('asks the app whether a page is still so, and gives what is stored when it says 304', async () => {
+  it('revalidate a page with its ETag, and serve the stored body after a 304', async () => {
     const { clock, seen, start } = tagged()
     await using app = await start()
     await ask(`${app.url}/a`)
@@ -107,7 +107,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('asks so behind a stale page too', async () => {
+  it('revalidate a stale page in the background, too', async () => {
     const { clock, seen, happened, start } = tagged()
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a`)
@@ -123,7 +123,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('asks with its own condition in the place of the client’s, and answers that by itself', async () => {
+  it("replace the client's condition with their own, and apply the client's themselves", async () => {
     const { clock, seen, start } = tagged()
     await using app = await start()
     for (const [sent, status, body] of [
@@ -139,7 +139,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(seen).toHaveLength(3)
   })
 
-  it('gives the whole page for a 304 that the app writes itself, past its adapter', async () => {
+  it('send the full page after a 304 that the app writes past its adapter', async () => {
     const { clock, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) return { headers: { etag: '"1"' } }
       res.writeHead(304, { etag: '"1"' })
@@ -153,7 +153,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect([got.status, got.body]).toEqual([200, 'run 1'])
   })
 
-  it('shows its own conditions to nobody in front of it', async () => {
+  it('show their conditions to no layer in front of the cache', async () => {
     const shown: unknown[] = []
     const { clock, start } = setUp(adapter, (_seen, run) => ({ headers: { etag: `"${run}"` } }), {
       outside(res, next) {
@@ -176,7 +176,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ).toEqual([])
   })
 
-  it('keeps nothing of a 304 on which a layer in front of it sets a cookie', async () => {
+  it('store nothing of a 304 on which a layer in front sets a cookie', async () => {
     let visits = 0
     const { clock, happened, start } = setUp(
       adapter,
@@ -206,7 +206,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(statusOf(await ask(`${app.url}/a`))).toContain('fwd=uri-miss')
   })
 
-  it('keeps nothing of a 304 that is private, and gives it to its client', async () => {
+  it('store nothing of a private 304, and send it to its client', async () => {
     const { clock, start } = tagged((run) =>
       run === 2
         ? { headers: { etag: '"1"', 'cache-control': 'private', 'set-cookie': 'a=2' } }
@@ -221,10 +221,18 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).headers).not.toHaveProperty('set-cookie')
   })
 
-  /** The first run answers; later runs do what `act` does. */
+  /** The first run responds. Later runs do what `act` does. */
   const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
-    ['answers 503', () => ({ status: 503 }), 'the status was 503. The stale response is served'],
-    ['answers 429', () => ({ status: 429 }), 'the status was 429. The stale response is served'],
+    [
+      'answers 503',
+      () => ({ status: 503 }),
+      'the origin answered 503. The stale response is served',
+    ],
+    [
+      'answers 429',
+      () => ({ status: 429 }),
+      'the origin answered 429. The stale response is served',
+    ],
     [
       'sets a cookie',
       () => ({ headers: { 'set-cookie': 'a=1' } }),
@@ -247,7 +255,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(warnings.texts[0]).toContain(why)
   })
 
-  it('do not warn of a page that is gone', async () => {
+  it('do not warn if the page no longer exists', async () => {
     using warnings = refreshWarnings()
     const { clock, happened, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? {} : { status: 404 },
@@ -305,8 +313,8 @@ export function refreshCases(adapter: CacheAdapter): void {
       await happened('fill.passed')
       await expect.poll(() => warnings.texts).toHaveLength(1)
       expect(warnings.texts[0]).toContain(
-        'a layer in front of the cache responded with 429; ' +
-          'let that layer pass requests for which isRevalidation(req) is true. The stale response',
+        'a layer in front of the cache answered it with 429 before it reached the cache; ' +
+          'let that layer pass requests of which isRevalidation(req) is true. The stale response',
       )
       expect(runs.count).toBe(1)
     },

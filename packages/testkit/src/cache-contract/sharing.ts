@@ -1,4 +1,5 @@
-// One run and many clients: who waits, for how long, and what each of them gets when something goes wrong.
+// Cases: one run and many clients. They check the waits, and the response of each client if
+// something fails.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { connect } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
@@ -14,10 +15,10 @@ const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
 
 export function sharingCases(adapter: CacheAdapter): void {
-  it('runs fifty requests for what may not be shared in parallel, the first time and the next', async () => {
+  it('run in parallel, fifty of them, if the response is not shareable, the first time and the next', async () => {
     const gates = [createGate(), createGate()]
     const { runs, start } = setUp(adapter, async (_seen, run) => {
-      // The first one shows that it is not to be shared; the others stand at the gate together.
+      // The first response is not shareable. The other runs wait at the gate together.
       if (run > 1) await gates[run <= 50 ? 0 : 1]?.opened
       return { headers: { 'set-cookie': `id=${run}` } }
     })
@@ -38,7 +39,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     'X-Auth-Token',
     'X-CSRF-Token',
     'Clear-Site-Data',
-  ])('gives no client the %s of another, whether it waits or comes later', async (name) => {
+  ])('get no %s field of another client, while they wait and later', async (name) => {
     const gate = createGate()
     const { arrivals, start } = setUp(adapter, async (_seen, run) => {
       await gate.opened
@@ -55,7 +56,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(bodies(answers).size).toBe(4)
   })
 
-  it('stores the first shareable response after one that set a cookie', async () => {
+  it('store the first shareable response after one that set a cookie', async () => {
     const { happened, runs, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? { headers: { 'set-cookie': 'id=1' } } : {},
     )
@@ -70,7 +71,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('stores only the run that holds the lease, not those beside it', async () => {
+  it('store only the run that holds the lease, not those beside it', async () => {
     const gate = createGate()
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 2) await gate.opened
@@ -88,7 +89,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 5')
   })
 
-  it('lets those who wait for a handler that never answers run their own when their time is up', async () => {
+  it('run their own handler after waitMs if the first handler never responds', async () => {
     const { arrivals, clock, runs, stampede, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? new Promise<never>(() => {}) : {},
     )
@@ -110,7 +111,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     go()
   })
 
-  it('counts a run without the store until its response ends, also if it may not be shared', async () => {
+  it('count a run without the store until its response ends, even if it is not shareable', async () => {
     const body = new Readable({ read() {} })
     const away = () => Promise.reject(new Error('the store is away'))
     const store = Object.assign(memoryStore(), { lookup: away })
@@ -131,7 +132,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     await expect.poll(() => stampede.stats().unleased.running).toBe(0)
   })
 
-  it('answers the first one too with what is kept for errors when the handler is late', async () => {
+  it('get a stale-if-error entry if the handler is late, the first one too', async () => {
     const gate = createGate()
     const { arrivals, clock, happened, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 2) await gate.opened
@@ -155,7 +156,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
-  it('answers all who wait when the client of the first one has gone', async () => {
+  it('get their responses when the client of the first request has gone', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return {}
@@ -172,13 +173,13 @@ export function sharingCases(adapter: CacheAdapter): void {
     await gone.opened
     gate.open()
     const answers = await waiting
-    // A Koa response that was never begun may have got a cookie from a layer outside, and Koa 3 ends it without its body: that run
-    // is not kept.
+    // A Koa response that was never begun may have got a cookie from a layer outside. Koa 3 ends it
+    // without its body. So that run is not stored.
     expect(bodies(answers)).toEqual(new Set([adapter.writesLast ? 'run 2' : 'run 1']))
     expect((await ask(`${app.url}/a`)).body).toBe(adapter.writesLast ? 'run 2' : 'run 1')
   })
 
-  it('answers all who wait when the client of the first one goes in the middle of a stream', async () => {
+  it('get their responses when the client of the first request leaves in the middle of a stream', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) res.once('close', gone.open)
@@ -204,7 +205,7 @@ export function sharingCases(adapter: CacheAdapter): void {
   })
 
   it.each(['req', 'res'] as const)(
-    'runs the handler for the next waiter if the first client leaves and the close of its %s aborts the run',
+    'run the handler for the next waiter if the first client leaves and the close of its %s aborts the run',
     async (watched) => {
       const { arrivals, runs, stampede, start } = setUp(adapter, (_seen, run, res) => {
         if (run > 1) return {}
@@ -228,7 +229,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('lets waiters lead one after the other, however many leaders leave', async () => {
+  it('lead one after the other, however many leaders leave', async () => {
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run > 5) return {}
       return new Promise<never>((_, reject) => {
@@ -255,7 +256,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     for (const { go } of leavers) go()
   })
 
-  /** `half`, and then the end of it. */
+  /** Sends `half`, and then ends it in the given way. */
   const broken = () => {
     async function* body() {
       yield 'half'
@@ -284,7 +285,7 @@ export function sharingCases(adapter: CacheAdapter): void {
         return undefined
       },
     ],
-  ])('answers all who wait, whole, when the first answer is cut off by %s', async (name, cut) => {
+  ])('get full responses if the first response is cut off by %s', async (name, cut) => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (seen, run, res) => {
       if (run > 1) return { body: 'whole' }
@@ -304,7 +305,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     if (!leftHanging) expect(await first).toMatchObject({ status: 0, body: '' })
   })
 
-  it('tells all who wait at once that the first one threw, and asks nobody else', async () => {
+  it('all get the error at once if the first handler throws, and run no handler', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, _run, res) => {
       await gate.opened
@@ -327,7 +328,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('shares a failure with like requests only, and runs the handler for another', async () => {
+  it('share a failure with like requests only, and run the handler for an unlike one', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (seen, run) => {
       if (run === 1) await gate.opened
@@ -352,7 +353,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('calls a handler that fails for all twice in a back-off, however unlike the requests are', async () => {
+  it('call a failing handler twice in a back-off, for any number of unlike requests', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
@@ -371,7 +372,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('sends what is too large to its client, and lets those who wait run their own at once', async () => {
+  it('run their own handler at once if the first response is too large, which goes to its client', async () => {
     const gate = createGate()
     const part = 'x'.repeat(3_000)
     const { arrivals, runs, start } = setUp(adapter, (_seen, run) => {
@@ -387,7 +388,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     const first = ask(`${app.url}/a`)
     await runs.reached(1)
     const waiting = burst([`${app.url}/a`], 10)
-    // The first one has not ended yet, and they have all they asked for.
+    // The first response has not ended yet, and these clients have complete ones.
     expect(bodies(await waiting)).toEqual(new Set([`${part}${part}end`]))
     await arrivals.reached(11)
     expect(runs.count).toBe(11)
@@ -402,12 +403,12 @@ export function sharingCases(adapter: CacheAdapter): void {
     ['at once', () => LARGE],
     ['as a stream', () => Readable.from(chunksOf(LARGE))],
   ])(
-    'answers all who wait when the first client never reads a large body, sent %s',
+    'get their responses if the first client never reads a large body, sent %s',
     async (_, body) => {
       const { arrivals, runs, start } = setUp(adapter, () => ({ body: body() }))
       await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
       const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
-      // As the others will ask for it.
+      // A request as the waiters will send it.
       first.write(get('/a').replace('shop.test', new URL(app.url).host))
       await runs.reached(1)
       const waiting = burst([`${app.url}/a`], 3)
@@ -421,7 +422,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('runs each request in its own async context, and a refresh in that of the request that caused it', async () => {
+  it('run in their own async context, and a refresh in that of the request that caused it', async () => {
     const context = new AsyncLocalStorage<string>()
     const entered: Array<string | undefined> = []
     const ran: Array<string | undefined> = []
@@ -440,7 +441,8 @@ export function sharingCases(adapter: CacheAdapter): void {
           const own = String(res.req.headers['x-id'])
           return context.run(own, async () => {
             const ended = () => finished.push([own, context.getStore()])
-            // Such a framework writes when all layers have returned, in no context; they return in their own.
+            // Such a framework writes when all layers have returned, in no context. The layers
+            // return in their own.
             const last = adapter.writesLast && adapter.refreshesOutside
             if (!last) res.once('finish', ended)
             await next()
@@ -466,7 +468,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual([expect.stringMatching(/^request \d$/), 'stale'])
   })
 
-  it('refreshes early in the context of its own request, not of the one that began the lookup', async () => {
+  it('refresh early in the context of their own request, not of the one that began the lookup', async () => {
     const context = new AsyncLocalStorage<string>()
     const ran: Array<string | undefined> = []
     const gate = createGate()
@@ -506,7 +508,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual(['first', 'third'])
   })
 
-  it('answers all who wait while it is closed, and leaves no timer behind', async () => {
+  it('get a response while the cache is closed, which leaves no timer behind', async () => {
     const gate = createGate()
     const { arrivals, clock, runs, stampede, start } = setUp(adapter, async () => {
       await gate.opened
@@ -518,7 +520,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     const closed = stampede.close()
     gate.open()
     const answers = await waiting
-    // It looks every 10 ms for what is still going on.
+    // Polls every 10 ms for work that is still under way.
     await clock.advance(10)
     await closed
     expect(statuses(answers)).toEqual(new Set([200]))

@@ -1,4 +1,4 @@
-// Cases: the preset `strict` beside the defaults, row by row of docs/conformance.md.
+// Cases: the preset `strict` compared with the defaults, for each row of docs/conformance.md.
 import { strict } from '@stampede/core'
 import { expect, it } from 'vitest'
 import { ask } from '../requests.ts'
@@ -21,7 +21,7 @@ export function strictCases(adapter: CacheAdapter): void {
     ['max-age="60"', 'max-age=5', 'detail=expired', 'ttl=5'],
     ['max-age=(', 'max-age=5', 'ttl=5', 'ttl=5'],
   ])(
-    'takes CDN-Cache-Control: %s before Cache-Control: %s, and only with the preset',
+    'obeys CDN-Cache-Control: %s before Cache-Control: %s, only with the preset',
     async (targeted, control, strictly, byDefault) => {
       const { start } = setUp(adapter, () => ({
         headers: { 'cdn-cache-control': targeted, 'cache-control': control },
@@ -46,7 +46,7 @@ export function strictCases(adapter: CacheAdapter): void {
     ['only-if-cached', 'hit; ttl=50'],
     ['no-store', 'hit; ttl=50'],
   ])(
-    'gives a client that asks for %s its due for a response that is 10 s old, and only with the preset',
+    'obeys %s of a request for a response that is 10 s old, only with the preset',
     async (asked, strictly) => {
       const { clock, start } = setUp(adapter, () => ({
         headers: { 'cache-control': 'max-age=60' },
@@ -63,7 +63,7 @@ export function strictCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('answers only-if-cached with 504, and stores nothing for no-store, only with the preset', async () => {
+  it('responds to only-if-cached with 504, and stores nothing for no-store, only with the preset', async () => {
     const { runs, start } = setUp(adapter, () => ({ headers: { 'cache-control': 'max-age=60' } }))
     for (const [which, options] of PRESETS) {
       await using app = await start({ ttlMs: undefined, ...options })

@@ -1,22 +1,22 @@
-// Cases whose cost is their volume: many queries, keys and requests on one socket. `npm test` runs fewer of them than
-// `npm run test:soak` (test/soak/volume.test.ts).
+// Cases with a large volume: many queries, keys and requests on one socket. `npm test` runs fewer
+// of them than `npm run test:soak` (test/soak/volume.test.ts).
 import { memoryStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
 import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'
 
 export interface Volume {
-  /** Made up by one client; a twentieth of them ask for the same page. */
+  /** Queries made up by one client. A twentieth of its requests are for the same page. */
   readonly queries: number
-  /** On one socket, written at once. */
+  /** Requests written at once on one socket. */
   readonly requests: number
-  /** Filled together; their lifetimes are spread over 100 seconds. */
+  /** Keys filled together. Their lifetimes are spread over 100 seconds. */
   readonly keys: number
 }
 
 export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: Volume): void {
-  it('stays within its bounds when a client makes up queries, and keeps what is asked for', async () => {
-    // Room for what one piece of the socket brings, two thirds of all, and not for all.
+  it('stays within its bounds when a client makes up queries, and keeps the page that is used', async () => {
+    // Room for one piece of the socket's data, which is two thirds of the queries, and not for all.
     const maxBytes = queries * 1_000
     const { runs, stampede, start } = setUp(adapter, undefined, {
       store: memoryStore({ maxBytes }),
@@ -33,7 +33,7 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
     expect(runs.count).toBe(1 + queries - queries / 20)
   })
 
-  it('answers thousands of pipelined requests on one socket, with no drift and no leak', async () => {
+  it('serves thousands of pipelined requests on one socket, with right framing and without a leak', async () => {
     const warned = vi.fn()
     process.on('warning', warned)
     const { runs, start } = setUp(adapter, ({ path }) => ({ body: `é${path}` }))
@@ -53,9 +53,9 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
     expect(warned).not.toHaveBeenCalled()
   })
 
-  it('does not let keys that were filled together expire together', async () => {
+  it('spreads the expiry of keys that were filled together', async () => {
     const { start } = setUp(adapter, undefined, { random: Math.random })
-    // Tenths of the lifetime are 100 s, and `ttl` counts in seconds: 100 ms of a lifetime of 100 s.
+    // The jitter is 100 s, a tenth of the lifetime. `ttl` counts in seconds.
     await using app = await start({ ttlMs: 1_000_000, jitter: 0.1 })
     const paths = Array.from({ length: keys }, (_, i) => get(`/${i}`))
     const closing = get('/closing', 'Connection: close')
@@ -67,7 +67,7 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
       perSecond.set(ttl, (perSecond.get(ttl) ?? 0) + 1)
     }
     expect(perSecond.has('none')).toBe(false)
-    // By chance, 300 keys fall into 95 of the seconds, and at most a dozen of them into one.
+    // 300 random keys fall into about 95 of the seconds, and at most a dozen into one.
     expect(perSecond.size).toBeGreaterThan(80)
     expect(Math.max(...perSecond.values())).toBeLessThan(keys / 25 + 10)
   })

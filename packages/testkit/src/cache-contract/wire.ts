@@ -1,4 +1,4 @@
-// What goes over the wire: framing, fields, and that a hit is the miss again.
+// Cases: the bytes of HTTP/1, namely framing and fields, and that a hit equals its miss.
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
@@ -6,7 +6,7 @@ import { ask, burst } from '../requests.ts'
 import type { CacheAdapter } from './adapter.ts'
 import { get, leave, pipelined, setUp, statusOf, untilClose, type Whole, whole } from './bench.ts'
 
-/** The lines that a cache may add or that frame the body; the body itself is compared byte by byte. */
+/** Lines that a cache may add, or that frame the body. The body itself is compared byte by byte. */
 const OWN = [
   'cache-status',
   'age',
@@ -22,7 +22,7 @@ function content({ status, lines, body }: Whole): object {
 }
 
 export function wireCases(adapter: CacheAdapter): void {
-  it('sends on a hit every line and every byte of the miss, however the handler answers', async () => {
+  it('has on a hit every line and byte of the miss, for each way to respond', async () => {
     await using app = await adapter.startWays({ ttlMs: 60_000 })
     for (const way of app.ways) {
       const url = `${app.url}/${way}`
@@ -30,7 +30,7 @@ export function wireCases(adapter: CacheAdapter): void {
       expect(String(hit.lines['cache-status']), way).toMatch(/; hit;/)
       expect(content(hit), way).toEqual(content(miss))
       expect(content(again), way).toEqual(content(miss))
-      // One line more than the miss has, and the length in the place of chunks.
+      // A hit has one line more than the miss, and a length in place of chunks.
       expect(hit.lines, way).toMatchObject({
         age: ['0'],
         'content-length': [String(miss.body.length)],
@@ -39,7 +39,7 @@ export function wireCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('tells by Cache-Status what it did, each thing once', async () => {
+  it('names in Cache-Status what the cache did, once each', async () => {
     const gate = createGate()
     const { arrivals, clock, start } = setUp(adapter, async ({ path }) => {
       if (path === '/joined') await gate.opened
@@ -54,7 +54,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(await told('/behind')).toBe('Inner; hit, Stampede; fwd=uri-miss; fwd-status=200; stored')
     expect(await told('/behind')).toMatch(/Stampede; hit; ttl=10$/)
     const waiting = burst([`${app.url}/joined`], 3)
-    // One of them was the refresh, where that goes through what counts them.
+    // One of them was the refresh, if it goes through the counting layer.
     await arrivals.reached(adapter.refreshesOutside ? 9 : 8)
     gate.open()
     expect((await waiting).map(statusOf).sort()).toEqual([
@@ -63,7 +63,7 @@ export function wireCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('does not make header fields of trailers', async () => {
+  it('does not turn trailers into header fields', async () => {
     const { start } = setUp(adapter, (_seen, _run, res) => {
       res.addTrailers({ 'X-Sum': '15' })
       return { headers: { 'x-own': 'yes' }, body: streamOf('body') }
@@ -78,7 +78,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect([hit.lines['x-sum'], hit.trailers]).toEqual([undefined, {}])
   })
 
-  it('passes early hints on, and keeps nothing of them', async () => {
+  it('has early hints on a miss, and not on a hit', async () => {
     const { start } = setUp(adapter, (_seen, _run, res) => {
       res.writeEarlyHints({ link: '</style.css>; rel=preload' })
       return { headers: { 'x-own': 'yes' } }
@@ -94,26 +94,29 @@ export function wireCases(adapter: CacheAdapter): void {
   it.each([
     ['alone', false],
     ['after setHeader', true],
-  ])('sends what writeHead with an array sends without a cache, %s', async (_, before) => {
-    const { bare, start } = setUp(adapter, ({ path }, _run, res) => {
-      if (before) res.setHeader('X-Before', 'yes')
-      const field = path === '/cookies' ? 'Set-Cookie' : 'Link'
-      res.writeHead(200, [field, 'a=1', field, 'b=2', 'X-Own', 'yes', 'Date', 'today'])
-      res.end('own')
-      return undefined
-    })
-    await using cached = await start({ mintEtag: false })
-    await using plain = await bare()
-    for (const path of ['/cookies', '/links']) {
-      const expected = content(await whole(plain.url + path))
-      for (const _round of [1, 2]) {
-        expect(content(await whole(cached.url + path)), path).toEqual(expected)
+  ])(
+    'has the same fields as without a cache after writeHead with an array, %s',
+    async (_, before) => {
+      const { bare, start } = setUp(adapter, ({ path }, _run, res) => {
+        if (before) res.setHeader('X-Before', 'yes')
+        const field = path === '/cookies' ? 'Set-Cookie' : 'Link'
+        res.writeHead(200, [field, 'a=1', field, 'b=2', 'X-Own', 'yes', 'Date', 'today'])
+        res.end('own')
+        return undefined
+      })
+      await using cached = await start({ mintEtag: false })
+      await using plain = await bare()
+      for (const path of ['/cookies', '/links']) {
+        const expected = content(await whole(plain.url + path))
+        for (const _round of [1, 2]) {
+          expect(content(await whole(cached.url + path)), path).toEqual(expected)
+        }
       }
-    }
-    expect(statusOf(await ask(`${cached.url}/cookies`))).not.toContain('; hit')
-  })
+      expect(statusOf(await ask(`${cached.url}/cookies`))).not.toContain('; hit')
+    },
+  )
 
-  it('keeps what comes after its client gave up, where it can know all of it, and answers nobody twice', async () => {
+  it('stores a response that ends after its client left, if all of it is known, and responds once', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { happened, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return {}
@@ -127,14 +130,14 @@ export function wireCases(adapter: CacheAdapter): void {
     expect((await left).status).toBe(0)
     await gone.opened
     gate.open()
-    // Where the framework writes last, the layers outside have not spoken yet, and one of them may be a session with a cookie; for a front before it, Koa 3
-    // ends such a response without its body.
+    // If the framework writes last, layers outside have not acted yet, and one of them may set a
+    // session cookie. For a front before it, Koa 3 ends such a response without its body.
     await happened(adapter.writesLast ? 'fill.abandoned' : 'fill.committed')
     const next = await ask(`${app.url}/a`)
     expect([next.status, next.body]).toEqual([200, adapter.writesLast ? 'run 2' : 'run 1'])
   })
 
-  it('keeps nothing of a stream that was begun when its client had gone, or all of it', async () => {
+  it('stores nothing or all of a stream that began after its client had left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { happened, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return { body: streamOf('whole') }
@@ -152,7 +155,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('whole')
   })
 
-  it('answers HEAD with the length of the body that a stream once had', async () => {
+  it('has the body length for a HEAD of a page that was a stream', async () => {
     const { runs, start } = setUp(adapter, () => ({ body: streamOf('héllo') }))
     await using app = await start()
     await whole(`${app.url}/a`)
@@ -185,7 +188,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(hit?.headers).not.toHaveProperty('transfer-encoding')
   })
 
-  it('stores once where it is mounted twice, and does not wait for itself', async () => {
+  it('stores once if the cache is mounted twice, and does not wait for itself', async () => {
     const { events, runs, start } = setUp(adapter)
     await using app = await start([{}, {}])
     expect((await ask(`${app.url}/a`)).body).toBe('run 1')
@@ -195,5 +198,5 @@ export function wireCases(adapter: CacheAdapter): void {
   })
 }
 
-/** Of unknown length, as far as the adapter can tell. */
+/** The length is unknown, as far as the adapter can tell. */
 const streamOf = (text: string): Readable => Readable.from([Buffer.from(text)])

@@ -30,10 +30,7 @@ const [, , keys, bytes] = process.argv.map(Number) as [number, number, number, n
 
 offer({
   async measure(): Promise<KeysSeen> {
-    const stampede = createStampede({
-      store: memoryStore({ maxBytes: 65_536 }),
-      l1: { maxEntries: 10_000_000, maxBytes: 2 ** 34 },
-    })
+    const stampede = createStampede({ store: memoryStore({ maxBytes: 2 ** 34 }) })
     const options = { ttlMs: 3_600_000 }
     const get: Get = (key) => stampede.getOrSet(key, () => made(key), options)
     for (let i = 0; i < WARM_UP; i++) await get(`warm-up:${i}`)

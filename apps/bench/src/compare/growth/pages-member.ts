@@ -16,10 +16,7 @@ export interface PagesSeen {
   readonly countedBytes: number
 }
 
-const stampede = createStampede({
-  store: memoryStore({ maxBytes: 65_536 }),
-  l1: { maxEntries: 10_000_000, maxBytes: 2 ** 34 },
-})
+const stampede = createStampede({ store: memoryStore({ maxBytes: 2 ** 34 }) })
 const app = express()
 app.get('/products/:id', stampedeCache({ stampede, ttlMs: 3_600_000 }), (_req, res) => {
   res.json(product)

@@ -1,5 +1,5 @@
-// Who waits for a fill is given what was made with the word that wakes them, and need not ask. Only what they wait for, and only if
-// nothing was purged since they were told to wait.
+// Delivery of a new entry with the wake-up message. A waiting process gets the entry without a
+// command, but only the entry that it waits for. Any purge discards entries delivered before it.
 
 import type { StampedeStore } from '@stampede/core'
 import type { LookupReply } from '@stampede/core/store'
@@ -39,7 +39,7 @@ const frameOf = (reply: LookupReply) =>
 const commit = (store: StampedeStore, grant: Awaited<ReturnType<typeof lease>>, frame: string) =>
   store.commit(grant, Buffer.from(frame), LIFETIMES)
 
-/** One fills, and the other was told to wait for it. */
+/** One process fills, and the other waits for it. */
 async function setUp() {
   const [filler, waiter] = [openOne(), openOne()]
   const grant = await lease(filler.store)
@@ -49,8 +49,8 @@ async function setUp() {
 
 const woken = (wakes: readonly string[]) => expect.poll(() => wakes, { interval: 2 })
 
-describe('who waits', () => {
-  it('is given what was made, with its times, without a command', async () => {
+describe('a process that waits for a fill', () => {
+  it('gets the new entry and its times without a command', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'made')
     await woken(wakes).toEqual([KEY])
@@ -68,7 +68,7 @@ describe('who waits', () => {
     expect(ageMs + freshForMs).toBeCloseTo(freshMs, 0)
   })
 
-  it('is given it once: the next look-up asks', async () => {
+  it('gets the entry once: the next lookup runs the script', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'made')
     await woken(wakes).toEqual([KEY])
@@ -77,7 +77,7 @@ describe('who waits', () => {
     expect(scripts).toBe(1)
   })
 
-  it('asks for what is too long to be told', async () => {
+  it('runs the script if the entry is too long for a message', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'x'.repeat(16 * 1024 + 1))
     await woken(wakes).toEqual([KEY])
@@ -85,7 +85,7 @@ describe('who waits', () => {
     expect(scripts).toBe(1)
   })
 
-  it('is only woken, if it has been answered with what is stale', async () => {
+  it('gets only the wake-up if it has served a stale entry', async () => {
     const [filler, other] = [openOne(), openOne()]
     const stale = { ...LIFETIMES, freshMs: 1, staleWhileRevalidateMs: 60_000 }
     await filler.store.commit(await lease(filler.store), Buffer.from('old'), stale)
@@ -103,7 +103,7 @@ describe('who waits', () => {
     listener.disconnect()
   })
 
-  it('asks, too, under another name, and about what it must not use', async () => {
+  it('runs the script under another token, for an outdated entry, and for an early refresh', async () => {
     for (const [token, more] of [
       ['another', {}],
       ['waiter', { outdated: { fence: '5', soft: false } }],
@@ -119,12 +119,12 @@ describe('who waits', () => {
   })
 })
 
-describe('after a purge', () => {
+describe('a purge after a delivery', () => {
   it.each([
     ['of the key', (store: StampedeStore) => store.purge(KEY, { soft: false })],
     ['of another key', (store: StampedeStore) => store.purge('other', { soft: true })],
     ['by tag', (store: StampedeStore) => store.mark('t=x', { soft: false })],
-  ])('%s what was told before it is not used', async (_which, purge) => {
+  ])('discards the delivered entry if it is %s', async (_which, purge) => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'made')
     await woken(wakes).toEqual([KEY])
@@ -133,7 +133,7 @@ describe('after a purge', () => {
     expect(scripts).toBe(1)
   })
 
-  it('what was told of an earlier fill is not taken for what is waited for now', async () => {
+  it('keeps the entry of an earlier fill from being used for the current wait', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     const channel = `${wakePrefix}*`
     const seen: Buffer[] = []
@@ -146,7 +146,8 @@ describe('after a purge', () => {
     await woken(wakes).toEqual([KEY])
     await expect.poll(() => seen.length).toBe(1)
     await waiter.purge(KEY, { soft: false })
-    // Another fills now, and the same name waits for it; then the old word comes once more, as if it had been late.
+    // Another process fills now, and the waiter waits under the same token. Then the old message
+    // comes once more, as if it were late.
     const newer = await lease(filler, 'filler again')
     expect(await ask(waiter, 'waiter')).toMatchObject({ status: 'busy' })
     for (const each of (await admin.pubsub('CHANNELS', channel)) as string[]) {
@@ -160,7 +161,7 @@ describe('after a purge', () => {
   })
 })
 
-describe('what anybody may say', () => {
+describe('a forged delivery', () => {
   const said = (token: string, fence: string, at: number, frame = 'planted') =>
     Buffer.concat([
       Buffer.from(`\0${token} ${fence} ${at} 60000 0 0 0 ${KEY.length}\n${KEY}`),
@@ -173,17 +174,20 @@ describe('what anybody may say', () => {
   }
 
   it.each([
-    ['another name', (_token: string, fence: string) => said('guessed', fence, Date.now())],
+    ['another token', (_token: string, fence: string) => said('guessed', fence, Date.now())],
     ['another fence', (token: string) => said(token, '5', Date.now())],
-    ['a moment long ago', (token: string, fence: string) => said(token, fence, Date.now() - 5_000)],
-  ])('is not believed under %s', async (_which, message) => {
+    [
+      'an old time of its server',
+      (token: string, fence: string) => said(token, fence, Date.now() - 5_000),
+    ],
+  ])('is not used if it has %s', async (_which, message) => {
     const { waiter, wakes, grant } = await setUp()
     await publish(message('waiter', grant.fence))
     await woken(wakes).toContain(KEY)
     expect(await ask(waiter, 'waiter')).toMatchObject({ status: 'busy' })
   })
 
-  it('is what would be believed: the planting itself works', async () => {
+  it('is used if it has the right token, fence and time, so the forgery itself works', async () => {
     const { waiter, wakes, grant } = await setUp()
     await publish(said('waiter', grant.fence, Date.now()))
     await woken(wakes).toContain(KEY)
@@ -197,7 +201,7 @@ describe('what anybody may say', () => {
     '\0a 1 2 3 4 5 6 0\nk',
     '\0a 1 2 3 4 5 6 99\nk',
     '\0a b 2 3 4 5 6 1\nk',
-  ])('is nothing where it cannot be read: %j', async (text) => {
+  ])('is ignored if it cannot be parsed: %j', async (text) => {
     const { filler, waiter, wakes, grant } = await setUp()
     await publish(Buffer.from(text))
     await commit(filler, grant, 'made')

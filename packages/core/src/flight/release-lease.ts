@@ -1,0 +1,53 @@
+// The release of leases that brought no entry, and retries while the store is unavailable.
+
+import type { Grant } from '../ports/grant.ts'
+import type { Flight } from './flight.ts'
+import type { Runtime } from './runtime.ts'
+
+/** Pauses before each further try. After the last one, the lease ends by its own timeout. */
+const RETRY_DELAYS_MS = [100, 400, 1_500]
+
+/**
+ * Releases a lease before its fill. The flight gets a new token: with the old one, its next lookup
+ * could get this same lease, and a delayed release would end it during the fill.
+ */
+export function releaseUnusedLease(rt: Runtime, flight: Flight, grant: Grant): Promise<void> {
+  flight.renewToken()
+  return releaseLease(rt, grant)
+}
+
+/**
+ * Ends a lease that brought no entry, so that other processes need not wait for its timeout.
+ * Resolves after the first try: waiters of this process must not wait for an unavailable store.
+ */
+export async function releaseLease(rt: Runtime, grant: Grant): Promise<void> {
+  if (!(await isReleased(rt, grant))) void retryRelease(rt, grant)
+}
+
+async function retryRelease(rt: Runtime, grant: Grant): Promise<void> {
+  for (const delayMs of RETRY_DELAYS_MS) {
+    if (rt.closed) return
+    await new Promise<void>((resolve) => rt.clock.setTimer(delayMs, resolve))
+    if (await isReleased(rt, grant)) return
+  }
+}
+
+async function isReleased(rt: Runtime, grant: Grant): Promise<boolean> {
+  const reply = await trySend(rt, grant, 'fail', () => rt.store.fail(grant, undefined, 0))
+  return reply !== undefined
+}
+
+/** The store's reply. If the store is unavailable: an event, and undefined. */
+export async function trySend<T>(
+  rt: Runtime,
+  grant: Grant,
+  operation: string,
+  send: () => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await send()
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key: grant.key, operation, error })
+    return undefined
+  }
+}
