@@ -141,4 +141,25 @@ describe('a Redis that is frozen', () => {
       return reply?.status === 'leased'
     })
   })
+
+  it('frees at once the leases that it gives, thawed, to lookups that have ended', async () => {
+    const store = await open()
+    const other = await open()
+    await server.pause()
+    const early = ['a', 'b', 'c'].map((key) => timed(store, key))
+    // Their end is that of the first ones. The server may run them for another budget.
+    await new Promise((resolve) => setTimeout(resolve, BUDGET_MS - 100))
+    const keys = ['d', 'e', 'f']
+    const ended = await Promise.all([...early, ...keys.map((key) => timed(store, key))])
+    expect(ended.map(({ came }) => came)).toEqual(ended.map(() => UNAVAILABLE))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    await server.resume()
+    const thawedAt = performance.now()
+    const isFree = async (key: string) => {
+      const reply = await other.lookup(key, { token: 'other', leaseMs: 20_000 }).catch(() => {})
+      return reply?.status === 'leased'
+    }
+    for (const key of keys) await waitUntil(`${key} is free`, () => isFree(key))
+    expect(performance.now() - thawedAt).toBeLessThan(400)
+  })
 })

@@ -108,6 +108,19 @@ describe('a lookup in a process that was blocked', () => {
     expect(link.leftMs(deadline)).toBe(30)
     link.close(hearer)
   })
+
+  it('gets one more budget at most for all its steps', async () => {
+    const link = new RedisLink(client, names('stampede'), 300)
+    const hearer = { onGap() {}, onLost() {}, onError() {} }
+    link.open(clock, hearer)
+    const deadline = link.deadline()
+    const step = () => link.withDeadline(deadline, 'step', new Promise(() => {}))
+    clock.jumpedMs += 450
+    await expect(step()).rejects.toThrow('no reply within 180 ms')
+    clock.jumpedMs += 150
+    await expect(step()).rejects.toThrow('no answer within 30 ms')
+    link.close(hearer)
+  })
 })
 
 describe('a purge of a key', () => {

@@ -230,8 +230,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a lease whose reply was lost is not given back',
     'redis/src/stores/redis-lookups.ts',
-    'this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))',
-    'void [ending, token]',
+    'this.#undos.start(token, leaseMs, end)',
+    'void [token, end]',
   ),
   drop(
     'no waiter looks up again when the lease ends',

@@ -117,9 +117,10 @@ interface HitFields {
 
 /**
  * The fields of hits in this second, by the stored fields. New strings would cost 1 µs for each
- * response, because Node checks and joins them.
+ * response, because Node checks and joins them. Weak: the list goes with its entry.
  */
-const hitsOfSecond = new Map<Fields, HitFields>()
+let hitsOfSecond = new WeakMap<Fields, HitFields>()
+let hitCount = 0
 const MOST_HITS = 1_024
 let second = 0
 
@@ -133,18 +134,21 @@ function hitFields(
 ): Fields {
   const { cacheName } = config
   const ttlS = Math.floor(facts.ttlS)
+  const thisSecond = Math.floor(now / 1000)
+  if (thisSecond !== second) {
+    hitsOfSecond = new WeakMap()
+    hitCount = 0
+    second = thisSecond
+  }
   const known = hitsOfSecond.get(fields)
   if (known?.ageS === ageS && known.ttlS === ttlS) {
     if (known.cacheName === cacheName && known.length === length) return known.ready
   }
   const ready = readyFields(config, fields, ageS, facts, length)
-  const thisSecond = Math.floor(now / 1000)
-  if (thisSecond !== second) hitsOfSecond.clear()
-  second = thisSecond
   // With more entries, each hit would replace one, which costs more than it saves.
-  if (hitsOfSecond.size < MOST_HITS) {
-    hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
-  }
+  if (known === undefined && hitCount >= MOST_HITS) return ready
+  if (known === undefined) hitCount += 1
+  hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
   return ready
 }
 

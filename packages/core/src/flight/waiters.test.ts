@@ -79,6 +79,29 @@ describe('waiters', () => {
     expect(reads).toBeLessThan(1_000)
   })
 
+  it('end in time although a listener of the event makes another one join', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    const off = rt.events.on('wait.timed-out', () => {
+      off()
+      join('late', 30)
+    })
+    for (const name of ['a', 'b', 'c']) join(name, 30)
+    await clock.advance(100)
+    const seen = ['a timed-out 30', 'b timed-out 30', 'c timed-out 30', 'late timed-out 30']
+    expect(ends).toEqual(seen)
+  })
+
+  it('end in time after the machine was suspended while a longer wait was open', async () => {
+    const { clock, rt, ends, waiters, join } = setUp()
+    waiters.startClocks(rt)
+    join('long', 60_000)
+    clock.stall(120_000)
+    join('short', 100)
+    await clock.advance(100)
+    expect(ends).toEqual(['long timed-out 120000', 'short timed-out 100'])
+  })
+
   it('go on waiting when the one that the timer was for leads', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)

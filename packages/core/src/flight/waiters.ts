@@ -2,7 +2,7 @@
 // client that leaves is dropped when the next leader is chosen (`dropGone`). The fill goes on.
 
 import type { Events } from '../events.ts'
-import type { Clock, Timer } from '../ports/clock.ts'
+import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
 import type { Caller, Resolution } from './resolution.ts'
 
 /** The parts of the runtime that a flight and its waiters need. */
@@ -136,9 +136,10 @@ export class Waiters {
 
   /** Moves all waiters to another flight, each with the rest of its `waitMs`. */
   moveTo(rt: FlightRuntime, others: Waiters): void {
+    const now = rt.clock.now()
     for (const waiter of this.#all) {
       others.#all.add(waiter)
-      if (waiter.endsAt !== undefined) others.#expectEnd(rt, waiter.endsAt)
+      if (waiter.endsAt !== undefined) others.#expectEnd(rt, waiter.endsAt, now)
     }
     others.#isInOrder = false
     this.#all.clear()
@@ -146,21 +147,23 @@ export class Waiters {
   }
 
   #startClock(rt: FlightRuntime, waiter: TimedWaiter): void {
-    waiter.endsAt = rt.clock.now() + waiter.waitMs
-    this.#expectEnd(rt, waiter.endsAt)
+    const now = rt.clock.now()
+    waiter.endsAt = now + waiter.waitMs
+    this.#expectEnd(rt, waiter.endsAt, now)
   }
 
-  #expectEnd(rt: FlightRuntime, endsAt: number): void {
+  #expectEnd(rt: FlightRuntime, endsAt: number, now: number): void {
     if (endsAt < this.#latest) this.#isInOrder = false
     else this.#latest = endsAt
-    this.#setTimer(rt, endsAt)
+    this.#setTimer(rt, endsAt, now)
   }
 
-  #setTimer(rt: FlightRuntime, endsAt: number): void {
-    if (this.#timer !== undefined && this.#timerAt <= endsAt) return
+  #setTimer(rt: FlightRuntime, endsAt: number, now: number): void {
+    const isLate = this.#timer !== undefined && this.#timerAt < now - MOST_LATE_MS
+    if (this.#timer !== undefined && this.#timerAt <= endsAt && !isLate) return
     this.#timer?.cancel()
-    this.#timerAt = endsAt
-    this.#timer = rt.clock.setTimer(endsAt - rt.clock.now(), () => this.#timeOutDue(rt))
+    this.#timerAt = isLate ? now : endsAt
+    this.#timer = rt.clock.setTimer(this.#timerAt - now, () => this.#timeOutDue(rt))
   }
 
   /**
@@ -171,10 +174,13 @@ export class Waiters {
     const now = rt.clock.now()
     for (const waiter of this.#all) {
       if (waiter.endsAt === undefined) continue
-      if (waiter.endsAt <= now) this.#timeOut(rt, waiter)
-      else this.#setTimer(rt, waiter.endsAt)
+      if (waiter.endsAt <= now) {
+        this.#timeOut(rt, waiter)
+        continue
+      }
+      this.#setTimer(rt, waiter.endsAt, now)
       // All further waiters end later. Thousands may wait, so the timer must not visit all of them.
-      if (this.#timer !== undefined && this.#isInOrder) return
+      if (this.#isInOrder) return
     }
   }
 

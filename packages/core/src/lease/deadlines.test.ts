@@ -38,6 +38,14 @@ describe('deadlines on one timer', () => {
     expect(clock.timers).toBe(0)
   })
 
+  it('are due in time after the machine was suspended with a late one open', async () => {
+    add('late', 60_000)
+    clock.stall(120_000)
+    add('soon', 100)
+    await clock.advance(100)
+    expect(due).toEqual(['late', 'soon'])
+  })
+
   it('may be added by a deadline that is due', async () => {
     deadlines.add(clock.now() + 100, () => add('again', 100))
     await clock.advance(200)

@@ -1,7 +1,7 @@
 // Many deadlines on one timer. Most deadlines end before they are due, so a timer for each of them
 // would be wasted.
 
-import type { Clock, Timer } from '../ports/clock.ts'
+import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
 
 export interface Deadline {
   readonly at: number
@@ -38,10 +38,12 @@ export class Deadlines {
   }
 
   #schedule(at: number): void {
-    if (at >= this.#timerAt) return
+    const now = this.#clock.now()
+    const isLate = this.#timerAt < now - MOST_LATE_MS
+    if (at >= this.#timerAt && !isLate) return
     this.#timer?.cancel()
-    this.#timerAt = at
-    this.#timer = this.#clock.setTimer(at - this.#clock.now(), () => {
+    this.#timerAt = isLate ? now : at
+    this.#timer = this.#clock.setTimer(this.#timerAt - now, () => {
       this.#timerAt = Infinity
       this.#runDue()
     })

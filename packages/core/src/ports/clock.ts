@@ -21,6 +21,12 @@ export interface Clock {
   setTimer(delayMs: number, callback: () => void): Timer
 }
 
+/**
+ * If a timer is late by more than this, the machine was suspended: timers stood still meanwhile, and
+ * the clock did not. Then the timer has to be set again.
+ */
+export const MOST_LATE_MS = 1_000
+
 /** A smaller difference between the two clocks is a rounding error. It is ignored. */
 const ROUNDING_MS = 10
 /** The process may be interrupted between two readings. After this many tries, the last is used. */

@@ -6,7 +6,7 @@ import type { ExtraBudget } from './extra-budget.ts'
 export function withBudget<T>(
   budgetMs: number,
   promise: Promise<T>,
-  extraBudget?: ExtraBudget,
+  extraBudget?: Pick<ExtraBudget, 'startMs'>,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let spentMs = 0

@@ -16,6 +16,7 @@ import { renew, type Script } from '../protocol/scripts.generated.ts'
 import { withBudget } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
+import type { ExtraBudget } from './extra-budget.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
 import type { ServerClock } from './server-clock.ts'
@@ -151,7 +152,7 @@ export class RedisLink {
   async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
     const { extraBudget } = this.#serverOf(this.names.purges[0])
     try {
-      return await withBudget(this.leftMs(deadline), promise, extraBudget)
+      return await withBudget(this.leftMs(deadline), promise, this.#bounded(extraBudget, deadline))
     } catch (error) {
       if (error instanceof StampedeError) throw error
       throw storeUnavailable('redis', operation, this.#connectionError() ?? error)
@@ -232,7 +233,7 @@ export class RedisLink {
     try {
       if (!link.opening.isDone) await this.#waitUntilOpen(this.leftMs(deadline))
       const running = command(link, server)
-      const extra = mayExtend ? extraBudget : undefined
+      const extra = mayExtend ? this.#bounded(extraBudget, deadline) : undefined
       const reply = await withBudget(this.leftMs(deadline), running, extra)
       breaker.succeeded()
       return reply
@@ -274,6 +275,16 @@ export class RedisLink {
     const { connection } = this.#requireOpen()
     await this.#waitUntilOpen(this.budgetMs)
     return withBudget(this.budgetMs, send(connection, command, ...args))
+  }
+
+  /**
+   * The extra budget, ended one budget after `deadline`: the steps of a lookup share it. They go to
+   * several nodes, and a server may allow another extra budget between two of them.
+   */
+  #bounded(extra: ExtraBudget, deadline: number): Pick<ExtraBudget, 'startMs'> {
+    const { clock } = this.#requireOpen()
+    const until = deadline + this.budgetMs
+    return { startMs: () => Math.min(extra.startMs(), until - clock.now()) }
   }
 
   /** The first operations wait for the connections. Otherwise each start would be a stampede. */

@@ -60,7 +60,15 @@ export class RedisLookups {
   undoLease(key: string, { token, leaseMs }: LookupRequest): void {
     if (leaseMs === 0) return
     const ending = [token, ANY_FENCE, 0, 0, '', key, this.#link.names.wakePrefix, 0]
-    this.#undos.start(token, leaseMs, () => this.#link.run(endLease, key, ending))
+    // The first try goes out even while the breaker is open. A frozen Redis that thaws then runs it
+    // right after the lookup.
+    let ignoreBreaker = true
+    const end = () => {
+      const ended = this.#link.run(endLease, key, ending, { ignoreBreaker })
+      ignoreBreaker = false
+      return ended
+    }
+    this.#undos.start(token, leaseMs, end)
   }
 
   async #runOnce(
