@@ -1,8 +1,8 @@
-// Messages of lua/commit-2.lua that wake a waiting process and carry the new entry. First comes a line
-// of words and numbers, of which the last is the length of the key. Then come the key and the frame.
-// A message is a hint, and checked like all that comes from the server.
+// Messages of lua/commit-2.lua that wake a waiting process and carry the new entry. First comes a
+// line of words and numbers, of which the last is the length of the key. Then come the key and the
+// frame. A message is a hint, and checked like all that comes from the server.
 
-/** Most bytes of a frame in a message, as lua/commit-2.lua sends it. */
+/** Limit of the bytes of a frame in a message, as lua/commit-2.lua sends it. */
 export const LONGEST_FRAME: number = 16 * 1024
 
 export interface Delivery {
