@@ -33,7 +33,7 @@ export interface FillTerms {
   /** Empty if there is no lease. */
   readonly fence: string
   readonly previous: HeldEntry | undefined
-  /** Number of L1's last purge before `previous` was read. */
+  /** Sequence number of L1's last purge before `previous` was read. */
   readonly since: number
   /** Set only without a lease: see `Lead`. */
   readonly keepSlot: (() => Leave) | undefined

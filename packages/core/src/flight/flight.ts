@@ -21,7 +21,7 @@ export interface Previous {
   readonly held: HeldEntry
   /** A time at which the entry was certainly not purged. */
   readonly since: number
-  /** Number of L1's last purge before the entry was read. */
+  /** Sequence number of L1's last purge before the entry was read. */
   readonly sequence: number
 }
 

@@ -40,11 +40,11 @@ export interface Lookup {
   readonly found: Found | undefined
   /** The copy that was due for an early refresh, if this lookup was sent for it. */
   readonly early: HeldEntry | undefined
-  /** Number of L1's last purge before the lookup was sent. */
+  /** Sequence number of L1's last purge before the lookup was sent. */
   readonly since: number
 }
 
-/** A reply of one status, with the number of L1's last purge before the lookup. */
+/** A reply of one status, with the sequence number of L1's last purge before the lookup. */
 export type FoundAs<S extends Found['status']> = Extract<Found, { status: S }> &
   Pick<Lookup, 'since'>
 

@@ -132,8 +132,8 @@ export type Shared = Resolution | 'again'
 export interface LeasedFill {
   readonly grant: Grant
   /**
-   * Number of L1's last purge before the lookup. If the key was purged since then, L1 refuses the
-   * entry.
+   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1
+   * refuses the entry.
    */
   readonly since: number
   readonly previous: HeldEntry | undefined

@@ -1,8 +1,8 @@
 // The purges by subject (tag, cache group, path, route, everything) that this process knows.
 // A purge has a position, its number in the purge log. Each subject has the positions of its last
 // hard and its last soft purge. A hard purge removes all entries of its subject that were filled
-// earlier. A soft purge makes them stale. Each hit needs this verdict, so a copy remembers it until
-// `version` changes.
+// earlier. A soft purge makes them stale. Each hit needs a verdict about its entry, so a copy
+// remembers the last verdict until `version` changes.
 
 import type { Made } from '../entry/entry.ts'
 import { matchesPattern } from '../http/route-pattern.ts'
