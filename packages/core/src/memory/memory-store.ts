@@ -44,9 +44,7 @@ import {
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /**
-   * Limit of the bytes of all records. The least recently used ones are evicted. Default 128 MiB.
-   */
+  /** Limit of all records in bytes. The least recently used ones are evicted. Default 128 MiB. */
   maxBytes?: number
 }
 
